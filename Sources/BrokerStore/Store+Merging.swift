@@ -75,7 +75,8 @@ extension Store {
             case .store(let error): throw error
             case .fault(let fault), .targetRejected(let fault): return .ended(.failed(fault))
             case .unsettled(let values): return .again(values)
-            case .rejected, .contended, .occupied, .stale, .misjudged, .entangled, .needsTargetIdentity:
+            case .rejected, .contended, .occupied, .stale, .misjudged, .unmetKeys, .entangled,
+                .needsTargetIdentity:
                 preconditionFailure("a step is tried until it is neither")
             }
         }

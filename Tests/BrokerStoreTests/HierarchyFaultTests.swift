@@ -20,7 +20,8 @@ import Testing
             "Team": {"identity": "id", "attributes": {"id": "integer64", "name": {"type": "string", "optional": false}},
                 "relationships": {
                     "lead": {"entity": "Staff"}, "advisor": {"entity": "Staff", "missing": "ignore"},
-                    "member": {"entity": "Employee", "missing": "ignore"},
+                    "member": {"entity": "Employee", "missing": "ignore"}, "host": {"entity": "Person"},
+                    "guest": {"entity": "Guest", "missing": "ignore"}, "speaker": {"entity": "Guest", "missing": "fail"},
                     "car": {"entity": "Car"}, "thing": {"entity": "Thing"}}}}}
         """
 
@@ -69,6 +70,45 @@ import Testing
             #"{"Team": [{"id": 1, "name": "t", "member": 5}], "Person": [{"id": 5, "name": "p"}]}"#, policy)
         #expect(outcome.rejections == [])
         #expect(try test.rows("SELECT id, member FROM Team") == ["1|NULL"])
+        #expect(try people(test) == ["5|Person"])
+    }
+
+    @Test(
+        arguments: [InvalidRecordPolicy.fail, .skip],
+        [
+            #"{"Team": {"id": 1, "name": "t", "member": 5}, "Guest": {"id": 5, "name": "p"}}"#,
+            #"{"Team": {"id": 1, "name": "t", "advisor": 5}, "Person": {"id": 5, "name": "p"}}"#,
+            #"{"Team": {"id": 1, "name": "t", "advisor": 5, "member": 5, "host": {"id": 5, "name": "p"}}}"#,
+            #"{"Guest": {"id": 5, "name": "p"}, "Team": {"id": 1, "name": "t", "member": 5}}"#,
+            #"{"Person": {"id": 5, "name": "p"}, "Team": {"id": 1, "name": "t", "guest": 5}}"#,
+        ])
+    func `a key that may lead nowhere names no object that is of another entity after the job's records`(
+        policy: InvalidRecordPolicy, job: String
+    ) throws {
+        let test = try TestStore(Self.model)
+        for _ in 0..<2 {
+            #expect(try test.outcome(job, policy).rejections == [])
+            #expect(try test.rows("SELECT advisor, member, guest FROM Team") == ["NULL|NULL|NULL"])
+            #expect(try people(test) == [job.contains("Guest") ? "5|Guest" : "5|Person"])
+        }
+    }
+
+    @Test func `a key that makes nothing names an object that a later record makes one of its entity`() throws {
+        let test = try TestStore(Self.model)
+        try test.apply(#"{"Person": {"id": 5, "name": "p"}}"#)
+        let outcome = try test.outcome(
+            #"{"Team": {"id": 1, "name": "t", "advisor": 5, "member": 5}, "Employee": {"id": 5, "salary": 1}}"#)
+        #expect(outcome.described == ["Employee +0 ~1 =0 !0", "Team +1 ~0 =0 !0"])
+        #expect(try test.rows("SELECT advisor, member FROM Team") == ["5|5"])
+    }
+
+    @Test func `a key that must find an object of its entity does not make it so`() throws {
+        let test = try TestStore(Self.model)
+        let job = #"{"Person": {"id": 5, "name": "p"}, "Team": [{"id": 1, "name": "t", "speaker": 5}, {"id": 2}]}"#
+        let fault = try test.fault(job.replacing(#", {"id": 2}"#, with: ""))
+        #expect(fault?.code == .objectNotFound && fault?.entity == "Guest" && fault?.path == "/Team/0/speaker")
+        #expect(
+            try test.outcome(job, .skip).rejections == ["objectNotFound /Team/0/speaker", "missingValue /Team/1"])
         #expect(try people(test) == ["5|Person"])
     }
 

@@ -22,7 +22,7 @@ extension ObjectGraph {
         var kind = stored(subject)
         for place in places {
             let name = reading.names[place]
-            guard kind != nil || makes(name) else { continue }
+            guard makes(name) else { continue }
             if kind.map({ model.isKind(name.entity, of: $0) }) ?? true { kind = name.entity }
         }
         if let kind { return kind }
@@ -33,7 +33,7 @@ extension ObjectGraph {
     }
 
     func withKindFaults(_ leftOut: Set<Int>, _ reading: JobReading) -> Set<Int> {
-        let places = Set(kindFaults(leftOut, reading).faults.map(\.place))
+        let places = Set(kindFaults(leftOut, reading).map(\.place))
         return leftOut.union(places).union(nested(in: places, reading))
     }
 
@@ -42,12 +42,8 @@ extension ObjectGraph {
     }
 
     /// The remaining names at fault, in the order of the text.
-    ///
-    /// - Returns: and whether a key that makes no object is of another branch than what a later one makes of it; the
-    ///   contract does not say what is then to be.
-    func kindFaults(_ leftOut: Set<Int>, _ reading: JobReading) -> (faults: [KindFault], isContested: Bool) {
+    func kindFaults(_ leftOut: Set<Int>, _ reading: JobReading) -> [KindFault] {
         var kinds: [Subject: String] = [:]
-        var early: [(subject: Subject, entity: String)] = []
         var faults: [KindFault] = []
         var gone = leftOut
         for (place, name) in reading.names.enumerated() where !gone.contains(place) {
@@ -55,7 +51,7 @@ extension ObjectGraph {
                 gone.insert(place)
                 continue
             }
-            guard name.fault == nil else { continue }
+            guard name.fault == nil, makes(name) else { continue }
             let subject = subject(place, name)
             let known = kinds[subject] ?? stored(subject)
             if let code = kindFault(name, known) {
@@ -63,23 +59,30 @@ extension ObjectGraph {
                 gone.insert(place)
             } else if let known {
                 kinds[subject] = model.isKind(name.entity, of: known) ? name.entity : known
-            } else if makes(name) {
-                kinds[subject] = name.entity
             } else {
-                early.append((subject, name.entity))
+                kinds[subject] = name.entity
             }
         }
-        let isContested = early.contains { key in kinds[key.subject].map { !model.isKind($0, of: key.entity) } ?? false
+        return faults
+    }
+
+    /// The remaining keys that make nothing of objects that are not of their entities, in the order of the text.
+    func unmetKeys(_ leftOut: Set<Int>, _ reading: JobReading) -> [KindFault] {
+        let subjects = subjects(reading, withKindFaults(leftOut, reading))
+        let unmet = subjects.flatMap { subject, places in
+            let kind = kind(subject, places, reading)
+            return places.filter { !makes(reading.names[$0]) && !model.isKind(kind, of: reading.names[$0].entity) }
         }
-        return (faults, isContested)
+        return unmet.sorted().map {
+            KindFault(place: $0, code: reading.names[$0].missing == .ignore ? "ignored" : "objectNotFound")
+        }
     }
 
     private func kindFault(_ name: JobReading.Name, _ known: String?) -> String? {
         let isAbstract = model.entity(name.entity).isAbstract
-        guard let known else { return isAbstract && name.missing == nil ? "unmappable" : nil }
+        guard let known else { return isAbstract ? "unmappable" : nil }
         if model.isKind(known, of: name.entity) { return nil }
         guard model.isKind(name.entity, of: known) else { return "constraintViolation" }
-        guard isAbstract else { return nil }
-        return name.missing.map { $0 == .ignore ? "ignored" : "objectNotFound" } ?? "unmappable"
+        return isAbstract ? "unmappable" : nil
     }
 }

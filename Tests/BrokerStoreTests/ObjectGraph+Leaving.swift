@@ -15,6 +15,8 @@ extension ObjectGraph {
         var losers: Set<Subject> = []
         /// The contract leaves room for another choice.
         var isContested = false
+        /// Keys that make nothing of objects that are not of their entities.
+        var unmet: [KindFault] = []
         /// Names were rejected because of their objects' entities.
         var hasKindFaults = false
     }
@@ -50,16 +52,14 @@ extension ObjectGraph {
             leaveOut(round.flatMap(\.places), reading, &selection)
         }
         let strangers = kindFaults(selection.leftOut, reading)
-        leaveOut(strangers.faults.map(\.place), reading, &selection)
-        if strangers.isContested { selection.isContested = true }
-        selection.hasKindFaults = selection.hasKindFaults || !strangers.faults.isEmpty
-        list(faulty, strangers.faults, rejected, reading, &selection)
+        leaveOut(strangers.map(\.place), reading, &selection)
+        selection.hasKindFaults = selection.hasKindFaults || !strangers.isEmpty
+        list(faulty, strangers + selection.unmet, rejected, reading, &selection)
         return selection
     }
 
     private func round(_ reading: JobReading, _ selection: inout Selection) -> [Rejected] {
         let kindFaults = kindFaults(selection.leftOut, reading)
-        if kindFaults.isContested { selection.isContested = true }
         let subjects = subjects(reading, withKindFaults(selection.leftOut, reading))
         let all = self.subjects(reading, [])
         func rejected(_ subject: Subject, _ code: String?, isForUniqueValue: Bool = false) -> Rejected {
@@ -76,15 +76,25 @@ extension ObjectGraph {
             !ignored.contains { $0.subject == fault.subject }
         }
         .map { rejected($0.subject, $0.code) }
-        let certain = faults.filter { model.topmost($0.entity) == $0.entity }
+        let certain = faults.filter { fault in
+            model.topmost(fault.entity) == fault.entity
+                || !subjects[fault.subject]!.contains { makes(reading.names[$0]) }
+        }
         // Which goes first of those that only what is special about them makes lack something is not said.
         if certain.isEmpty, faults.count > 1 { selection.isContested = true }
         if !faults.isEmpty || !ignored.isEmpty {
-            selection.hasKindFaults = selection.hasKindFaults || !kindFaults.faults.isEmpty
+            selection.hasKindFaults = selection.hasKindFaults || !kindFaults.isEmpty
             // Nor whether a record is found to be of the wrong kind before its object is rejected.
-            let early = kindFaults.faults.map { subject($0.place, reading.names[$0.place]) }
+            let early = kindFaults.map { subject($0.place, reading.names[$0.place]) }
             if faults.contains(where: { early.contains($0.subject) }) { selection.isContested = true }
             return ignored + (certain.isEmpty ? faults : certain)
+        }
+        let unmet = unmetKeys(selection.leftOut, reading)
+        if !unmet.isEmpty {
+            selection.unmet += unmet
+            selection.hasKindFaults = true
+            leaveOut(unmet.map(\.place), reading, &selection)
+            return round(reading, &selection)
         }
         let losers = losers(subjects, reading)
         selection.losers.formUnion(losers)
@@ -209,18 +219,16 @@ extension ObjectGraph {
     func firstFault(_ reading: JobReading) -> (code: String, paths: Set<String>, isContested: Bool)? {
         if let fault = reading.names.compactMap(\.fault).min(by: { $0.offset < $1.offset }) {
             // Faults of entities are found while staging if the job alone shows them, otherwise at the merge.
-            return (fault.code, [fault.path], !kindFaults([], reading).faults.isEmpty)
+            return (fault.code, [fault.path], !kindFaults([], reading).isEmpty)
         }
         let strangers = kindFaults([], reading)
-        let told = strangers.faults.filter { $0.code != "ignored" }
-        if let fault = told.first {
-            let others = existenceFaults(subjects(reading, Set(told.map(\.place))), reading)
+        if let fault = strangers.first {
+            let others = existenceFaults(subjects(reading, Set(strangers.map(\.place))), reading)
             // Alone, too, a job may contradict itself, which is found before it is held against what is there.
             let sameSubject = reading.names.indices.filter {
                 subject($0, reading.names[$0]) == subject(fault.place, reading.names[fault.place])
             }
-            let isContested =
-                strangers.isContested || told.count > 1 || sameSubject.count > 1 || !others.isEmpty
+            let isContested = strangers.count > 1 || sameSubject.count > 1 || !others.isEmpty
             return (fault.code, [reading.names[fault.place].path], isContested)
         }
         let selection = ignoring(reading)
@@ -231,6 +239,8 @@ extension ObjectGraph {
             let isContested = faults.contains { isMoreSpecialByKeys($0.subject, subjects[$0.subject]!, reading) }
             return (fault.code, [fault.path], isContested)
         }
+        let unmet = unmetKeys(selection.leftOut, reading).first { $0.code != "ignored" }
+        if let unmet { return (unmet.code, [reading.names[unmet.place].path], false) }
         let first = losers(subjects, reading).map { subjects[$0]![0] }.min()
         return first.map { ("constraintViolation", [reading.names[$0].path], false) }
     }
@@ -238,10 +248,10 @@ extension ObjectGraph {
     /// The names that a job without a fault skips: bare keys that `ignore` drops.
     func ignoring(_ reading: JobReading) -> Selection {
         let ignored = subjects(reading, []).filter { isIgnored($0.key, $0.value, reading) }.flatMap(\.value)
-        let strangers = kindFaults([], reading)
-        var selection = Selection(leftOut: Set(ignored).union(strangers.faults.map(\.place)))
-        selection.isContested = strangers.isContested
-        selection.hasKindFaults = !strangers.faults.isEmpty
+        var selection = Selection(leftOut: Set(ignored))
+        let unmet = unmetKeys(selection.leftOut, reading).filter { $0.code == "ignored" }
+        selection.leftOut.formUnion(unmet.map(\.place))
+        selection.hasKindFaults = !unmet.isEmpty
         return selection
     }
 }

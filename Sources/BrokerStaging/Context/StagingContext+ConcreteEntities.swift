@@ -2,8 +2,12 @@ internal import BrokerModel
 
 /// The concrete entity of an object in a hierarchy.
 ///
-/// A record or a bare key of an entity finds the object of its identity in the whole hierarchy. An object of a
-/// subentity stays one. An object of an ancestor becomes an object of the entity. Any other object is a fault.
+/// A record of an entity, or a bare key that makes its object, finds the object of its identity in the whole hierarchy.
+/// An object of a subentity stays one. An object of an ancestor becomes an object of the entity. Any other object is a
+/// fault.
+///
+/// A bare key that makes nothing decides no object's entity. The merge checks that the object is of the key's entity after
+/// the job's records, and otherwise the job is staged again without the key.
 /// ```
 /// first staging    compares the records of the job; the merge then asks the store
 /// staged again     has the stored facts (``KnownEntities``), and the order over all parts
@@ -15,7 +19,7 @@ extension StagingContext {
     ///
     /// - Parameter identity: index of its cells on the stack.
     /// - Throws: `constraintViolation` when the object is of another branch, `unmappable` when the entity is abstract
-    ///   and the object does not exist.
+    ///   and the object does not exist; for a key that makes nothing `objectNotFound` or `skipped`.
     @inline(__always)
     mutating func concreteEntity(
         of entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin
@@ -28,6 +32,12 @@ extension StagingContext {
         of entity: EntityPlan, _ hierarchy: HierarchyPlan, identity: Int, offset: Int, _ origin: RowOrigin
     ) throws(StagingFault) -> (concreteEntity: Int, RowOrigin) {
         let known = knownEntity(of: entity, identity: identity)
+        let origin = entity.isAbstract && origin == .stub ? RowOrigin.mustExist : origin
+        if origin.isOnlyMet {
+            try checkKey(of: entity, identity: identity, offset: offset, origin)
+            let current = stagedEntity(of: entity, identity: identity) ?? known?.concreteEntity
+            return (current ?? hierarchy.identityHead, origin)
+        }
         let staged = if let known { known.concreteEntity } else { stagedEntity(of: entity, identity: identity) }
         if let staged, staged != entity.ownIndex, !hierarchy.inherits(from: staged) {
             if !hierarchy.isInherited(by: staged) {
@@ -35,16 +45,27 @@ extension StagingContext {
                 // The merge may find that the record that made the object such a one does not count.
                 hasUncertainEntities = true
             }
-            return (staged, entity.isAbstract && origin == .stub ? .mustExist : origin)
+            return (staged, origin)
         }
         if entity.isAbstract {
-            return try concreteEntity(ofAbstract: entity, hierarchy, known, offset: offset, origin)
-        }
-        let makes = staged != nil || origin.rawValue <= RowOrigin.stub.rawValue
-        if let knownEntities = exclusions?.knownEntities, makes {
+            guard known == nil else { throw abstract(entity, offset: offset) }
+            hasUncertainEntities = true
+        } else if let knownEntities = exclusions?.knownEntities,
+            staged != nil || origin.rawValue <= RowOrigin.stub.rawValue
+        {
             scratch.withCells(at: identity) { knownEntities.note(current: entity.ownIndex, entity, $0) }
         }
         return (entity.ownIndex, origin)
+    }
+
+    /// Checks that the merge has not found the object of a bare key that makes nothing to be of another entity.
+    private func checkKey(
+        of entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin
+    ) throws(StagingFault) {
+        guard let knownEntities = exclusions?.knownEntities else { return }
+        let final = scratch.withCells(at: identity) { knownEntities.finalEntity(of: $0, unlike: entity) }
+        guard let final else { return }
+        throw origin == .mayBeMissing ? .skipped : notFound(entity, final, offset: offset)
     }
 
     /// Returns the stored fact, and the effect on it of the records before this one.
@@ -76,22 +97,6 @@ extension StagingContext {
             !hierarchy.isInherited(by: current)
         else { return }
         throw unrelatedObject(entity, current, offset: offset)
-    }
-
-    /// No object of the entity is known; an object of an ancestor cannot become one, because the entity is abstract.
-    private mutating func concreteEntity(
-        ofAbstract entity: EntityPlan, _ hierarchy: HierarchyPlan, _ known: KnownEntities.Known?, offset: Int,
-        _ origin: RowOrigin
-    ) throws(StagingFault) -> (concreteEntity: Int, RowOrigin) {
-        if let known {
-            if origin == .record { throw abstract(entity, offset: offset) }
-            if known.concreteEntity != nil {
-                throw origin == .mayBeMissing ? .skipped : notFound(entity, offset: offset)
-            }
-        } else if origin == .record || hierarchy.hasConcreteAncestor {
-            hasUncertainEntities = true
-        }
-        return (entity.ownIndex, origin == .stub ? .mustExist : origin)
     }
 
     /// Checks that the object of a record that is not newer is of the relationship's entity, since the record does not
@@ -126,13 +131,14 @@ extension StagingContext {
                 entity: entity.name), offset: offset)
     }
 
-    private func notFound(_ entity: EntityPlan, offset: Int) -> StagingFault {
+    private func notFound(_ entity: EntityPlan, _ concreteEntity: Int, offset: Int) -> StagingFault {
         .invalid(
             Fault(
                 .objectNotFound,
                 rejections.isListing
-                    ? "The object with the key given here is of an entity above \(entity.name), which is abstract: a key alone "
-                        + "does not say what the object is to become. Send a record of it first." : "",
+                    ? "The object with the key given here is one of \(plan.model.entities[concreteEntity].name), not of "
+                        + "\(entity.name), and a key that makes no object does not change that. Send a record of \(entity.name) "
+                        + "with this identity, or another key." : "",
                 entity: entity.name), offset: offset)
     }
 

@@ -34,7 +34,7 @@ extension StagingContext {
     /// Returns the row of the record's object in a hierarchy, if the record is known not to be newer. Such a record
     /// does not decide the object's concrete entity. Nil when the record is accepted.
     mutating func staleRelative(_ entity: EntityPlan, _ cells: Int, at offset: Int) throws(StagingFault) -> Int? {
-        guard let modified = entity.modified, entity.hierarchy != nil else { return nil }
+        guard let modified = entity.modified, let hierarchy = entity.hierarchy else { return nil }
         let cell = scratch[cells + modified.column]
         let table = tables[entity.index]
         let isNewer = scratch.withCells(at: cells) { identity in
@@ -46,7 +46,7 @@ extension StagingContext {
                 || !modified.isStale(cell, against: table.pointee.row(row)[modified.column])
         }
         guard isNewer else {
-            return try findOrAdd(plan.entities[entity.index], identity: cells, offset: offset, .mayBeMissing)
+            return try findOrAdd(plan.entities[hierarchy.identityHead], identity: cells, offset: offset, .mayBeMissing)
         }
         // A record that is rejected here has no effect, so later records are not compared with it.
         let row = try findOrAdd(entity, identity: cells, offset: offset, .record)

@@ -198,8 +198,12 @@ extension StagingContext {
         {
             table.pointee.renew(row, offset: offset, origin: origin, concreteEntity: concreteEntity)
         }
-        if origin == .record, let hierarchy = entity.hierarchy {
-            table.pointee.noteRecord(row, of: entity.ownIndex, hierarchy)
+        if let hierarchy = entity.hierarchy {
+            if origin == .record { table.pointee.noteRecord(row, of: entity.ownIndex, hierarchy) }
+            if origin.isOnlyMet, entity.ownIndex != hierarchy.identityHead {
+                try take(StagedTable.bytesPerKeyEntity)
+                table.pointee.noteKey(row, of: entity.ownIndex)
+            }
         }
         return row
     }

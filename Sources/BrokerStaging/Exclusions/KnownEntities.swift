@@ -7,6 +7,8 @@ final class KnownEntities {
         /// Nil if the object does not exist.
         let stored: Int?
         var current: Int?
+        /// Entities of the object after all records of earlier stagings, in which bare keys asked for another entity.
+        var final: [Int] = []
     }
 
     private let plan: StagingPlan
@@ -62,6 +64,18 @@ final class KnownEntities {
 
     func note(current concreteEntity: Int, _ entity: EntityPlan, _ identity: UnsafePointer<Cell>) {
         if let row = row(entity, identity) { facts[entity.index][row].current = concreteEntity }
+    }
+
+    /// Notes an entity of the object after all records; bare keys that ask for another one are met no more.
+    func note(final concreteEntity: Int, _ entity: EntityPlan, _ identity: UnsafePointer<Cell>) {
+        if let row = row(entity, identity) { facts[entity.index][row].final.append(concreteEntity) }
+    }
+
+    /// Returns an entity of the object after all records that neither is `entity` nor inherits from it.
+    func finalEntity(of identity: UnsafePointer<Cell>, unlike entity: EntityPlan) -> Int? {
+        row(entity, identity).flatMap { row in
+            facts[entity.index][row].final.first { !plan.model.isKind($0, of: entity.ownIndex) }
+        }
     }
 
     /// Notes that a record deletes the object.

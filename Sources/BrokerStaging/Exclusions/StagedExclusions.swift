@@ -125,6 +125,11 @@ package final class StagedExclusions: @unchecked Sendable {
             concreteEntity: table.concreteEntity(of: row))
     }
 
+    /// Adds an entity that a row's object has after all records, for bare keys that ask for another. The stored one is known.
+    package func note(finalEntity: Int, of row: Int, in table: FrozenTable) {
+        knownEntities?.note(final: finalEntity, plan.entities[table.concreteEntity(of: row)], table.row(row))
+    }
+
     // MARK: - During staging
 
     /// Prepares for a new staging. It does not meet records nested in an excluded record.

@@ -4,8 +4,8 @@ internal import BrokerModel
 final class HierarchyPlan: Sendable {
     private let ancestors: Set<Int>
     private let descendants: Set<Int>
-    /// An ancestor is not abstract, so it may have objects.
-    let hasConcreteAncestor: Bool
+    /// The topmost of the entities that share the entity's identity.
+    let identityHead: Int
     /// The identities of the hierarchy: the topmost entity's alone, or those that entities below it declare.
     let identities: [[Int]]
     /// By entity index, the index of its identity in `identities`.
@@ -13,7 +13,8 @@ final class HierarchyPlan: Sendable {
 
     init(_ entity: Int, of model: Model) {
         ancestors = Set(model.ancestors(of: entity))
-        hasConcreteAncestor = model.ancestors(of: entity).contains { !model.entities[$0].isAbstract }
+        let line = [entity] + model.ancestors(of: entity)
+        identityHead = line.last { !model.entities[$0].identity.isEmpty } ?? entity
         descendants = Set(model.subentities(of: entity)).subtracting([entity])
         var identities: [[Int]] = []
         var numbers: [Int: Int] = [:]

@@ -21,6 +21,8 @@ public final class FrozenTable: Sendable {
     private let otherIndexes: [IdentityIndex]
     private let concreteEntities: [Int32]
     private let recordEntities: [Int32]
+    /// As in ``StagedTable``.
+    public let keyEntities: [Int: Set<Int>]
     /// Rows of objects that were named by the store's own key, by that key.
     public let givenKeys: [Int64: Int]
     private let storage: CellStorage
@@ -33,7 +35,7 @@ public final class FrozenTable: Sendable {
         entity: EntityPlan, rowCount: Int, storage: CellStorage, offsets: [UInt32], origins: [RowOrigin],
         claims: [UInt32], firstModified: [Cell], index: IdentityIndex, otherIndexes: [IdentityIndex],
         concreteEntities: [Int32],
-        recordEntities: [Int32], givenKeys: [Int64: Int]
+        recordEntities: [Int32], keyEntities: [Int: Set<Int>], givenKeys: [Int64: Int]
     ) {
         self.entity = entity
         self.rowCount = rowCount
@@ -47,6 +49,7 @@ public final class FrozenTable: Sendable {
         self.otherIndexes = otherIndexes
         self.concreteEntities = concreteEntities
         self.recordEntities = recordEntities
+        self.keyEntities = keyEntities
         self.givenKeys = givenKeys
         entityIndex = entity.index
         columnCount = entity.layout.columnCount
@@ -97,7 +100,8 @@ public final class FrozenTable: Sendable {
 
     /// Its rows are found and inserted by their identities, or are always new; the result depends on nothing else.
     var isBatchable: Bool {
-        entity.isBatchable && givenKeys.isEmpty && origins.allSatisfy { $0.rawValue <= RowOrigin.stub.rawValue }
+        entity.isBatchable && givenKeys.isEmpty && keyEntities.isEmpty
+            && origins.allSatisfy { $0.rawValue <= RowOrigin.stub.rawValue }
     }
 
     /// Returns the index of the object's concrete entity, as far as the job says.

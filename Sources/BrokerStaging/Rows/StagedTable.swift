@@ -25,6 +25,9 @@ struct StagedTable: ~Copyable {
     /// By row, in a hierarchy: the index of the lowest entity among the row's records, without its bare keys; -1 for
     /// none.
     private(set) var recordEntities: [Int32] = []
+    /// By row, in a hierarchy: the entities of the bare keys that make nothing, without the topmost one of the identity.
+    private(set) var keyEntities: [Int: Set<Int>] = [:]
+    static let bytesPerKeyEntity = 128
     /// Rows of objects that were named by the store's own key, by that key.
     private(set) var givenKeys: [Int64: Int] = [:]
 
@@ -126,6 +129,7 @@ struct StagedTable: ~Copyable {
         if !concreteEntities.isEmpty {
             concreteEntities[row] = Int32(concreteEntity)
             recordEntities[row] = -1
+            keyEntities[row] = nil
         }
     }
 
@@ -143,6 +147,9 @@ struct StagedTable: ~Copyable {
             recordEntities[row] = Int32(concreteEntity)
         }
     }
+
+    /// Notes that a bare key that makes nothing asks for an object of that entity.
+    mutating func noteKey(_ row: Int, of concreteEntity: Int) { keyEntities[row, default: []].insert(concreteEntity) }
 
     /// Notes that the record at `offset` has a value for the unique column at `position`.
     mutating func claim(_ row: Int, _ position: Int, at offset: UInt32) {
@@ -196,7 +203,7 @@ struct StagedTable: ~Copyable {
         FrozenTable(
             entity: entity, rowCount: rowCount, storage: storage, offsets: offsets, origins: origins, claims: claims,
             firstModified: firstModified, index: index, otherIndexes: otherIndexes, concreteEntities: concreteEntities,
-            recordEntities: recordEntities,
+            recordEntities: recordEntities, keyEntities: keyEntities,
             givenKeys: givenKeys)
     }
 }

@@ -90,6 +90,7 @@ private struct PartTranslation {
         {
             target.pointee.noteRecord(merged, of: recordEntity, hierarchy)
         }
+        for keyEntity in table.pointee.keyEntities[row] ?? [] { target.pointee.noteKey(merged, of: keyEntity) }
         let uniqueCount = table.pointee.entity.uniqueColumns.count
         for position in 0..<uniqueCount {
             target.pointee.claim(merged, position, at: table.pointee.claims[row * uniqueCount + position])

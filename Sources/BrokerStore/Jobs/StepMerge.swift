@@ -38,7 +38,7 @@ struct StepMerge {
                 switch error {
                 case .contended: isCareful = true
                 case .occupied(let values): try resources.parked.park(values, staged)
-                case .rejected, .stale, .misjudged, .needsTargetIdentity:
+                case .rejected, .stale, .misjudged, .unmetKeys, .needsTargetIdentity:
                     try resources.budget.charge(staged, after: count)
                     merger.connection.work.budget.charge(staged.stagingWork)
                     count += 1
@@ -97,12 +97,11 @@ struct StepMerge {
         let bytes = rows.tables.reduce(0) { $0 + ($1.map { $0.rowCount * $0.rowByteCount } ?? 0) }
         guard memory.hold(bytes) else { throw .fault(MergeMemory.refusal) }
         try storing { () throws(StoreError) in
-            if case .misjudged = failure {
-                try merger.noteConcreteEntities(rows, in: known)
-            } else {
-                try merger.noteModified(rows, in: known)
-            }
+            if case .stale = failure { return try merger.noteModified(rows, in: known) }
+            try merger.noteConcreteEntities(rows, in: known)
         }
+        guard case .unmetKeys(let unmet) = failure else { return }
+        for keys in unmet { known.note(finalEntity: keys.concreteEntity, of: keys.row, in: rows.tables[keys.entity]!) }
     }
 
     /// Bytes of a rejected object's record, with its identity and its messages.

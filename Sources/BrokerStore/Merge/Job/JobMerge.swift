@@ -64,6 +64,7 @@ struct JobMerge {
         // Rows that were not checked yet may be at fault, too, and all faults must be weighed together.
         if insertsUnchecked, !rejected.isEmpty { throw .contended }
         try stopIfRejected()
+        try checkKeys()
         if isCareful {
             try checkConcreteEntities()
             let occupied = try settleUniqueValues()
@@ -172,6 +173,7 @@ struct JobMerge {
                         continue
                     }
                     let lacking = statements.upserts.lacking(table.row(row))
+                    let statements = merger.entities[wantedEntity(ofRow: row, table)]
                     // The object may be valid without the bare keys that make it an instance of a subentity.
                     let keysBelow = table.entityWithoutKeys(of: row)
                     reject(
@@ -182,6 +184,15 @@ struct JobMerge {
                     }
                 }
             }
+        }
+    }
+
+    /// The entity of the row's object, or the lowest that bare keys ask for if nothing makes the object.
+    private func wantedEntity(ofRow row: Int, _ table: FrozenTable) -> Int {
+        let concreteEntity = table.concreteEntity(of: row)
+        guard table.origins[row].rawValue > RowOrigin.stub.rawValue else { return concreteEntity }
+        return (table.keyEntities[row] ?? []).sorted().reduce(concreteEntity) {
+            merger.plan.model.isKind($1, of: $0) ? $1 : $0
         }
     }
 
@@ -196,8 +207,7 @@ struct JobMerge {
         _ statements: EntityStatements, _ origin: RowOrigin, _ lacking: Int?, isListed: Bool
     ) -> Fault? {
         let model = statements.entity
-        // A bare key does not insert an object of an abstract entity.
-        switch origin == .stub && model.isAbstract ? .mustExist : origin {
+        switch origin {
         case .mayBeMissing, .ignored: return nil
         case .mustExist:
             return Fault(
@@ -274,6 +284,34 @@ struct JobMerge {
             let stored = try storedConcreteEntity(ofRow: row, table), model.isKind(stored, of: kind)
         else { return model.entities[kind] }
         return model.entities[stored]
+    }
+
+    /// Checks that the objects of bare keys that make nothing are of the keys' entities, now that the records are known that
+    /// count. If not, the job is staged again without these keys.
+    private func checkKeys() throws(MergeFailure) {
+        let unmet = try storing { () throws(StoreError) in try unmetKeys() }
+        if unmet.isEmpty { return }
+        // Rows that were not checked yet may be at fault, and rejected first.
+        throw insertsUnchecked ? .contended : .unmetKeys(unmet)
+    }
+
+    private func unmetKeys() throws(StoreError) -> [UnmetKeys] {
+        let model = merger.plan.model
+        var unmet: [UnmetKeys] = []
+        for table in rows.tables.compactMap({ $0 }) {
+            for (row, keyEntities) in table.keyEntities {
+                var entity = table.concreteEntity(of: row)
+                if let stored = try storedConcreteEntity(ofRow: row, table), !model.isKind(entity, of: stored) {
+                    // The merge finds an object of another branch.
+                    guard model.isKind(stored, of: entity) else { continue }
+                    entity = stored
+                }
+                if keyEntities.contains(where: { !model.isKind(entity, of: $0) }) {
+                    unmet.append(UnmetKeys(entity: table.entityIndex, row: row, concreteEntity: entity))
+                }
+            }
+        }
+        return unmet
     }
 
     /// Checks that all objects can be of their records' entities. If not, the job is staged again with the entities of
