@@ -102,10 +102,12 @@ struct EquivalentCase: Shrinkable {
     }
 
     private func apply(_ operations: [EquivalentOperation.Resolved], to store: TestStore) throws -> Result {
+        var hasChangedIdentity = false
         for operation in operations {
+            defer { hasChangedIdentity = hasChangedIdentity || operation.changesIdentity }
             let exists = try operation.object?.exists(in: store) ?? true
             let rules = operation.isDeletion ? try DeletionRules(store, exists ? operation.object : nil, features) : nil
-            for json in exists ? operation.apart : [operation.json] {
+            for json in exists && !hasChangedIdentity ? operation.apart : [operation.json] {
                 let isDone = try store.outcomeInTransaction(ofOperations: json) != nil
                 if let fault = try rules?.fault(store, isDone: isDone) { return .wrong("\(json) \(fault)") }
                 if !isDone { return .failed }

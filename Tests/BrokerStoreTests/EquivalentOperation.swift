@@ -51,6 +51,8 @@ struct EquivalentOperation {
         var isDeletion = false
         /// The key of an object becomes another one.
         var isRenaming = false
+        /// The identity of an object becomes another one, so ``apart`` of a later operation may name no object by it.
+        var changesIdentity = false
     }
 
     /// The objects that an operation names.
@@ -88,7 +90,10 @@ struct EquivalentOperation {
         var resolved = Resolved(json: marked(json), apart: apart(identity: identity).map(marked))
         resolved.object = Object(entity: entity, key: key)
         if case .delete = kind { resolved.isDeletion = true }
-        if case .rename = kind { resolved.isRenaming = entity != "Hive" }
+        if case .rename = kind {
+            resolved.changesIdentity = true
+            resolved.isRenaming = entity != "Hive"
+        }
         return resolved
     }
 
