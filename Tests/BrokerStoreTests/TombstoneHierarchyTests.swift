@@ -11,7 +11,8 @@ import Testing
         {"entities": {
             "Ant": {"identity": "no", "tombstone": "gone == YES", "modified": "at",
                 "attributes": {"no": "integer64", "text": "string", "at": "integer64", "gone": "boolean"},
-                "relationships": {"friend": {"entity": "Ant"}}},
+                "relationships": {"friend": {"entity": "Ant"}, "mate": {"entity": "Cat"},
+                    "queen": {"entity": "Queen"}}},
             "Bee": {"parent": "Ant", "attributes": {"sting": "integer16"}},
             "Queen": {"parent": "Bee"},
             "Cat": {"parent": "Ant", "attributes": {"claw": "integer16"}},
@@ -51,6 +52,11 @@ import Testing
         (
             #""Cat": [{"no": 4, "friend": {"no": 2, "gone": true}}, {"no": 1, "at": 5, "gone": true}]"#, [],
             ["1|Bee|s|5|NULL", "4|Cat|NULL|NULL|NULL"]
+        ),
+        // What is inside a record that is not newer makes no tombstone a fault.
+        (
+            #""Ant": [{"no": 2, "at": 4, "mate": {"no": 9}}, {"no": 3, "queen": {"no": 9, "gone": true}}]"#, [],
+            ["1|Bee|s|5|NULL", "2|Ant|NULL|5|NULL", "3|Ant|NULL|NULL|NULL"]
         ),
         // An entity above or below finds the object; nothing stored is no fault.
         (#""Queen": [{"no": 1, "gone": true}, {"no": 2, "gone": true}, {"no": 7, "gone": true}]"#, [], []),

@@ -89,14 +89,16 @@ extension StagingContext {
     /// object.
     ///
     /// - Parameter identity: index of its cells on the stack.
-    func checkBranch(of entity: EntityPlan, identity: Int, offset: Int) throws(StagingFault) {
+    mutating func checkBranch(of entity: EntityPlan, identity: Int, offset: Int) throws(StagingFault) {
         guard let hierarchy = entity.hierarchy else { return }
         let known = knownEntity(of: entity, identity: identity)
         let current = if let known { known.concreteEntity } else { stagedEntity(of: entity, identity: identity) }
         guard let current, current != entity.ownIndex, !hierarchy.inherits(from: current),
             !hierarchy.isInherited(by: current)
         else { return }
-        throw unrelatedObject(entity, current, offset: offset)
+        guard known == nil else { throw unrelatedObject(entity, current, offset: offset) }
+        // As for a record: the one that made the object such may not count.
+        hasUncertainEntities = true
     }
 
     /// Checks that the object of a record that is not newer is of the relationship's entity, since the record does not
