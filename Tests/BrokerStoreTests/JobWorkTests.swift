@@ -173,4 +173,50 @@ import Testing
         // The net changes read the row after each change, and the deleted row.
         #expect(long - others > 10 * bytes / 4, "\(long) \(others)")
     }
+
+    @Test(arguments: [
+        ("id > 5", 0), ("name == 'x'", 1), ("salary > 1", 1), ("boss.id > 5", 0), ("boss.salary > 1", 1),
+        ("boss.id < boss.boss.id", 1),
+    ])
+    func `a search is charged for the long values before a column that it reads`(text: String, values: Int) throws {
+        let bytes = 400_000
+        func work(_ name: String) throws -> Int {
+            let test = try store(1, name: name)
+            _ = try test.apply(deletion(test, [text]))
+            return test.store.connection.work.newest
+        }
+        let (long, others) = (try work(String(repeating: "n", count: bytes)), try work("n"))
+        #expect((values * bytes / 4..<values * bytes / 4 + 100).contains(long - others), "\(long) \(others)")
+    }
+
+    @Test func `an operation that changes nothing in a long row is charged`() throws {
+        let bytes = 400_000
+        let (long, short) = (try store(2, name: String(repeating: "n", count: bytes)), try store(2))
+        let operations = (1...10).flatMap { _ in
+            [
+                #"{"entity": "Employee", "json": {"id": 1, "boss": 0}}"#,
+                #"{"op": "delete", "entity": "Employee", "objects": [7]}"#,
+            ]
+        }
+        // The first operation is not charged.
+        #expect(try work(of: operations, long) - work(of: operations, short) >= 9 * bytes / 4)
+    }
+
+    @Test func `rows that are merged again for a skipped record are charged`() throws {
+        let bytes = 400_000
+        let test = try TestStore(
+            """
+            {"entities": {"Node": {"identity": "id", "attributes": {"id": "integer64", "text": "string", "n": "integer64"},
+                "relationships": {"to": {"entity": "Node", "missing": "fail"}}}}}
+            """)
+        try test.apply("{\"Node\": {\"id\": 1, \"text\": \"\(String(repeating: "t", count: bytes))\"}}")
+        func work(_ operation: String) throws -> Int {
+            _ = try test.apply(test.job(operations: operation, .skip))
+            return test.store.connection.work.newest
+        }
+        let once = try work(#"{"entity": "Node", "json": [{"id": 1, "n": 1}]}"#)
+        let twice = try work(#"{"entity": "Node", "json": [{"id": 1, "n": 2}, {"id": 2, "to": 9}]}"#)
+        #expect(once < bytes / 8 && twice > bytes / 4, "\(once) \(twice)")
+        #expect(try test.rows("SELECT id, n FROM Node") == ["1|2", "2|NULL"])
+    }
 }

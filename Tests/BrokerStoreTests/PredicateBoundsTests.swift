@@ -62,7 +62,7 @@ import Testing
             _ = try Connection(store: test.path).prepare(statement)
             let counted = PredicateSQL(
                 try test.predicate("NOT (\(both))", of: "Employee"), entity: 0, plan: test.plan, alias: "o",
-                isCounted: true)
+                charging: test.store.merger.historyTables.longColumns)
             _ = try Connection(store: test.path).prepare("DELETE FROM Employee AS o WHERE (\(counted.condition)) AND 1")
         }
     }

@@ -7,7 +7,8 @@ struct SelectedObjects {
 
     init(_ selection: StagedSelection, _ merger: Merger) {
         predicate = selection.predicate.map {
-            PredicateSQL($0, entity: selection.entity, plan: merger.plan, alias: "o", isCounted: true)
+            PredicateSQL(
+                $0, entity: selection.entity, plan: merger.plan, alias: "o", charging: merger.historyTables.longColumns)
         }
     }
 

@@ -231,7 +231,10 @@ struct JobRun {
                 guard let table else { continue }
                 for row in 0..<table.rowCount where table.origins[row] != .ignored {
                     let key = try merger.key(of: row, table, merged)
-                    guard let object = try merger.entities[entity].find(key) else { continue }
+                    // That the object was read, and its values compared, is charged here; changes are charged when they
+                    // are recorded.
+                    let long = merger.historyTables.longColumns[entity]!
+                    guard let object = try merger.entities[entity].find(key, charging: long) else { continue }
                     history.touch(
                         entity, kind: object.concreteEntity, object.number, key,
                         isLinkChanged: merged.isLinkChanged(entity, row))

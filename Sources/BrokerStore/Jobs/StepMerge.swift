@@ -52,6 +52,7 @@ struct StepMerge {
                     if policy == .fail, let fault = rows.rejected.first { throw .fault(fault) }
                 case .fault, .store, .targetRejected, .entangled, .unsettled: throw error
                 }
+                try storing { () throws(StoreError) in try merger.chargeLongValues(of: rows) }
             }
         }
     }

@@ -13,8 +13,8 @@ internal import CSQLite
 ///
 /// When the budget is spent, the operation ends by the first of these:
 ///
-///  1. Predicates call ``PredicateFunctions/work`` for each row, which fails then. An error of a function rolls back
-///     its statement alone.
+///  1. Predicates call ``PredicateFunctions/work(_:times:for:)`` for each row, which fails then. An error of a function
+///     rolls back its statement alone.
 ///  2. No other statement is begun (``check()``).
 ///  3. A statement without such a function (it deletes all rows, or foreign keys change others) is interrupted. SQLite
 ///     then rolls back the whole transaction (sqlite.org/c3ref/interrupt.html); ``Store/apply(_:)`` describes how the

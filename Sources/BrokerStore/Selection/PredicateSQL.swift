@@ -25,16 +25,18 @@ struct PredicateSQL {
 
     /// - Parameters:
     ///   - alias: the alias of the table in the caller's statement, unquoted.
-    ///   - isCounted: the work is charged row by row, and the statement ends when the connection's budget is spent.
+    ///   - longColumns: by entity, if the work is charged row by row. The statement ends then when the connection's budget
+    ///     is spent.
     ///   - isOver: called before each test that SQL itself does not have; if it returns true, the statement is
     ///     interrupted.
     init(
         _ predicate: Predicate, entity: Int, plan: StagingPlan, alias: String,
-        isCounted: Bool = false, isOver: @escaping () -> Bool = { false }
+        charging longColumns: [Int: LongColumns]? = nil, isOver: @escaping () -> Bool = { false }
     ) {
         run = MatchRun(isOver: isOver)
         var writer = PredicateSQLWriter(
-            naming: ColumnNaming(model: plan.model, layout: plan.layout), links: isCounted ? predicate.linkCount : nil)
+            naming: ColumnNaming(model: plan.model, layout: plan.layout), longColumns: longColumns,
+            links: predicate.linkCount)
         let table = PredicateSQLWriter.Table(entity: entity, alias: alias)
         let work = writer.work(for: predicate, table)
         condition = work + writer.condition(predicate, isNegated: false, table)
@@ -73,11 +75,14 @@ private struct PredicateSQLWriter {
     let naming: ColumnNaming
     var parameters: [PredicateSQL.Parameter] = []
     private var aliases = 0
-    /// The number of links that all key paths of the predicate follow; nil when work is not counted.
-    private let links: Int?
+    /// Nil when work is not counted.
+    private let longColumns: [Int: LongColumns]?
+    /// The number of links that all key paths of the predicate follow.
+    private let links: Int
 
-    init(naming: ColumnNaming, links: Int?) {
+    init(naming: ColumnNaming, longColumns: [Int: LongColumns]?, links: Int) {
         self.naming = naming
+        self.longColumns = longColumns
         self.links = links
     }
 
@@ -200,37 +205,51 @@ extension PredicateSQLWriter {
 
     /// Charges a row of the predicate's own table, with the values that the predicate reads from it.
     fileprivate func work(for predicate: Predicate, _ table: Table) -> String {
-        var columns: [String] = []
+        guard let longColumns else { return "" }
+        var (read, compared): ([String], [String]) = ([], [])
         predicate.forEachOperand { operand in
-            guard operand.hops.isEmpty, operand.type.mayBeLong else { return }
-            columns.append(column(operand, of: table))
+            if let hop = operand.hops.first {
+                read += naming.linkColumns(model.entities[table.entity].relationships[hop])
+            } else {
+                read.append(name(of: operand, table))
+                if operand.type.mayBeLong { compared.append(read.last!) }
+            }
         }
-        // SQLite allows 127 arguments.
-        let distinct = Set(columns).sorted()
-        let times = max(1, columns.count / max(1, distinct.count))
-        return work(for: Array(distinct.prefix(100)), following: 0, times: times)
+        let distinct = Set(compared)
+        let times = max(1, compared.count / max(1, distinct.count))
+        let others = longColumns[table.entity]!.names(through: read).filter { !distinct.contains($0) }
+        func work(_ units: Int, _ times: Int, _ names: [String]) -> String {
+            PredicateFunctions.work(units, times: times, for: names.map { column($0, of: table) }) + " AND "
+        }
+        return work(1, times, distinct.sorted()) + (others.isEmpty ? "" : work(0, 1, others))
     }
 
-    /// Empty when work is not counted.
-    fileprivate func work(for columns: [String], following hops: Int, times: Int = 1) -> String {
-        guard let links else { return "" }
-        let arguments = ["\(1 + hops * links / Self.cursorsPerUnit)", "\(times)"] + columns
-        return "\(PredicateFunctions.work)(\(arguments.joined(separator: ", "))) AND "
+    /// Charges a row at the end of links, with its value and those before it. Empty when work is not counted.
+    fileprivate func work(for operand: PredicateOperand, atEnd table: Table) -> String {
+        guard let longColumns else { return "" }
+        let value = name(of: operand, table)
+        let others = longColumns[table.entity]!.names(through: [value]).filter { $0 != value }
+        let units = 1 + operand.hops.count * links / Self.cursorsPerUnit
+        return PredicateFunctions.work(units, for: ([value] + others).map { column($0, of: table) }) + " AND "
     }
 }
 
 // MARK: - Columns
 
 extension PredicateSQLWriter {
-    private func column(_ operand: PredicateOperand, of table: Table) -> String {
+    private func name(of operand: PredicateOperand, _ table: Table) -> String {
         let entity = model.entities[table.entity]
-        let name =
-            switch operand.column {
-            case .attribute(let index): entity.attributes[index].column
-            case .key(let relationship, let part): naming.linkColumns(entity.relationships[relationship])[part]
-            }
-        return "\(quoted(table.alias)).\(quoted(name))"
+        return switch operand.column {
+        case .attribute(let index): entity.attributes[index].column
+        case .key(let relationship, let part): naming.linkColumns(entity.relationships[relationship])[part]
+        }
     }
+
+    private func column(_ operand: PredicateOperand, of table: Table) -> String {
+        column(name(of: operand, table), of: table)
+    }
+
+    private func column(_ name: String, of table: Table) -> String { "\(quoted(table.alias)).\(quoted(name))" }
 
     /// The condition on a value of another object: the first link leads to one of the objects for which it is true.
     private mutating func throughLinks(
@@ -240,7 +259,7 @@ extension PredicateSQLWriter {
         let chain = chain(operand.hops, from: table)
         let keys = keyColumns(of: chain.first).joined(separator: ", ")
         let value = column(operand, of: chain.last)
-        let inner = work(for: [value], following: operand.hops.count) + condition(&self, value)
+        let inner = work(for: operand, atEnd: chain.last) + condition(&self, value)
         let left = links.count == 1 ? links[0] : "(\(links.joined(separator: ", ")))"
         let isLinked = links.map { " AND \($0) IS NOT NULL" }.joined()
         return "(\(left) IN (SELECT \(keys) FROM \(chain.sql) WHERE \(inner))\(isLinked))"
@@ -253,7 +272,7 @@ extension PredicateSQLWriter {
         let chain = chain(operand.hops, from: table)
         let isLinked = zip(keyColumns(of: chain.first), links).map { "\($0) = \($1)" }.joined(separator: " AND ")
         let value = column(operand, of: chain.last)
-        let work = work(for: [value], following: operand.hops.count)
+        let work = work(for: operand, atEnd: chain.last)
         return "(SELECT \(value) FROM \(chain.sql) WHERE \(work)\(isLinked))"
     }
 

@@ -41,6 +41,7 @@ final class ChangedTables {
 
     private var tables: [String: RecordedTable] = [:]
     private var ownIdentities: Set<Int> = []
+    private(set) var longColumns: [Int: LongColumns] = [:]
     /// During one recording, by the address of the name, which does not change meanwhile. Nil for a table without
     /// entity.
     private var known: [UnsafePointer<CChar>: RecordedTable?] = [:]
@@ -50,7 +51,8 @@ final class ChangedTables {
         let naming = ColumnNaming(model: model, layout: plan.layout)
         for index in model.tableEntities {
             let statements = entities[index]
-            let (positions, realColumns) = try Self.columns(of: statements.entity.table, on: connection)
+            let (positions, realColumns, long) = try Self.columns(of: statements.entity.table, on: connection)
+            for kind in model.subentities(of: index) { longColumns[kind] = long }
             let kinds = model.subentities(of: index).map { (model.entities[$0].name, $0) }
             let identities = model.subentities(of: index).reduce(into: [Int: [Int32]]()) { identities, kind in
                 let entity = model.entities[kind]
@@ -68,7 +70,7 @@ final class ChangedTables {
         tables[DeletionStatements.deletionSetName] = .deletionSet
         for (number, link) in plan.layout.linkTables.enumerated() {
             let name = naming.linkTable(link)
-            let (positions, realColumns) = try Self.columns(of: name, on: connection)
+            let (positions, realColumns, _) = try Self.columns(of: name, on: connection)
             let sides = naming.linkSides(link).map { $0.compactMap { positions[$0] } }
             var ends = [LinkTable.End(entity: link.source, columns: sides[0])]
             let relationship = model.entities[link.source].relationships[link.relationship]
@@ -79,17 +81,21 @@ final class ChangedTables {
 
     private static func columns(
         of table: String, on connection: Connection
-    ) throws(StoreError) -> (positions: [String: Int32], realColumns: Set<Int32>) {
-        let columns = try connection.prepare("SELECT name, cid, type FROM pragma_table_xinfo(?1)")
+    ) throws(StoreError) -> (positions: [String: Int32], realColumns: Set<Int32>, long: LongColumns) {
+        let columns = try connection.prepare("SELECT name, cid, type, hidden FROM pragma_table_xinfo(?1) ORDER BY cid")
         columns.bind(table, at: 1)
         var positions: [String: Int32] = [:]
         var realColumns: Set<Int32> = []
+        var long = LongColumns()
         while try columns.step() {
             let position = Int32(columns.integer(1))
             positions[columns.text(0)] = position
-            if Affinity(declaredType: columns.text(2)) == .real { realColumns.insert(position) }
+            let affinity = Affinity(declaredType: columns.text(2))
+            if affinity == .real { realColumns.insert(position) }
+            // SQLite calculates those whose `hidden` is 2 when it reads them.
+            long.note(columns.text(0), position, affinity, isStored: columns.integer(3) != 2)
         }
-        return (positions, realColumns)
+        return (positions, realColumns, long)
     }
 
     func hasOwnIdentities(_ entity: Int) -> Bool { ownIdentities.contains(entity) }

@@ -182,12 +182,27 @@ final class Merger {
     }
 
     /// The object with the identity in this row of cells; nil when there is none.
-    func object(of cells: UnsafePointer<Cell>, _ entity: Int) throws(StoreError) -> StoredObject? {
+    func object(
+        of cells: UnsafePointer<Cell>, _ entity: Int, charging columns: LongColumns? = nil
+    ) throws(StoreError) -> StoredObject? {
         guard entities[entity].entity.hasRowKey else {
-            return try entities[entity].find { entities[entity].bindIdentity(cells, to: $0, from: 1) }
+            return try entities[entity].find(charging: columns) {
+                entities[entity].bindIdentity(cells, to: $0, from: 1)
+            }
         }
         guard let key = try rowKey(of: cells, entity) else { return nil }
-        return try entities[entity].find { $0.bind(key, at: 1) }
+        return try entities[entity].find(charging: columns) { $0.bind(key, at: 1) }
+    }
+
+    /// Charges the long values of the stored objects that rows name, when these are merged again.
+    func chargeLongValues(of rows: StagedRows) throws(StoreError) {
+        for table in rows.tables.compactMap(\.self) {
+            let columns = historyTables.longColumns[table.entityIndex]!
+            guard !columns.names.isEmpty else { continue }
+            for row in 0..<table.rowCount where table.hasIdentity(row) {
+                _ = try object(of: table.row(row), table.concreteEntity(of: row), charging: columns)
+            }
+        }
     }
 
     /// Adds the concrete entities of the hierarchy objects that the job names to the exclusions.

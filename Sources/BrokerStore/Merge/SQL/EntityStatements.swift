@@ -58,20 +58,33 @@ final class EntityStatements {
 
     /// Returns the object with a key; nil when there is none.
     ///
-    /// - Parameter bind: binds the key, from parameter 1.
-    func find(_ bind: (Statement) -> Void) throws(StoreError) -> StoredObject? {
-        let names = rowNumber + (kinds == nil ? "" : ", \(quoted(entityColumnName))")
-        let find = try cached(&findStatement, "SELECT \(names) FROM \(table) WHERE \(keyIsParameters(from: 1))")
+    /// - Parameters:
+    ///   - columns: the columns of the table if their long values are charged to the job.
+    ///   - bind: binds the key, from parameter 1.
+    func find(charging columns: LongColumns? = nil, _ bind: (Statement) -> Void) throws(StoreError) -> StoredObject? {
+        let find =
+            if let columns, !columns.names.isEmpty {
+                try cached(
+                    &chargingFindStatement,
+                    "\(findSQL) AND \(PredicateFunctions.work(0, for: columns.names.map(quoted)))")
+            } else { try cached(&findStatement, findSQL) }
         bind(find)
         defer { find.reset() }
         guard try find.step() else { return nil }
         let concreteEntity = kinds == nil ? nil : plan.model.index(ofEntity: find.text(1))
         return StoredObject(number: find.integer(0), concreteEntity: concreteEntity ?? index)
     }
+    private var findSQL: String {
+        let names = rowNumber + (kinds == nil ? "" : ", \(quoted(entityColumnName))")
+        return "SELECT \(names) FROM \(table) WHERE \(keyIsParameters(from: 1))"
+    }
     private var findStatement: Statement?
+    private var chargingFindStatement: Statement?
 
     /// Returns the object with that key; nil when there is none.
-    func find(_ key: StoredKey) throws(StoreError) -> StoredObject? { try find { key.bind(to: $0, from: 1) } }
+    func find(_ key: StoredKey, charging columns: LongColumns? = nil) throws(StoreError) -> StoredObject? {
+        try find(charging: columns) { key.bind(to: $0, from: 1) }
+    }
 
     /// Parameters: the key. Returns the object in the form of `fetch`.
     func object() throws(StoreError) -> ObjectRead {
