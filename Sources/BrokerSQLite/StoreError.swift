@@ -84,6 +84,11 @@ extension StoreError {
                 "The database does not allow it: ON DELETE CASCADE of a table that another program made goes through more than "
                     + "1,000 levels. Delete the rows at the lowest levels first, or make the column of the link optional.",
                 sqliteCode: result)
+        case SQLITE_TOOBIG:
+            self.init(
+                .constraint,
+                "The database does not allow it: SQLite stores no row of more than 1,000,000,000 bytes (\(said)).",
+                sqliteCode: result)
         case SQLITE_BUSY, SQLITE_LOCKED:
             self.init(
                 .unavailable,

@@ -87,9 +87,12 @@ extension JobMerge {
         reject(table.entityIndex, row) { isListed in
             Fault(
                 .constraintViolation,
-                isListed
-                    ? "\(error.message) A table requires of this \(name) what the model does not know. Send a record that "
-                        + "meets it, or look at the table's constraints." : "", entity: name)
+                !isListed
+                    ? ""
+                    : error.isTooLarge
+                        ? "\(error.message) Send shorter values of this \(name)."
+                        : "\(error.message) A table requires of this \(name) what the model does not know. Send a record "
+                            + "that meets it, or look at the table's constraints.", entity: name)
         }
         try stopIfRejected()
     }
