@@ -53,7 +53,7 @@ import Testing
             #""Cat": [{"no": 4, "friend": {"no": 2, "gone": true}}, {"no": 1, "at": 5, "gone": true}]"#, [],
             ["1|Bee|s|5|NULL", "4|Cat|NULL|NULL|NULL"]
         ),
-        // What is inside a record that is not newer makes no tombstone a fault.
+        // A record inside one that is not newer makes no tombstone a fault.
         (
             #""Ant": [{"no": 2, "at": 4, "mate": {"no": 9}}, {"no": 3, "queen": {"no": 9, "gone": true}}]"#, [],
             ["1|Bee|s|5|NULL", "2|Ant|NULL|5|NULL", "3|Ant|NULL|NULL|NULL"]
