@@ -14,9 +14,6 @@ final class ConnectionSet {
     static let middleFrameBytes = 1 << 20
     /// Bytes of the frames of medium size that are being read.
     static let middleAssemblyBytes = 8 << 20
-    /// Bytes that arrived unasked, with the end of clients' sending sides: the contents of some hundred clients'
-    /// sockets.
-    static let backlogBytes = 32 << 20
     /// Bytes of answers that are not taken, above which large ones wait and connections have one message at a time.
     static let answerBytes = 32 << 20
     /// Refused connections that may read the reason at the same time; above that, they are closed as soon as it is
@@ -154,7 +151,7 @@ final class ConnectionSet {
     /// - Returns: whether too many bytes have arrived unasked.
     func count(backlog change: Int) -> Bool {
         backlog += change
-        return backlog > Self.backlogBytes
+        return backlog > options.backlogBytes
     }
 
     // MARK: - Stalled clients

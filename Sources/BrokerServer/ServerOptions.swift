@@ -41,6 +41,9 @@ package struct ServerOptions: Sendable {
     /// A client with that many bytes of unread answers is cut off: two of the largest frames, and some. Only answers
     /// that cannot wait can gather: `pong`, `stats`, `model`, and small ones.
     var cutOffBytes = 40 << 20
+    /// Bytes of all clients that arrived unasked, with the end of their sending sides: the contents of some hundred
+    /// clients' sockets.
+    var backlogBytes = 32 << 20
 
     package init(socketPath: String?) { self.socketPath = socketPath }
 }

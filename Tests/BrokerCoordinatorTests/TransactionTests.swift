@@ -69,6 +69,29 @@ import Testing
         #expect(try transactions([CoordinatorLimits.transactionBytes * 4, Self.large]) == [1, 1])
     }
 
+    /// The store has failed, and no client gets an answer for these jobs.
+    @Test func `who waits for the end of jobs is called when they are dropped`() throws {
+        var jobTable = try jobTable([Self.small, Self.small])
+        var batch: JobBatch = []
+        while let next = jobTable.takeNext(after: batch) { batch.append(next) }
+        for (_, job) in batch { jobTable.ends.began(job.ticket, from: job.accepted.source) }
+        let called = Monitor(0)
+        let last = try #require(batch.last?.job.ticket)
+        let waits = jobTable.ends.wait(before: last + 1) { called.withLock { $0 += 1 } }
+        #expect(waits)
+        for (count, (_, job)) in batch.enumerated() {
+            #expect(called.withLock { $0 } == 0)
+            for completion in jobTable.drop([job], at: 0).completions { completion() }
+            #expect(called.withLock { $0 } == count)
+        }
+    }
+
+    /// Eight large jobs fill a transaction of bulk loads, which take a few milliseconds each: a shorter time would cost
+    /// them a COMMIT each, and after a longer one a client waits for others much longer than for its own job.
+    @Test func `by default a transaction lasts 100 ms at most, and the job that it has begun`() {
+        #expect(CoordinatorLimits().transactionMicroseconds == 100_000)
+    }
+
     @Test func `a job at fault among others ends them no other way than alone`() throws {
         let test = try TestCoordinator(Self.model)
         test.submit(#"{"Row": [{"id": 1, "code": "a"}]}"#, id: "first")

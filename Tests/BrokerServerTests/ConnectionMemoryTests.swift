@@ -42,6 +42,44 @@ import Testing
         }
     }
 
+    @Test func `a client is refused for the frame in which it stopped`() async throws {
+        try await RunningServer.run { running in
+            let stopped = try (0..<2).map { _ in try running.connect() }
+            for client in stopped {
+                #expect(try client.ask(ping).type == "pong")
+                // More than a socket holds: the server has begun to read it when all of it is sent.
+                try client.send(bytes: beginning(of: 16_700_000, sent: 2_000_000))
+            }
+            let other = try running.connect()
+            let padding = SeededGenerator(seed: 4).text(count: 2_000_000)
+            try other.send(#"{"type": "ping", "padding": "\#(padding)"}"#)
+            let error = try stopped[0].next()
+            #expect(error.code == "busy")
+            #expect(error["frame"] == "2")
+        }
+    }
+
+    @Test func `a client is refused for the frame for which there is no room`() async throws {
+        try await RunningServer.run({
+            $0.jobsPerConnection = 1
+            $0.backlogBytes = 10_000
+        }) { running in
+            let operating = try running.connect()
+            #expect(try operating.ask(#"{"type": "admin", "action": "pause"}"#).type == "done")
+            let client = try running.connect()
+            // Not read while the job is in flight, but for the end of what the client sends.
+            try client.send(#"{"entity": "Department", "json": {"id": 1}}"#)
+            let pings = try RawClient.frame(Array(ping.utf8))
+            try client.send(bytes: Array(repeatElement(pings, count: 180_000 / pings.count).joined()))
+            client.endSending()
+            let error = try client.next()
+            #expect(error.code == "busy")
+            #expect(error["frame"] == "2")
+            #expect(try operating.ask(#"{"type": "admin", "action": "resume"}"#).type == "done")
+            #expect(try client.next().type == "completed")
+        }
+    }
+
     @Test func `a client that stops inside of a frame stays connected while no other waits`() async throws {
         try await RunningServer.run { running in
             let padding = SeededGenerator(seed: 2).text(count: 200_000)

@@ -68,6 +68,21 @@ import Testing
 
     // MARK: - Subsets of actions
 
+    @Test func `a bare key that a sync ignores has no warning that its number became another one`() async throws {
+        let model = """
+            {"entities": {"Mark": {"identity": "at", "attributes": {"at": "double"}, "relationships": {
+              "next": {"entity": "Mark"}}}}}
+            """
+        try await OperationSession.run(model) { session in
+            try session.process("Mark", #"[{"at": 1}, {"at": 9007199254740993}]"#)
+            for (next, code) in [("9007199254740995", nil), ("9007199254740993", "inexact")] {
+                let answer = try session.answer(
+                    sync("Mark", #"[{"at": 1, "next": \#(next)}]"#, #", "actions": ["update"]"#))
+                #expect(answer["warnings.0.code"] == code, "\(answer.text)")
+            }
+        }
+    }
+
     @Test func `without insert, records without an object are ignored, and their nested records are not`()
         async throws
     {

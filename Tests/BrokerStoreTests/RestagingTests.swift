@@ -47,10 +47,13 @@ import Testing
         }.joined(separator: ",")
     }
 
-    @Test func `a chain of rejections ends by the work that it takes, not by its length alone`() throws {
+    @Test func `a chain of rejections ends by the work that it takes, and after 100 stagings`() throws {
         let outcome = try store.outcome(#"{"D": [\#(Self.chain(40))]}"#, .skip)
         #expect(outcome.rejections.count == 40)
         #expect(try store.rows("SELECT count(*) FROM D") == ["0"])
+        #expect(try store.outcome(#"{"D": [\#(Self.chain(100))]}"#, .skip).rejections.count == 100)
+        let long = try store.fault(#"{"D": [\#(Self.chain(101))]}"#, .skip)
+        #expect(long?.message.contains("(100 times over)") == true, "\(long?.message ?? "no fault")")
         let text = String(repeating: "x", count: 8 << 20)
         let fault = try store.fault(#"{"D": [\#(Self.chain(40))], "E": {"id": 99, "name": "\#(text)"}}"#, .skip)
         #expect(fault?.code == .constraintViolation)

@@ -40,6 +40,9 @@ import Testing
         check(
             try programs.run("broker", ["submit", "--entity", "E\(Self.escape)"] + store, input: "{\"id\": 1}"),
             quotes: "E\(escaped)")
+        // A line of the output, not of the complaints.
+        try programs.write(#"{"entities": {"E": {"attributes": {"text": "string"}}}}"#, to: "m\(Self.escape).json")
+        check(try programs.run("broker", ["model", "check", "m\(Self.escape).json"]), quotes: "m\(escaped).json: good")
         check(try programs.run("broker", ["await", "a\(Self.escape)"] + store), quotes: "a\(escaped)")
         check(try programs.run("broker", ["stats", "--\(Self.escape)"]), quotes: #"\u{1B}[2J"#)
         check(
