@@ -208,9 +208,6 @@ let package = Package(
         .target(
             name: "TestSupport", dependencies: ["BrokerJournal", "BrokerJSON", "BrokerWire", "CSQLite", "FaultVFS"],
             path: "Tests/TestSupport", swiftSettings: strict),
-        .target(
-            name: "RandomOperations", dependencies: ["TestSupport"], path: "Tests/RandomOperations",
-            swiftSettings: strict),
         tests("BrokerJSON"),
         tests("BrokerInput", also: ["BrokerJSON", "CLZ4", "CZlib"]),
         tests("BrokerPaths"),
@@ -233,7 +230,6 @@ let package = Package(
             "BrokerServer",
             also: [
                 "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator",
-                "RandomOperations",
                 forPrograms("Logging", "swift-log"),
                 .product(name: "NIOCore", package: nio),
             ]),
@@ -259,9 +255,7 @@ let package = Package(
             name: "Handling", dependencies: ["Broker", "BrokerEmbedded"], path: "Tests/Handling", swiftSettings: strict),
         .executableTarget(
             name: "CrashTest",
-            dependencies: [
-                "RandomOperations", "TestSupport", forPrograms("ArgumentParser", "swift-argument-parser"),
-            ],
+            dependencies: ["TestSupport", forPrograms("ArgumentParser", "swift-argument-parser")],
             path: "Tests/CrashTest", swiftSettings: strict),
         // The fuzz targets, the program that libFuzzer runs them in (scripts/fuzz), and a test that runs their inputs.
         .systemLibrary(name: "CLibFuzzer", path: "Tests/Fuzz/CLibFuzzer"),

@@ -67,6 +67,40 @@ import Testing
         #expect(try store.run(apart.joined(separator: ", ")) == "E ~1, T ~1 =1")
     }
 
+    @Test func `an object is listed by the key that it has at the end`() throws {
+        func rename(_ old: Int, _ new: Int) -> String {
+            #"{"op": "process", "entity": "E", "object": \#(old), "json": {"id": \#(new)}}"#
+        }
+        func keys(_ operations: String...) throws -> String {
+            let outcome = try store.outcome(ofOperations: operations.joined(separator: ", "))
+            return String(decoding: try #require(outcome.keys), as: UTF8.self)
+        }
+        #expect(
+            try keys(process("E", #"{"id": 3}"#), rename(3, 4)) == #"{"E":{"inserted":[4],"updated":[],"deleted":[]}}"#)
+        #expect(try keys(rename(4, 5), rename(5, 6)) == #"{"E":{"inserted":[],"updated":[6],"deleted":[]}}"#)
+        #expect(try keys(rename(6, 7), delete("E", "[7]")) == #"{"E":{"inserted":[],"updated":[],"deleted":[7]}}"#)
+    }
+
+    @Test func `the records that a sync ignores after another operation count no object`() throws {
+        let sync = #"{"op": "sync", "entity": "E", "json": [{"id": 2, "text": "b"}], "actions": ["insert"]}"#
+        #expect(try store.run([delete("T", "[9]"), sync].joined(separator: ", ")) == "T -1")
+    }
+
+    @Test func `what an attempt to merge has done and undone counts nothing`() throws {
+        let store = try TestStore(
+            """
+            {"entities": {
+              "Desk": {"identity": "id", "attributes": {"id": "integer64", "label": {"type": "string", "optional": false}},
+                "relationships": {"room": {"entity": "Room", "inverse": "desks"}}},
+              "Room": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+                "desks": {"entity": "Desk", "toMany": true, "inverse": "room"}}}}}
+            """)
+        try store.apply(#"{"Desk": {"id": 3, "label": "a"}}"#)
+        // The key inserts a desk without a label, which fails, and then the room is merged without the desk.
+        let both = [delete("Desk", "[3]"), process("Room", #"{"id": 1, "desks": [3]}"#)].joined(separator: ", ")
+        #expect(try store.run(both, .skip) == "Desk -1 !1, Room +1")
+    }
+
     @Test func `an object with the former key of one that the same job inserted and renamed is inserted, too`() throws {
         let rename = #"{"op": "process", "entity": "E", "object": 3, "json": {"id": 4}}"#
         let both = [process("E", #"{"id": 3}"#), rename, process("E", #"{"id": 3}"#)].joined(separator: ", ")

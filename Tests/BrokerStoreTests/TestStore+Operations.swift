@@ -29,9 +29,11 @@ extension TestStore {
     }
 
     /// Applies one job inside the transaction that the caller began; nil when the job failed.
-    func outcomeInTransaction(ofOperations operations: String, _ policy: InvalidRecordPolicy = .fail) throws -> Outcome?
-    {
-        if case .completed(let outcome) = try store.apply(job(operations: operations, policy)) { outcome } else { nil }
+    func outcomeInTransaction(
+        ofOperations operations: String, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = true
+    ) throws -> Outcome? {
+        let job = try job(operations: operations, policy, wantsKeys: wantsKeys)
+        return if case .completed(let outcome) = try store.apply(job) { outcome } else { nil }
     }
 
     func job(
@@ -92,10 +94,13 @@ extension TestStore {
             let relationship = plan.model.entities[entity].relationships.firstIndex { $0.name == name }!
             return (.merge, staging("json", .relate(object: operation["object"]!, relationship: relationship)))
         case "sync":
-            return (
-                .sync(StagedSync(try selection(), part: nil)),
-                StagingOperation(entity: entity, json: operation["json"]!, gathersNames: true)
-            )
+            var sync = StagedSync(try selection(), part: nil)
+            if let actions = operation["actions"].map({ $0.elements.compactMap(\.string) }) {
+                sync.inserts = actions.contains("insert")
+                sync.updates = actions.contains("update")
+                sync.deletes = actions.contains("delete")
+            }
+            return (.sync(sync), StagingOperation(entity: entity, json: operation["json"]!, gathersNames: true))
         case "delete" where operation["objects"] != nil: return (.delete(entity: entity), staging("objects", .name))
         case "delete": return (.deleteMatching(try selection()), nil)
         default: throw Fault(.unsupportedMessage, "no such operation")

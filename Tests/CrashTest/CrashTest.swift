@@ -55,7 +55,6 @@ struct Run: ParsableCommand {
             \(figures.rounds) rounds: \(figures.serverKills) kills of the server, \(figures.clientKills) of clients
             \(figures.sent) jobs sent, \(figures.sentAgain) sent again; \(figures.completed) reported completed, \
             \(figures.failed) reported failed, \(figures.unknown) without an answer, of which \(figures.unknownCommitted) took effect
-            \(figures.uncompared) rounds reached a job that the contract leaves open, and were compared up to there
             nothing lost, nothing doubled, in \(seconds(since: start)) s
             """)
     }

@@ -18,9 +18,6 @@ struct Figures {
     var unknown = 0
     /// Those of them that took effect.
     var unknownCommitted = 0
-    /// Rounds with a job whose effect the contract leaves open: from there on, the objects were not
-    /// compared.
-    var uncompared = 0
 
     mutating func add(_ other: Figures) {
         rounds += other.rounds
@@ -32,6 +29,5 @@ struct Figures {
         failed += other.failed
         unknown += other.unknown
         unknownCommitted += other.unknownCommitted
-        uncompared += other.uncompared
     }
 }

@@ -10,9 +10,15 @@ struct LedgerLine: Equatable {
     /// The content of the job's `completed` or of the `error` of its `failed`.
     let outcome: String
 
-    static func all(_ storePath: String) throws -> [LedgerLine] {
+    static func all(_ storePath: String) throws -> [LedgerLine] { try read("ORDER BY sequence", storePath) }
+
+    static func newest(_ storePath: String) throws -> LedgerLine? {
+        try read("ORDER BY sequence DESC LIMIT 1", storePath).first
+    }
+
+    private static func read(_ order: String, _ storePath: String) throws -> [LedgerLine] {
         try SQLRows.of(
-            "SELECT sequence, failed, hash IS NOT NULL, id, outcome FROM _broker_jobs ORDER BY sequence", in: storePath
+            "SELECT sequence, failed, hash IS NOT NULL, id, outcome FROM _broker_jobs \(order)", in: storePath
         ).map { row in
             let cells = row.split(separator: "|", maxSplits: 4).map(String.init)
             guard cells.count == 5, let sequence = Int(cells[0]) else {

@@ -1,5 +1,4 @@
 import Foundation
-import RandomOperations
 
 /// The files of a round's model.
 enum Model {

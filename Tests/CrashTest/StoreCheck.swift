@@ -1,22 +1,19 @@
-import RandomOperations
 import TestSupport
 
-/// Compares copies of a round's store, made when its server was dead, with the answers of the clients, and with the same
-/// jobs applied to objects in memory.
+/// Compares copies of a round's store, made when its server was dead, with the answers of the clients, and with a
+/// store to which the same jobs were applied one after the other.
 struct StoreCheck {
     private let jobs: [String: CrashJob]
     /// As of the newest copy.
     private(set) var lines: [LedgerLine] = []
     /// By sequence, of those of which that is known.
     private(set) var names: [Int: String] = [:]
-    /// Jobs up to this sequence have been applied to the objects.
-    private var applied = 0
-    private var graph = OperationGraph()
-    private var items = Items()
-    /// A job came of which the contract does not say what becomes of the graph.
-    private(set) var isGraphUnknown = false
+    /// Jobs up to this sequence have been replayed.
+    private var replayed = 0
+    private let replay: Replay
 
-    init(_ jobs: [[CrashJob]]) {
+    init(_ jobs: [[CrashJob]], _ replay: Replay) {
+        self.replay = replay
         self.jobs = Dictionary(uniqueKeysWithValues: jobs.joined().map { ($0.name, $0) })
     }
 
@@ -28,8 +25,8 @@ struct StoreCheck {
         try checkGrowth(since: before)
         try nameLines(storePath, answers)
         try checkTold(answers)
-        try replay()
-        try compare(storePath)
+        try replayLines()
+        if let difference = try replay.difference(from: storePath) { throw Difference(difference) }
     }
 
     private func checkFile(_ storePath: String) throws {
@@ -131,54 +128,16 @@ struct StoreCheck {
 
     // MARK: - What they did
 
-    private mutating func replay() throws {
-        for line in lines where line.sequence > applied {
-            applied = line.sequence
+    private mutating func replayLines() throws {
+        for line in lines where line.sequence > replayed {
+            replayed = line.sequence
             guard let name = names[line.sequence], let job = jobs[name] else { continue }
-            let difference: String?
-            switch job.content {
-            case .items(let change): difference = try replay(change, line)
-            case .graph(let job): difference = isGraphUnknown ? nil : try replay(job, line)
+            let expected = try replay.apply(job)
+            guard line.isFailure == expected.isFailure, line.outcome == expected.outcome else {
+                throw Difference(
+                    "\(name), \(line.sequence) in the order, ended with \(line.outcome), should with "
+                        + "\(expected.outcome)\n\(job.text)")
             }
-            if let difference { throw Difference("\(name), \(line.sequence) in the order: \(difference)\n\(job.text)") }
         }
-    }
-
-    private mutating func replay(_ change: ItemChange, _ line: LedgerLine) throws -> String? {
-        let code = try line.message().code
-        let expected = items.apply(change) ? "" : "constraintViolation"
-        return code == expected ? nil : "ended with \(line.outcome), should with \(expected)"
-    }
-
-    private mutating func replay(_ job: RandomOperationJob, _ line: LedgerLine) throws -> String? {
-        let kept = try line.message()
-        switch graph.apply(job) {
-        case .unknown:
-            // A job that failed has changed nothing.
-            isGraphUnknown = !line.isFailure
-            return nil
-        case .failed(let code):
-            let told = "\(kept.code) \(kept["error.path"] ?? "nowhere")"
-            return told == code ? nil : "ended with \(line.outcome), should with \(code)"
-        case .completed(let effect):
-            if line.isFailure { return "ended with \(line.outcome), should have completed" }
-            return graph.difference(effect, from: kept, tellsKeys: false)
-        }
-    }
-
-    private func compare(_ storePath: String) throws {
-        let rows = try SQLRows.of("SELECT id, stamp, code FROM Item", in: storePath).sorted()
-        guard rows == items.rows else {
-            let (found, expected) = (Set(rows), Set(items.rows))
-            throw Difference(
-                "Item has \(found.subtracting(expected).sorted()), and not \(expected.subtracting(found).sorted()).")
-        }
-        guard !isGraphUnknown else { return }
-        // The graph itself goes on without the numbers that the store has given.
-        var graph = graph
-        let difference =
-            try graph.learnRowKeys(storePath) ?? graph.difference(fromStore: storePath)
-            ?? graph.learnPlaces(storePath)
-        if let difference { throw Difference(difference) }
     }
 }

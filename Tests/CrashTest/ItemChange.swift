@@ -50,33 +50,3 @@ enum ItemChange {
         }
     }
 }
-
-/// The objects of `Item` that should be there.
-struct Items {
-    private struct Item {
-        var stamp: String
-        var code: String?
-    }
-
-    private var items: [Int: Item] = [:]
-
-    /// As `id|stamp|code`, sorted.
-    var rows: [String] { items.map { "\($0)|\($1.stamp)|\($1.code ?? "NULL")" }.sorted() }
-
-    /// - Returns: false when two objects would have one code; nothing is changed then.
-    mutating func apply(_ change: ItemChange) -> Bool {
-        switch change {
-        case .delete(let ids): items = items.filter { !ids.contains($0.key) }
-        case .process(let records, let stamp, _):
-            var changed = items
-            for record in records {
-                changed[record.id, default: Item(stamp: stamp)].stamp = stamp
-                if let code = record.code { changed[record.id]!.code = code }
-            }
-            let codes = changed.values.compactMap(\.code)
-            guard Set(codes).count == codes.count else { return false }
-            items = changed
-        }
-        return true
-    }
-}

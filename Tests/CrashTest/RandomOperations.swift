@@ -1,26 +1,15 @@
 import TestSupport
 
 /// Makes jobs of several operations over few objects, met often.
-public struct RandomOperations {
+struct RandomOperations {
     private var generator: SeededGenerator
-    private let mark: String
-    private let isDecided: Bool
-    private var marks = 0
     /// One of so many values of the job is wrong; 0: none.
     private var wrongness = 0
 
-    /// - Parameters:
-    ///   - mark: begins the marks of new objects without identity; of several that fill one store, each has its own.
-    ///   - isDecided: nothing comes of which the contract leaves open what it does: no object is named by a `_pk` that it may
-    ///     have got, none lacks what a later operation may bring, and no one-to-one link is left to lead nowhere.
-    public init(seed: UInt64, mark: String = "m", isDecided: Bool = false) {
-        generator = SeededGenerator(seed: seed)
-        self.mark = mark
-        self.isDecided = isDecided
-    }
+    init(seed: UInt64) { generator = SeededGenerator(seed: seed) }
 
     /// The first job fills the store; those after it do what comes.
-    public mutating func jobs(_ count: Int) -> [RandomOperationJob] {
+    mutating func jobs(_ count: Int) -> [RandomOperationJob] {
         var jobs = [
             RandomOperationJob(
                 operations: GraphModel.entities.map { entity in
@@ -63,19 +52,16 @@ public struct RandomOperations {
 
     private mutating func operation() -> RandomOperation {
         // Most of the links are a Person's.
-        var entity = chance(4) ? GraphModel.entity("Person") : pick(GraphModel.entities)
-        let choice = number(0...16)
-        if isDecided, entity.identity.isEmpty, (6...13).contains(choice) { entity = GraphModel.entity("Person") }
-        switch choice {
+        let entity = chance(4) ? GraphModel.entity("Person") : pick(GraphModel.entities)
+        switch number(0...16) {
         case 0...5:
             return RandomOperation(entity: entity, action: .process(object: nil), records: records(entity, 1...3))
         case 6...8:
             var record = record(entity, depth: 1)
             if chance(3) { record.identity = nil }
-            record.values.removeAll { $0.attribute == "mark" }
             return RandomOperation(entity: entity, action: .process(object: key(entity)), records: [record])
         case 9...11:
-            let relationship = pick(relationships(entity))
+            let relationship = pick(entity.relationships)
             let record = GraphRecord(entity: entity, links: [(relationship, value(relationship, depth: 1))])
             return RandomOperation(entity: entity, action: .relate(object: key(entity)), records: [record])
         case 12, 13:
@@ -126,11 +112,8 @@ public struct RandomOperations {
         var record = GraphRecord(entity: entity)
         if !entity.identity.isEmpty, !isWrong { record.identity = key(entity) }
         for attribute in entity.attributes where !entity.identity.contains(attribute) {
-            if attribute == "mark" {
-                marks += 1
-                record.values.append(("mark", "\(mark)\(marks)"))
-            } else if attribute == entity.required {
-                if isDecided || !chance(5) {
+            if attribute == entity.required {
+                if !chance(5) {
                     record.values.append((attribute, value(entity, attribute, orNull: isWrong)))
                 }
             } else if chance(3) {
@@ -138,15 +121,11 @@ public struct RandomOperations {
             }
         }
         guard depth >= 0 else { return record }
-        for relationship in relationships(entity) where chance(entity.name == "Person" ? 4 : 3) {
+        for relationship in entity.relationships where chance(entity.name == "Person" ? 4 : 3) {
             record.links.append((relationship, value(relationship, depth: depth)))
         }
         record.links.shuffle(using: &generator)
         return record
-    }
-
-    private func relationships(_ entity: GraphModel.Entity) -> [GraphModel.Relationship] {
-        isDecided ? entity.relationships.filter { $0.name != "cover" && $0.inverse != "cover" } : entity.relationships
     }
 
     private mutating func value(_ entity: GraphModel.Entity, _ attribute: String, orNull isNull: Bool) -> String? {
@@ -163,8 +142,7 @@ public struct RandomOperations {
     }
 
     private mutating func element(_ entity: GraphModel.Entity, depth: Int) -> GraphValue {
-        let isStubbed = !isDecided || entity.required == nil
-        if entity.identity.count == 1, isStubbed, depth == 0 || !chance(3) { return .key(entity, key(entity)) }
+        if entity.identity.count == 1, depth == 0 || !chance(3) { return .key(entity, key(entity)) }
         return .record(record(entity, depth: depth - 1))
     }
 

@@ -1,6 +1,6 @@
-/// The fixed model of random operations: every form of relationship, ordered ones, each delete rule, a compound identity,
+/// The model of random operations: every form of relationship, ordered ones, each delete rule, a compound identity,
 /// an entity without identity, and one with a required attribute.
-public enum GraphModel {
+enum GraphModel {
     struct Relationship {
         let name: String
         let destination: String
@@ -23,10 +23,6 @@ public enum GraphModel {
             self.replaces = replaces
             self.isOrdered = isOrdered
         }
-
-        var inverseRelationship: Relationship? { inverse.map { entity(destination).relationship($0) } }
-
-        var hasLinkTable: Bool { isToMany && (inverseRelationship?.isToMany ?? true) }
     }
 
     struct Entity {
@@ -39,8 +35,6 @@ public enum GraphModel {
 
         var attributes: [String] { integers + texts }
         var keyColumns: [String] { identity.isEmpty ? ["_pk"] : identity }
-
-        func relationship(_ name: String) -> Relationship { relationships.first { $0.name == name }! }
 
         /// A value that no attribute takes.
         static let wrong = "?"
@@ -67,7 +61,7 @@ public enum GraphModel {
             name: "Desk", identity: ["id"], integers: ["id"], texts: ["label"], required: "label",
             relationships: [Relationship("room", "Room", inverse: "desks")]),
         Entity(
-            name: "Note", identity: [], integers: [], texts: ["mark", "text"],
+            name: "Note", identity: [], integers: [], texts: ["text"],
             relationships: [Relationship("about", "Person", "noAction"), Relationship("next", "Note", "cascade")]),
         Entity(
             name: "Paper", identity: ["id"], integers: ["id"], texts: [],
@@ -110,8 +104,8 @@ public enum GraphModel {
 
     static func entity(_ name: String) -> Entity { entities.first { $0.name == name }! }
 
-    /// As a model's document; its `entities` begin with a line of their own.
-    public static var json: String {
+    /// As a model's document.
+    static var json: String {
         let members = entities.map { entity in
             let attributes = entity.attributes.map { attribute in
                 "\"\(attribute)\": {\"type\": \"\(entity.integers.contains(attribute) ? "integer64" : "string")\", "

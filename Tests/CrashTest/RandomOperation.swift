@@ -1,6 +1,4 @@
-import TestSupport
-
-/// A record of JSON, as it is sent and as the graph applies it.
+/// A record of JSON.
 struct GraphRecord {
     let entity: GraphModel.Entity
     var identity: [String]?
@@ -29,32 +27,6 @@ indirect enum GraphValue {
         case .list(let values): "[\(values.map(\.json).joined(separator: ", "))]"
         }
     }
-
-    /// An element less, or a record of less.
-    func without(part: inout Int) -> GraphValue? {
-        switch self {
-        case .null, .key: return nil
-        case .record(var record):
-            if let links = record.links.without(part: &part) {
-                record.links = links
-                return .record(record)
-            }
-            for (position, link) in record.links.enumerated() {
-                guard let value = link.value.without(part: &part) else { continue }
-                record.links[position].value = value
-                return .record(record)
-            }
-            return nil
-        case .list(var values):
-            if let fewer = values.without(part: &part) { return .list(fewer) }
-            for (position, value) in values.enumerated() {
-                guard let smaller = value.without(part: &part) else { continue }
-                values[position] = smaller
-                return .list(values)
-            }
-            return nil
-        }
-    }
 }
 
 /// `path op value`, of which the value may be nil.
@@ -70,8 +42,8 @@ struct GraphCondition {
     }
 }
 
-/// One operation, as it is sent and as the graph applies it.
-public struct RandomOperation {
+/// One operation of a job.
+struct RandomOperation {
     enum Action {
         case process(object: [String]?)
         case relate(object: [String])
@@ -85,7 +57,7 @@ public struct RandomOperation {
     /// A `relate` with nothing but the relationship.
     var records: [GraphRecord] = []
 
-    public var json: String {
+    var json: String {
         func operation(_ name: String, _ fields: String) -> String {
             "{\"op\": \"\(name)\", \"entity\": \"\(entity.name)\", \(fields)}"
         }
@@ -114,50 +86,12 @@ public struct RandomOperation {
                     + (part.map { ", \"part\": {\"id\": \"\($0.id)\", \"last\": \($0.isLast)}" } ?? ""))
         }
     }
-
-    /// Without its `part`th part: a record, or a part of a record.
-    public func without(part: inout Int) -> RandomOperation? {
-        var smaller = self
-        switch action {
-        case .process(nil), .sync:
-            if let records = records.without(part: &part) {
-                smaller.records = records
-                return smaller
-            }
-        case .relate: return nil
-        default: break
-        }
-        for (index, record) in records.enumerated() {
-            if let links = record.links.without(part: &part) {
-                smaller.records[index].links = links
-                return smaller
-            }
-            for (position, link) in record.links.enumerated() {
-                guard let value = link.value.without(part: &part) else { continue }
-                smaller.records[index].links[position].value = value
-                return smaller
-            }
-            // The mark distinguishes a new object from others.
-            let values = record.values.indices.filter { record.values[$0].attribute != "mark" }
-            if part < values.count {
-                smaller.records[index].values.remove(at: values[part])
-                return smaller
-            }
-            part -= values.count
-        }
-        return nil
-    }
 }
 
 /// A job of random operations.
-public struct RandomOperationJob {
-    public var operations: [RandomOperation]
-    public let tellsKeys: Bool
+struct RandomOperationJob {
+    let operations: [RandomOperation]
+    let tellsKeys: Bool
     /// Invalid records are rejected.
-    public let skips: Bool
-
-    public var json: String {
-        "{\"operations\": [\(operations.map(\.json).joined(separator: ",\n  "))], "
-            + "\"onInvalid\": \"\(skips ? "skip" : "fail")\", \"reply\": \"\(tellsKeys ? "keys" : "summary")\"}"
-    }
+    let skips: Bool
 }
