@@ -31,7 +31,6 @@ extension Store {
         merger.hasRenamed = false
         let (rowKeys, digest) = (merger.rowKeys, merger.digest)
         do throws(MergeFailure) {
-            if steps.count > 1 { try readRowKeys() }
             var run = JobRun(merger, savepoints, syncParts, job, stepCount: steps.count, parked: parked)
             for (number, step) in steps.enumerated() {
                 try run.apply(step, isFirst: number == 0, isLast: number == steps.count - 1)
@@ -80,10 +79,6 @@ extension Store {
                 preconditionFailure("a step is tried until it is neither")
             }
         }
-    }
-
-    private func readRowKeys() throws(MergeFailure) {
-        try storing { () throws(StoreError) in try merger.readRowKeys() }
     }
 
     private func reply(_ objects: PayloadObjects) throws(MergeFailure) -> ReplyObjects {

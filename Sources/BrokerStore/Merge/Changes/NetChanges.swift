@@ -73,9 +73,9 @@ final class NetChanges {
     private var undo: [(index: Int, entry: Entry)] = []
     /// After a ``mark()``, the number of entries and the memory then; nil when the changes are not rolled back here.
     private var marked: (entries: Int, memory: Int)?
-    /// The digest of every recorded change; nil when no caller asked for it.
+    /// The digest of every change, also of those that were undone: the same job makes the same attempts on the same
+    /// store. Nil when no caller asked for it.
     private(set) var digest: RowDigest?
-    private var markedDigest: RowDigest?
 
     /// - Parameter memory: grants the memory for what is recorded; when it is refused, the job is ended.
     init(_ tables: ChangedTables, on connection: Connection, _ memory: MergeMemory, hasDigest: Bool) {
@@ -350,7 +350,6 @@ final class NetChanges {
     /// Begins changes that may be rolled back.
     func mark() {
         marked = (entries.count, memory.bytes)
-        markedDigest = digest
         links.mark()
     }
 
@@ -372,7 +371,6 @@ final class NetChanges {
         entries.removeLast(entries.count - marked.entries)
         memory.reset(to: marked.memory)
         (undo, self.marked) = ([], nil)
-        digest = markedDigest
         links.rollBack()
         if isRecordingBase { baseOriginals = [:] }
     }
