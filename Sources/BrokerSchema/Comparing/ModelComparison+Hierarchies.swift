@@ -63,7 +63,7 @@ extension ModelComparison {
             remedy: "delete them with the model before, \"renamedFrom\" renames it")
     }
 
-    package func obstacle(toKeepingKind index: Int) -> String? {
+    package func obstacle(toRetainingConcreteEntity index: Int) -> String? {
         let topmost = stored.topmost(of: index)
         guard let taker = match.tables.firstIndex(of: topmost), match.entity(for: topmost) == nil else { return nil }
         return "its table is that of \(wanted.entities[wanted.topmost(of: taker)].name) in the model"

@@ -41,7 +41,7 @@ package struct ModelComparison {
             } else {
                 remove(
                     entity.name, "\(entity.name) is in the store, but not in the model",
-                    wasRetained: retained.has(entity: index), obstacle: obstacle(toKeepingEntity: index))
+                    wasRetained: retained.has(entity: index), obstacle: obstacle(toRetainingEntity: index))
             }
         }
         for (index, entity) in wanted.entities.enumerated() {
@@ -101,7 +101,7 @@ package struct ModelComparison {
                 remove(
                     name, "\(name) is in the store, but not in the model",
                     wasRetained: retained.has(attribute: index, of: oldIndex),
-                    obstacle: obstacle(toKeepingAttribute: index, of: oldIndex))
+                    obstacle: obstacle(toRetainingAttribute: index, of: oldIndex))
             }
         }
         for index in old.relationshipIndices where !match.inherits(relationship: index, of: newIndex, stored, wanted) {
@@ -117,7 +117,7 @@ package struct ModelComparison {
                 remove(
                     name, "\(name) is in the store, but not in the model",
                     wasRetained: retained.has(relationship: index, of: oldIndex),
-                    obstacle: obstacle(toKeepingRelationship: index, of: oldIndex))
+                    obstacle: obstacle(toRetainingRelationship: index, of: oldIndex))
             }
         }
     }
@@ -219,13 +219,13 @@ package struct ModelComparison {
 // MARK: - Obstacles to keeping a part
 
 extension ModelComparison {
-    private func obstacle(toKeepingAttribute index: Int, of entity: Int) -> String? {
+    private func obstacle(toRetainingAttribute index: Int, of entity: Int) -> String? {
         let entity = stored.entities[entity]
         guard entity.identity.contains(index) || !entity.attributes[index].isOptional else { return nil }
         return "it is required, so that no row could be inserted without it"
     }
 
-    private func obstacle(toKeepingRelationship index: Int, of entity: Int) -> String? {
+    private func obstacle(toRetainingRelationship index: Int, of entity: Int) -> String? {
         let relationship = stored.entities[entity].relationships[index]
         guard !relationship.isToMany, let rule = stored.inverse(of: relationship)?.deleteRule,
             match.entity(for: relationship.destination) != nil
@@ -238,8 +238,8 @@ extension ModelComparison {
         }
     }
 
-    private func obstacle(toKeepingEntity index: Int) -> String? {
-        if let obstacle = obstacle(toKeepingKind: index) { return obstacle }
+    private func obstacle(toRetainingEntity index: Int) -> String? {
+        if let obstacle = obstacle(toRetainingConcreteEntity: index) { return obstacle }
         for relationship in stored.entities[index].relationships where !relationship.isToMany {
             guard match.entity(for: relationship.destination) != nil else { continue }
             switch stored.inverse(of: relationship)?.deleteRule {

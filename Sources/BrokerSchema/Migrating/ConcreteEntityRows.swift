@@ -15,19 +15,19 @@ package struct ConcreteEntityRows {
         where !entity.isAbstract && staying.contains(stored.topmost(of: index)) {
             let mayHaveRows = match.entity(for: index).map { !wanted.entities[$0].isAbstract } ?? false
             guard !mayHaveRows else { continue }
-            let kind = stored.isInHierarchy(index) ? entity.name : nil
-            if try hasRows(stored.table(of: index), kind) { populated.insert(index) }
+            let concreteEntity = stored.isInHierarchy(index) ? entity.name : nil
+            if try hasRows(stored.table(of: index), concreteEntity) { populated.insert(index) }
         }
         return populated
     }
 
-    private func hasRows(_ table: String, _ kind: String?) throws(StoreError) -> Bool {
+    private func hasRows(_ table: String, _ concreteEntity: String?) throws(StoreError) -> Bool {
         let columns = try connection.prepare("SELECT name FROM pragma_table_info(?1)")
         columns.bind(table, at: 1)
         var names: [String] = []
         while try columns.step() { names.append(columns.text(0)) }
-        guard !names.isEmpty, kind == nil || names.contains(entityColumnName) else { return false }
-        let condition = kind.map { " WHERE \(quoted(entityColumnName)) = \(textLiteral($0))" } ?? ""
+        guard !names.isEmpty, concreteEntity == nil || names.contains(entityColumnName) else { return false }
+        let condition = concreteEntity.map { " WHERE \(quoted(entityColumnName)) = \(textLiteral($0))" } ?? ""
         let statement = try connection.prepare("SELECT 1 FROM \(quoted(table))\(condition) LIMIT 1")
         defer { statement.reset() }
         return try statement.step()

@@ -37,7 +37,7 @@ package struct SchemaOrigins {
     // MARK: - Tables of entities
 
     /// An entity of a hierarchy and its earlier counterpart.
-    private struct Kind {
+    private struct Member {
         let new: Int
         let old: Int
         /// The store may have rows of it.
@@ -45,38 +45,38 @@ package struct SchemaOrigins {
     }
 
     private func origin(of topmost: Int, _ former: Int, _ fill: (Int, Int) -> String?) -> TableOrigin {
-        let kinds = new.subentities(of: topmost).compactMap { member -> Kind? in
-            guard let found = match.entities[member].old, old.topmost(of: found) == former else { return nil }
-            return Kind(new: member, old: found, hasRows: !old.entities[found].isAbstract)
+        let members = new.subentities(of: topmost).compactMap { index -> Member? in
+            guard let found = match.entities[index].old, old.topmost(of: found) == former else { return nil }
+            return Member(new: index, old: found, hasRows: !old.entities[found].isAbstract)
         }
         var origin = TableOrigin(
-            table: old.entities[former].table, hasKinds: old.isInHierarchy(former),
-            kinds: kinds.filter(\.hasRows).map { (old.entities[$0.old].name, new.entities[$0.new].name) })
+            table: old.entities[former].table, hasConcreteEntities: old.isInHierarchy(former),
+            concreteEntities: members.filter(\.hasRows).map { (old.entities[$0.old].name, new.entities[$0.new].name) })
         let (entity, before) = (new.entities[topmost], old.entities[former])
         if entity.hasRowKey, before.hasRowKey { origin.add([(rowKeyName, rowKeyName)]) }
         if old.isInHierarchy(former), new.isInHierarchy(topmost) {
             origin.add([(entityColumnName, entityColumnName)])
         }
-        let attributes = Sources(kinds, match.entities.map(\.attributes)) { old.entities[$0].attributeIndices }
+        let attributes = Sources(members, match.entities.map(\.attributes)) { old.entities[$0].attributeIndices }
         for (place, attribute) in entity.attributes.enumerated() {
             attributes.add(
                 [attribute.column], from: place, { [before.attributes[$0].column] }, to: &origin,
                 name: { old.entities[$0].name }
-            ) { kind, source in
-                guard new.entities[kind.new].attributeIndices.contains(place) else { return nil }
-                guard let source else { return fill(kind.new, place) }
+            ) { member, source in
+                guard new.entities[member.new].attributeIndices.contains(place) else { return nil }
+                guard let source else { return fill(member.new, place) }
                 let isTightened =
-                    old.entities[kind.old].attributes[source].isOptional
-                    && !new.entities[kind.new].attributes[place].isOptional
-                return isTightened ? fill(kind.new, place) : nil
+                    old.entities[member.old].attributes[source].isOptional
+                    && !new.entities[member.new].attributes[place].isOptional
+                return isTightened ? fill(member.new, place) : nil
             }
         }
-        addLinks(of: entity, before, kinds, to: &origin)
+        addLinks(of: entity, before, members, to: &origin)
         return origin
     }
 
-    private func addLinks(of entity: Entity, _ before: Entity, _ kinds: [Kind], to origin: inout TableOrigin) {
-        let links = Sources(kinds, match.entities.map(\.relationships)) { old.entities[$0].relationshipIndices }
+    private func addLinks(of entity: Entity, _ before: Entity, _ members: [Member], to origin: inout TableOrigin) {
+        let links = Sources(members, match.entities.map(\.relationships)) { old.entities[$0].relationshipIndices }
         for (place, relationship) in entity.relationships.enumerated() where !relationship.isToMany {
             let position = new.positionColumn(of: relationship)
             let names = sides.new.linkColumns(relationship) + [position].compactMap { $0 }
@@ -92,7 +92,7 @@ package struct SchemaOrigins {
 
     /// The sources of a hierarchy's columns: indices of the earlier hierarchy, by indices of the changed one.
     private struct Sources {
-        private let kinds: [Kind]
+        private let members: [Member]
         /// By entity of the changed model and index.
         private let places: [[Int?]]
         /// The indices of an earlier entity.
@@ -100,10 +100,10 @@ package struct SchemaOrigins {
         /// By earlier index, the indices that take values from it.
         private var targets: [Int: Set<Int>] = [:]
 
-        init(_ kinds: [Kind], _ places: [[Int?]], had: @escaping (Int) -> [Int]) {
-            (self.kinds, self.places, self.had) = (kinds, places, had)
-            for kind in kinds {
-                for (place, source) in places[kind.new].enumerated() {
+        init(_ members: [Member], _ places: [[Int?]], had: @escaping (Int) -> [Int]) {
+            (self.members, self.places, self.had) = (members, places, had)
+            for member in members {
+                for (place, source) in places[member.new].enumerated() {
                     if let source { targets[source, default: []].insert(place) }
                 }
             }
@@ -111,22 +111,22 @@ package struct SchemaOrigins {
 
         func add(
             _ columns: [String], from place: Int, _ former: @escaping (Int) -> [String], to origin: inout TableOrigin,
-            name: (Int) -> String, fill: (Kind, Int?) -> String?
+            name: (Int) -> String, fill: (Member, Int?) -> String?
         ) {
-            let sources = Set(kinds.compactMap { places[$0.new][place] })
+            let sources = Set(members.compactMap { places[$0.new][place] })
             // All rows with the attribute had it in one column, and no other column takes values from that.
             let only = sources.count == 1 && targets[sources.first!] == [place] ? sources.first : nil
             if let only { origin.add(zip(columns, former(only))) }
             for (index, column) in columns.enumerated() {
                 let columnNamed = { (source: Int) in former(source).dropFirst(index).first }
                 let stays = only.flatMap(columnNamed)
-                let values = kinds.filter(\.hasRows).map { kind in
-                    let source = places[kind.new][place]
+                let values = members.filter(\.hasRows).map { member in
+                    let source = places[member.new][place]
                     // Rows that did not have the attribute have NULL in the column that stays.
-                    let lacked = only.flatMap { !had(kind.old).contains($0) ? stays : nil }
-                    let fill = fill(kind, source)
-                    return TableOrigin.KindValue(
-                        kind: name(kind.old), column: source.map(columnNamed) ?? (fill == nil ? lacked : nil),
+                    let lacked = only.flatMap { !had(member.old).contains($0) ? stays : nil }
+                    let fill = fill(member, source)
+                    return TableOrigin.EntityValue(
+                        entity: name(member.old), column: source.map(columnNamed) ?? (fill == nil ? lacked : nil),
                         fill: fill)
                 }
                 if !values.allSatisfy({ $0.column == stays && $0.fill == nil }) { origin.add(column, values) }

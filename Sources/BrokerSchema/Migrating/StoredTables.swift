@@ -19,8 +19,8 @@ package struct StoredTables {
     package func table(named name: String) -> Schema.Table? { tables.first { $0.name.hasSameBytes(as: name) } }
 
     /// Whether there is one of that name, as SQLite compares names.
-    package func has(_ kinds: [String], _ name: String) throws(StoreError) -> Bool {
-        let list = kinds.map { "'\($0)'" }.joined(separator: ", ")
+    package func has(_ types: [String], _ name: String) throws(StoreError) -> Bool {
+        let list = types.map { "'\($0)'" }.joined(separator: ", ")
         let statement = try connection.prepare(
             "SELECT 1 FROM sqlite_schema WHERE type IN (\(list)) AND lower(name) = lower(?1)")
         statement.bind(name, at: 1)

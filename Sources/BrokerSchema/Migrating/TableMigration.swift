@@ -73,10 +73,10 @@ package struct TableMigration {
     ///
     /// - Parameter isRenamed: whether the store's columns have their new names.
     package func expression(for column: String, isRenamed: Bool) -> String {
-        let isKind = column.hasSameBytes(as: entityColumnName) && new.columns.last?.name == entityColumnName
-        guard isThere(column) || isKind || changesRows(column) else { return "NULL" }
+        let isConcreteEntity = column.hasSameBytes(as: entityColumnName) && new.columns.last?.name == entityColumnName
+        guard isThere(column) || isConcreteEntity || changesRows(column) else { return "NULL" }
         let renamings = isRenamed ? renamings : nil
-        return origin.expression(for: column, isKind: isKind) { renamings?.current($0) ?? $0 }
+        return origin.expression(for: column, isConcreteEntity: isConcreteEntity) { renamings?.current($0) ?? $0 }
     }
 
     /// Whether some rows need another value than that of the column that stays.

@@ -3,9 +3,9 @@ internal import BrokerModel
 /// The origins of the columns of a changed model's table.
 package struct TableOrigin {
     /// The values of one concrete entity's rows in a column of the changed table.
-    package struct KindValue: Equatable {
+    package struct EntityValue: Equatable {
         /// Their entity, by its name in the store.
-        let kind: String
+        let entity: String
         /// The store's column; nil when they had no such value.
         let column: String?
         /// The SQL of the value that replaces NULL.
@@ -15,18 +15,19 @@ package struct TableOrigin {
     /// The name of the table in the store.
     package let table: String
     /// Its rows have the name of their concrete entity.
-    package let hasKinds: Bool
+    package let hasConcreteEntities: Bool
     /// The names of the concrete entities of stored rows, before and now.
-    package let kinds: [(old: String, new: String)]
+    package let concreteEntities: [(old: String, new: String)]
     /// By column of the changed table: the store's column, for columns that stay. Other columns are new.
     package private(set) var columns: [[UInt8]: String] = [:]
     /// By column of the changed table, where some rows need another value than that of the column that stays.
-    package private(set) var values: [[UInt8]: [KindValue]] = [:]
+    package private(set) var values: [[UInt8]: [EntityValue]] = [:]
 
-    package init(table: String, hasKinds: Bool = false, kinds: [(old: String, new: String)] = []) {
+    package init(table: String, hasConcreteEntities: Bool = false, concreteEntities: [(old: String, new: String)] = [])
+    {
         self.table = table
-        self.hasKinds = hasKinds
-        self.kinds = kinds
+        self.hasConcreteEntities = hasConcreteEntities
+        self.concreteEntities = concreteEntities
     }
 
     package func old(_ column: String) -> String? { columns[Array(column.utf8)] }
@@ -35,7 +36,7 @@ package struct TableOrigin {
         for (new, old) in pairs { columns[Array(new.utf8)] = old }
     }
 
-    package mutating func add(_ column: String, _ values: [KindValue]) { self.values[Array(column.utf8)] = values }
+    package mutating func add(_ column: String, _ values: [EntityValue]) { self.values[Array(column.utf8)] = values }
 
     /// Every column of the store from which values are taken.
     package var sources: Set<[UInt8]> {
@@ -51,8 +52,8 @@ package struct TableOrigin {
     /// The SQL of a column's value, over rows with the store's names of concrete entities.
     ///
     /// - Parameter current: the current name of a store's column.
-    package func expression(for column: String, isKind: Bool, current: (String) -> String) -> String {
-        if isKind { return kindExpression }
+    package func expression(for column: String, isConcreteEntity: Bool, current: (String) -> String) -> String {
+        if isConcreteEntity { return concreteEntityExpression }
         guard let values = values[Array(column.utf8)] else { return old(column).map { quoted(current($0)) } ?? "NULL" }
         let branches = values.map { value in
             let found = value.column.map { quoted(current($0)) }
@@ -62,27 +63,27 @@ package struct TableOrigin {
                 case (let found?, nil): found
                 case (nil, let fill): fill ?? "NULL"
                 }
-            return (value.kind, expression)
+            return (value.entity, expression)
         }
         return choice(branches)
     }
 
-    private var kindExpression: String {
-        guard hasKinds else { return kinds.first.map { textLiteral($0.new) } ?? "NULL" }
-        let renamed = kinds.filter { !$0.old.hasSameBytes(as: $0.new) }
+    private var concreteEntityExpression: String {
+        guard hasConcreteEntities else { return concreteEntities.first.map { textLiteral($0.new) } ?? "NULL" }
+        let renamed = concreteEntities.filter { !$0.old.hasSameBytes(as: $0.new) }
         guard !renamed.isEmpty else { return quoted(entityColumnName) }
         let branches = renamed.map { "WHEN \(textLiteral($0.old)) THEN \(textLiteral($0.new))" }
         return "CASE \(quoted(entityColumnName)) \(branches.joined(separator: " ")) "
             + "ELSE \(quoted(entityColumnName)) END"
     }
 
-    private func choice(_ branches: [(kind: String, expression: String)]) -> String {
+    private func choice(_ branches: [(entity: String, expression: String)]) -> String {
         guard let first = branches.first else { return "NULL" }
-        if !hasKinds || branches.allSatisfy({ $0.expression.hasSameBytes(as: first.expression) }) {
+        if !hasConcreteEntities || branches.allSatisfy({ $0.expression.hasSameBytes(as: first.expression) }) {
             return first.expression
         }
         let list = branches.filter { $0.expression != "NULL" }.map {
-            "WHEN \(textLiteral($0.kind)) THEN \($0.expression)"
+            "WHEN \(textLiteral($0.entity)) THEN \($0.expression)"
         }
         return "CASE \(quoted(entityColumnName)) \(list.joined(separator: " ")) END"
     }

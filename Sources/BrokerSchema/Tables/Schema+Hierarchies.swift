@@ -38,7 +38,7 @@ extension Schema {
             name = entity.table
             table = model.table(of: index)
             self.columns = columns
-            condition = naming.isKind(index)!
+            condition = naming.entityCondition(index)!
         }
 
         var sql: String {
@@ -75,7 +75,7 @@ extension Schema {
         return model.subentities(of: topmost).compactMap { member in
             let entity = model.entities[member]
             let isHead = entity.parent.map { model.entities[$0].identity.isEmpty } ?? false
-            guard isHead, !entity.identity.isEmpty, let condition = naming.isKind(member) else { return nil }
+            guard isHead, !entity.identity.isEmpty, let condition = naming.entityCondition(member) else { return nil }
             return PartialList(
                 entity: entity.name, columns: entity.identity.map { entity.attributes[$0].column }, condition: condition
             )
@@ -87,7 +87,7 @@ extension ColumnNaming {
     /// The condition that a row of the entity's table is an object of the entity or of a subentity; nil when all are.
     ///
     /// - Parameter alias: of the table in the statement.
-    package func isKind(_ entity: Int, alias: String? = nil) -> String? {
+    package func entityCondition(_ entity: Int, alias: String? = nil) -> String? {
         guard model.entities[entity].parent != nil else { return nil }
         let column = (alias.map { "\($0)." } ?? "") + quoted(entityColumnName)
         return "\(column) IN (\(names(model.subentities(of: entity))))"

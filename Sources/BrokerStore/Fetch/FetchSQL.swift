@@ -27,7 +27,9 @@ struct FetchSQL {
                 "(\(keys.joined(separator: ", "))) > (\(keys.map { _ in "?" }.joined(separator: ", ")))")
         }
         if let predicate { conditions.append("(\(predicate.condition))") }
-        if let isKind = naming.isKind(request.entity, alias: ObjectShape.alias) { conditions.append(isKind) }
+        if let entityCondition = naming.entityCondition(request.entity, alias: ObjectShape.alias) {
+            conditions.append(entityCondition)
+        }
         if let hasIdentity = identityCondition(request.entity) { conditions.append(hasIdentity) }
         let order = request.sort.map { sortKey($0, of: request.entity) } + keys
         return """
@@ -47,7 +49,7 @@ struct FetchSQL {
     private func identityCondition(_ entity: Int) -> String? {
         guard plan.model.entities[entity].hasIdentityOfItsOwn else { return nil }
         let owner = plan.model.ancestors(of: entity).last { !plan.model.entities[$0].identity.isEmpty }
-        return owner.flatMap { naming.isKind($0, alias: ObjectShape.alias) }
+        return owner.flatMap { naming.entityCondition($0, alias: ObjectShape.alias) }
     }
 
     /// Columns of one row that do not fit the results of the other statements.

@@ -24,21 +24,21 @@ struct BaseConcreteEntities {
     ) throws(StoreError) {
         for case let table? in staged.tables where model.isInHierarchy(table.entityIndex) {
             let entity = table.entityIndex
-            var kinds: [Int] = []
+            var concreteEntities: [Int] = []
             for row in 0..<table.rowCount {
-                let kind = table.concreteEntity(of: row)
-                kinds.append(kind)
+                let concreteEntity = table.concreteEntity(of: row)
+                concreteEntities.append(concreteEntity)
                 let isKnown =
                     states[entity][row] == MergeTally.RowState.inserted.rawValue || states[entity][row] == recorded
-                    || model.subentities(of: kind).count == 1
+                    || model.subentities(of: concreteEntity).count == 1
                 if isKnown { continue }
                 let key = try merger.key(of: row, table, merged)
-                kinds[row] = try merger.entities[entity].find(key)?.concreteEntity ?? kind
+                concreteEntities[row] = try merger.entities[entity].find(key)?.concreteEntity ?? concreteEntity
             }
-            rows[entity] = kinds
+            rows[entity] = concreteEntities
         }
         for entity in model.tableEntities where model.isInHierarchy(entity) {
-            let find = try merger.entities[entity].kindOfRow()
+            let find = try merger.entities[entity].concreteEntityOfRow()
             for number in changedOutside[entity] {
                 find.bind(number, at: 1)
                 defer { find.reset() }

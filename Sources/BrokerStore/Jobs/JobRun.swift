@@ -236,7 +236,7 @@ struct JobRun {
                     let long = merger.historyTables.longColumns[entity]!
                     guard let object = try merger.entities[entity].find(key, charging: long) else { continue }
                     history.touch(
-                        entity, kind: object.concreteEntity, object.number, key,
+                        entity, concreteEntity: object.concreteEntity, object.number, key,
                         isLinkChanged: merged.isLinkChanged(entity, row))
                 }
             }

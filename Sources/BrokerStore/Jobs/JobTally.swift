@@ -30,7 +30,7 @@ struct JobTally {
     /// The recorded changes, by the index of the objects' concrete entity.
     private var recordedChanges: [[RecordedChange]]
     /// The concrete entities of the first step's rows, and of the rows changed beside them.
-    private var kinds: BaseConcreteEntities
+    private var concreteEntities: BaseConcreteEntities
 
     init(_ run: JobRun) throws(MergeFailure) {
         self.run = run
@@ -39,7 +39,7 @@ struct JobTally {
         linkStates = run.base?.merged.linkStates ?? Array(repeating: [], count: entities.count)
         changedOutside = run.base?.merged.changedOutside ?? Array(repeating: [], count: entities.count)
         recordedChanges = Array(repeating: [], count: entities.count)
-        kinds = BaseConcreteEntities(run.merger.plan.model)
+        concreteEntities = BaseConcreteEntities(run.merger.plan.model)
         for case let table? in run.base?.rows.tables ?? [] {
             // The object of an ignored record counts only when the record of another object changes its row.
             let unchanged = MergeTally.RowState.unchanged.rawValue
@@ -52,13 +52,14 @@ struct JobTally {
         for entry in run.history?.entries ?? [] {
             let before = takeBaseState(entry, base)
             guard let change = self.change(entry, before) else { continue }
-            let kind = change == .deleted ? originalKind(entry) : entry.kind
-            recordedChanges[kind].append(RecordedChange(change: change, entry: entry))
+            let concreteEntity = change == .deleted ? originalConcreteEntity(entry) : entry.concreteEntity
+            recordedChanges[concreteEntity].append(RecordedChange(change: change, entry: entry))
         }
         try storing { () throws(StoreError) in
             try addLinks()
             if let base = run.base {
-                try kinds.read(base.rows, base.merged, states, changedOutside, recorded: Self.recorded, run.merger)
+                try concreteEntities.read(
+                    base.rows, base.merged, states, changedOutside, recorded: Self.recorded, run.merger)
             }
         }
     }
@@ -108,9 +109,9 @@ struct JobTally {
     }
 
     /// The object's concrete entity before the job.
-    private func originalKind(_ entry: NetChanges.Entry) -> Int {
+    private func originalConcreteEntity(_ entry: NetChanges.Entry) -> Int {
         let location = NetChanges.RowLocation(entity: entry.entity, number: entry.originalNumber)
-        return run.history?.baseOriginals[location]?.kind ?? entry.originalKind
+        return run.history?.baseOriginals[location]?.concreteEntity ?? entry.originalConcreteEntity
     }
 
     /// Objects of the first step that no later step touched, and whose records changed links in link tables, are
@@ -149,7 +150,7 @@ struct JobTally {
     private func counts(_ entity: Int, rejected: Int) -> ChangeCounts {
         var counts = ChangeCounts(rejected: rejected)
         let table = run.merger.plan.model.topmost(of: entity)
-        for (row, state) in states[table].enumerated() where kinds.isOne(row, of: table, entity) {
+        for (row, state) in states[table].enumerated() where concreteEntities.isOne(row, of: table, entity) {
             switch state {
             case MergeTally.RowState.inserted.rawValue: counts.inserted += 1
             case MergeTally.RowState.updated.rawValue: counts.updated += 1
@@ -157,7 +158,7 @@ struct JobTally {
             default: counts.unchanged += 1
             }
         }
-        counts.updated += kinds.changedOutside(entity, changedOutside).count
+        counts.updated += concreteEntities.changedOutside(entity, changedOutside).count
         counts.updated += run.history?.changedNumbers[entity]?.count ?? 0
         counts.deleted += run.history?.deletedCounts[entity] ?? 0
         for object in recordedChanges[entity] {
@@ -200,7 +201,9 @@ struct JobTally {
         if let base = run.base, let table = base.rows.tables[topmost], let state = change.state {
             for position in 0..<table.rowCount {
                 let row = table.order[position]
-                guard states[topmost][row] == state.rawValue, kinds.isOne(row, of: topmost, entity) else { continue }
+                guard states[topmost][row] == state.rawValue, concreteEntities.isOne(row, of: topmost, entity) else {
+                    continue
+                }
                 if model.hasRowKey {
                     let key = StoredKey([.integer(base.merged.rowKeys[topmost][row])])
                     try write(key, of: entity, to: &json)
@@ -234,7 +237,7 @@ struct JobTally {
 
     private func writeKeysOutside(_ entity: Int, _ json: inout JSONWriter) throws(StoreError) {
         let statements = entities[entity]
-        for number in kinds.changedOutside(entity, changedOutside).sorted() {
+        for number in concreteEntities.changedOutside(entity, changedOutside).sorted() {
             let find = try statements.key()
             find.bind(number, at: 1)
             defer { find.reset() }

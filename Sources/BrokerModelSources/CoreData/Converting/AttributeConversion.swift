@@ -9,7 +9,7 @@ struct AttributeConversion {
     let isIdentity: Bool
 
     private var element: SourceElement { source.element }
-    private var subject: Subject { source.subject }
+    private var report: ElementReport { source.report }
 
     func value() -> ModelValue {
         var writer = DocumentWriter(at: element.place)
@@ -19,9 +19,9 @@ struct AttributeConversion {
         {
             if source.prefixes == nil {
                 writer.add("renamedFrom", renamed)
-                subject.taken("renaming identifier \(renamed)")
+                report.taken("renaming identifier \(renamed)")
             } else {
-                subject.leftOut("renaming identifier \(renamed): parts of composites are not renamed")
+                report.leftOut("renaming identifier \(renamed): parts of composites are not renamed")
             }
         }
         addOptional(to: &writer)
@@ -37,7 +37,7 @@ struct AttributeConversion {
 
     private func addOptional(to writer: inout DocumentWriter) {
         guard !isIdentity else {
-            if source.isOptional { subject.inferred("required, though the model says optional: it is of the identity") }
+            if source.isOptional { report.inferred("required, though the model says optional: it is of the identity") }
             return
         }
         if !source.isOptional { writer.add("optional", false) }
@@ -46,32 +46,32 @@ struct AttributeConversion {
     private func addDefaultWhenMissing(hasDefault: Bool, to writer: inout DocumentWriter) {
         guard source.userInfo.flag("useDefaultValueWhenNotPresent") else { return }
         guard hasDefault else {
-            return subject.passedOver("userInfo useDefaultValueWhenNotPresent: the attribute has no default")
+            return report.passedOver("userInfo useDefaultValueWhenNotPresent: the attribute has no default")
         }
         writer.add("defaultWhenMissing", true)
-        subject.taken("userInfo useDefaultValueWhenNotPresent: a record that does not bring it brings the default")
+        report.taken("userInfo useDefaultValueWhenNotPresent: a record that does not bring it brings the default")
     }
 
     private func addFormat(to writer: inout DocumentWriter) {
         guard let format = source.userInfo["dateFormat"] else { return }
         guard source.type == .date else {
-            return subject.passedOver("userInfo dateFormat: the attribute is no date")
+            return report.passedOver("userInfo dateFormat: the attribute is no date")
         }
         // Versions of MagicalRecord have the constant under two names.
         guard !["UnixTime", "unixTime13"].contains(format) else {
             writer.add("format", "UnixTime")
-            return subject.taken(
+            return report.taken(
                 "userInfo dateFormat: \(format), seconds since 1970, or with 13 digits or more milliseconds")
         }
         writer.add("format", format)
-        subject.taken("userInfo dateFormat: \(format)")
+        report.taken("userInfo dateFormat: \(format)")
     }
 
     private func noteWhatHasNoEffect() {
         if let name = element["valueTransformerName"], !name.isEmpty {
-            subject.leftOut("value transformer \(name): the value is stored as the JSON that is received")
+            report.leftOut("value transformer \(name): the value is stored as the JSON that is received")
         }
-        UserInfoVocabulary.attribute.noteUnfollowed(source.userInfo, on: subject)
+        UserInfoVocabulary.attribute.noteUnfollowed(source.userInfo, on: report)
     }
 }
 
@@ -82,16 +82,16 @@ extension AttributeConversion {
         let text = source.type == .date ? element["defaultDateTimeInterval"] : element["defaultValueString"]
         guard let text else {
             if let stray = element["defaultValue"] {
-                subject.passedOver("defaultValue \"\(stray)\": Core Data reads defaultValueString")
+                report.passedOver("defaultValue \"\(stray)\": Core Data reads defaultValueString")
             }
             return nil
         }
         guard !isIdentity else {
-            subject.passedOver("the default \"\(text)\": all records without an identity would be one object")
+            report.passedOver("the default \"\(text)\": all records without an identity would be one object")
             return nil
         }
         if text.isEmpty, source.type != .string {
-            subject.passedOver("the default, which is empty")
+            report.passedOver("the default, which is empty")
             return nil
         }
         switch source.type {
@@ -100,7 +100,7 @@ extension AttributeConversion {
             return ModelValue(.bool(flag), at: element.place)
         case .date: return date(text, "default")
         case .binary, .transformable:
-            subject.leftOut("the default: Core Data has none of this type")
+            report.leftOut("the default: Core Data has none of this type")
             return nil
         default: break
         }
@@ -118,7 +118,7 @@ extension AttributeConversion {
     /// Core Data counts seconds since 2001; the model gives the date as text.
     private func date(_ text: String, _ what: String) -> ModelValue? {
         guard let seconds = Double(text), seconds >= Self.firstSecond, seconds < Self.endOfSeconds else {
-            subject.fault("the \(what) \"\(text)\" is no number of seconds since 2001 within the years 1 to 9999")
+            report.fault("the \(what) \"\(text)\" is no number of seconds since 2001 within the years 1 to 9999")
             return nil
         }
         let date = Date(timeIntervalSinceReferenceDate: (seconds * 1_000).rounded(.down) / 1_000)
@@ -147,13 +147,13 @@ extension AttributeConversion {
             case .date: writer.add(bound, date(text, attribute))
             case .string, .uri, .uuid:
                 guard let number = Double(text), let count = Int(exactly: number), count >= 0 else {
-                    subject.fault("\(attribute)=\"\(text)\" of a text is its length, a whole number from 0 on")
+                    report.fault("\(attribute)=\"\(text)\" of a text is its length, a whole number from 0 on")
                     continue
                 }
                 writer.add(length, number: count)
             case let type where type.isNumber:
                 writer.add(bound, number(text) ?? ModelValue(.string(text), at: element.place))
-            default: subject.leftOut("\(attribute)=\"\(text)\": values of type \(source.type.rawValue) have no limits")
+            default: report.leftOut("\(attribute)=\"\(text)\": values of type \(source.type.rawValue) have no limits")
             }
         }
     }
@@ -161,7 +161,7 @@ extension AttributeConversion {
     private func addPattern(to writer: inout DocumentWriter) {
         guard let pattern = element["regularExpressionString"], !pattern.isEmpty else { return }
         guard source.type == .string || source.type == .uri || source.type == .uuid else {
-            return subject.leftOut("the regular expression: values of type \(source.type.rawValue) are no text")
+            return report.leftOut("the regular expression: values of type \(source.type.rawValue) are no text")
         }
         // Core Data's must match the whole value, a model's some part of it.
         writer.add("pattern", "\\A(?:\(pattern))\\z")

@@ -6,7 +6,7 @@ struct AttributeSource {
     let type: AttributeType
     let element: SourceElement
     let userInfo: UserInfo
-    let subject: Subject
+    let report: ElementReport
     /// The key paths of the enclosing composite; nil for an attribute of the entity itself.
     let prefixes: [String]?
     let isOptional: Bool
@@ -26,7 +26,7 @@ struct AttributeReading {
 
     /// - Parameter keys: the key paths that a composite's own user info gives it.
     func attributes(
-        of element: SourceElement, in entity: Subject, keys: (AttributeSource) -> [String]
+        of element: SourceElement, in entity: ElementReport, keys: (AttributeSource) -> [String]
     ) -> [AttributeSource] {
         element.children(named: "attribute").flatMap { attribute -> [AttributeSource] in
             guard let name = attribute["name"], !name.isEmpty else {
@@ -39,7 +39,7 @@ struct AttributeReading {
 
     /// The enclosing part of an attribute.
     private struct Around {
-        let entity: Subject
+        let entity: ElementReport
         var prefixes: [String]?
         var isOptional = false
         /// The composites by name, outermost first.
@@ -49,36 +49,36 @@ struct AttributeReading {
     private func read(
         _ element: SourceElement, name: String, within around: Around, keys: (AttributeSource) -> [String]
     ) -> [AttributeSource] {
-        let subject = around.entity.part("attributes", name, at: element.place)
+        let report = around.entity.part("attributes", name, at: element.place)
         if element.flag("transient") == true {
-            subject.leftOut("the attribute is transient: Core Data does not store it either")
+            report.leftOut("the attribute is transient: Core Data does not store it either")
             return []
         }
         if element.flag("derived") == true || element["derivationExpression"] != nil {
             let expression = element["derivationExpression"].map { " (\($0))" } ?? ""
-            subject.leftOut("the attribute is derived\(expression): its value follows from others")
+            report.leftOut("the attribute is derived\(expression): its value follows from others")
             return []
         }
         let isOptional = around.isOptional || element.flag("optional") == true
         let written = element["attributeType"] ?? "Undefined"
         func source(_ type: AttributeType) -> AttributeSource {
             AttributeSource(
-                name: name, type: type, element: element, userInfo: UserInfo(of: element), subject: subject,
+                name: name, type: type, element: element, userInfo: UserInfo(of: element), report: report,
                 prefixes: around.prefixes, isOptional: isOptional)
         }
         switch Self.folded(written) {
         case "objectid":
-            subject.leftOut("values of type ObjectID are addresses within one Core Data store")
+            report.leftOut("values of type ObjectID are addresses within one Core Data store")
             return []
         case "composite":
             return flatten(source(.transformable), within: around, isOptional: isOptional, keys: keys)
         case "undefined":
-            subject.inferred("type Undefined: any JSON is stored, as transformable")
+            report.inferred("type Undefined: any JSON is stored, as transformable")
             return [source(.transformable)]
         case let folded:
             guard let type = Self.types[folded] else {
                 let question = NearMiss.question(written, among: Self.spellings)
-                subject.fault(
+                report.fault(
                     "\"\(written)\" is no attribute type of Core Data's" + question
                         + (question.isEmpty ? "; one of \(Self.spellings.joined(separator: ", ")) is" : ""))
                 return [source(.string)]
@@ -111,15 +111,15 @@ extension AttributeReading {
     private func flatten(
         _ composite: AttributeSource, within around: Around, isOptional: Bool, keys: (AttributeSource) -> [String]
     ) -> [AttributeSource] {
-        let subject = composite.subject
+        let report = composite.report
         guard let (definition, type) = definition(of: composite) else {
-            subject.leftOut(
+            report.leftOut(
                 "the attribute is composite, and the model does not say of what; "
                     + "an override may give the attributes of its parts")
             return []
         }
         guard !around.composites.contains(type) else {
-            subject.fault(
+            report.fault(
                 "the composite \"\(type)\" holds itself, by way of "
                     + (around.composites + [type]).joined(separator: " → ") + "; take one of them out")
             return []
@@ -130,13 +130,13 @@ extension AttributeReading {
         inner.prefixes = keys(composite)
         let parts = definition.children(named: "attribute").flatMap { part -> [AttributeSource] in
             guard let name = part["name"], !name.isEmpty else {
-                subject.fault("a part of the composite \"\(type)\" has no name; give it one in Xcode")
+                report.fault("a part of the composite \"\(type)\" has no name; give it one in Xcode")
                 return []
             }
             return read(part, name: "\(composite.name)_\(name)", within: inner, keys: keys)
         }
         let names = parts.map(\.name).joined(separator: ", ")
-        subject.taken("the attribute is composite; its parts are \(names.isEmpty ? "none" : names)")
+        report.taken("the attribute is composite; its parts are \(names.isEmpty ? "none" : names)")
         return parts
     }
 

@@ -17,7 +17,7 @@ struct EntityConversion {
         if let renamed = element["elementID"] ?? element["renamingIdentifier"], !renamed.isEmpty, renamed != entity.name
         {
             writer.add("renamedFrom", renamed)
-            entity.subject.taken("renaming identifier \(renamed)")
+            entity.report.taken("renaming identifier \(renamed)")
         }
         if !entity.identity.isEmpty { writer.add("identity", entity.identity) }
         let identity = Set(entity.identity)
@@ -42,14 +42,14 @@ struct EntityConversion {
         if !unique.isEmpty { writer.add("unique", unique) }
         let indexes = indexLists()
         if !indexes.isEmpty { writer.add("indexes", indexes) }
-        UserInfoVocabulary.entity.noteUnfollowed(entity.userInfo, on: entity.subject)
+        UserInfoVocabulary.entity.noteUnfollowed(entity.userInfo, on: entity.report)
         return writer.object
     }
 
     private func addAbstract(to writer: inout DocumentWriter) {
         if entity.element.flag("isAbstract") == true { writer.add("abstract", true) }
         if entity.element["abstract"] != nil {
-            entity.subject.passedOver("abstract: Core Data reads isAbstract")
+            entity.report.passedOver("abstract: Core Data reads isAbstract")
         }
     }
 }
@@ -61,7 +61,7 @@ extension EntityConversion {
         entity.uniquenessConstraints.enumerated().compactMap { index, names in
             guard index != entity.identityConstraint, !names.isEmpty, names != entity.identity else { return nil }
             guard let other = names.first(where: { !hasAttribute($0) }) else { return names }
-            entity.subject.leftOut(
+            entity.report.leftOut(
                 "the uniqueness constraint over \(names.joined(separator: ", ")): \(other) is no attribute that is stored"
             )
             return nil
@@ -74,10 +74,10 @@ extension EntityConversion {
         func add(_ names: [String], _ what: String, at element: SourceElement) {
             guard !names.isEmpty else { return }
             if names.count == 1, entity.relationships.contains(where: { $0.name.hasSameBytes(as: names[0]) }) {
-                return entity.subject.passedOver("\(what): a relationship has an index anyway")
+                return entity.report.passedOver("\(what): a relationship has an index anyway")
             }
             if let other = names.first(where: { !hasAttribute($0) }) {
-                return entity.subject.leftOut("\(what): \(other) is no attribute that is stored")
+                return entity.report.leftOut("\(what): \(other) is no attribute that is stored")
             }
             if !lists.contains(names) { lists.append(names) }
         }
@@ -85,9 +85,9 @@ extension EntityConversion {
             let elements = index.children(named: "fetchIndexElement")
             let what = "the index \(index["name"] ?? "")"
             if elements.contains(where: { $0["type"]?.lowercased() == "rtree" }) {
-                entity.subject.leftOut("\(what): Broker makes no R-trees")
+                entity.report.leftOut("\(what): Broker makes no R-trees")
             } else if elements.contains(where: { $0["property"] == nil }) {
-                entity.subject.leftOut("\(what): Broker indexes attributes, not expressions")
+                entity.report.leftOut("\(what): Broker indexes attributes, not expressions")
             } else {
                 add(elements.compactMap { $0["property"] }, what, at: index)
             }

@@ -5,7 +5,7 @@ struct EntitySource {
     let name: String
     let element: SourceElement
     let userInfo: UserInfo
-    let subject: Subject
+    let report: ElementReport
     /// Its index; nil for one without a parent, and where the parent is missing.
     var parent: Int?
     /// From its parent up; ends where the parents go around in a circle.
@@ -27,7 +27,7 @@ struct RelationshipSource {
     let name: String
     let element: SourceElement
     let userInfo: UserInfo
-    let subject: Subject
+    let report: ElementReport
 
     /// Files of the field say `toMany`, or how many there may be: `maxCount="1"` is to-one, more or 0 (any number) is not.
     var isToMany: Bool {
@@ -40,16 +40,16 @@ struct EntitySources {
     var entities: [EntitySource] = []
     private var indices: [[UInt8]: Int] = [:]
 
-    init(of model: SourceElement, log: ConversionLog) {
+    init(of model: SourceElement, report: ConversionReport) {
         for element in model.children(named: "entity") {
-            let root = Subject(pointer: "/entities", place: element.place, log: log)
+            let root = ElementReport(pointer: "/entities", place: element.place, conversion: report)
             guard let name = element["name"], !name.isEmpty else {
                 root.fault("an entity needs a name; give it one in Xcode")
                 continue
             }
             let entity = EntitySource(
                 name: name, element: element, userInfo: UserInfo(of: element),
-                subject: root.part(name, at: element.place))
+                report: root.part(name, at: element.place))
             // Another one of that name is reported by the reader, which sees both in the document.
             if indices[Array(name.utf8)] == nil { indices[Array(name.utf8)] = entities.count }
             entities.append(entity)
@@ -78,7 +78,7 @@ struct EntitySources {
         var next = entities[index].parent
         while let parent = next, seen.insert(parent).inserted {
             guard ancestors.count < Self.mostAncestors else {
-                entities[index].subject.fault(
+                entities[index].report.fault(
                     "the entity has more than \(Self.mostAncestors) ancestors; no model needs them")
                 break
             }

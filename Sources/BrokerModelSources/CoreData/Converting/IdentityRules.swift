@@ -7,16 +7,16 @@ internal import BrokerModel
 struct IdentityRules {
     private var sources: EntitySources
     /// The rules by which relationships to an entity find its objects.
-    private let relatedBy: [Int: [(attribute: String, subject: Subject)]]
+    private let relatedBy: [Int: [(attribute: String, report: ElementReport)]]
 
     private init(_ sources: EntitySources) {
         self.sources = sources
-        var relatedBy: [Int: [(attribute: String, subject: Subject)]] = [:]
+        var relatedBy: [Int: [(attribute: String, report: ElementReport)]] = [:]
         for relationship in sources.entities.flatMap(\.relationships) {
             guard let attribute = relationship.userInfo["relatedByAttribute"],
                 let destination = relationship.element["destinationEntity"].flatMap(sources.index)
             else { continue }
-            relatedBy[destination, default: []].append((attribute, relationship.subject))
+            relatedBy[destination, default: []].append((attribute, relationship.report))
         }
         self.relatedBy = relatedBy
     }
@@ -36,7 +36,7 @@ struct IdentityRules {
         let said = fromUserInfo(entity, isCounted: owner == nil) ?? fromRelationships(index, isCounted: owner == nil)
         if let owner {
             let name = sources.entities[owner].name
-            entity.subject.inferred("the identity is that of \(name), whose subentity this is")
+            entity.report.inferred("the identity is that of \(name), whose subentity this is")
             return
         }
         if let said {
@@ -45,12 +45,12 @@ struct IdentityRules {
             sources.entities[index].identity = constraint.names
             sources.entities[index].identityConstraint = constraint.index
             let names = constraint.names.joined(separator: ", ")
-            entity.subject.inferred("the identity is \(names): a uniqueness constraint")
+            entity.report.inferred("the identity is \(names): a uniqueness constraint")
         } else if let name = usualName(entity) {
             sources.entities[index].identity = [name]
-            entity.subject.inferred("the identity is \(name): the usual name")
+            entity.report.inferred("the identity is \(name): the usual name")
         } else {
-            entity.subject.inferred(
+            entity.report.inferred(
                 "no identity: every record is a new object; an override may give \"identity\"")
         }
     }
@@ -81,16 +81,16 @@ extension IdentityRules {
             let said = "userInfo \(key): \(names.joined(separator: ", "))"
             if let missing = names.first(where: { attribute($0, of: entity) == nil }) {
                 let all = entity.attributes.map(\.name)
-                entity.subject.passedOver(
+                entity.report.passedOver(
                     "\(said): there is no attribute \(missing) to find objects by"
                         + NearMiss.question(missing, among: all))
             } else if !isCounted {
-                entity.subject.passedOver("\(said): a hierarchy has one identity, its topmost entity's")
+                entity.report.passedOver("\(said): a hierarchy has one identity, its topmost entity's")
             } else if let result {
-                if result.names != names { entity.subject.passedOver("\(said): \(result.key) goes before it") }
+                if result.names != names { entity.report.passedOver("\(said): \(result.key) goes before it") }
             } else {
                 result = (key, names)
-                entity.subject.taken("the identity is \(names.joined(separator: ", ")): userInfo \(key)")
+                entity.report.taken("the identity is \(names.joined(separator: ", ")): userInfo \(key)")
             }
         }
         return result?.names
@@ -103,7 +103,7 @@ extension IdentityRules {
         }
         let marked = entity.attributes.filter { $0.userInfo.flag(key) }
         for other in marked.dropFirst() {
-            other.subject.passedOver("userInfo \(key): \(marked[0].name) has it already, and Sync knows one")
+            other.report.passedOver("userInfo \(key): \(marked[0].name) has it already, and Sync knows one")
         }
         return marked.first.map { [$0.name] } ?? []
     }
@@ -112,17 +112,17 @@ extension IdentityRules {
     private func fromRelationships(_ index: Int, isCounted: Bool) -> [String]? {
         let entity = sources.entities[index]
         var result: [String]?
-        for (name, subject) in relatedBy[index] ?? [] {
+        for (name, report) in relatedBy[index] ?? [] {
             guard attribute(name, of: entity) != nil else {
-                subject.passedOver("userInfo relatedByAttribute: \(entity.name) has no attribute \(name)")
+                report.passedOver("userInfo relatedByAttribute: \(entity.name) has no attribute \(name)")
                 continue
             }
             guard isCounted, result == nil || result == [name] else {
-                subject.passedOver("userInfo relatedByAttribute: the identity of \(entity.name) is given elsewhere")
+                report.passedOver("userInfo relatedByAttribute: the identity of \(entity.name) is given elsewhere")
                 continue
             }
             if result == nil {
-                entity.subject.taken(
+                entity.report.taken(
                     "the identity is \(name): userInfo relatedByAttribute of a relationship that leads here")
             }
             result = [name]

@@ -12,42 +12,42 @@ struct KeyRules {
     func keys(_ attribute: AttributeSource, ofEntity entity: String) -> [String]? {
         let isPart = attribute.prefixes != nil
         let name = isPart ? attribute.element["name"] ?? attribute.name : attribute.name
-        let given = given(attribute.userInfo, name: name, hasGrootSilence: usesGroot && !isPart, on: attribute.subject)
-        let own = given ?? (usesSync ? syncKeys(ofAttribute: name, entity: entity, attribute.subject) : nil)
+        let given = given(attribute.userInfo, name: name, hasGrootSilence: usesGroot && !isPart, on: attribute.report)
+        let own = given ?? (usesSync ? syncKeys(ofAttribute: name, entity: entity, attribute.report) : nil)
         guard let prefixes = attribute.prefixes else { return own }
         return prefixes.flatMap { prefix in (own ?? [name]).map { "\(prefix).\($0)" } }
     }
 
-    func keys(ofRelationship name: String, isToMany: Bool, _ userInfo: UserInfo, _ subject: Subject) -> [String]? {
-        if let given = given(userInfo, name: name, hasGrootSilence: usesGroot, on: subject) { return given }
+    func keys(ofRelationship name: String, isToMany: Bool, _ userInfo: UserInfo, _ report: ElementReport) -> [String]? {
+        if let given = given(userInfo, name: name, hasGrootSilence: usesGroot, on: report) { return given }
         guard usesSync else { return nil }
         let snake = KeyStyle.snakeCase.key(forName: name)
         let keys = Self.unique([snake, name, snake + (isToMany ? "_ids" : "_id")])
-        subject.inferred("Sync's keys: \(keys.joined(separator: ", "))")
+        report.inferred("Sync's keys: \(keys.joined(separator: ", "))")
         return keys
     }
 
     /// The user info's rule; for Groot, a missing one counts where Groot is in use.
     private func given(
-        _ userInfo: UserInfo, name: String, hasGrootSilence: Bool, on subject: Subject
+        _ userInfo: UserInfo, name: String, hasGrootSilence: Bool, on report: ElementReport
     ) -> [String]? {
         if userInfo.flag("excludeFromImport") {
-            subject.taken("userInfo excludeFromImport: no record brings it")
+            report.taken("userInfo excludeFromImport: no record brings it")
             return []
         }
         var found: (key: String, paths: [String])?
         for (key, paths) in candidates(userInfo, name: name) where !paths.isEmpty {
             if let found {
                 guard found.paths != paths else { continue }
-                subject.passedOver("userInfo \(key): \(found.key) goes before it")
+                report.passedOver("userInfo \(key): \(found.key) goes before it")
             } else {
                 found = (key, paths)
-                subject.taken("userInfo \(key): \(paths.joined(separator: ", "))")
+                report.taken("userInfo \(key): \(paths.joined(separator: ", "))")
             }
         }
         if let found { return found.paths }
         guard hasGrootSilence else { return nil }
-        subject.inferred("no JSONKeyPath where others have one: as in Groot, no record brings it")
+        report.inferred("no JSONKeyPath where others have one: as in Groot, no record brings it")
         return []
     }
 
@@ -64,9 +64,9 @@ struct KeyRules {
 
     /// Sync's rules: snake case, the name itself, `remoteID` from `id`, and `userType` from `type`, because Core Data
     /// does not let an attribute be named so.
-    private func syncKeys(ofAttribute name: String, entity: String, _ subject: Subject) -> [String] {
+    private func syncKeys(ofAttribute name: String, entity: String, _ report: ElementReport) -> [String] {
         guard name != "remoteID" else {
-            subject.inferred("Sync's key of remoteID: id")
+            report.inferred("Sync's key of remoteID: id")
             return ["id"]
         }
         var keys = [KeyStyle.snakeCase.key(forName: name), name]
@@ -76,7 +76,7 @@ struct KeyRules {
             if name == prefixed { keys.insert(reserved, at: 0) }
         }
         keys = Self.unique(keys)
-        if keys != [name] { subject.inferred("Sync's keys: \(keys.joined(separator: ", "))") }
+        if keys != [name] { report.inferred("Sync's keys: \(keys.joined(separator: ", "))") }
         return keys
     }
 

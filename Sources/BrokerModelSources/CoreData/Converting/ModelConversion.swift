@@ -4,7 +4,7 @@ internal import BrokerModel
 struct ModelConversion {
     private let root: SourceElement
     private let source: String
-    private let log = ConversionLog()
+    private let report = ConversionReport()
 
     init(_ root: SourceElement, source: String) {
         self.root = root
@@ -13,18 +13,18 @@ struct ModelConversion {
 
     /// - Throws: `ModelError` when there is no entity at all, with what is wrong.
     func document() throws(ModelError) -> ModelDocument {
-        let subject = Subject(pointer: "", place: root.place, log: log)
+        let modelReport = ElementReport(pointer: "", place: root.place, conversion: report)
         guard root.name == "model" else {
-            subject.fault("this is no Core Data model: its outermost element is <\(root.name)>, not <model>")
-            throw ModelError(faults: log.faults)
+            modelReport.fault("this is no Core Data model: its outermost element is <\(root.name)>, not <model>")
+            throw ModelError(faults: report.faults)
         }
-        var sources = EntitySources(of: root, log: log)
+        var sources = EntitySources(of: root, report: report)
         guard !sources.entities.isEmpty else {
-            if log.faults.isEmpty { subject.fault("the model has no entity; add one in Xcode") }
-            throw ModelError(faults: log.faults)
+            if report.faults.isEmpty { modelReport.fault("the model has no entity; add one in Xcode") }
+            throw ModelError(faults: report.faults)
         }
-        notePassedOver(subject)
-        let rules = keyRules(of: sources, subject)
+        notePassedOver(modelReport)
+        let rules = keyRules(of: sources, modelReport)
         let leftOut = readProperties(of: &sources, rules)
         IdentityRules.apply(to: &sources)
         var entities = DocumentWriter(at: root.place)
@@ -36,21 +36,22 @@ struct ModelConversion {
         var writer = DocumentWriter(at: root.place)
         writer.add("entities", entities.object)
         return ModelDocument(
-            root: writer.object, sources: [source], notes: log.notesInOrder, faults: log.faults)
+            root: writer.object, sources: [source], notes: report.notesInOrder, faults: report.faults)
     }
 
     /// The parts of a model other than entities.
-    private func notePassedOver(_ subject: Subject) {
+    private func notePassedOver(_ modelReport: ElementReport) {
         for element in root.children {
             let name = element["name"] ?? ""
             switch element.name {
             case "entity", "elements", "composite", "compositeAttribute": break
             case "configuration":
-                subject.part(at: element.place).passedOver("the configuration \(name): there is one store")
+                modelReport.part(at: element.place).passedOver("the configuration \(name): there is one store")
             case "fetchRequest":
-                subject.part(at: element.place).leftOut("the fetch request \(name): a fetch says what it wants itself")
+                modelReport.part(at: element.place).leftOut(
+                    "the fetch request \(name): a fetch says what it wants itself")
             default:
-                subject.part(at: element.place).passedOver("<\(element.name)>: Broker does not know this element")
+                modelReport.part(at: element.place).passedOver("<\(element.name)>: Broker does not know this element")
             }
         }
     }
@@ -60,12 +61,13 @@ struct ModelConversion {
 
 extension ModelConversion {
     /// By entity.
-    private func keyRules(of sources: EntitySources, _ subject: Subject) -> [KeyRules] {
+    private func keyRules(of sources: EntitySources, _ modelReport: ElementReport) -> [KeyRules] {
         let usesSync = sources.entities.contains { entity in
             entity.userInfo.isOfSync || entity.element.children.contains { UserInfo(of: $0).isOfSync }
         }
         if usesSync {
-            subject.inferred("the model has user info of Sync's (sync.*, hyper.*), so Sync's names of keys hold in it")
+            modelReport.inferred(
+                "the model has user info of Sync's (sync.*, hyper.*), so Sync's names of keys hold in it")
         }
         var usingGroot: Set<Int> = []
         for (index, entity) in sources.entities.enumerated() {
@@ -85,26 +87,26 @@ extension ModelConversion {
         var leftOut: Set<[UInt8]> = []
         for index in sources.entities.indices {
             let entity = sources.entities[index]
-            sources.entities[index].attributes = reading.attributes(of: entity.element, in: entity.subject) {
+            sources.entities[index].attributes = reading.attributes(of: entity.element, in: entity.report) {
                 rules[index].keys($0, ofEntity: entity.name) ?? [$0.name]
             }
             for element in entity.element.children(named: "relationship") {
                 guard let name = element["name"], !name.isEmpty else {
-                    entity.subject.part(at: element.place).fault("a relationship needs a name; give it one in Xcode")
+                    entity.report.part(at: element.place).fault("a relationship needs a name; give it one in Xcode")
                     continue
                 }
-                let subject = entity.subject.part("relationships", name, at: element.place)
+                let report = entity.report.part("relationships", name, at: element.place)
                 guard element.flag("transient") != true else {
-                    subject.leftOut("the relationship is transient: Core Data does not store it either")
+                    report.leftOut("the relationship is transient: Core Data does not store it either")
                     leftOut.insert(RelationshipConversion.id(entity.name, name))
                     continue
                 }
                 sources.entities[index].relationships.append(
-                    RelationshipSource(name: name, element: element, userInfo: UserInfo(of: element), subject: subject))
+                    RelationshipSource(name: name, element: element, userInfo: UserInfo(of: element), report: report))
             }
             for element in entity.element.children(named: "fetchedProperty") {
                 let name = element["name"] ?? ""
-                entity.subject.part(at: element.place).leftOut(
+                entity.report.part(at: element.place).leftOut(
                     "the fetched property \(name): it is a fetch, which a client asks for itself")
             }
         }

@@ -10,7 +10,7 @@ struct RelationshipConversion {
     let leftOut: Set<[UInt8]>
 
     private var element: SourceElement { source.element }
-    private var subject: Subject { source.subject }
+    private var report: ElementReport { source.report }
 
     static func id(_ entity: String, _ name: String) -> [UInt8] { Array(entity.utf8) + [0] + Array(name.utf8) }
 
@@ -20,7 +20,7 @@ struct RelationshipConversion {
         if source.isToMany { writer.add("toMany", true) }
         addInverse(destination, to: &writer)
         if let keys = rules.keys(
-            ofRelationship: source.name, isToMany: source.isToMany, source.userInfo, subject)
+            ofRelationship: source.name, isToMany: source.isToMany, source.userInfo, report)
         {
             writer.add("key", keys)
         }
@@ -29,16 +29,16 @@ struct RelationshipConversion {
             if source.isToMany {
                 writer.add("ordered", true)
             } else {
-                subject.passedOver("ordered: the relationship is to-one")
+                report.passedOver("ordered: the relationship is to-one")
             }
         }
         if let renamed = element["elementID"] ?? element["renamingIdentifier"], !renamed.isEmpty, renamed != source.name
         {
             writer.add("renamedFrom", renamed)
-            subject.taken("renaming identifier \(renamed)")
+            report.taken("renaming identifier \(renamed)")
         }
         noteWhatIsNotEnforced()
-        UserInfoVocabulary.relationship.noteUnfollowed(source.userInfo, on: subject)
+        UserInfoVocabulary.relationship.noteUnfollowed(source.userInfo, on: report)
         return writer.object
     }
 
@@ -46,7 +46,7 @@ struct RelationshipConversion {
     /// named and missing.
     private func addDestination(to writer: inout DocumentWriter) -> Int? {
         guard let name = element["destinationEntity"], !name.isEmpty else {
-            subject.fault("the relationship has no destination; choose its entity in Xcode")
+            report.fault("the relationship has no destination; choose its entity in Xcode")
             // A substitute, so that no further fault is reported.
             writer.add("entity", sources.entities[owner].name)
             return nil
@@ -58,13 +58,13 @@ struct RelationshipConversion {
     private func addInverse(_ destination: Int?, to writer: inout DocumentWriter) {
         guard let destination else { return }
         guard let name = element["inverseName"], !name.isEmpty else {
-            return subject.passedOver("no inverse: the other side does not know of the link")
+            return report.passedOver("no inverse: the other side does not know of the link")
         }
         if let entity = element["inverseEntity"], !entity.isEmpty {
             let related = sources.index(of: entity).map { sources.isRelated($0, destination) } ?? false
             guard related else {
                 let target = sources.entities[destination].name
-                subject.fault(
+                report.fault(
                     "the inverse \"\(name)\" is one of \(entity), and the relationship leads to \(target); "
                         + "choose an inverse of \(target) in Xcode")
                 return
@@ -72,7 +72,7 @@ struct RelationshipConversion {
         }
         let holders = [destination] + sources.entities[destination].ancestors
         guard !holders.contains(where: { leftOut.contains(Self.id(sources.entities[$0].name, name)) }) else {
-            return subject.leftOut("the inverse \(name): it is skipped itself")
+            return report.leftOut("the inverse \(name): it is skipped itself")
         }
         writer.add("inverse", name)
     }
@@ -81,7 +81,7 @@ struct RelationshipConversion {
         guard let rule = element["deletionRule"], !rule.isEmpty else { return }
         let rules = ["Nullify": "nullify", "Cascade": "cascade", "Deny": "deny", "No Action": "noAction"]
         guard let name = rules.first(where: { $0.key.lowercased() == rule.lowercased() })?.value else {
-            subject.fault("\"\(rule)\" is no delete rule; Core Data has Nullify, Cascade, Deny and No Action")
+            report.fault("\"\(rule)\" is no delete rule; Core Data has Nullify, Cascade, Deny and No Action")
             return
         }
         if name != "nullify" { writer.add("deleteRule", name) }
@@ -89,13 +89,13 @@ struct RelationshipConversion {
 
     private func noteWhatIsNotEnforced() {
         if element.flag("optional") != true {
-            subject.leftOut(
+            report.leftOut(
                 "the relationship is not optional: that is not enforced, so that records may come in any order")
         }
         guard source.isToMany else { return }
         for bound in ["minCount", "maxCount"] {
             guard let text = element[bound], let count = Int(text), count > 0 else { continue }
-            subject.leftOut("\(bound)=\"\(count)\": how many there are is not enforced")
+            report.leftOut("\(bound)=\"\(count)\": how many there are is not enforced")
         }
     }
 }

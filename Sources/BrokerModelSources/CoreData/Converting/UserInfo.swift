@@ -43,12 +43,12 @@ struct UserInfoVocabulary {
     let unfollowed: [UnfollowedKey]
 
     /// Notes the keys that have no effect, so that a misspelt one does not pass in silence.
-    func noteUnfollowed(_ userInfo: UserInfo, on subject: Subject) {
+    func noteUnfollowed(_ userInfo: UserInfo, on report: ElementReport) {
         for key in userInfo.keys where !followed.contains(key) {
             if let known = unfollowed.first(where: { $0.key == key }) {
-                subject.leftOut("userInfo \(key): \(known.reason)")
+                report.leftOut("userInfo \(key): \(known.reason)")
             } else {
-                subject.passedOver(
+                report.passedOver(
                     "userInfo \(key): Broker does not know this key" + NearMiss.question(key, among: followed))
             }
         }

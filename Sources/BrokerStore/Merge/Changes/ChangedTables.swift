@@ -11,9 +11,9 @@ final class ChangedTables {
         /// Columns of real numbers: SQL returns a whole number in them as a real number, the hook as an integer.
         let realColumns: Set<Int32>
         /// The column of a hierarchy's table with the name of the concrete entity.
-        let kindColumn: Int32?
+        let entityColumn: Int32?
         /// By the name in that column.
-        let kinds: [String: Int]
+        let concreteEntities: [String: Int]
         /// By the index of an entity below the topmost that has an identity, the columns of that identity.
         let identities: [Int: [Int32]]
     }
@@ -52,19 +52,19 @@ final class ChangedTables {
         for index in model.tableEntities {
             let statements = entities[index]
             let (positions, realColumns, long) = try Self.columns(of: statements.entity.table, on: connection)
-            for kind in model.subentities(of: index) { longColumns[kind] = long }
-            let kinds = model.subentities(of: index).map { (model.entities[$0].name, $0) }
-            let identities = model.subentities(of: index).reduce(into: [Int: [Int32]]()) { identities, kind in
-                let entity = model.entities[kind]
+            for member in model.subentities(of: index) { longColumns[member] = long }
+            let concreteEntities = model.subentities(of: index).map { (model.entities[$0].name, $0) }
+            let identities = model.subentities(of: index).reduce(into: [Int: [Int32]]()) { identities, member in
+                let entity = model.entities[member]
                 guard statements.entity.hasRowKey, !entity.isNamedByRowKey else { return }
-                identities[kind] = entity.identity.compactMap { positions[entity.attributes[$0].column] }
+                identities[member] = entity.identity.compactMap { positions[entity.attributes[$0].column] }
             }
             tables[statements.entity.table] = .entity(
                 Table(
                     entity: index, keyColumns: statements.keyNames.compactMap { positions[$0] },
                     realColumns: realColumns,
-                    kindColumn: model.isInHierarchy(index) ? positions[entityColumnName] : nil,
-                    kinds: Dictionary(uniqueKeysWithValues: kinds), identities: identities))
+                    entityColumn: model.isInHierarchy(index) ? positions[entityColumnName] : nil,
+                    concreteEntities: Dictionary(uniqueKeysWithValues: concreteEntities), identities: identities))
             if !identities.isEmpty { ownIdentities.insert(index) }
         }
         tables[DeletionStatements.deletionSetName] = .deletionSet

@@ -21,9 +21,9 @@ final class NetChanges {
         /// The entity whose table has the row.
         let entity: Int
         /// The concrete entity of the object; `entity` outside of hierarchies.
-        var kind: Int
+        var concreteEntity: Int
         /// The concrete entity when the row was first recorded.
-        var originalKind = 0
+        var originalConcreteEntity = 0
         /// The identity of a deleted object, if clients name it by that and the store by a row key.
         var identity: StoredKey?
         var original: Original
@@ -55,7 +55,7 @@ final class NetChanges {
     private(set) var entries: [Entry] = []
     /// The rows that a first step changed, as they were before the job: a digest, and the concrete entity. The merge
     /// counts the rows of that step itself, so they need no entries.
-    private(set) var baseOriginals: [RowLocation: (content: Int, kind: Int)] = [:]
+    private(set) var baseOriginals: [RowLocation: (content: Int, concreteEntity: Int)] = [:]
     private(set) var links = LinkChanges()
     private var isRecordingBase = false
     private var isHearingParking = false
@@ -149,7 +149,7 @@ final class NetChanges {
             guard operation == SQLITE_UPDATE, baseOriginals[location] == nil else { return }
             let original = before()
             memory.note(.original)
-            baseOriginals[location] = (parkedOriginals[location] ?? original.content, original.kind)
+            baseOriginals[location] = (parkedOriginals[location] ?? original.content, original.concreteEntity)
             return
         }
         switch operation {
@@ -211,22 +211,23 @@ final class NetChanges {
         guard let index = deleted.removeValue(forKey: name) else {
             return add(
                 Entry(
-                    entity: entity, kind: now.kind, original: .absent, originalKey: now.key, originalNumber: number,
+                    entity: entity, concreteEntity: now.concreteEntity, original: .absent, originalKey: now.key,
+                    originalNumber: number,
                     number: number,
                     content: now.content, key: now.key))
         }
         change(index) {
             $0.number = number
             $0.content = now.content
-            $0.kind = now.kind
+            $0.concreteEntity = now.concreteEntity
         }
     }
 
     private func gone(_ entity: Int, _ number: Int64, _ old: () -> RowValues) {
         if isOnlyCounted(entity, number, old) {
-            let kind = old().kind
-            deletedCounts[kind, default: 0] += 1
-            changedNumbers[kind]?.remove(number)
+            let concreteEntity = old().concreteEntity
+            deletedCounts[concreteEntity, default: 0] += 1
+            changedNumbers[concreteEntity]?.remove(number)
             return
         }
         let index = entry(entity, number, old)
@@ -241,7 +242,7 @@ final class NetChanges {
         _ entity: Int, _ oldNumber: Int64, _ number: Int64, _ old: () -> RowValues, _ now: RowValues
     ) {
         if oldNumber == number, isOnlyCounted(entity, number, old) {
-            if changedNumbers[now.kind, default: []].insert(number).inserted { memory.note(.number) }
+            if changedNumbers[now.concreteEntity, default: []].insert(number).inserted { memory.note(.number) }
             return
         }
         let index = entry(entity, oldNumber, old)
@@ -249,7 +250,7 @@ final class NetChanges {
             $0.number = number
             $0.content = now.content
             $0.key = now.key
-            $0.kind = now.kind
+            $0.concreteEntity = now.concreteEntity
         }
     }
 
@@ -268,7 +269,7 @@ final class NetChanges {
     private func isOnlyCounted(_ entity: Int, _ number: Int64, _ old: () -> RowValues) -> Bool {
         guard let needsEntry, entryIndices[RowLocation(entity: entity, number: number)] == nil else { return false }
         let old = old()
-        if changedNumbers[old.kind]?.contains(number) == true { return true }
+        if changedNumbers[old.concreteEntity]?.contains(number) == true { return true }
         return !needsEntry(entity, number, old.key)
     }
 
@@ -285,7 +286,8 @@ final class NetChanges {
         let old = old()
         add(
             Entry(
-                entity: entity, kind: old.kind, original: .content(parkedOriginals[location] ?? old.content),
+                entity: entity, concreteEntity: old.concreteEntity,
+                original: .content(parkedOriginals[location] ?? old.content),
                 originalKey: old.key,
                 originalNumber: number,
                 number: number, content: old.content, key: old.key))
@@ -294,13 +296,14 @@ final class NetChanges {
 
     /// Counts an object, even if nothing in it changes.
     ///
-    /// - Parameter kind: its concrete entity.
-    func touch(_ entity: Int, kind: Int, _ number: Int64, _ key: StoredKey, isLinkChanged: Bool) {
+    /// - Parameter concreteEntity: the object's.
+    func touch(_ entity: Int, concreteEntity: Int, _ number: Int64, _ key: StoredKey, isLinkChanged: Bool) {
         let known = entryIndices[RowLocation(entity: entity, number: number)]
         if known == nil {
             add(
                 Entry(
-                    entity: entity, kind: kind, original: .untouched, originalKey: key, originalNumber: number,
+                    entity: entity, concreteEntity: concreteEntity, original: .untouched, originalKey: key,
+                    originalNumber: number,
                     number: number,
                     content: 0, key: key))
         }
@@ -312,7 +315,7 @@ final class NetChanges {
     private func add(_ entry: Entry) {
         entryIndices[RowLocation(entity: entry.entity, number: entry.originalNumber)] = entries.count
         var entry = entry
-        entry.originalKind = entry.kind
+        entry.originalConcreteEntity = entry.concreteEntity
         entries.append(entry)
         memory.note(.entry(keyBytes: entry.key.bytes.count, count: entries.count))
     }

@@ -12,7 +12,7 @@ struct RowValues {
     let key: StoredKey
     let content: Int
     /// The index of the object's concrete entity.
-    let kind: Int
+    let concreteEntity: Int
     /// Its identity, where the store has a row key and clients name the object by its identity.
     let identity: StoredKey?
     /// Units of work, for the bytes of its texts and blobs.
@@ -25,10 +25,12 @@ struct RowValues {
     ) {
         func cell(_ column: Int32) -> Cell { Cell(value(column)).stored(asReal: table.realColumns.contains(column)) }
         key = StoredKey(table.keyColumns.map(cell))
-        kind =
-            table.kindColumn.flatMap { table.kinds[String(decoding: Cell(value($0)).bytes, as: UTF8.self)] }
+        concreteEntity =
+            table.entityColumn.flatMap {
+                table.concreteEntities[String(decoding: Cell(value($0)).bytes, as: UTF8.self)]
+            }
             ?? table.entity
-        identity = table.identities[kind].map { columns in StoredKey(columns.map(cell)) }
+        identity = table.identities[concreteEntity].map { columns in StoredKey(columns.map(cell)) }
         var hasher = Hasher()
         var digest = RowHash(0)
         var byteCount = 0

@@ -200,7 +200,7 @@ final class DeletionStatements {
 
     /// The rows `o` of the table that are the entity's.
     private func own(_ entity: Int, _ condition: String) -> String {
-        naming.isKind(entity, alias: "o").map { "(\(condition)) AND \($0)" } ?? condition
+        naming.entityCondition(entity, alias: "o").map { "(\(condition)) AND \($0)" } ?? condition
     }
 
     /// The deletion set lists each object under the entity of its table.

@@ -15,7 +15,7 @@ final class EntityStatements {
     /// Nil for an entity outside of hierarchies.
     let kinds: ConcreteEntitySQL?
     /// The condition that a row is one of the entity's objects; nil when all are.
-    let isKind: String?
+    let entityCondition: String?
 
     /// - Parameter existing: the entity's table, if another program made it.
     init(
@@ -31,7 +31,7 @@ final class EntityStatements {
         hasIdentity = !entity.identity.isEmpty
         table = columns.table
         kinds = plan.model.isInHierarchy(index) ? ConcreteEntitySQL(index, plan, columns.naming) : nil
-        isKind = columns.naming.isKind(index)
+        entityCondition = columns.naming.entityCondition(index)
         keyNames = columns.keyNames
         let layout = plan.layout.entities[index]
         let requiredLinks = (layout.attributeCount..<layout.columnCount).filter { column in
@@ -130,14 +130,15 @@ final class EntityStatements {
     private var identityHead: String? {
         let model = plan.model
         let owners = [index] + model.ancestors(of: index)
-        return owners.last { !model.entities[$0].identity.isEmpty }.flatMap { columns.naming.isKind($0) }
+        return owners.last { !model.entities[$0].identity.isEmpty }.flatMap { columns.naming.entityCondition($0) }
     }
 
     /// Parameters: a row number. Returns the name of the object's concrete entity.
-    func kindOfRow() throws(StoreError) -> Statement {
-        try cached(&kindOfRowStatement, "SELECT \(quoted(entityColumnName)) FROM \(table) WHERE \(rowNumber) = ?1")
+    func concreteEntityOfRow() throws(StoreError) -> Statement {
+        try cached(
+            &concreteEntityOfRowStatement, "SELECT \(quoted(entityColumnName)) FROM \(table) WHERE \(rowNumber) = ?1")
     }
-    private var kindOfRowStatement: Statement?
+    private var concreteEntityOfRowStatement: Statement?
 
     /// Parameters: a link's key. Returns row number and key of the rows whose link at `column` has that key.
     func linked(byColumn column: Int) throws(StoreError) -> Statement {

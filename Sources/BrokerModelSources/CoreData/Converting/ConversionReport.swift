@@ -2,7 +2,7 @@ internal import BrokerJSON
 internal import BrokerModel
 
 /// The decisions and faults of one model's conversion. Belongs to one conversion on one thread.
-final class ConversionLog {
+final class ConversionReport {
     private var notes: [ModelNote] = []
     private(set) var faults: [ModelFault] = []
 
@@ -20,26 +20,26 @@ final class ConversionLog {
     func add(_ fault: ModelFault) { faults.append(fault) }
 }
 
-/// A part of the model that notes and faults are about: where it is in the document, and where in the XML.
-struct Subject {
+/// Adds notes and faults about one element of the model: its pointer in the document, and its place in the XML.
+struct ElementReport {
     let pointer: String
     let place: SourcePlace
-    let log: ConversionLog
+    let conversion: ConversionReport
 
     func taken(_ message: String) { note(.taken, message) }
     func inferred(_ message: String) { note(.inferred, message) }
     func leftOut(_ message: String) { note(.leftOut, message) }
     func passedOver(_ message: String) { note(.passedOver, message) }
 
-    func fault(_ message: String) { log.add(ModelFault(message, at: modelPlace)) }
+    func fault(_ message: String) { conversion.add(ModelFault(message, at: modelPlace)) }
 
-    func part(_ names: String..., at place: SourcePlace) -> Subject {
+    func part(_ names: String..., at place: SourcePlace) -> ElementReport {
         let pointer = names.reduce(pointer) { $0 + "/" + $1.asPointerToken }
-        return Subject(pointer: pointer, place: place, log: log)
+        return ElementReport(pointer: pointer, place: place, conversion: conversion)
     }
 
     private func note(_ kind: ModelNote.Kind, _ message: String) {
-        log.add(ModelNote(kind, message, at: modelPlace))
+        conversion.add(ModelNote(kind, message, at: modelPlace))
     }
 
     private var modelPlace: ModelPlace {
