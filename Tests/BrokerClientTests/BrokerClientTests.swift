@@ -32,7 +32,7 @@ import Broker
         try await server.stop()
     }
 
-    @Test func `something that is no Broker is not understood`() async throws {
+    @Test func `a peer that is not Broker is a protocol violation`() async throws {
         var server = try await FakeServer()
         let path = server.path
         async let client = BrokerClient.connect(to: .unixSocket(path))
@@ -49,7 +49,7 @@ import Broker
         try await server.stop()
     }
 
-    @Test func `a job of raw JSON is sent as it is, and its completion comes back`() async throws {
+    @Test func `a job of raw JSON is sent unchanged, and its completion is returned`() async throws {
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened
@@ -297,7 +297,7 @@ import Broker
         try await server.stop()
     }
 
-    @Test func `a client that is let go closes its connection`() async throws {
+    @Test func `a released client closes its connection`() async throws {
         var server = try await FakeServer()
         var connection: FakeConnection
         do {

@@ -38,7 +38,9 @@ import Broker
         return waiting
     }
 
-    @Test func `a job in flight whose task is cancelled is asked back, and its end is the call's`() async throws {
+    @Test func `a job in flight whose task is cancelled is cancelled at the server, and the call returns how it ended`()
+        async throws
+    {
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened
@@ -62,7 +64,9 @@ import Broker
         try await server.stop()
     }
 
-    @Test func `a connection lost while a job is asked back leaves its outcome unknown`() async throws {
+    @Test func `a connection that is lost while a job is being cancelled leaves the job's outcome unknown`()
+        async throws
+    {
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened

@@ -58,10 +58,10 @@ import Broker
             default: try await connection.complete(id, sequence: 2)
             }
         }
-        var told: [String] = []
-        for id in ids { told.append(try await outcome(sent[id])) }
+        var outcomes: [String] = []
+        for id in ids { outcomes.append(try await outcome(sent[id])) }
         #expect(
-            told == [
+            outcomes == [
                 "completed 1", "completed 2", "completed 2", "invalidValue: m", "completed 2", "unknown",
                 "invalidValue: m", "completed 2",
             ])
@@ -125,7 +125,7 @@ import Broker
         try await server.stop()
     }
 
-    @Test func `a question's trouble is the question's`() async throws {
+    @Test func `an error about a request ends that request alone`() async throws {
         var server = try await FakeServer()
         let (client, opened, sent) = try await jobs(["a"], &server)
         var connection = opened
@@ -155,7 +155,7 @@ import Broker
         try await server.stop()
     }
 
-    @Test func `a server that does not want us back leaves the outcomes unknown`() async throws {
+    @Test func `a server that refuses to be connected again leaves the outcomes unknown`() async throws {
         var server = try await FakeServer()
         let (client, opened, sent) = try await jobs(["a"], &server)
         try await opened.close()

@@ -96,7 +96,7 @@ import Broker
         try await server.stop()
     }
 
-    @Test func `a lost connection is had again though one attempt is never answered`() async throws {
+    @Test func `a lost connection is restored though one attempt is never answered`() async throws {
         var server = try await FakeServer()
         var options = BrokerClientConfiguration()
         options.connectTimeout = .seconds(5)

@@ -141,7 +141,7 @@ import Broker
         #expect(jobs[places[0]] == nil)
     }
 
-    @Test func `a place is of one job, not of the next one of its id`() throws {
+    @Test func `a place in the window belongs to one job, not to the next job of its id`() throws {
         var jobs = window(count: 1)
         #expect(add("a", to: &jobs))
         let first = try #require(place("b", in: &jobs))

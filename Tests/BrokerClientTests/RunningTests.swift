@@ -164,7 +164,7 @@ import Tracing
         }
     }
 
-    @Test func `a job is a span with its id and its sequence, and what it throws is the span's`() async throws {
+    @Test func `a job is a span with its id and its sequence, and its error is the span's`() async throws {
         let tracer = InMemoryTracer()
         let observation = JobObservation(name: "tests", tracer: tracer)
         let job = Job(.process(json: "{}", as: "E"), id: "a")

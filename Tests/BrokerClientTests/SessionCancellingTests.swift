@@ -49,7 +49,7 @@ import BrokerRequests
         }
     }
 
-    @Test func `a job that was sent is asked back once, and its cancelled end withdraws it`() throws {
+    @Test func `a sent job is cancelled once, and the answer cancelled withdraws it`() throws {
         var session = try connected(count: 1)
         let place = try add("a", to: &session)
         _ = try add("b", to: &session)
@@ -108,7 +108,9 @@ import BrokerRequests
         #expect(session.jobs.isEmpty)
     }
 
-    @Test func `while it is found out whose an error is, only the job that is asked can be asked back`() throws {
+    @Test func `while jobs are sent one by one to attribute an error, only the job that is sent can be cancelled`()
+        throws
+    {
         var session = try connected()
         let places = try ["a", "b", "c"].map { try add($0, to: &session) }
         _ = session.cancel(places[2], frame: cancel)
@@ -119,7 +121,7 @@ import BrokerRequests
         #expect(session.cancel(places[0], frame: cancel).write == [cancel])
     }
 
-    @Test func `when patience ends, what was sent is unknown and what was not is not`() throws {
+    @Test func `at the limit for reconnecting, a sent job's outcome is unknown, and an unsent job's is not`() throws {
         var session = try connected(count: 1)
         for id in ["a", "b"] { _ = try add(id, to: &session) }
         _ = session.lost(1, reason: "gone", at: start)

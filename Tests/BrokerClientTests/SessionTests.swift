@@ -150,7 +150,7 @@ import BrokerRequests
         #expect(session.link == .disconnected)
     }
 
-    @Test func `the first answer gives back all patience, and the welcome does not`() throws {
+    @Test func `the first answer restarts the time limit for reconnecting, and the welcome does not`() throws {
         var session = session()
         _ = try welcome(&session)
         _ = try add("a", to: &session)
@@ -186,7 +186,7 @@ import BrokerRequests
         #expect(said(effects).first?.contains("The connection was lost: it closed") == true)
     }
 
-    @Test func `each attempt has its own time for the welcome, within the patience`() throws {
+    @Test func `each attempt has its own time for the welcome, within the limit for reconnecting`() throws {
         var session = session(patience: .seconds(25))
         _ = try welcome(&session)
         _ = try add("a", to: &session)
@@ -214,7 +214,7 @@ import BrokerRequests
         #expect(try welcome(&session, on: 2).write == [frame("a")])
     }
 
-    @Test func `a server that is full while we come back is tried again`() throws {
+    @Test func `a server that is full when the client reconnects is tried again`() throws {
         var session = session()
         _ = try welcome(&session)
         _ = try add("a", to: &session)

@@ -5,8 +5,8 @@ import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct CompletionBarrierTests {
     private final class Log: Sendable {
-        let told = Mutex<[Int]>([])
-        func waiter(_ ticket: Int) -> CompletionBarrier.Waiter { { self.told.withLock { $0.append(ticket) } } }
+        let notified = Mutex<[Int]>([])
+        func waiter(_ ticket: Int) -> CompletionBarrier.Waiter { { self.notified.withLock { $0.append(ticket) } } }
     }
 
     @Test func `a waiter is called when every job before its ticket has ended, and not for later ones`() {
@@ -16,10 +16,10 @@ import Testing
         for ticket in [3, 1, 7, 4] { ends.began(ticket, from: ticket % 2) }
         let waits = [1, 5, 2, 9].map { ends.wait(before: $0, log.waiter($0)) }
         #expect(waits == [false, true, true, true])
-        for (ended, told) in [(1, [2]), (3, [2]), (4, [2, 5]), (7, [2, 5, 9])] {
+        for (ended, notified) in [(1, [2]), (3, [2]), (4, [2, 5]), (7, [2, 5, 9])] {
             ends.ended(ended, from: ended % 2)
             for waiter in ends.takeReady() { waiter() }
-            #expect(log.told.withLock { $0 } == told)
+            #expect(log.notified.withLock { $0 } == notified)
         }
         let waitsLate = ends.wait(before: 99, log.waiter(99))
         #expect(!waitsLate)
@@ -33,10 +33,10 @@ import Testing
             ends.wait(before: ticket, from: source, log.waiter(ticket))
         }
         #expect(waits == [true, true, true, false, false])
-        for (ended, source, told) in [(1, 10, []), (2, 20, [3]), (3, 10, [3, 6]), (4, 20, [3, 6, 5])] {
+        for (ended, source, notified) in [(1, 10, []), (2, 20, [3]), (3, 10, [3, 6]), (4, 20, [3, 6, 5])] {
             ends.ended(ended, from: source)
             for waiter in ends.takeReady() { waiter() }
-            #expect(log.told.withLock { $0 } == told)
+            #expect(log.notified.withLock { $0 } == notified)
         }
     }
 }

@@ -20,7 +20,7 @@ import TestSupport
     /// Asks, and waits until the question has been asked.
     private func ask(_ test: TestCoordinator, _ id: String) -> Monitor<Awaited?> {
         let awaited = test.admitAwaiting(id)
-        #expect(test.admitAwaiting("never").told == .unknown)
+        #expect(test.admitAwaiting("never").answer == .unknown)
         return awaited
     }
 
@@ -30,8 +30,8 @@ import TestSupport
         test.submit(other, id: "job")
         let awaited = ask(test, "job")
         try lock.unlock()
-        #expect(awaited.told.ending?.sequence == 1)
-        #expect(awaited.told.ending?.code == nil)
+        #expect(awaited.answer.ending?.sequence == 1)
+        #expect(awaited.answer.ending?.code == nil)
         #expect(test.events.ends(2).map(\.code) == [nil, "idConflict"])
         #expect(test.await("job").ending?.sequence == 1)
     }
@@ -64,8 +64,8 @@ import TestSupport
         test.submit("{}", id: "after the question", wantsAcceptance: true)
         test.events.waitUntil("accepted after the question 3")
         try lock.unlock()
-        #expect(awaited.told.ending?.sequence == 1)
-        #expect(awaited.told.ending?.code == nil)
+        #expect(awaited.answer.ending?.sequence == 1)
+        #expect(awaited.answer.ending?.code == nil)
         gate.open()
         #expect(test.events.ends(3).map(\.code) == [nil, "idConflict", nil])
     }
@@ -75,8 +75,8 @@ import TestSupport
         for job in [bad, bad, good] { test.submit(job, id: "job") }
         let awaited = ask(test, "job")
         try lock.unlock()
-        #expect(awaited.told.ending?.sequence == 3)
-        #expect(awaited.told.ending?.code == nil)
+        #expect(awaited.answer.ending?.sequence == 3)
+        #expect(awaited.answer.ending?.code == nil)
     }
 
     @Test func `a failure is returned to a caller that asked before the job was sent again`() throws {
@@ -86,16 +86,16 @@ import TestSupport
         test.submit(bad, id: "job")
         let second = ask(test, "job")
         try lock.unlock()
-        #expect(first.told.ending?.sequence == 1)
-        #expect(second.told.ending?.sequence == 2)
-        #expect(second.told.ending?.code == "invalidValue")
+        #expect(first.answer.ending?.sequence == 1)
+        #expect(second.answer.ending?.sequence == 2)
+        #expect(second.answer.ending?.code == "invalidValue")
     }
 
     @Test func `a job that is sent after the question is not waited for`() throws {
         let test = try TestCoordinator(model)
         let gate = Gate()
         let awaited = test.admitAwaiting("job")
-        #expect(awaited.told == .unknown)
+        #expect(awaited.answer == .unknown)
         test.submit("{}", behind: gate)
         test.submit(good, id: "other")
         #expect(test.await("job") == .unknown)
@@ -112,7 +112,7 @@ import TestSupport
         let awaited = test.startAwaiting("e\u{301}")
         test.submit(other, id: "\u{e9}")
         gate.open()
-        #expect(awaited.told.ending?.sequence == 2)
+        #expect(awaited.answer.ending?.sequence == 2)
         #expect(test.events.ends(3).map(\.code) == [nil, nil, nil])
         #expect(test.await("\u{e9}").ending?.sequence == 3)
         #expect(test.await("e\u{301}").ending?.sequence == 2)
@@ -155,17 +155,17 @@ import TestSupport
     }
 
     @Test func `jobs of one id end in the order of their tickets, however they were opened`() {
-        let told = Monitor<[Int]>([])
+        let notified = Monitor<[Int]>([])
         var running = RunningJobs()
         for ticket in [5, 3, 9, 7] { begin(&running, ticket) }
         for ticket in [4, 6, 8, 10] {
-            let ticket = running.await(id, before: ticket, waiter { _ in told.withLock { $0.append(ticket) } })
+            let ticket = running.await(id, before: ticket, waiter { _ in notified.withLock { $0.append(ticket) } })
             #expect(ticket != nil)
         }
         let early = running.await(id, before: 3, waiter())
         #expect(early == nil)
         for _ in 0..<4 { for one in running.ended(id, isCommitted: false, owner: .server) { one.notify(ending) } }
-        #expect(told.withLock { $0 } == [4, 6, 8, 10])
+        #expect(notified.withLock { $0 } == [4, 6, 8, 10])
         #expect(running.isEmpty)
     }
 
@@ -173,8 +173,8 @@ import TestSupport
         var running = RunningJobs()
         for ticket in 0..<3 { begin(&running, ticket) }
         for ticket in 1...3 { _ = running.await(id, before: ticket, waiter()) }
-        let told = [true, true, false].map { running.ended(id, isCommitted: $0, owner: .server).count }
-        #expect(told == [3, 0, 0])
+        let notified = [true, true, false].map { running.ended(id, isCommitted: $0, owner: .server).count }
+        #expect(notified == [3, 0, 0])
         #expect(running.isEmpty)
     }
 
@@ -185,8 +185,8 @@ import TestSupport
         let forgotten = (0..<2).map { _ in running.forget(ticket) }
         #expect(forgotten == [true, false])
         guard let other = ask(&running) else { return }
-        let told = running.ended(id, isCommitted: false, owner: .server)
-        #expect(told.count == 1)
+        let notified = running.ended(id, isCommitted: false, owner: .server)
+        #expect(notified.count == 1)
         let isForgotten = running.forget(other)
         #expect(!isForgotten)
     }
@@ -200,7 +200,7 @@ import TestSupport
         #expect(running.await(id, before: nil, waiter(as: other)) != nil)
         #expect(running.find(id, before: nil, as: other).map(\.ticket) == [1])
         #expect(running.find(id, before: nil, as: .server).map(\.ticket) == [0, 1])
-        let told = (0..<2).map { _ in running.ended(id, isCommitted: true, owner: one).count }
-        #expect(told == [0, 1])
+        let notified = (0..<2).map { _ in running.ended(id, isCommitted: true, owner: one).count }
+        #expect(notified == [0, 1])
     }
 }

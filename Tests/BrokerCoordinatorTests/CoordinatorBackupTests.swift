@@ -34,24 +34,24 @@ import TestSupport
                 }
                 gate?.pass()
             },
-            notify: { told in
+            notify: { result in
                 end.broadcast {
-                    $0 = told
+                    $0 = result
                     return true
                 }
             })
         return (end, begun)
     }
 
-    private func told(_ end: Monitor<BackupEnd?>) -> BackupEnd { end.patiently("a backup to end") { $0 } }
+    private func result(_ end: Monitor<BackupEnd?>) -> BackupEnd { end.patiently("a backup to end") { $0 } }
 
     private func copy(_ end: Monitor<BackupEnd?>) throws -> StoreBackup.Copy {
-        guard case .done(let copy) = told(end) else { throw TestSupport.SQLRows.Failure(message: "\(told(end))") }
+        guard case .done(let copy) = result(end) else { throw TestSupport.SQLRows.Failure(message: "\(result(end))") }
         return copy
     }
 
     private func code(_ end: Monitor<BackupEnd?>) -> String {
-        if case .failed(let fault) = told(end) { fault.code.rawValue } else { "\(told(end))" }
+        if case .failed(let fault) = result(end) { fault.code.rawValue } else { "\(result(end))" }
     }
 
     private var names: [String] {
@@ -160,9 +160,9 @@ import TestSupport
             payloadBytes: 1,
             open: { [coordinator = test.coordinator, file = folder.path("copy")] _ in
                 .question { ticket in
-                    coordinator.backup(to: file, before: ticket) { told in
+                    coordinator.backup(to: file, before: ticket) { result in
                         end.broadcast {
-                            $0 = told
+                            $0 = result
                             return true
                         }
                     }

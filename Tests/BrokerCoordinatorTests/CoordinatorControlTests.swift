@@ -9,7 +9,7 @@ import TestSupport
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorControlTests {
     private let model =
         #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}}}"#
-    private let stranger = JobOwner(user: 54_321)
+    private let otherUser = JobOwner(user: 54_321)
 
     private func row(_ id: Int, _ value: Int = 0) -> String { "{\"Row\": {\"id\": \(id), \"value\": \(value)}}" }
 
@@ -47,20 +47,20 @@ import TestSupport
         let test = try TestCoordinator(model)
         _ = test.coordinator.pause()
         test.submit(row(1), id: "a", from: 1)
-        let told = Monitor<[Int: String]>([:])
+        let answers = Monitor<[Int: String]>([:])
         for source in [1, 2] {
             let request = try test.coordinator.plan.fetchRequest(FetchDescription(entity: "Row"))
             test.coordinator.fetch(request, from: source) { end in
-                told.broadcast {
+                answers.broadcast {
                     if case .found(let objects) = end { $0[source] = String(decoding: objects.bytes, as: UTF8.self) }
                     return true
                 }
             }
         }
-        #expect(told.patiently("the other source's fetch") { $0[2] } == "[]")
-        #expect(told.withLock { $0[1] } == nil)
+        #expect(answers.patiently("the other source's fetch") { $0[2] } == "[]")
+        #expect(answers.withLock { $0[1] } == nil)
         test.coordinator.resume()
-        #expect(told.patiently("the source's own fetch") { $0[1] }.hasPrefix(#"[{"id":1,"#))
+        #expect(answers.patiently("the source's own fetch") { $0[1] }.hasPrefix(#"[{"id":1,"#))
     }
 
     @Test func `a server that refuses new jobs holds nothing back`() throws {
@@ -122,7 +122,7 @@ import TestSupport
         test.events.waitUntil("accepted a 1")
         let awaited = test.startAwaiting("a")
         #expect(test.cancel("a") == "cancelled")
-        #expect(awaited.told.ending?.code == "cancelled")
+        #expect(awaited.answer.ending?.code == "cancelled")
     }
 
     @Test func `an await after a cancel is answered at once, while merging is paused`() throws {
@@ -136,7 +136,7 @@ import TestSupport
         let end = test.await("a").ending
         #expect(end?.code == "cancelled")
         #expect(end?.sequence == 3)
-        #expect(test.admitAwaiting("b").told.ending?.code == "cancelled")
+        #expect(test.admitAwaiting("b").answer.ending?.code == "cancelled")
         // The client gets the committed outcome of the id.
         #expect(test.await("done").ending?.sequence == 1)
         // A job that was sent again may still be committed.
@@ -144,7 +144,7 @@ import TestSupport
         test.events.waitUntil("accepted a 6")
         let awaited = test.startAwaiting("a")
         test.coordinator.resume()
-        #expect(awaited.told.ending?.sequence == 6)
+        #expect(awaited.answer.ending?.sequence == 6)
         #expect(test.await("b").ending?.code == "cancelled")
     }
 
@@ -153,32 +153,32 @@ import TestSupport
         _ = test.coordinator.pause()
         test.submit(row(1), id: "a", wantsAcceptance: true, as: JobOwner(user: 12_345))
         test.events.waitUntil("accepted a 1")
-        #expect(test.cancel("a", as: stranger) == "unknown")
-        test.submit(row(1), id: "a", as: stranger)
+        #expect(test.cancel("a", as: otherUser) == "unknown")
+        test.submit(row(1), id: "a", as: otherUser)
         test.coordinator.resume()
         #expect(test.events.ends(2).map(\.code) == [nil, "idConflict"])
         let asked = Monitor<Awaited?>(nil)
-        test.coordinator.await("a", as: stranger) { asked.notify($0) }
-        #expect(asked.told == .unknown)
-        #expect(test.cancel("a", as: stranger) == "unknown")
+        test.coordinator.await("a", as: otherUser) { asked.notify($0) }
+        #expect(asked.answer == .unknown)
+        #expect(test.cancel("a", as: otherUser) == "unknown")
         // The server's own user sees it all.
         #expect(test.await("a").ending?.sequence == 1)
         test.submit(row(1), id: "a")
         #expect(test.events.ends(3)[2].isDuplicate)
     }
 
-    @Test func `a checkpoint empties the log`() throws {
+    @Test func `a checkpoint empties the WAL`() throws {
         let test = try TestCoordinator(model)
         for number in 1...50 { test.submit(row(number), id: "\(number)") }
         _ = test.events.ends(50)
-        let told = Monitor<WALStatus?>(nil)
+        let status = Monitor<WALStatus?>(nil)
         test.coordinator.checkpoint { result in
-            told.broadcast {
+            status.broadcast {
                 $0 = try? result.get()
                 return true
             }
         }
-        let log = told.patiently("the checkpoint") { $0 }
+        let log = status.patiently("the checkpoint") { $0 }
         #expect(log.bytes == 0 && log.uncheckpointedPages == 0)
         test.submit(row(51), id: "51")
         _ = test.events.ends(51)
@@ -188,11 +188,11 @@ import TestSupport
 
 @Suite(.timeLimit(.minutes(5))) struct JobProgressTests {
     @Test func `progress is sent at once, then ten times a second at most, and nothing is counted twice`() {
-        let told = Monitor<[String]>([])
+        let events = Monitor<[String]>([])
         let completions = SerialThread(named: "test")
         let progress = JobProgress(JobID("a"), waitsForAcceptance: false, completions) { event in
             if case .progress(let id, let staged, let merged) = event {
-                told.withLock { $0.append("\(id) \(staged) \(merged)") }
+                events.withLock { $0.append("\(id) \(staged) \(merged)") }
             }
         }
         let start = monotonicMicroseconds()
@@ -203,23 +203,25 @@ import TestSupport
             count += 1
         }
         completions.stop()
-        let lines = told.withLock { $0 }
+        let lines = events.withLock { $0 }
         #expect(lines.first == "a 10 0")
         #expect((2...3).contains(lines.count), "\(lines) of \(count)")
     }
 
     @Test func `no event precedes the acceptance, and it is sent at once`() {
-        let told = Monitor<[String]>([])
+        let events = Monitor<[String]>([])
         let completions = SerialThread(named: "test")
         let progress = JobProgress(JobID("a"), waitsForAcceptance: true, completions) { event in
-            if case .progress(_, let staged, let merged) = event { told.withLock { $0.append("\(staged) \(merged)") } }
+            if case .progress(_, let staged, let merged) = event {
+                events.withLock { $0.append("\(staged) \(merged)") }
+            }
         }
         progress.note(staged: 10)
         progress.note(merged: 1)
-        completions.run { told.withLock { $0.append("accepted") } }
+        completions.run { events.withLock { $0.append("accepted") } }
         completions.run { progress.accepted() }
-        completions.run { told.withLock { $0.append("ended") } }
+        completions.run { events.withLock { $0.append("ended") } }
         completions.stop()
-        #expect(told.withLock { $0 } == ["accepted", "10 1", "ended"])
+        #expect(events.withLock { $0 } == ["accepted", "10 1", "ended"])
     }
 }

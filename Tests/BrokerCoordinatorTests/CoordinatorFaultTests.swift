@@ -30,7 +30,7 @@ import TestSupport
 
     // MARK: - Room
 
-    @Test func `where there is no room for a long log, jobs are stored all the same, and the log stays short`() throws {
+    @Test func `where there is no room for a long WAL, jobs are stored all the same, and the WAL stays short`() throws {
         try FaultyDisk.with { disk in
             // A WAL of 2 MiB, or four times as much while transactions are long.
             let test = try open(disk, in: folder, walPages: 256)
@@ -75,7 +75,7 @@ import TestSupport
         return (reader, jobs)
     }
 
-    @Test func `a job that waits for room in a log that a reader holds is applied when the reader has ended`() throws {
+    @Test func `a job that waits for room in a WAL that a reader holds is applied when the reader has ended`() throws {
         try FaultyDisk.with { disk in
             let test = try open(disk, in: folder, walPages: 16) { $0.keepsJournal = true }
             let (reader, jobs) = try fillLog(of: test, disk) { jobs in
@@ -176,11 +176,11 @@ import TestSupport
             test.coordinator.finishAdmitted()
             return test.events
         }
-        let told = events.ends(0)
-        #expect(told.count < 100)
+        let endings = events.ends(0)
+        #expect(endings.count < 100)
         let test = try open(nil, in: folder)
         let rows = try test.rows("SELECT count(*) FROM Row")
-        #expect(rows == ["\(told.count)"] || rows == ["\(told.count + 1)"])
+        #expect(rows == ["\(endings.count)"] || rows == ["\(endings.count + 1)"])
     }
 
     // MARK: - Every moment
@@ -228,18 +228,18 @@ import TestSupport
     }
 
     /// Opens the store again, and sends everything again.
-    private func look(at folder: TemporaryFolder, _ told: [Ending], isFull: Bool, _ what: Comment) throws {
+    private func look(at folder: TemporaryFolder, _ endings: [Ending], isFull: Bool, _ what: Comment) throws {
         let test = try open(nil, in: folder)
-        for ending in told where ending.code == nil {
+        for ending in endings where ending.code == nil {
             #expect(test.await(ending.id).ending?.sequence == ending.sequence, what)
         }
-        for ending in told {
+        for ending in endings {
             #expect(ending.code == nil || (isFull && ending.code == "storeFull"), what)
         }
-        if isFull { #expect(told.count == 5, what) }
+        if isFull { #expect(endings.count == 5, what) }
         submitAll(test)
         #expect(test.events.ends(5).map(\.code) == [nil, nil, nil, nil, nil], what)
-        let completed = Set(told.filter { $0.code == nil }.map(\.id))
+        let completed = Set(endings.filter { $0.code == nil }.map(\.id))
         for ending in test.events.ends(5) where completed.contains(ending.id) { #expect(ending.isDuplicate, what) }
         // Whether 2 was deleted before it was made, or afterwards, depends on the failed operation.
         #expect(try test.rows("SELECT id FROM Row WHERE id <> 2") == ["1", "3", "4", "5", "6"], what)

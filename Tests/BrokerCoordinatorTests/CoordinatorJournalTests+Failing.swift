@@ -30,7 +30,7 @@ extension CoordinatorJournalTests {
         let test = try coordinator { ($0.limits.memory, $0.limits.jobMemory) = (300_000, 2_000_000) }
         let rows = (1...20_000).map { "{\"id\": \($0)}" }.joined(separator: ",")
         let large = "{\"Row\": [\(rows)]}"
-        test.submit(large, id: "told", wantsAcceptance: true)
+        test.submit(large, id: "large", wantsAcceptance: true)
         #expect(test.events.ends(1).map(\.code) == ["busy"])
         _ = test.coordinator.pause()
         test.submit(large, id: "untold", wantsAcceptance: true)
@@ -38,7 +38,7 @@ extension CoordinatorJournalTests {
         // The second failure was not committed, so no client was sent it.
         let again = try coordinator(in: crashed(test))
         #expect(again.events.ends(1).map(\.id) == ["untold"])
-        #expect(again.await("told").ending?.code == "busy")
+        #expect(again.await("large").ending?.code == "busy")
         #expect(again.await("untold").ending?.code == nil)
         #expect(test.events.all.filter { $0.contains("untold") } == ["accepted untold 2"])
     }
@@ -123,12 +123,12 @@ extension CoordinatorJournalTests {
             _ = test.events.ends(1)
         }
         let segment = folder.path("store.sqlite.journal/0000000000000001.jobs")
-        try FileManager.default.moveItem(atPath: segment, toPath: folder.path("kept"))
+        try FileManager.default.moveItem(atPath: segment, toPath: folder.path("moved"))
         let error = #expect(throws: StoreError.self) {
             try coordinator(in: folder) { $0.keepsJournal = keepsJournal }
         }
         #expect(error?.message.contains("lacks its files") == true)
-        try FileManager.default.moveItem(atPath: folder.path("kept"), toPath: segment)
+        try FileManager.default.moveItem(atPath: folder.path("moved"), toPath: segment)
         _ = try coordinator(in: folder)
     }
 

@@ -302,13 +302,13 @@ import TestSupport
             _ = test.events.ends(1)
         }
         let journal = folder.path("store.sqlite.journal")
-        try FileManager.default.moveItem(atPath: journal, toPath: folder.path("kept"))
+        try FileManager.default.moveItem(atPath: journal, toPath: folder.path("moved"))
         // It cannot be examined, like a folder of another user.
         try Data("no folder".utf8).write(to: URL(filePath: journal))
         #expect(throws: StoreError.self) { try coordinator(in: folder) { $0.keepsJournal = false } }
         #expect(throws: StoreError.self) { try coordinator(in: folder) }
         try FileManager.default.removeItem(atPath: journal)
-        try FileManager.default.moveItem(atPath: folder.path("kept"), toPath: journal)
+        try FileManager.default.moveItem(atPath: folder.path("moved"), toPath: journal)
         let again = try coordinator(in: folder)
         #expect(try again.rows("SELECT count(*) FROM Row") == ["1"])
     }
@@ -327,11 +327,11 @@ import TestSupport
             _ = test.events.ends(1)
         }
         let journal = folder.path("store.sqlite.journal")
-        try FileManager.default.moveItem(atPath: journal, toPath: folder.path("kept"))
+        try FileManager.default.moveItem(atPath: journal, toPath: folder.path("moved"))
         try FileManager.default.copyItem(atPath: other.path("store.sqlite.journal"), toPath: journal)
         #expect(throws: StoreError.self) { try coordinator(in: folder) }
         try FileManager.default.removeItem(atPath: journal)
-        try FileManager.default.moveItem(atPath: folder.path("kept"), toPath: journal)
+        try FileManager.default.moveItem(atPath: folder.path("moved"), toPath: journal)
         let file = "\(journal)/0000000000000001.jobs"
         try Data(contentsOf: URL(filePath: file)).dropLast(1).write(to: URL(filePath: file))
         #expect(throws: StoreError.self) { try coordinator(in: folder) }

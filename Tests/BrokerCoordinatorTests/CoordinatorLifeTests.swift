@@ -45,7 +45,7 @@ import TestSupport
         let late = [test.startAwaiting("late"), test.startAwaiting("late")]
         #expect(late.allSatisfy { $0.withLock { $0 } == nil })
         gate.open()
-        #expect(late.map { $0.told.ending?.sequence } == [4, 4])
+        #expect(late.map { $0.answer.ending?.sequence } == [4, 4])
         #expect(test.await("late").ending?.sequence == 4)
         #expect(test.await("good").ending?.code == nil)
         #expect(test.await("good").ending?.body.contains(#""inserted":1"#) == true)
@@ -124,14 +124,14 @@ import TestSupport
         test.submit("{}", behind: gate)
         test.submit("{}")
         #expect(!test.coordinator.hasRoom())
-        let told = Monitor(0)
-        for _ in 0..<2 { test.coordinator.whenRoom { told.increase() } }
-        #expect(told.withLock { $0 } == 0)
+        let calls = Monitor(0)
+        for _ in 0..<2 { test.coordinator.whenRoom { calls.increase() } }
+        #expect(calls.withLock { $0 } == 0)
         gate.open()
-        told.patiently("room") { $0 == 2 ? () : nil }
+        calls.patiently("room") { $0 == 2 ? () : nil }
         _ = test.events.ends(2)
-        test.coordinator.whenRoom { told.increase() }
-        told.patiently("room") { $0 == 3 ? () : nil }
+        test.coordinator.whenRoom { calls.increase() }
+        calls.patiently("room") { $0 == 3 ? () : nil }
     }
 
     @Test func `few frames with unknown contents are admitted`() throws {
@@ -142,10 +142,10 @@ import TestSupport
             test.submit("{}", behind: gate)
         }
         #expect(!test.coordinator.hasRoom())
-        let told = Monitor(0)
-        test.coordinator.whenRoom { told.increase() }
+        let calls = Monitor(0)
+        test.coordinator.whenRoom { calls.increase() }
         gate.open()
-        told.patiently("room") { $0 == 1 ? () : nil }
+        calls.patiently("room") { $0 == 1 ? () : nil }
         _ = test.events.ends(CoordinatorLimits.unopenedFrames)
         #expect(test.coordinator.hasRoom())
     }
@@ -157,10 +157,10 @@ import TestSupport
         #expect(test.coordinator.hasRoom(), "one may be staged while another is merged")
         test.submit("nor is this", behind: gate)
         #expect(!test.coordinator.hasRoom())
-        let told = Monitor(0)
-        test.coordinator.whenRoom { told.increase() }
+        let calls = Monitor(0)
+        test.coordinator.whenRoom { calls.increase() }
         gate.open()
-        told.patiently("room") { $0 == 1 ? () : nil }
+        calls.patiently("room") { $0 == 1 ? () : nil }
         #expect(test.coordinator.hasRoom())
     }
 

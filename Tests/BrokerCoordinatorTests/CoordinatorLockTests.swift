@@ -73,30 +73,30 @@ import TestSupport
 
 /// Failures that wait for a store that takes them, as a pure value.
 @Suite(.timeLimit(.minutes(5))) struct UnrecordedFailuresTests {
-    private func keep(_ kept: inout UnrecordedFailures, _ id: String, _ sequence: Int64) {
+    private func keep(_ failures: inout UnrecordedFailures, _ id: String, _ sequence: Int64) {
         let fault = Fault(.storeFull, "full")
-        kept.keep(
+        failures.keep(
             StoreJob(
                 id: id, contentHash: nil, sequence: sequence, policy: .fail, wantsKeys: false, work: .refused(fault),
                 now: 0), .failed(fault, id: id, owner: .server, sequence: sequence))
     }
 
     @Test func `the oldest is forgotten when there are too many`() {
-        var kept = UnrecordedFailures()
-        for number in 1...UnrecordedFailures.maximumCount + 5 { keep(&kept, "\(number)", Int64(number)) }
-        #expect(kept.jobs.count == UnrecordedFailures.maximumCount)
-        #expect(kept.jobs.first?.sequence == 6)
-        #expect(kept.outcome(of: JobID("5"), as: .server) == nil)
-        #expect(kept.outcome(of: JobID("6"), as: .server)?.sequence == 6)
+        var failures = UnrecordedFailures()
+        for number in 1...UnrecordedFailures.maximumCount + 5 { keep(&failures, "\(number)", Int64(number)) }
+        #expect(failures.jobs.count == UnrecordedFailures.maximumCount)
+        #expect(failures.jobs.first?.sequence == 6)
+        #expect(failures.outcome(of: JobID("5"), as: .server) == nil)
+        #expect(failures.outcome(of: JobID("6"), as: .server)?.sequence == 6)
     }
 
     @Test func `a job that fails again after it was read is not forgotten when that is written`() {
-        var kept = UnrecordedFailures()
-        keep(&kept, "a", 1)
-        keep(&kept, "b", 2)
-        let read = kept.jobs
-        keep(&kept, "a", 3)
-        kept.remove(read)
-        #expect(kept.jobs.map(\.sequence) == [3])
+        var failures = UnrecordedFailures()
+        keep(&failures, "a", 1)
+        keep(&failures, "b", 2)
+        let read = failures.jobs
+        keep(&failures, "a", 3)
+        failures.remove(read)
+        #expect(failures.jobs.map(\.sequence) == [3])
     }
 }

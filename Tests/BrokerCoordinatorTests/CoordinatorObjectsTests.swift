@@ -39,8 +39,8 @@ import Testing
         try locker.unlock()
         let objects = test.events.ends(1)[0].objects?.json
         #expect(objects.map { String(decoding: $0, as: UTF8.self) } == #"[[{"id":1,"text":null}]]"#)
-        #expect(awaited.told.ending?.sequence == 1)
-        #expect(awaited.told.ending?.objects == nil)
+        #expect(awaited.answer.ending?.sequence == 1)
+        #expect(awaited.answer.ending?.objects == nil)
     }
 
     @Test func `the writer waits while many objects are unsent, and continues when they are sent`() {

@@ -20,13 +20,13 @@ import TestSupport
         let test = try TestCoordinator(old)
         let gate = Gate()
         test.submit(row(1), id: "before", behind: gate)
-        let told = test.startReloading(new)
+        let changes = test.startReloading(new)
         test.waitUntilHolding()
         for number in 2...200 { test.submit(row(number), id: "\(number)") }
         #expect(test.events.all.isEmpty)
         gate.open()
         #expect(test.events.ends(200).allSatisfy { $0.code == nil })
-        #expect(told.patiently("the new model") { $0 }.count == 1)
+        #expect(changes.patiently("the new model") { $0 }.count == 1)
         #expect(try test.rows("SELECT count(*) FROM Row WHERE name IS NULL") == ["1"])
         #expect(try test.rows("SELECT name FROM Row WHERE id = 200") == ["n"])
         // Known outcomes stay known.

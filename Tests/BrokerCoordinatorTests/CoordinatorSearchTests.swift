@@ -47,16 +47,16 @@ import Testing
         test.waitUntil(unopened: 1)
         #expect(!test.coordinator.hasRoom(for: 1))
         #expect(test.coordinator.hasRoom(for: 2))
-        let told = Monitor(false)
+        let hasRoom = Monitor(false)
         test.coordinator.whenRoom(for: 1) {
-            told.broadcast {
+            hasRoom.broadcast {
                 $0 = true
                 return true
             }
         }
-        #expect(!told.withLock { $0 })
+        #expect(!hasRoom.withLock { $0 })
         gate.open()
-        told.patiently("room") { $0 ? () : nil }
+        hasRoom.patiently("room") { $0 ? () : nil }
         #expect(ends(4).last == "search 2")
         #expect(test.coordinator.hasRoom(for: 1))
     }
@@ -71,7 +71,7 @@ import Testing
         }
         test.waitUntil(unopened: 1)
         gate.open()
-        #expect(awaited.told.ending?.sequence == 3)
+        #expect(awaited.answer.ending?.sequence == 3)
     }
 
     @Test func `searches that wait when the coordinator drains take effect`() throws {

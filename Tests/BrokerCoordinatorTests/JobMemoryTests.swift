@@ -71,7 +71,7 @@ import Testing
         #expect(wait(contentBytes: contentBytes) == granted)
     }
 
-    @Test func `all goes back with the job`() {
+    @Test func `the memory of a job is returned with the job`() {
         var third: JobMemory? = budget.admit(2, payloadBytes: 10)
         third?.begin(granted: 0)
         #expect(third?.take(90) == true)

@@ -10,7 +10,7 @@ import Testing
         return shares
     }
 
-    @Test func `the first takes up to the limit of one, whatever the others hold`() {
+    @Test func `the first holder takes up to the limit of one job, whatever the others hold`() {
         var shares = shares(2)
         #expect(shares.take(100, for: 1) == .granted)
         #expect(shares.take(300, for: 0) == .granted)

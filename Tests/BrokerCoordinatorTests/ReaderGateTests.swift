@@ -163,14 +163,14 @@ import TestSupport
         for round in 0..<400 {
             test.submit("{\"Row\": {\"id\": \(round % 40), \"text\": \"\(round)\(text)\"}}", from: 99)
             _ = test.events.ends(round + 2)
-            let told = Monitor<Int?>(nil)
+            let size = Monitor<Int?>(nil)
             test.coordinator.walBytes { bytes in
-                told.broadcast {
+                size.broadcast {
                     $0 = bytes
                     return true
                 }
             }
-            most = max(most, told.patiently("the log's size") { $0 })
+            most = max(most, size.patiently("the log's size") { $0 })
         }
         for poller in pollers { poller.stop() }
         // The longest WAL beside no reader is four times the working size; each attempt that fails adds a working size.

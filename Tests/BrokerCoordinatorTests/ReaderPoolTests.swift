@@ -27,16 +27,16 @@ import Testing
     ) throws -> Monitor<FetchEnd?> {
         var description = FetchDescription(entity: "Row")
         description.limit = limit
-        let told = Monitor<FetchEnd?>(nil)
+        let fetched = Monitor<FetchEnd?>(nil)
         test.coordinator.fetch(
             try test.coordinator.plan.fetchRequest(description), from: source, mayBeLong: mayBeLong
         ) { end in
-            told.broadcast {
+            fetched.broadcast {
                 $0 = end
                 return true
             }
         }
-        return told
+        return fetched
     }
 
     @Test func `a fetch that is too long for a brief attempt is handed over, and answered whole`() throws {

@@ -13,7 +13,7 @@ import Testing
         #expect(pace.width == 1, "one alone says little")
     }
 
-    @Test func `the slowest of late counts, and is forgotten by and by`() {
+    @Test func `the slowest recent scan counts, and is forgotten gradually`() {
         var pace = ScanConcurrency()
         for time in 0...60 { pace.note(1_000, at: Int64(time) * second) }
         #expect(pace.width == ScanConcurrency.widest)
@@ -28,14 +28,14 @@ import Testing
         #expect(pace.width == ScanConcurrency.widest)
     }
 
-    @Test func `a flood of cheap searches does not make a dear one forgotten sooner`() {
+    @Test func `a flood of cheap searches does not make an expensive one forgotten sooner`() {
         var pace = ScanConcurrency()
         pace.note(400_000, at: 0)
         for number in 1...100_000 { pace.note(10, at: Int64(number) * 100) }
         #expect(pace.width == 1)
     }
 
-    @Test(arguments: [Int64.max, 0, 1]) func `any time will do`(microseconds: Int64) {
+    @Test(arguments: [Int64.max, 0, 1]) func `any measured time gives a permitted concurrency`(microseconds: Int64) {
         var pace = ScanConcurrency()
         pace.note(microseconds, at: 0)
         pace.note(0, at: Int64.max / 2)

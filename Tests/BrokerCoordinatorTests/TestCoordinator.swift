@@ -141,7 +141,7 @@ final class TestCoordinator: Sendable {
     }
 
     /// Waits for the answer about the job.
-    func await(_ id: String) -> Awaited { startAwaiting(id).told }
+    func await(_ id: String) -> Awaited { startAwaiting(id).answer }
 
     /// Asks for the end of the job; what comes back holds the answer when there is one.
     func startAwaiting(_ id: String) -> Monitor<Awaited?> {
@@ -152,21 +152,21 @@ final class TestCoordinator: Sendable {
 
     /// Takes a job back, and gives what is said of that: `cancelled`, `tooLate`, `unknown`.
     func cancel(_ id: String, before ticket: Int? = nil, as asker: JobOwner = .server) -> String {
-        let told = Monitor<String?>(nil)
+        let answer = Monitor<String?>(nil)
         coordinator.cancel(id, before: ticket, as: asker) { result in
-            told.broadcast {
+            answer.broadcast {
                 $0 = "\(result)"
                 return true
             }
         }
-        return told.patiently("an answer to a cancel") { $0 }
+        return answer.patiently("an answer to a cancel") { $0 }
     }
 
     /// Changes the model; gives the lines of what changed, or the refusal.
     func reload(_ model: String) -> [String] { startReloading(model).patiently("another model") { $0 } }
 
     func startReloading(_ model: String) -> Monitor<[String]?> {
-        let told = Monitor<[String]?>(nil)
+        let answer = Monitor<[String]?>(nil)
         coordinator.reload {
             do throws(ModelError) {
                 return .success(try StagingPlan(ModelReader.read(JSONText(copying: Array(model.utf8)))))
@@ -174,7 +174,7 @@ final class TestCoordinator: Sendable {
                 return .failure(Fault(.validationFailed, "\(error)"))
             }
         } notify: { result in
-            told.broadcast {
+            answer.broadcast {
                 switch result {
                 case .success(let migration): $0 = migration.changes.map(\.text)
                 case .failure(let fault): $0 = ["refused \(fault.code): \(fault.message)"]
@@ -182,7 +182,7 @@ final class TestCoordinator: Sendable {
                 return true
             }
         }
-        return told
+        return answer
     }
 
     /// Asks in a frame of its own: about the jobs whose frames were admitted before.
@@ -222,14 +222,14 @@ final class TestCoordinator: Sendable {
 
     /// The store's digest by its journal; empty without one.
     var history: String {
-        let told = Monitor<String?>(nil)
+        let answer = Monitor<String?>(nil)
         coordinator.history { history in
-            told.broadcast {
+            answer.broadcast {
                 $0 = history?.text ?? ""
                 return true
             }
         }
-        return told.patiently("the history") { $0 }
+        return answer.patiently("the history") { $0 }
     }
 
     var storePath: String { folder.path("store.sqlite") }
@@ -247,5 +247,5 @@ extension Monitor<Awaited?> {
     }
 
     /// Waits for the answer.
-    var told: Awaited { patiently("an answer about a job") { $0 } }
+    var answer: Awaited { patiently("an answer about a job") { $0 } }
 }

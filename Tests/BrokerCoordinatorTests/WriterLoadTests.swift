@@ -14,7 +14,7 @@ import Testing
         #expect(!load.isBusy)
     }
 
-    @Test func `one short wait does not end it, and one that is longer than its patience does`() {
+    @Test func `a short wait does not end the busy state, and a wait longer than the threshold does`() {
         var load = WriterLoad()
         for _ in 0..<20 { load.note(waited: 0, worked: 100) }
         let patience = load.patience
@@ -32,7 +32,7 @@ import Testing
         #expect(load.isBusy && load.patience < WriterLoad.longestTurn)
     }
 
-    @Test func `times long ago do not count`() {
+    @Test func `old times do not count`() {
         var load = WriterLoad()
         load.note(waited: 1_000_000_000, worked: 0)
         for _ in 0..<100 { load.note(waited: 0, worked: 100) }

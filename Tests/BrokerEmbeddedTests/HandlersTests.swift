@@ -82,7 +82,7 @@ import Testing
         await broker.stop()
     }
 
-    @Test func `later words win over rewritten ones, and the other way round`() async throws {
+    @Test func `later assertions override rewritten ones, and the other way round`() async throws {
         let broker = try await open {
             // Much longer than before, so that its own offsets would follow those of the next records.
             $0.rewrite("Manager") {

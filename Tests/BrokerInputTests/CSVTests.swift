@@ -63,9 +63,9 @@ import Testing
         ("id;name\n1;2\n", "with a semicolon in it; fields are separated by commas"),
         ("id\tname\n1\t2\n", "with a tab in it"),
     ])
-    func `a fault is reported with its position`(text: String, told: String) throws {
+    func `a fault is reported with its position`(text: String, message: String) throws {
         let reading = try #require(Reading.always(.csv, text))
-        #expect(reading.told.contains(told), "\(reading.told)")
+        #expect(reading.faultText.contains(message), "\(reading.faultText)")
     }
 
     @Test func `invalid UTF-8 is reported at its position, after the records before it`() {
@@ -73,17 +73,19 @@ import Testing
         for size in 1...9 {
             let reading = Reading(.csv, bytes, pieces: size)
             #expect(reading.records == [#"{"a":"1","b":"2"}"#])
-            #expect(reading.fault?.place == InputPlace(line: 4, column: 6, offset: 18), "\(reading.told)")
-            #expect(reading.told.contains("the text is not UTF-8: a byte") && reading.told.contains("begins at line 3"))
+            #expect(reading.fault?.place == InputPlace(line: 4, column: 6, offset: 18), "\(reading.faultText)")
+            #expect(
+                reading.faultText.contains("the text is not UTF-8: a byte")
+                    && reading.faultText.contains("begins at line 3"))
         }
         #expect(bytes[18] == 0xFF)
-        #expect(Reading(.csv, [0xFF, 0xFE, 0x61, 0x00]).told.contains("iconv -f UTF-16"))
+        #expect(Reading(.csv, [0xFF, 0xFE, 0x61, 0x00]).faultText.contains("iconv -f UTF-16"))
     }
 
     @Test func `a header may be as deep as a record, and no deeper`() {
         let deepest = (1...507).map { "k\($0)" }.joined(separator: ".")
         #expect(Reading(.csv, "\(deepest)\n1\n").records.count == 1)
-        #expect(Reading(.csv, "\(deepest).x\n1\n").told.contains("nested deeper than 508 levels"))
+        #expect(Reading(.csv, "\(deepest).x\n1\n").faultText.contains("nested deeper than 508 levels"))
     }
 
     @Test func `a field without an end is refused at the size of the largest record`() {
@@ -92,7 +94,7 @@ import Testing
             let reading = Reading(
                 .csv, RepeatedBytes(beginning, then: piece, times: 1024), limits: RecordLimits(maximumBytes: 2 << 20))
             #expect(reading.records == [#"{"a":"1"}"#])
-            #expect(reading.told.contains("the record is larger than 2 MiB"), "\(reading.told)")
+            #expect(reading.faultText.contains("the record is larger than 2 MiB"), "\(reading.faultText)")
         }
     }
 

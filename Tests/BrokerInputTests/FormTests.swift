@@ -20,7 +20,7 @@ import Testing
     ])
     func `names with dots and brackets are objects and arrays`(text: String, json: String) throws {
         let reading = try #require(Reading.always(.form, text))
-        #expect(reading.records == [json], "\(reading.told)")
+        #expect(reading.records == [json], "\(reading.faultText)")
     }
 
     @Test func `each line is a record, and empty ones are none`() throws {
@@ -46,9 +46,9 @@ import Testing
         ("a..b=1", "has an empty part"),
         ("a.=1", "has an empty part"),
     ])
-    func `a fault is reported with its position`(text: String, told: String) throws {
+    func `a fault is reported with its position`(text: String, message: String) throws {
         let reading = try #require(Reading.always(.form, text))
-        #expect(reading.told.contains(told), "\(reading.told)")
+        #expect(reading.faultText.contains(message), "\(reading.faultText)")
     }
 
     @Test func `nested values are never deeper than a record may be`() throws {
@@ -56,7 +56,7 @@ import Testing
         let reading = Reading(.form, "\(deepest)=1&\(deepest)=2")
         let record = try #require(reading.records.first)
         #expect(InputRecord(json: Array(record.utf8), place: InputPlace()).fault == nil)
-        #expect(Reading(.form, "\(deepest)[b]=1").told.contains("nested deeper than 508 levels"))
+        #expect(Reading(.form, "\(deepest)[b]=1").faultText.contains("nested deeper than 508 levels"))
     }
 
     @Test func `many pairs take linear time`() {
@@ -70,6 +70,6 @@ import Testing
         let reading = Reading(
             .form, RepeatedBytes("a=1\nb=", then: piece, times: 1024), limits: RecordLimits(maximumBytes: 2 << 20))
         #expect(reading.records == [#"{"a":"1"}"#])
-        #expect(reading.told.contains("the record is larger than 2 MiB"), "\(reading.told)")
+        #expect(reading.faultText.contains("the record is larger than 2 MiB"), "\(reading.faultText)")
     }
 }

@@ -10,7 +10,7 @@ struct Reading {
 
     var lines: [Int] { places.map(\.line) }
     /// The fault as a person sees it, without its sentence's end.
-    var told: String {
+    var faultText: String {
         fault.map { "\($0.place.map(String.init(describing:)) ?? "nowhere"): \($0.text)" } ?? "no fault"
     }
 
@@ -41,7 +41,7 @@ struct Reading {
         let whole = Reading(format, text, root: root)
         for size in 1...9 {
             let other = Reading(format, text, root: root, pieces: size)
-            guard other.records == whole.records, other.lines == whole.lines, other.told == whole.told else {
+            guard other.records == whole.records, other.lines == whole.lines, other.faultText == whole.faultText else {
                 return nil
             }
         }

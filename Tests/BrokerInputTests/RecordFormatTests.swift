@@ -21,12 +21,14 @@ import Testing
         #expect(Reading(.form, "a[][b]=1&a[][b]=2\na[][b]=3", root: "a").lines == [1, 1, 2])
         let json = Reading(.ndjson, "{\"a\": [1,\n2]}\n{\"b\": 1}", root: "a")
         #expect(json.records == ["1", "2"] && json.lines == [1, 2])
-        #expect(json.told.contains(#"line 3, column 1 (byte 14): there is no "a"; there are "b""#), "\(json.told)")
-        #expect(Reading(.csv, "a\n1\n", root: "b").told.contains("line 2, column 1 (byte 2): there is no \"b\""))
+        #expect(
+            json.faultText.contains(#"line 3, column 1 (byte 14): there is no "a"; there are "b""#), "\(json.faultText)"
+        )
+        #expect(Reading(.csv, "a\n1\n", root: "b").faultText.contains("line 2, column 1 (byte 2): there is no \"b\""))
     }
 
     @Test func `XML read as JSON is reported with the option to read it`() {
-        #expect(Reading(.json, "<r/>").told.contains("saw '<' (is it XML? then: --type xml)"))
+        #expect(Reading(.json, "<r/>").faultText.contains("saw '<' (is it XML? then: --type xml)"))
     }
 
     private func file(_ text: String) throws -> String {
@@ -73,10 +75,10 @@ import Testing
     }
 
     @Test func `a missing file, and a folder, are reported`() async {
-        for (path, told) in [("/nowhere/a.csv", "No such file"), ("/tmp", "Is a directory")] {
+        for (path, message) in [("/nowhere/a.csv", "No such file"), ("/tmp", "Is a directory")] {
             let stream = RecordStream(path: path, format: .csv, root: nil)
             let fault = await #expect(throws: InputFault.self) { _ = try await stream.next() }
-            #expect(fault?.reason.contains(told) == true && fault?.place == nil)
+            #expect(fault?.reason.contains(message) == true && fault?.place == nil)
         }
     }
 }

@@ -52,7 +52,7 @@ import Testing
             try Self.pack(Array(table[..<1000]), name) + Self.pack([], name) + Self.pack(Array(table[1000...]), name)
         for size in [1, 1 << 20] {
             let reading = read(parts, pieces: size)
-            #expect(reading.records.count == 5000 && reading.fault == nil, "\(reading.told)")
+            #expect(reading.records.count == 5000 && reading.fault == nil, "\(reading.faultText)")
         }
     }
 
@@ -62,7 +62,7 @@ import Testing
         let packed = try Self.pack(table, name)
         for count in [7, packed.count / 2, packed.count - 5, packed.count - 1] {
             let reading = read(Array(packed[..<count]))
-            #expect(reading.told.contains("data ends in the middle (\(count) bytes of the file were read)"))
+            #expect(reading.faultText.contains("data ends in the middle (\(count) bytes of the file were read)"))
             // A last line without its end may be a half one.
             #expect(reading.records.count < 5000 || count > packed.count / 2)
             #expect(reading.fault?.place?.line == max(1, reading.records.count + 2) || reading.records.isEmpty)
@@ -84,10 +84,11 @@ import Testing
         #expect(read(packed + [0, 0, 0]).fault == nil)
         let reading = read(packed + Array("x,y\n".utf8))
         #expect(reading.records.count == 5000)
-        #expect(reading.told.contains("the gzip data is followed by something else, from 'x' on"))
+        #expect(reading.faultText.contains("the gzip data is followed by something else, from 'x' on"))
         #expect(read(packed + [0] + packed).fault != nil)
         #expect(
-            read(Self.lz4(table) + Array("id,name\n1,2\n".utf8)).told.contains("damaged or followed by something else"))
+            read(Self.lz4(table) + Array("id,name\n1,2\n".utf8)).faultText.contains(
+                "damaged or followed by something else"))
     }
 
     @Test(
@@ -96,10 +97,10 @@ import Testing
             (Array("BZh91AY&SY".utf8), "bzip2 -dc"), ([0x50, 0x4B, 0x03, 0x04], "save it as CSV"),
             ([0x02, 0x21, 0x4C, 0x18, 0x00], "lz4 -dc"),
         ] as [([UInt8], String)])
-    func `other compression formats are reported by name, with the remedy`(bytes: [UInt8], told: String) {
+    func `other compression formats are reported by name, with the remedy`(bytes: [UInt8], message: String) {
         for size in [1, 100] {
             let reading = read(bytes, .json, pieces: size)
-            #expect(reading.told.contains(told), "\(reading.told)")
+            #expect(reading.faultText.contains(message), "\(reading.faultText)")
         }
     }
 
@@ -110,7 +111,7 @@ import Testing
         for format in RecordFormat.allCases {
             let source = UnpackedBytes(PiecedBytes(bomb, 1 << 16))
             let reading = Reading(format, source)
-            #expect(reading.told.contains("line 1, column 1"), "\(reading.told)")
+            #expect(reading.faultText.contains("line 1, column 1"), "\(reading.faultText)")
             #expect(source.bytesRead <= 1 << 18)
         }
     }
@@ -119,6 +120,6 @@ import Testing
         let member = try Self.gzip([UInt8](repeating: UInt8(ascii: "\n"), count: 16 << 20))
         let bomb = try Self.gzip(Array("id\n".utf8)) + member
         let reading = read(bomb)
-        #expect(reading.records.isEmpty && reading.fault == nil, "\(reading.told)")
+        #expect(reading.records.isEmpty && reading.fault == nil, "\(reading.faultText)")
     }
 }

@@ -31,8 +31,8 @@ import Testing
         text: String, json: String
     ) throws {
         let reading = try #require(Reading.always(.xml, text))
-        #expect(reading.records == [json], "\(reading.told)")
-        #expect(reading.fault == nil, "\(reading.told)")
+        #expect(reading.records == [json], "\(reading.faultText)")
+        #expect(reading.fault == nil, "\(reading.faultText)")
     }
 
     private static let company = """
@@ -52,10 +52,12 @@ import Testing
     ])
     func `a root picks the elements at its path, in each parent that has them`(root: String, ids: [Int]) throws {
         let reading = try #require(Reading.always(.xml, Self.company, root: root))
-        #expect(reading.records == ids.map { "{\"id\":\"\($0)\"}" }, "\(reading.told)")
+        #expect(reading.records == ids.map { "{\"id\":\"\($0)\"}" }, "\(reading.faultText)")
     }
 
-    @Test func `records bear the lines of their tags, and an element inside of its like is a part of it`() throws {
+    @Test func `records have the lines of their tags, and an element inside another of its name is a part of it`()
+        throws
+    {
         let text = "<a>\n<b>\n<b>1</b></b>\n\n<b/></a>"
         let reading = try #require(Reading.always(.xml, text, root: "a.b"))
         #expect(reading.records == [#"{"b":"1"}"#, "null"] && reading.lines == [2, 5])
@@ -67,9 +69,10 @@ import Testing
         ("/company/department/7/employee", #"there is no element "department" number 7 at "company""#),
         ("company.employee.id.x", ""),
     ])
-    func `a root that matches no element is reported with the existing ones`(root: String, told: String) {
+    func `a root that matches no element is reported with the existing ones`(root: String, message: String) {
         let reading = Reading(.xml, Self.company, root: root)
-        #expect(reading.records.isEmpty && (told.isEmpty || reading.told.contains(told)), "\(reading.told)")
+        #expect(
+            reading.records.isEmpty && (message.isEmpty || reading.faultText.contains(message)), "\(reading.faultText)")
     }
 
     @Test func `a list of nothing holds no records, and that is no fault`() {
@@ -86,18 +89,21 @@ import Testing
     ])
     func `an entity that a document declares is refused, before it can do anything`(text: String) throws {
         let reading = Reading(.xml, text, root: "r.e")
-        #expect(reading.records.isEmpty && reading.told.contains("the document declares an entity"), "\(reading.told)")
+        #expect(
+            reading.records.isEmpty && reading.faultText.contains("the document declares an entity"),
+            "\(reading.faultText)")
         for size in 1...9 {
             let reading = Reading(.xml, text, root: "r.e", pieces: size)
             #expect(reading.records.isEmpty && reading.fault != nil)
         }
     }
 
-    @Test func `a document's type without entities is read, and what it refers to is not`() throws {
+    @Test func `a document type without entities is read, and files that it names are not`() throws {
         let text = "<!DOCTYPE r SYSTEM \"file:///nowhere.dtd\" [<!ELEMENT r ANY>]><r><e>1</e><e>&nbsp;</e></r>"
         let reading = try #require(Reading.always(.xml, text, root: "r.e"))
         #expect(reading.records == ["\"1\""])
-        #expect(reading.told.contains("Entity 'nbsp' not defined; write the character itself"), "\(reading.told)")
+        #expect(
+            reading.faultText.contains("Entity 'nbsp' not defined; write the character itself"), "\(reading.faultText)")
         let types = """
             <!DOCTYPE r [
               <!-- ]> ' -->
@@ -109,7 +115,7 @@ import Testing
             """
         // In the smallest pieces, libxml2 takes the bracket in the comment for the end.
         let typed = Reading(.xml, types, root: "r.e")
-        #expect(typed.records == [##"{"@a":"x>y","#text":"1"}"##], "\(typed.told)")
+        #expect(typed.records == [##"{"@a":"x>y","#text":"1"}"##], "\(typed.faultText)")
         let cdata = try #require(Reading.always(.xml, "<r><e><![CDATA[<!ENTITY a 'b'>]]></e></r>", root: "r.e"))
         #expect(cdata.records == ["\"<!ENTITY a 'b'>\""])
     }
@@ -128,12 +134,12 @@ import Testing
         ("{\"id\": 1}", 0, "there is no XML here"),
     ])
     func `malformed XML is reported with its line, after the records before it`(
-        text: String, count: Int, told: String
+        text: String, count: Int, message: String
     ) throws {
         for size in [1, 3, 1000] {
             let reading = Reading(.xml, text, root: "r.e", pieces: size)
-            #expect(reading.records.count == count, "\(reading.told)")
-            #expect(reading.told.contains(told), "\(reading.told)")
+            #expect(reading.records.count == count, "\(reading.faultText)")
+            #expect(reading.faultText.contains(message), "\(reading.faultText)")
         }
     }
 
@@ -143,22 +149,22 @@ import Testing
         let wide = "<?xml version='1.0'?><r>\n<e>é</e></r>".utf16.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
         for size in [1, 5, 1000] {
             let reading = Reading(.xml, [0xFF, 0xFE] + wide, root: "r.e", pieces: size)
-            #expect(reading.records == ["\"é\""], "\(reading.told)")
+            #expect(reading.records == ["\"é\""], "\(reading.faultText)")
             #expect(reading.places == [InputPlace(line: 2, column: 1, offset: nil)])
         }
         let broken = Reading(.xml, Array("<r>x".utf8) + [0xFF, 0xFE] + Array("y</r>".utf8))
-        #expect(broken.records.isEmpty && broken.told.contains("the text is no UTF-8 here"), "\(broken.told)")
-        #expect(Reading(.xml, "<?xml version='1.0' encoding='x'?><r/>").told.contains("Unsupported encoding x"))
+        #expect(broken.records.isEmpty && broken.faultText.contains("the text is no UTF-8 here"), "\(broken.faultText)")
+        #expect(Reading(.xml, "<?xml version='1.0' encoding='x'?><r/>").faultText.contains("Unsupported encoding x"))
         // An entity declaration is recognised in every encoding.
         let hidden =
             "<?xml version='1.0' encoding='UTF-7'?>+ADwAIQ-DOCTYPE r +AFsAPAAh-ENTITY a 'b'+AD4AXQA+ADw-r/+AD4-"
         #expect(Reading(.xml, hidden).fault != nil)
     }
 
-    @Test func `a default of an attribute is refused, which would be more in each element than what is read`() throws {
+    @Test func `a default of an attribute is refused, because each element would have more than its text`() throws {
         let text = "<!DOCTYPE r [<!ATTLIST e a CDATA 'x'>]><r><e/></r>"
         let reading = try #require(Reading.always(.xml, text))
-        #expect(reading.told.contains("declares a default for the attribute \"a\""), "\(reading.told)")
+        #expect(reading.faultText.contains("declares a default for the attribute \"a\""), "\(reading.faultText)")
     }
 
     @Test func `places are those of the tags, however long lines are`() throws {
@@ -173,12 +179,12 @@ import Testing
         }
     }
 
-    @Test func `elements nested without end are refused, and so is what is too deep for a record`() {
+    @Test func `elements nested without end are refused, and so are elements too deep for a record`() {
         let deep = String(repeating: "<a>", count: 1_000_000)
-        #expect(Reading(.xml, deep).told.contains("nested deeper than 512 elements"))
-        #expect(Reading(.xml, "<r>\(deep)", root: "r.e").told.contains("nested deeper than 512 elements"))
+        #expect(Reading(.xml, deep).faultText.contains("nested deeper than 512 elements"))
+        #expect(Reading(.xml, "<r>\(deep)", root: "r.e").faultText.contains("nested deeper than 512 elements"))
         let twins = String(repeating: "<a/><a>", count: 300) + String(repeating: "</a>", count: 300)
-        #expect(Reading(.xml, "<r>\(twins)</r>").told.contains("nested deeper than 508 levels"))
+        #expect(Reading(.xml, "<r>\(twins)</r>").faultText.contains("nested deeper than 508 levels"))
         let sound = String(repeating: "<a>", count: 500) + "1" + String(repeating: "</a>", count: 500)
         #expect(Reading(.xml, sound).records.count == 1)
     }
@@ -195,25 +201,27 @@ import Testing
             .xml, RepeatedBytes("<r><e>1</e><e>", then: text, times: 1024), root: "r.e",
             limits: RecordLimits(maximumBytes: 2 << 20))
         #expect(reading.records == ["\"1\""])
-        #expect(reading.told.contains("the record is larger than 2 MiB"), "\(reading.told)")
+        #expect(reading.faultText.contains("the record is larger than 2 MiB"), "\(reading.faultText)")
         let tags = Array(String(repeating: "<a/>", count: 1 << 12).utf8)
         let whole = Reading(
             .xml, RepeatedBytes("<r><e>1</e>", then: tags, times: 1024), limits: RecordLimits(maximumBytes: 2 << 20))
-        #expect(whole.told.contains("--root picks elements of the document as records"), "\(whole.told)")
+        #expect(whole.faultText.contains("--root picks elements of the document as records"), "\(whole.faultText)")
     }
 
     @Test func `text that is no UTF-8 is reported as such in any division into pieces`() {
         let bytes = Array("<a><b>Str".utf8) + [0xBE] + Array("<b/></a>".utf8)
         for size in 1...20 {
             let reading = Reading(.xml, bytes, pieces: size)
-            #expect(reading.told.contains("column 10 (byte 9): this is not well-formed XML: the text is no UTF-8 here"))
+            #expect(
+                reading.faultText.contains("column 10 (byte 9): this is not well-formed XML: the text is no UTF-8 here")
+            )
         }
     }
 
     @Test func `a tag without an end is refused`() {
         let piece = [UInt8](repeating: UInt8(ascii: "x"), count: 1 << 20)
         let reading = Reading(.xml, RepeatedBytes("<r><e>1</e><e a='", then: piece, times: 1024), root: "r.e")
-        #expect(reading.records == ["\"1\""] && reading.told.contains("may have 10 MB"), "\(reading.told)")
+        #expect(reading.records == ["\"1\""] && reading.faultText.contains("may have 10 MB"), "\(reading.faultText)")
     }
 
     @Test func `a tag of too many attributes is refused before the parser has all of it`() throws {
@@ -221,13 +229,16 @@ import Testing
         let endless = RepeatedBytes("<r><e>1</e>\n<e", then: attributes, times: 1_000)
         let reading = Reading(.xml, endless, root: "r.e")
         #expect(reading.records == ["\"1\""] && endless.bytesRead < 200_000, "\(endless.bytesRead)")
-        #expect(reading.told == "line 2, column 1 (byte 12): an element has more than 2048 attributes and namespaces")
+        #expect(
+            reading.faultText == "line 2, column 1 (byte 12): an element has more than 2048 attributes and namespaces")
         let few = (0..<2_000).map { " a\($0)='\"='" }.joined()
         #expect(try #require(Reading.always(.xml, "<r\(few)/>")).fault == nil)
         let many = (0..<2_049).map { "\na\($0)=''" }.joined()
         for size in [1_000, 1 << 16] {
             let reading = Reading(.xml, "<r><e\(many)/></r>", pieces: size)
-            #expect(reading.told.hasPrefix("line 1, column 4 (byte 3): an element has more than"), "\(reading.told)")
+            #expect(
+                reading.faultText.hasPrefix("line 1, column 4 (byte 3): an element has more than"),
+                "\(reading.faultText)")
         }
         let quotes = String(repeating: "<a b=''/>", count: 20_000)
         let others = "<![CDATA[\(quotes)]]><!--\(quotes)--><?a \(quotes)?>"
@@ -240,7 +251,7 @@ import Testing
         }
         #expect(Reading(.xml, "<r>\(elements(5_000, "/"))</r>").fault == nil)
         let nested = (0..<250).map { level in "<e" + (0..<10).map { " xmlns:a\(level)b\($0)='u'" }.joined() + ">" }
-        #expect(Reading(.xml, nested.joined()).told.contains("more than 2048 attributes and namespaces"))
+        #expect(Reading(.xml, nested.joined()).faultText.contains("more than 2048 attributes and namespaces"))
     }
 
     @Test func `records of a document without end are handed on as they end`() {

@@ -99,7 +99,7 @@ final class Allowance: MemoryAllowance {
     }
 
     @Test(arguments: [1_000, 300_000, 20_000_000])
-    func `a text near its limit asks now and then, not for each byte`(limit: Int) {
+    func `a text near its limit requests memory now and then, not for each byte`(limit: Int) {
         let allowance = Allowance(limit)
         var builder = JSONTextBuilder(maximumCount: .max, allowance: allowance)
         while builder.reserve(1) { builder.withFreeSpace(atLeast: 1) { $0.count } }

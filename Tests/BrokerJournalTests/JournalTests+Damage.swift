@@ -106,11 +106,11 @@ extension JournalTests {
     @Test func `a segment that is no regular file stops the start at once`() throws {
         let identity = try fill(3)
         let file = try files[0]
-        let kept = folder.path("kept")
-        try FileManager.default.moveItem(atPath: file, toPath: kept)
+        let moved = folder.path("moved")
+        try FileManager.default.moveItem(atPath: file, toPath: moved)
         let makes: [(String, () -> Int32)] = [
             ("a FIFO", { mkfifo(file, 0o600) }), ("a folder", { mkdir(file, 0o700) }),
-            ("a symbolic link", { symlink(kept, file) }), ("a link to a device", { symlink("/dev/zero", file) }),
+            ("a symbolic link", { symlink(moved, file) }), ("a link to a device", { symlink("/dev/zero", file) }),
         ]
         for (what, make) in makes {
             #expect(make() == 0)

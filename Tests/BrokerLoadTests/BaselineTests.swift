@@ -69,7 +69,7 @@ struct BaselineTests {
     }
 
     @Test(arguments: [1, 7, GroupBaseline.mostInFlight])
-    func `the group floor answers every job and commits for groups`(inFlight: Int) throws {
+    func `the group baseline answers every job and commits for groups`(inFlight: Int) throws {
         let baseline = GroupBaseline(path: folder.path("f"), records: RecordOptions(), inFlight: inFlight, jobs: 500)
         let result = try baseline.run()
         #expect(result.jobs == 500)
@@ -78,7 +78,7 @@ struct BaselineTests {
         #expect(try value("SELECT count(*) FROM Employee") == "500")
     }
 
-    @Test func `the group floor with a ledger notes every job once, in the order of answers`() throws {
+    @Test func `the group baseline with a ledger notes every job once, in the order of answers`() throws {
         var baseline = GroupBaseline(path: folder.path("f"), records: RecordOptions(), inFlight: 7, jobs: 300)
         baseline.hasLedger = true
         #expect(try baseline.run().jobs == 300)
@@ -93,7 +93,7 @@ struct BaselineTests {
         #expect(error?.message.contains("/nowhere/f") == true)
     }
 
-    @Test func `a folder of work goes with what holds it`() throws {
+    @Test func `a working folder is deleted with its owner`() throws {
         var path = ""
         do {
             let work = try WorkFolder(in: nil)

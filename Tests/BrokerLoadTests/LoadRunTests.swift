@@ -69,7 +69,7 @@ struct LoadRunTests {
         #expect(error?.message.contains("cannot be read") == true, "\(error as Any)")
     }
 
-    @Test func `a job that waits for others is as late as they make it`() throws {
+    @Test func `a job's latency includes its wait for other jobs`() throws {
         let server = ScriptedServer { _, id in [completed(id)] }
         let result = try run(server, jobs: 200, inFlight: 1, pace: .open(jobsPerSecond: 1_000_000))
         // All were to be sent within 200 µs, one after the other: each waits for all before it.
@@ -132,7 +132,7 @@ struct LoadRunTests {
         #expect(result.totals.strangeAnswers == 1)
     }
 
-    @Test func `a recording that is cut off, or is none, is refused with its place`() throws {
+    @Test func `a recording that is truncated or invalid is refused with the position`() throws {
         let whole = try recording([#"{"type":"ping"}"#, #"{"type":"ping"}"#])
         let cut = JSONText(copying: Array(whole.bytes.dropLast()))
         let error = #expect(throws: LoadError.self) { try RecordedFrames.read(cut, name: "cut") }

@@ -30,10 +30,10 @@ struct RecordMixTests {
         ("", "no KIND:SHARE"), ("new", "no KIND:SHARE"), ("old:1", "no KIND:SHARE"), ("new:-1", "no KIND:SHARE"),
         ("new:1,new:2", "two shares"), ("new:0", "all shares are 0"), ("new:9223372036854775807,changed:2", "add up"),
     ])
-    func `a mix that cannot be meant is refused by name`(text: String, told: String) {
+    func `an invalid mix is refused with its name`(text: String, message: String) {
         let error = #expect(throws: LoadError.self) { try RecordMix(parsing: text) }
         #expect(error?.code == .usage)
-        #expect(error?.message.contains(told) == true, "\(error as Any)")
+        #expect(error?.message.contains(message) == true, "\(error as Any)")
     }
 
     /// The records of some jobs by their identity, in order.
@@ -114,10 +114,10 @@ struct RecordMixTests {
     }
 
     @Test(arguments: [("[1]", "Sample 1 is a number"), ("[]", "no samples"), ("{\"a\"\n:}", "line 1")])
-    func `samples that are none are refused with their place`(text: String, told: String) {
+    func `invalid samples are refused with their position`(text: String, message: String) {
         let error = #expect(throws: LoadError.self) {
             try SampleRecords(JSONText(copying: Array(text.utf8)), identity: nil, seed: 1)
         }
-        #expect(error?.message.contains(told) == true, "\(error as Any)")
+        #expect(error?.message.contains(message) == true, "\(error as Any)")
     }
 }

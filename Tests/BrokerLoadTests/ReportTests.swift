@@ -56,7 +56,7 @@ struct ReportTests {
         #expect(document.root["environment"]?["server"]?.string == "broker")
     }
 
-    @Test func `what the server said is printed without what a terminal interprets`() {
+    @Test func `the server's texts are printed without characters that a terminal interprets`() {
         var report = report()
         report.result.failures = ["bad\u{1B}[2J": (1, "no\nfailed 0")]
         report.result.strangeMessage = "\u{1B}]0;x\u{7}"
@@ -65,7 +65,7 @@ struct ReportTests {
         #expect(!report.text.unicodeScalars.contains("\u{1B}"))
     }
 
-    @Test func `a page needs nothing beside itself`() {
+    @Test func `a page is one file`() {
         for html in [RunPage(report()).html, RunPage(report(jobs: 0, accepted: false)).html, sweep.html] {
             for outside in ["http:", "https:", "src=", "<link", "<script", "@import", "url(", "<img", "<iframe"] {
                 #expect(!html.contains(outside), "\(outside)")

@@ -114,7 +114,7 @@ import Testing
         #expect(error?.description.contains("cannot be read") == true, "\(error?.description.prefix(200) ?? "")")
     }
 
-    @Test func `a value that is larger than what is read of one hinders nothing`() throws {
+    @Test func `a value that is larger than the limit for reading does not prevent the import`() throws {
         let model = try convert(
             """
             CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT, b BLOB);

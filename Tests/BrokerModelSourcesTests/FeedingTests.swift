@@ -202,7 +202,7 @@ import Testing
         ),
     ])
     func `a database that does not fit is refused unchanged, and the way to feed it is reported`(
-        sql: String, told: String
+        sql: String, reason: String
     )
         throws
     {
@@ -213,7 +213,7 @@ import Testing
             """)
         try database.execute(sql.hasPrefix("CREATE TABLE a") ? "DROP TABLE a; " + sql : sql)
         let message = try database.refusal()
-        #expect(message.contains(told), "\(message)")
+        #expect(message.contains(reason), "\(message)")
         #expect(message.contains("broker model import") && message.contains("Nothing was touched"))
     }
 
@@ -272,16 +272,16 @@ import Testing
         ("noAction", "a.link is ON DELETE CASCADE, and the model wants NO ACTION"), ("cascade", nil),
         ("nullify", "wants SET NULL"),
     ])
-    func `a delete rule that the database does not keep is refused`(rule: String, told: String?) throws {
+    func `a delete rule that the database does not keep is refused`(rule: String, reason: String?) throws {
         let database = try FedDatabase(
             """
             CREATE TABLE b (id INTEGER PRIMARY KEY);
             CREATE TABLE a (id INTEGER PRIMARY KEY, link INTEGER REFERENCES b ON DELETE CASCADE);
             """
         ) { $0.replacing(#""deleteRule": "cascade""#, with: "\"deleteRule\": \"\(rule)\"") }
-        if let told {
+        if let reason {
             let message = try database.refusal()
-            #expect(message.contains(told), "\(message)")
+            #expect(message.contains(reason), "\(message)")
         } else {
             try database.open()
         }

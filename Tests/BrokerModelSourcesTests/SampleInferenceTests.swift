@@ -110,7 +110,7 @@ import Testing
         #expect(try infer("T", deep).model.entities.count <= ObjectShape.deepest + 1)
     }
 
-    @Test func `the same samples give the same text`() throws {
+    @Test func `the same samples give the same model text`() throws {
         let records = #"[{"b": {"x": 1}, "a": [{"y": 1}], "c": {"x": 2}, "id": 1, "code": "q"}]"#
         let first = try infer("T", records).text
         for _ in 0..<5 { #expect(try infer("T", records).text == first) }

@@ -51,7 +51,7 @@ import Testing
         #expect(a.relationships[0].deleteRule == .cascade && a.relationships[0].inverse == 0)
     }
 
-    @Test func `null takes away, and an empty identity too`() throws {
+    @Test func `null removes a part, and so does an empty identity`() throws {
         let document = try merged(
             company,
             """
@@ -82,7 +82,7 @@ import Testing
             ))
     }
 
-    @Test func `a select, a default and an enum are one thing, nulls in them and all`() throws {
+    @Test func `a select, a default and an enum are replaced whole, with the nulls in them`() throws {
         let document = try merged(
             #"{"entities": {"A": {"attributes": {"t": {"type": "transformable", "default": {"a": 1}}}}}, "#
                 + #""mappings": {"m": {"select": {"key": "k", "cases": {"a": "b"}}}}}"#,

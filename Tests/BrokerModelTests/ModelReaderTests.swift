@@ -123,7 +123,7 @@ import Testing
                 == [["a", "b"], ["c"], ["id"]])
     }
 
-    @Test func `an id that something claims is left to it`() throws {
+    @Test func `an id that an attribute or relationship claims is not read as the identity`() throws {
         #expect(
             try keyPaths(#""identity": "n", "attributes": {"n": "integer64", "o": {"type": "string", "key": "id"}}"#)
                 == [["n"]])

@@ -9,7 +9,7 @@ import Testing
         String(decoding: try job.content(id: job.id, wantsAcceptance: false), as: UTF8.self)
     }
 
-    @Test func `a job has its words and its trace in its message`() throws {
+    @Test func `a job's message has its options and its trace`() throws {
         var job = Job(
             .process(json: "{}", as: "E"), id: "a", onInvalid: .skip, unknownKeys: .fail, reply: .keys, isLenient: true)
         job.trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

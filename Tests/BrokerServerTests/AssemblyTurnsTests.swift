@@ -15,7 +15,7 @@ private final class Turns {
 }
 
 @Suite(.timeLimit(.minutes(5))) struct AssemblyTurnsTests {
-    @Test func `as many have a turn as fit, and the next ones when one leaves`() {
+    @Test func `as many connections have a turn as fit, and the next ones when one leaves`() {
         let turns = Turns(byteLimit: 100)
         #expect(turns.ask(1, process: 1, bytes: 60))
         #expect(turns.ask(2, process: 1, bytes: 40))

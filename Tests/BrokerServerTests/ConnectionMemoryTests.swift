@@ -94,7 +94,8 @@ import Testing
         }
     }
 
-    @Test func `a large answer that is asked for 300 times waits for its reader, who gets them all`() async throws {
+    @Test func `a large answer that is requested 300 times waits for its reader, which gets all of them`() async throws
+    {
         try await RunningServer.run { running in
             let client = try running.connect()
             let records = (0..<20_000).map { #"{"id": \#($0 * 7_919 % 1_000_003)}"# }.joined(separator: ",")

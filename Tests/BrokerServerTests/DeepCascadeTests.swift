@@ -177,12 +177,12 @@ import Testing
         try await run { client, store in
             let stored = #"[{"no": 1, "follower": {"no": 3}}, {"no": 5}, {"no": 6}]"#
             #expect(try client.ask(#"{"entity": "Node", "json": \#(stored)}"#).type == "completed")
-            let told = try client.ask(
+            let processed = try client.ask(
                 #"{"reply": "objects", "operations": [{"entity": "Node", "json": [{"no": 3, "seen": 5}, {"no": 1, "gone": true}]}, {"entity": "Node", "json": []}, {"entity": "Node", "json": [{"no": 3}, {"no": 5, "seen": 3}]}]}"#
             )
             let three = #"{"no":3,"gone":null,"parent":null,"follower":null,"seen":null}"#
             let five = #"{"no":5,"gone":null,"parent":null,"follower":null,"seen":3}"#
-            #expect(told["objects"] == "[[\(three),null],[],[\(three),\(five)]]", "\(told.text)")
+            #expect(processed["objects"] == "[[\(three),null],[],[\(three),\(five)]]", "\(processed.text)")
             #expect(try client.ask(#"{"entity": "Node", "json": \#(stored)}"#).type == "completed")
             let synced = try client.ask(
                 #"{"op": "sync", "entity": "Node", "json": [{"no": 3, "seen": 5}, {"no": 1, "gone": true}, {"no": 5}, {"no": 7}, {"no": 3}]}"#

@@ -84,8 +84,8 @@ import Testing
                 #"{"collections": {"Person": [{"id": 1}], "Guest": [{"id": 2}], "Manager": [{"id": 3, "salary": 1}]}}"#)
             let became = try session.job(#"{"entity": "Employee", "object": 1, "json": {"salary": 5}}"#)
             #expect(became == "Employee ~1")
-            let stranger = try session.job(#"{"entity": "Employee", "object": 2, "json": {"salary": 5}}"#)
-            #expect(stranger == "objectNotFound /object")
+            let refused = try session.job(#"{"entity": "Employee", "object": 2, "json": {"salary": 5}}"#)
+            #expect(refused == "objectNotFound /object")
             let below = try session.job(#"{"entity": "Employee", "object": 3, "json": {"salary": 6}}"#)
             #expect(below == "Manager ~1")
             let related = try session.job(

@@ -68,7 +68,7 @@ import Testing
         #""operations": [{"op": "delete", "entity": "Employee", "objects": [1]}, {"op": "delete", "entity": "Employee", "objects": [1]}]"#,
     ]
 
-    @Test func `each field that says what is done is content`() async throws {
+    @Test func `each field that determines the effect is content`() async throws {
         try await RunningServer.run { running in
             let client = try running.connect()
             _ = try client.ask(#"{"entity": "Department", "json": {"id": 1}}"#)

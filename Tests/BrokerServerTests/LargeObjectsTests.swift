@@ -91,7 +91,7 @@ import Testing
             #expect(try other.ask(#"{"entity": "Department", "json": {"id": 0, "name": "d"}}"#).type == "completed")
             let count = 100_000
             let records = (1...count).reversed().map { #"{"id": \#($0)}"# }.joined(separator: ",")
-            async let told = offThePool {
+            async let large = offThePool {
                 try client.ask(#"{"reply": "objects", "entity": "Department", "json": [\#(records)]}"#)
             }
             for _ in 0..<50 {
@@ -99,7 +99,7 @@ import Testing
                 #expect(try other.ask(#"{"type": "fetch", "entity": "Department", "object": 0}"#).type == "objects")
                 #expect(try other.ask(#"{"entity": "Department", "json": {"id": 0}}"#).type == "completed")
             }
-            let answer = try await told
+            let answer = try await large
             #expect(answer["changes.Department.inserted"] == "\(count)")
             #expect(answer["objects.0.0"] == #"{"id":\#(count),"name":null}"#)
             #expect(answer["objects.0.\(count - 1)"] == #"{"id":1,"name":null}"#)

@@ -214,7 +214,7 @@ import Testing
         try FileManager.default.removeItem(atPath: running.folder)
     }
 
-    @Test func `start, stop, and what clients do wrong are in the log`() async throws {
+    @Test func `starts, stops and the faults of clients are logged`() async throws {
         let running = try await RunningServer { $0.linger = .milliseconds(50) }
         #expect(running.log.line(.notice, "Serving")?.contains(running.socketPath) == true)
         let client = try running.connect()

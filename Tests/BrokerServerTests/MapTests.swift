@@ -85,8 +85,8 @@ import Testing
 
     @Test func `records of which no key is known are refused, whatever the path's parameters bring`() async throws {
         try await run { session in
-            let told = try session.map(#"{"message": "not found"}"#, #", "path": "/articles/5""#)
-            #expect(told.hasPrefix("noKnownKey /json "), "\(told)")
+            let failure = try session.map(#"{"message": "not found"}"#, #", "path": "/articles/5""#)
+            #expect(failure.hasPrefix("noKnownKey /json "), "\(failure)")
             let linked = try session.map(#"[{"status": 404}]"#, #", "path": "/users/ann/tags/red/remarks""#)
             #expect(linked.hasPrefix("noKnownKey /json/0 "), "\(linked)")
             try #expect(session.rows("SELECT count(*) FROM Article") == ["0"])

@@ -16,8 +16,8 @@ import Testing
                 renamed += objects.renamings
                 let answer = try client.ask(
                     #"{"reply": "objects", "onInvalid": "skip", "operations": [\#(job)]}"#)
-                guard answer["objects"] == objects.told else {
-                    Issue.record("\(job)\n\(answer["objects"] ?? answer.text)\nis not\n\(objects.told)")
+                guard answer["objects"] == objects.expected else {
+                    Issue.record("\(job)\n\(answer["objects"] ?? answer.text)\nis not\n\(objects.expected)")
                     return
                 }
             }
@@ -46,7 +46,7 @@ private struct RandomObjects {
     private(set) var renamings = 0
 
     /// The newest job's `objects`.
-    var told: String {
+    var expected: String {
         let operations = payload.map { records in
             records.map { item in
                 guard let item = item.map({ items[$0] }), item.isThere else { return "null" }
@@ -85,10 +85,10 @@ private struct RandomObjects {
             payload.append([])
             return #"{"op": "delete", "entity": "Item", "objects": \#(gone)}"#
         default:
-            let kept = [id(), id(), id()]
-            payload.append(kept.map { process($0, nil) })
-            for id in named.keys where !kept.contains(id) { delete(id) }
-            let json = kept.map { #"{"id": \#($0)}"# }
+            let synced = [id(), id(), id()]
+            payload.append(synced.map { process($0, nil) })
+            for id in named.keys where !synced.contains(id) { delete(id) }
+            let json = synced.map { #"{"id": \#($0)}"# }
             return #"{"op": "sync", "entity": "Item", "json": [\#(json.joined(separator: ", "))]}"#
         }
     }

@@ -52,16 +52,18 @@ import Testing
         let budget = SharedBudget(byteLimit: 100)
         fill(budget, 1)
         fill(budget, 2)
-        let told = Mutex<[Int]>([])
+        let notified = Mutex<[Int]>([])
         let objects = [Waiter(), Waiter()]
         for (number, process) in [Int32(1), 2].enumerated() {
-            budget.whenRoom(for: ObjectIdentifier(objects[number]), of: process) { told.withLock { $0.append(number) } }
+            budget.whenRoom(for: ObjectIdentifier(objects[number]), of: process) {
+                notified.withLock { $0.append(number) }
+            }
         }
-        #expect(told.withLock { $0 } == [])
+        #expect(notified.withLock { $0 } == [])
         budget.remove(20, 2)
-        #expect(told.withLock { $0 } == [1])
+        #expect(notified.withLock { $0 } == [1])
         budget.remove(30, 1)
-        #expect(told.withLock { $0 } == [1, 0])
+        #expect(notified.withLock { $0 } == [1, 0])
         #expect(!budget.isAwaited)
     }
 

@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test func `sync keeps to its predicate`() async throws {
+    @Test func `sync deletes only what its predicate selects`() async throws {
         try await OperationSession.run { session in
             try session.process("Employee", #"[{"id": 1, "age": 1}, {"id": 2, "age": 2}, {"id": 3}]"#)
             #expect(

@@ -125,10 +125,10 @@ import Testing
                 + process(#"{"id": 3, "mail": "x"}"#) + "," + delete("[1, 2]")
             #expect(try session.job(job) == "Employee +1 -1")
             #expect(try employees(session) == ["3|x", "9|y"])
-            let kept =
+            let claimed =
                 process(#"{"id": 4, "mail": "x"}"#) + "," + delete("[]") + ","
                 + process(#"{"id": 5, "mail": "x"}"#) + "," + delete("[3]")
-            #expect(try session.job(kept) == "constraintViolation /operations/2/json")
+            #expect(try session.job(claimed) == "constraintViolation /operations/2/json")
         }
     }
 }

@@ -53,7 +53,7 @@ import Testing
         #expect(outcome.rejected.first?.message.contains("Another Guest") == true)
     }
 
-    @Test func `a key that may lead nowhere does not silence a record`() throws {
+    @Test func `a key with missing ignore does not hide the fault of a record`() throws {
         let test = try TestStore(Self.model)
         let outcome = try test.outcome(
             #"{"Team": [{"id": 1, "name": "t", "advisor": 5}], "Staff": [{"id": 5, "name": "s"}]}"#, .skip)
@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test(arguments: [InvalidRecordPolicy.fail, .skip])
-    func `a key that may lead nowhere is ignored where its object cannot become what it asks for`(
+    func `a key with missing ignore is ignored where its object cannot become the key's entity`(
         policy: InvalidRecordPolicy
     ) throws {
         let test = try TestStore(Self.model)
@@ -112,7 +112,7 @@ import Testing
         #expect(try people(test) == ["5|Person"])
     }
 
-    @Test func `a key that asks for what its object cannot become fails the job at the key`() throws {
+    @Test func `a key fails the job at the key where its object cannot become the key's entity`() throws {
         let test = try TestStore(Self.model.replacing(#""Employee", "missing": "ignore""#, with: #""Employee""#))
         let fault = try test.fault(
             #"{"Person": [{"id": 5, "name": "p"}], "Team": [{"id": 1, "name": "t", "member": 5}]}"#)
@@ -120,7 +120,7 @@ import Testing
         #expect(try people(test) == [])
     }
 
-    @Test func `several keys of abstract entities want an object that is not there`() throws {
+    @Test func `several keys of abstract entities name a missing object, which is reported once`() throws {
         let test = try TestStore(Self.model)
         let outcome = try test.outcome(#"{"Team": [{"id": 1, "name": "t", "car": 7, "thing": 7}]}"#, .skip)
         #expect(outcome.rejections == ["objectNotFound /Team/0/car"])

@@ -141,7 +141,7 @@ import Testing
         #expect(keyed.contains("the identity of Dog is its whole table's"))
     }
 
-    @Test func `new and tightened attributes take defaults in rows of their kinds alone`() throws {
+    @Test func `new and tightened attributes take defaults in rows of their concrete entities alone`() throws {
         let store = try store()
         let model = Self.family.replacing(
             #""optional": false}, "grade": "string"}"#,
@@ -295,20 +295,20 @@ import Testing
             try migrate(dropped, to: without, removal: .drop) == ["dropped Guest is in the store, but not in the model"]
         )
 
-        let kept = try store()
-        try kept.execute("DELETE FROM Employee_seen; DELETE FROM Person WHERE _entity = 'Guest'")
-        try kept.reopen(without, removal: .keep)
-        #expect(kept.store.migration.changes.map(\.text) == ["Guest is in the store, but not in the model"])
+        let retaining = try store()
+        try retaining.execute("DELETE FROM Employee_seen; DELETE FROM Person WHERE _entity = 'Guest'")
+        try retaining.reopen(without, removal: .keep)
+        #expect(retaining.store.migration.changes.map(\.text) == ["Guest is in the store, but not in the model"])
         #expect(
-            try kept.changes(#"{"Employee": {"id": 2, "salary": 8}, "Person": {"id": 5}}"#) == [
+            try retaining.changes(#"{"Employee": {"id": 2, "salary": 8}, "Person": {"id": 5}}"#) == [
                 "Employee +0 ~1 =0 !0", "Person +1 ~0 =0 !0",
             ])
-        try kept.reopen(without)
-        #expect(kept.store.migration.changes.isEmpty)
-        try kept.reopen(Self.family)
-        #expect(kept.store.migration.changes.map(\.text) == ["Guest was retained, and is used again"])
-        #expect(try kept.changes(#"{"Guest": {"id": 5, "grade": "g"}}"#) == ["Guest +0 ~1 =0 !0"])
-        #expect(try kept.rows("SELECT key FROM _broker_meta WHERE key = 'heldModel'") == [])
+        try retaining.reopen(without)
+        #expect(retaining.store.migration.changes.isEmpty)
+        try retaining.reopen(Self.family)
+        #expect(retaining.store.migration.changes.map(\.text) == ["Guest was retained, and is used again"])
+        #expect(try retaining.changes(#"{"Guest": {"id": 5, "grade": "g"}}"#) == ["Guest +0 ~1 =0 !0"])
+        #expect(try retaining.rows("SELECT key FROM _broker_meta WHERE key = 'heldModel'") == [])
     }
 
     @Test func `an attribute that a subentity loses is retained with its values, and can be used again`() throws {
@@ -354,7 +354,7 @@ import Testing
                 "what is retained from earlier models does not fit the model"))
     }
 
-    @Test func `an entity with objects that are nothing more cannot become abstract`() throws {
+    @Test func `an entity with objects of exactly that entity cannot become abstract`() throws {
         let abstract = Self.family.replacing(
             #""Person": {"identity""#, with: #""Person": {"abstract": true, "identity""#)
         #expect(
@@ -382,7 +382,7 @@ import Testing
                 "seen is one relationship in the store, and several in the model"))
     }
 
-    @Test func `views, kinds and conditions are not taken for changes by others, and missing views are made`() throws {
+    @Test func `views, entity columns and conditions are no changes by others, and missing views are made`() throws {
         let store = try store()
         try store.reopen()
         #expect(store.store.migration.changes.isEmpty)

@@ -89,7 +89,7 @@ import Testing
         #expect(try people(test) == ["1|b|3|7|NULL|Manager"])
     }
 
-    @Test func `in one job, too, the most special record says what an object is`() throws {
+    @Test func `within one job, too, the most special record determines an object's entity`() throws {
         let test = try store()
         try test.apply(
             #"{"Person": [{"id": 1, "name": "a"}], "Manager": [{"id": 1, "salary": 1}], "Employee": [{"id": 1, "grade": 4}]}"#
@@ -116,7 +116,9 @@ import Testing
         #expect(try test.rows("SELECT _entity FROM person WHERE id = 5") == ["Guest"])
     }
 
-    @Test func `a link to an ancestor takes any descendant, and one to a subentity makes it of its kind`() throws {
+    @Test func `a link to an ancestor takes any descendant, and a link to a subentity gives its object that entity`()
+        throws
+    {
         let test = try store()
         try test.apply(
             #"{"Person": [{"id": 1, "boss": 2}, {"id": 3}]}"#.replacing(

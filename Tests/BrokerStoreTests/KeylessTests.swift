@@ -47,7 +47,7 @@ import Testing
         #expect(pair?.message.contains("its identity b (to which the model gives no key)") == true)
     }
 
-    @Test func `a fetch with remote names leaves it out, unless it is asked for`() throws {
+    @Test func `a fetch with remote names omits it, unless it is requested`() throws {
         let store = try filled()
         #expect(try store.fetch("Note") { _ in } == #"[{"id":1,"text":"one"}]"#)
         #expect(

@@ -302,7 +302,7 @@ import Testing
         #expect(try count(store) == 3)
     }
 
-    @Test func `a clock that is set back forgets nothing early, and goes on forgetting`() throws {
+    @Test func `a clock that is set back removes no outcome early, and later outcomes are removed on time`() throws {
         let store = try store(keeping: 100, seconds: 60)
         for now: Int64 in [1_000_000, 5_000, 5_500, 6_200, 1_060_500] { try store.apply("{}", now: now) }
         #expect(try store.rows("SELECT sequence FROM _broker_jobs") == ["5"])

@@ -22,35 +22,36 @@ import TestSupport
 
         let migrated = try TestStore(before.json(since: nil))
         #expect(try migrated.fault(records.json(in: before)) == nil, "seed \(seed), \(before.json(since: nil))")
-        let told = "seed \(seed)\n\(before.json(since: nil))\n\(after.json(since: before))"
+        let description = "seed \(seed)\n\(before.json(since: nil))\n\(after.json(since: before))"
         do {
             try migrated.reopen(after.json(since: before))
         } catch {
-            Issue.record("\(error)\n\(told)")
+            Issue.record("\(error)\n\(description)")
             return
         }
         let fresh = try TestStore(after.json(since: nil))
-        #expect(try fresh.fault(records.json(in: after)) == nil, "\(told)\n\(records.json(in: after))")
+        #expect(try fresh.fault(records.json(in: after)) == nil, "\(description)\n\(records.json(in: after))")
 
-        #expect(try schema(of: migrated) == schema(of: fresh), "\(told)")
-        #expect(try checks(of: migrated) == checks(of: fresh), "\(told)")
-        try compareRows(migrated, fresh, told)
+        #expect(try schema(of: migrated) == schema(of: fresh), "\(description)")
+        #expect(try checks(of: migrated) == checks(of: fresh), "\(description)")
+        try compareRows(migrated, fresh, description)
         #expect(try migrated.isSound())
         // And again: nothing is left to do.
         try migrated.reopen()
-        #expect(migrated.store.migration.changes.isEmpty, "\(migrated.store.migration.changes.map(\.text)) \(told)")
+        #expect(
+            migrated.store.migration.changes.isEmpty, "\(migrated.store.migration.changes.map(\.text)) \(description)")
         // The next job has the same effect in both. Without an identity every record would make a new object.
         guard !records.hasRowKeys(in: after) else { return }
         let again = try (migrated.changes(records.json(in: after)), fresh.changes(records.json(in: after)))
-        #expect(again.0 == again.1, "\(told)")
-        try compareRows(migrated, fresh, told)
+        #expect(again.0 == again.1, "\(description)")
+        try compareRows(migrated, fresh, description)
     }
 
-    private static func compareRows(_ migrated: TestStore, _ fresh: TestStore, _ told: String) throws {
+    private static func compareRows(_ migrated: TestStore, _ fresh: TestStore, _ description: String) throws {
         for table in Schema(migrated.plan.model).tables {
             let columns = quotedList(table.columns.map(\.name))
             let sql = "SELECT \(columns) FROM \(quoted(table.name)) ORDER BY \(columns)"
-            #expect(try migrated.rows(sql) == fresh.rows(sql), "\(table.name), \(told)")
+            #expect(try migrated.rows(sql) == fresh.rows(sql), "\(table.name), \(description)")
         }
     }
 

@@ -84,7 +84,7 @@ import Testing
                 == [#"blob|["H\"",null,null]"#, #"blob|["Persons","x == %@",["Person"]]"#])
     }
 
-    @Test func `the default of a new attribute speaks for the rows that are there alone`() throws {
+    @Test func `the default of a new attribute is set in existing rows alone`() throws {
         let store = try store()
         let new = { (text: String) in
             Self.before.replacing(#""age": "integer16""#, with: #""age": "integer16", "tag": "# + text)

@@ -72,11 +72,11 @@ import Testing
             "the identity of Place is required"
         ),
     ])
-    func `a change of meaning is refused`(part: String, new: String, told: String) throws {
+    func `a change of meaning is refused`(part: String, new: String, message: String) throws {
         let inverse = part.contains(#""inverse": "staff""#)
         let all = inverse ? Self.before.replacing(#", "inverse": "boss""#, with: "") : Self.before
         let differences = try inverse ? changeAll(to: all.replacing(part, with: new)) : change(part, to: new)
-        #expect(differences?.contains { $0.hasPrefix(told) } == true, "\(differences ?? ["opened"])")
+        #expect(differences?.contains { $0.hasPrefix(message) } == true, "\(differences ?? ["opened"])")
     }
 
     private func changeAll(to model: String) throws -> [String]? { try change(Self.before, to: model) }
@@ -94,7 +94,7 @@ import Testing
                 })
     }
 
-    @Test func `a name of other bytes is another name, also where Swift takes them for equal`() throws {
+    @Test func `names are compared by their bytes, also where Swift's strings are equal`() throws {
         let store = try TestStore(#"{"entities": {"A": {"attributes": {"caf\u00e9": "string"}}}}"#)
         let error = try #require(throws: StoreError.self) {
             try store.reopen(#"{"entities": {"A": {"attributes": {"cafe\u0301": "string"}}}}"#)
@@ -160,7 +160,7 @@ import Testing
                 ])
     }
 
-    @Test func `a table that is there already is not taken for a new entity's`() throws {
+    @Test func `an existing table is not used for a new entity`() throws {
         let store = try TestStore(Self.before)
         try store.execute("CREATE TABLE Extra (id INTEGER PRIMARY KEY)")
         let error = try #require(throws: StoreError.self) {

@@ -36,19 +36,19 @@ extension ObjectGraph {
         }
         let selection = job.skips ? selection(reading) : ignoring(reading)
         let before = self
-        let subjects = subjects(reading, selection.leftOut)
-        let named = makeObjects(subjects, reading)
+        let targets = targets(reading, selection.skipped)
+        let named = makeObjects(targets, reading)
         say(reading, selection, named)
         return .completed(effect(reading, selection, named, before))
     }
 
     /// The object of every name that remains; those that are absent are made, in the order of the text.
-    private mutating func makeObjects(_ subjects: [Subject: [Int]], _ reading: JobReading) -> [Int: Node] {
+    private mutating func makeObjects(_ targets: [Target: [Int]], _ reading: JobReading) -> [Int: Node] {
         var named: [Int: Node] = [:]
-        for (subject, places) in subjects.sorted(by: { $0.value[0] < $1.value[0] }) {
-            let entity = kind(subject, places, reading)
+        for (target, places) in targets.sorted(by: { $0.value[0] < $1.value[0] }) {
+            let entity = concreteEntity(target, places, reading)
             let node: Node
-            switch subject {
+            switch target {
             case .object(let key):
                 node = nodes[key] ?? insert(model.entity(entity), identity: key.identity)
                 if objects[node]!.entity != entity { turn(node, into: entity) }
@@ -135,7 +135,7 @@ extension ObjectGraph {
         var effect = Effect()
         effect.isContested = selection.isContested
         effect.isRepeatable =
-            selection.losers.isEmpty && !selection.hasKindFaults
+            selection.losers.isEmpty && !selection.hasEntityFaults
             && reading.names.allSatisfy { $0.identity != nil || $0.fault != nil }
         var counts: [String: [Int]] = [:]
         let touched = Set(named.values)

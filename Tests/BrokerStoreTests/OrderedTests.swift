@@ -104,7 +104,7 @@ import Testing
                 == ["Album +0 ~0 =1 !0", "Song +0 ~0 =2 !0"])
     }
 
-    @Test func `the words of one job on a child's place are weighed one after the other`() throws {
+    @Test func `the assertions of one job about a child's position apply one after the other`() throws {
         try store.apply(
             """
             {"Album": [{"id": 7, "songs": [\(song(1, 2))]}, {"id": 8, "songs": [\(song(1))]}],

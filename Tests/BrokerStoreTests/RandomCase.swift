@@ -164,12 +164,12 @@ struct RandomCase {
         let document = try JSONDocument(parsing: JSONText(copying: outcome.keys ?? []))
         for entity in model.entities {
             for (kind, nodes) in [("inserted", effect.inserted), ("updated", effect.updated)] {
-                let told = document.root[entity.name]?[kind]?.elements.map {
+                let actual = document.root[entity.name]?[kind]?.elements.map {
                     String(decoding: $0.jsonText, as: UTF8.self)
                 }
                 let keys = (nodes[entity.name] ?? []).map { graph.json(keyOf: $0) }.sorted()
-                if (told ?? []).sorted() != keys {
-                    return Difference(.keys, "\(entity.name) \(kind) \(told ?? []), should be \(keys)")
+                if (actual ?? []).sorted() != keys {
+                    return Difference(.keys, "\(entity.name) \(kind) \(actual ?? []), should be \(keys)")
                 }
             }
         }

@@ -25,7 +25,7 @@ import Testing
 
     private func employees() throws -> [String] { try store.rows("SELECT id, mate, dept FROM E ORDER BY id") }
 
-    @Test func `a bare key that is ignored leaves the pair alone that was there`() throws {
+    @Test func `an ignored bare key leaves the existing pair unchanged`() throws {
         try store.apply(#"{"E": [{"id": 1, "mate": {"id": 2}}, {"id": 3}]}"#)
         #expect(
             try store.changes(#"{"E": [{"id": 1, "mate": 2}, {"id": 1, "mate": 99}]}"#) == ["E +0 ~0 =2 !0"])
@@ -34,7 +34,7 @@ import Testing
         #expect(try employees() == ["1|2|NULL", "2|1|NULL", "3|4|NULL", "4|3|NULL"])
     }
 
-    @Test func `an object that the merge rejects leaves the link alone that was said before`() throws {
+    @Test func `an object that the merge rejects leaves the link of an earlier record unchanged`() throws {
         try store.apply(#"{"D": {"id": 5, "title": "five"}, "E": {"id": 1, "dept": 5}}"#)
         let outcome = try store.outcome(#"{"E": [{"id": 1, "dept": 5}, {"id": 1, "dept": {"id": 6}}]}"#, .skip)
         #expect(outcome.rejections == ["missingValue /E/1/dept"])
@@ -109,7 +109,7 @@ import Testing
         #expect(try store.rows("SELECT _pk, text FROM Note ORDER BY 1") == ["1|a", "2|c"])
     }
 
-    @Test func `a job in which rejections pull down ever more records ends in bounded time`() throws {
+    @Test func `a job in which each rejection causes further ones ends in bounded time`() throws {
         // Each department's title is brought by a record that is nested in the one before it.
         let links = (0..<2_000).map {
             #"{"id": \#($0), "head": {"id": \#($0), "dept": {"id": \#($0 + 1), "title": "t"}}}"#

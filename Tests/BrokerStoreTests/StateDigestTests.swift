@@ -108,7 +108,7 @@ import Testing
         #expect(test.store.history == history)
     }
 
-    @Test func `a job of the log is not applied at a position that is applied already`() throws {
+    @Test func `a job of the journal is not applied at a position that is already applied`() throws {
         let test = try TestStore(Self.model)
         try test.store.beginLog("log", after: 0)
         try test.apply(#"{"Row": {"id": 1}}"#)

@@ -102,7 +102,7 @@ struct StoreDump {
         let json = try JSONSerialization.jsonObject(with: Data(outcome.keys ?? [])) as? [String: [String: [Any]]] ?? [:]
         for (entity, key, _, _) in tables {
             let own = entity == "Bee" ? ["Bee", "Drone", "Scout", "Queen"] : [entity]
-            func told(_ word: String) -> [String] {
+            func reported(_ word: String) -> [String] {
                 own.flatMap { json[$0]?[word] ?? [] }.map { "\($0)" }.sorted()
             }
             let (old, new) = (before.objects[entity]!, after.objects[entity]!)
@@ -111,12 +111,12 @@ struct StoreDump {
             let linked = common.filter { before.links[entity]?[$0] ?? [] != after.links[entity]?[$0] ?? [] }
             let inserted = new.keys.filter { old[$0] == nil }.sorted(),
                 deleted = old.keys.filter { new[$0] == nil }.sorted()
-            let updated = told("updated")
-            if told("inserted") != inserted {
-                return "inserted \(entity).\(key) are \(told("inserted")), should be \(inserted)"
+            let updated = reported("updated")
+            if reported("inserted") != inserted {
+                return "inserted \(entity).\(key) are \(reported("inserted")), should be \(inserted)"
             }
-            if told("deleted") != deleted {
-                return "deleted \(entity).\(key) are \(told("deleted")), should be \(deleted)"
+            if reported("deleted") != deleted {
+                return "deleted \(entity).\(key) are \(reported("deleted")), should be \(deleted)"
             }
             guard Set(updated).isSuperset(of: changed), Set(updated).isSubset(of: changed.union(linked)),
                 Set(updated).count == updated.count

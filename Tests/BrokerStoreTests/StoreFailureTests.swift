@@ -73,7 +73,7 @@ import TestSupport
         (FaultyDisk.Operations.write, FaultyDisk.Fault.ioError), (.write, .shortWrite), (.sync, .ioError),
         (.sync, .noSpace), (.sharedLock, .ioError),
     ])
-    func `after anything else the store takes nothing, and leaves its log as it is`(
+    func `after any other fault the store accepts nothing, and leaves its WAL unchanged`(
         operation: FaultyDisk.Operations, fault: FaultyDisk.Fault
     ) throws {
         try FaultyDisk.with { disk in
@@ -129,7 +129,9 @@ import TestSupport
         #expect(isSeen)
     }
 
-    @Test func `a COMMIT that cannot enlarge the shared memory is in doubt, full as the disk is`() throws {
+    @Test func `a COMMIT that cannot enlarge the shared memory has an unknown outcome, though the disk is only full`()
+        throws
+    {
         try FaultyDisk.with { disk in
             let store = try open(disk, walPages: 100_000)
             var id = 0

@@ -84,14 +84,14 @@ import TestSupport
     }
 
     @Test func `another program's database with a WAL is refused and the WAL stays`() throws {
-        let stranger = try Connection(store: path)
-        try stranger.execute("PRAGMA journal_mode = WAL; CREATE TABLE Note (text)")
+        let other = try Connection(store: path)
+        try other.execute("PRAGMA journal_mode = WAL; CREATE TABLE Note (text)")
         let error = try refusal(path)
         #expect(error.message.contains("tables Note"))
-        withExtendedLifetime(stranger) {}
+        withExtendedLifetime(other) {}
     }
 
-    @Test func `a store that was killed and is refused keeps its log`() throws {
+    @Test func `the refused store of a killed server retains its WAL`() throws {
         let other = TemporaryFolder()
         let killed = try Store(path: other.path("store"), plan: stagingPlan(Self.model))
         try killed.connection.execute("UPDATE _broker_meta SET value = '9' WHERE key = 'formatVersion'")
@@ -116,18 +116,18 @@ import TestSupport
 
     @Test func `a store of a newer format is refused`() throws {
         do { _ = try Store(path: path, plan: stagingPlan(Self.model)) }
-        for (version, told) in [("2", "newer Broker: format 2"), ("x", "newer Broker: format x")] {
+        for (version, message) in [("2", "newer Broker: format 2"), ("x", "newer Broker: format x")] {
             try Connection(store: path).execute(
                 "UPDATE _broker_meta SET value = '\(version)' WHERE key = 'formatVersion'")
             let error = try refusal(path)
             #expect(error.code == .incompatible)
-            #expect(error.message.contains(told))
+            #expect(error.message.contains(message))
         }
         try Connection(store: path).execute("DELETE FROM _broker_meta WHERE key = 'formatVersion'")
         #expect(try refusal(path).message.contains("does not state the version of its format"))
     }
 
-    @Test func `a store of the version before there were marks is taken over`() throws {
+    @Test func `a store of the first versions, without marks, is opened and marked`() throws {
         do { _ = try Store(path: path, plan: stagingPlan(Self.model)) }
         try Connection(store: path).execute(
             "PRAGMA application_id = 0; DELETE FROM _broker_meta; INSERT INTO Person VALUES (1, 'a')")

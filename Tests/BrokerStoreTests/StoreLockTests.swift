@@ -90,7 +90,7 @@ import TestSupport
         withExtendedLifetime(lock) {}
     }
 
-    @Test func `a store with two names is refused, because its log has but one`() throws {
+    @Test func `a store with two names is refused, because its WAL has only one`() throws {
         try Data().write(to: URL(filePath: path))
         try files.linkItem(atPath: path, toPath: folder.path("hard"))
         #expect(try refusal(folder.path("hard")).message.contains("hard links"))

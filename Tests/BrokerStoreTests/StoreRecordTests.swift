@@ -115,7 +115,7 @@ import Testing
         #expect(try store.logGrowth(payload.replacing("n500", with: "n501")) > nothing)
     }
 
-    @Test func `triggers that others put into the file neither run nor harm`() throws {
+    @Test func `triggers of other programs in the file do not run`() throws {
         try store.execute("CREATE TRIGGER t AFTER INSERT ON people BEGIN SELECT RAISE(ABORT, 'no'); END")
         let payload = #"{"Person": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]}"#
         #expect(try store.changes(payload) == ["Person +2 ~0 =0 !0"])
@@ -147,7 +147,7 @@ import Testing
         #expect(try store.rows("SELECT name, mood FROM people ORDER BY 1, 2") == ["a|"])
     }
 
-    @Test func `a job that brings nothing completes`() throws {
+    @Test func `a job without records completes`() throws {
         #expect(try store.changes("{}") == [])
         #expect(try store.changes(#"{"Person": []}"#) == [])
     }
@@ -172,7 +172,7 @@ import Testing
         #expect(try store.rows("SELECT text FROM Note ORDER BY _pk") == ["a", "c"])
     }
 
-    @Test func `a record that does not bring an attribute brings its default, where the model says so`() throws {
+    @Test func `a missing key sets the attribute's default, where the model says so`() throws {
         let test = try TestStore(
             """
             {"entities": {"A": {"identity": "id", "attributes": {"id": "integer64", "plain": {"type": "string", "default": "p"},

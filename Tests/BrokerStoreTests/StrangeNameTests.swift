@@ -39,7 +39,7 @@ import Testing
         #expect(try store.keys(#"{"D": [{"key": "x", "twin": "d"}]}"#)?.contains(#""updated":["d","x","y"]"#) == true)
     }
 
-    @Test func `an entity works to the 2,000 columns of SQLite, and beyond is refused with the model`() throws {
+    @Test func `an entity may have SQLite's 2,000 columns, and a model with more is refused`() throws {
         func model(_ count: Int, identity: String) -> String {
             let attributes = (0..<count).map { #""a\#($0)": "integer64""# }.joined(separator: ", ")
             return #"{"entities": {"Wide": {\#(identity)"attributes": {\#(attributes)}}}}"#

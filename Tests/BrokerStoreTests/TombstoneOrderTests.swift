@@ -94,7 +94,7 @@ import Testing
         #expect(outcome.changes.map(\.counts.deleted) == [1, 2])
     }
 
-    @Test func `a deny is no deny when a tombstone of the same operation deletes what holds back`() throws {
+    @Test func `deny does not apply when a tombstone of the same operation deletes the linked object`() throws {
         let stored = #"{"Node": [{"no": 1, "lock": 5, "to": 3}, {"no": 2, "lock": 5}]}"#
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
             for entangled in ["", #"{"no": 3, "text": "y"}, "#] {

@@ -49,7 +49,7 @@ import Testing
         #expect(Self.rejected(objects) == [1: 0, 2: 0])
     }
 
-    @Test(arguments: [2, 3, 100]) func `objects exchange their values all round`(count: Int) {
+    @Test(arguments: [2, 3, 100]) func `objects exchange their values in a circle`(count: Int) {
         let objects = (0..<count).map { [Self.claim(($0 + 1) % count, at: UInt32($0), old: $0)] }
         #expect(Self.rejected(objects).isEmpty)
     }
@@ -156,14 +156,14 @@ import Testing
     @Test func `an object that only rejected records would have made is not looked for`() throws {
         let store = try TestStore(
             Self.model.replacing(#""u": "string""#, with: #""u": {"type": "string", "optional": false}"#))
-        let told = try store.outcome(
+        let outcome = try store.outcome(
             #"{"U": [{"id": 1, "u": "a", "maybe": 5, "surely": 6}, {"id": 2, "room": 5, "child": {"id": 3, "u": "b", "room": 6}}]}"#,
             .skip)
-        #expect(told.rejections == ["objectNotFound /U/0/surely", "missingValue /U/1"])
+        #expect(outcome.rejections == ["objectNotFound /U/0/surely", "missingValue /U/1"])
     }
 
     /// An earlier record's claim does not count more than that the value is there.
-    @Test func `an object that says the value again that it has retains it, however late it says so`() throws {
+    @Test func `an object whose record has its own value again retains it, however late the record is`() throws {
         let store = try TestStore(Self.model)
         _ = try store.outcome(#"{"U": [{"id": 2, "u": "a"}]}"#)
         let outcome = try store.outcome(#"{"U": [{"id": 1, "u": "a"}, {"id": 2, "u": "a", "v": "q"}]}"#, .skip)

@@ -27,7 +27,7 @@ import TestSupport
 
     private var logBytes: Int { fileSize(store.path + "-wal") ?? -1 }
 
-    @Test func `without readers the log keeps its working size and is never held`() throws {
+    @Test func `without readers the WAL stays at its working size, and no reader holds it`() throws {
         for id in 0..<200 {
             try write(id)
             #expect(store.store.wal.bytes == logBytes)
@@ -129,7 +129,7 @@ import TestSupport
         #expect(store.store.wal.uncheckpointedPages == 0)
     }
 
-    @Test func `a store whose log has no room left is opened, and the log is written over`() throws {
+    @Test func `a store whose WAL has no room left is opened, and the WAL is overwritten`() throws {
         let reader = try Connection(store: store.path, .read)
         try reader.execute("BEGIN")
         _ = try reader.integer("SELECT count(*) FROM Row")
@@ -149,7 +149,7 @@ import TestSupport
         #expect(try SQLRows.of("SELECT count(*) FROM Row", in: crashed.path("store.sqlite")) == ["2"])
     }
 
-    @Test func `large transactions, one after the other, are no reader's doing`() throws {
+    @Test func `the growth of the WAL by large transactions is not reported as a reader's`() throws {
         for id in 0..<4 { try write(id, bytes: (id + 1) << 20) }
         #expect(store.store.takeWALNotices().isEmpty)
         #expect(store.store.wal.bytes > WALWatch.heldFactor * Self.workingBytes)
@@ -174,7 +174,7 @@ import TestSupport
         #expect(watch.committed(pages: 100, written: 100) == nil)
     }
 
-    @Test func `the log gets longer while transactions are long, and no longer than four times its size`() {
+    @Test func `the WAL grows while transactions are long, to at most four times its working size`() {
         // Pages in the log and of the newest transaction, of a log of ten pages, and whether it is copied.
         for (pages, written, isDue) in [
             (9, 1, false), (10, 1, true), (15, 2, false), (16, 2, true), (39, 5, false), (40, 5, true), (39, 30, false),
@@ -188,7 +188,7 @@ import TestSupport
         }
     }
 
-    @Test func `long transactions are copied together, out of a log of four times its size`() throws {
+    @Test func `long transactions are copied together, from a WAL of four times its working size`() throws {
         var copies = 0
         var most = 0
         for id in 0..<40 {

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct PredicateTests {
-    @Test func `what is interpolated is bound, and never becomes a part of the text`() {
+    @Test func `interpolated values are bound, and never become a part of the text`() {
         let name = #"x" OR TRUEPREDICATE OR name == "%@"#
         let none: Int? = nil
         let predicate: BrokerPredicate =

@@ -47,7 +47,7 @@ import Testing
         (#""entity": "E", "result": []"#, "/result"), (#""entity": "E", "stream": 1"#, "/stream"),
         (#""entity": "E", "stream": "true""#, "/stream"),
     ])
-    func `a bad field is unsupportedMessage with its path`(fields: String, path: String) {
+    func `an invalid field is unsupportedMessage with its path`(fields: String, path: String) {
         let error = refusal { () throws(WireError) in
             _ = try ClientEnvelope.decode(
                 parsing: JSONText(copying: utf8(#"{"type": "fetch", "tag": 1, \#(fields)}"#)))

@@ -120,7 +120,7 @@ import TestSupport
         #expect(refused(frame)?.code == .contentTooLarge)
     }
 
-    @Test func `after an error a decoder is as good as new`() throws {
+    @Test func `after an error a decoder decodes the next frame`() throws {
         var decoder = FrameDecoder()
         let content = SeededGeneratorSample.bytes
         let whole = try payload(of: content)

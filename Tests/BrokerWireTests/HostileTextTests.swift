@@ -20,13 +20,13 @@ import Testing
         #"{"type": "#, #"{"entity": "E", "json": [], "reply": "#, #"{"entity": "E", "json": [], "onInvalid": "#,
         #"{"entity": "E", "json": [], "op": "#,
     ])
-    func `a word that is none is refused at once, and quoted briefly`(start: String) throws {
+    func `an unknown word is refused at once, and quoted briefly`(start: String) throws {
         let error = try #require(refusal(start + "\"\(Self.text)\"}"))
         #expect(error.code == .unsupportedMessage)
         #expect(error.message.utf8.count < 1_000)
     }
 
-    @Test func `a word of notify that is none is refused at once`() throws {
+    @Test func `an unknown word of notify is refused at once`() throws {
         let error = try #require(refusal(#"{"entity": "E", "json": [], "notify": [""# + Self.text + "\"]}"))
         #expect(error.path == "/notify/0")
         #expect(error.message.utf8.count < 1_000)

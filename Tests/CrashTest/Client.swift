@@ -26,7 +26,7 @@ struct Client {
             switch entry {
             case .connected: break
             case .sent(let name, let text): texts[name] = text
-            case .told(let text): try note(Message(text: text))
+            case .received(let text): try note(Message(text: text))
             }
         }
     }
@@ -101,7 +101,7 @@ struct Client {
         guard let first = try connection.receive() else { return false }
         var messages = [first]
         while let message = try connection.takeRead() { messages.append(message) }
-        try log.append(messages.map { .told($0.text) })
+        try log.append(messages.map { .received($0.text) })
         for message in messages { try note(message) }
         // The parent process counts the answers.
         try FileHandle.standardOutput.write(contentsOf: Data(String(repeating: ".", count: messages.count).utf8))
@@ -109,11 +109,11 @@ struct Client {
     }
 
     private mutating func note(_ message: Message) throws {
-        guard let name = message["tag"] else { throw Difference("told \(message.text)") }
+        guard let name = message["tag"] else { throw Difference("received \(message.text)") }
         switch message.type {
         case "accepted": break
         case "completed", "failed": answered.insert(name)
-        default: throw Difference("told \(message.text)")
+        default: throw Difference("received \(message.text)")
         }
     }
 }

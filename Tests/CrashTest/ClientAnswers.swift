@@ -26,7 +26,7 @@ struct ClientAnswers {
                 case .sent(let name, _):
                     sendings[name, default: 0] += 1
                     connection.sent.append(name)
-                case .told(let text):
+                case .received(let text):
                     let message = try Message(text: text)
                     try note(message)
                     try connection.note(message, sendings: sendings)

@@ -7,13 +7,13 @@ struct ClientLog {
     enum Entry {
         case connected
         case sent(name: String, text: String)
-        case told(String)
+        case received(String)
 
         fileprivate var line: String {
             switch self {
             case .connected: "C\n"
             case .sent(let name, let text): "S \(name) \(text)\n"
-            case .told(let text): "T \(text)\n"
+            case .received(let text): "T \(text)\n"
             }
         }
 
@@ -21,7 +21,7 @@ struct ClientLog {
             let words = line.split(separator: " ", maxSplits: 1)
             switch words.first {
             case "C": self = .connected
-            case "T" where words.count == 2: self = .told(String(words[1]))
+            case "T" where words.count == 2: self = .received(String(words[1]))
             case "S" where words.count == 2:
                 let parts = words[1].split(separator: " ", maxSplits: 1)
                 guard parts.count == 2 else { return nil }

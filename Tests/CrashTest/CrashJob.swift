@@ -50,7 +50,7 @@ struct CrashJob {
         var operations = graphJob?.operations.map(\.json) ?? []
         operations += [change?.json].compactMap(\.self)
         operations.append(#"{"op": "process", "entity": "Receipt", "json": {"job": "\#(name)"}}"#)
-        let reply = graphJob.map { $0.tellsKeys ? "keys" : "summary" } ?? (chance(3) ? "none" : "summary")
+        let reply = graphJob.map { $0.hasKeys ? "keys" : "summary" } ?? (chance(3) ? "none" : "summary")
         let content =
             #""onInvalid": "\#(graphJob?.skips ?? false ? "skip" : "fail")", "reply": "\#(reply)", "#
             + #""operations": [\#(operations.joined(separator: ", "))]"#

@@ -91,7 +91,7 @@ struct RandomOperation {
 /// A job of random operations.
 struct RandomOperationJob {
     let operations: [RandomOperation]
-    let tellsKeys: Bool
+    let hasKeys: Bool
     /// Invalid records are rejected.
     let skips: Bool
 }

@@ -15,14 +15,14 @@ struct RandomOperations {
                 operations: GraphModel.entities.map { entity in
                     let records = (0..<4).map { _ in record(entity, depth: 1) }
                     return RandomOperation(entity: entity, action: .process(object: nil), records: records)
-                }, tellsKeys: true, skips: true)
+                }, hasKeys: true, skips: true)
         ]
         while jobs.count < count {
             let skips = chance(2)
             wrongness = skips ? number(6...20) : chance(6) ? 30 : 0
             var operations: [RandomOperation] = []
             for _ in 0..<number(1...5) { operations += chance(8) ? chain() : [operation()] }
-            jobs.append(RandomOperationJob(operations: operations, tellsKeys: !chance(3), skips: skips))
+            jobs.append(RandomOperationJob(operations: operations, hasKeys: !chance(3), skips: skips))
         }
         return jobs
     }

@@ -207,13 +207,14 @@ struct Round {
         let lines = Dictionary(
             try LedgerLine.all(Self.store).map { ($0.id, $0) }, uniquingKeysWith: { $1 })
         for job in plan.jobs.joined() where job.hasID {
-            let told = try client.ask(#"{"type": "await", "id": "\#(job.name)"}"#)
+            let answer = try client.ask(#"{"type": "await", "id": "\#(job.name)"}"#)
             let isRight =
                 switch lines[job.name] {
-                case nil: told.code == "unknownJob"
-                case let line?: told.type == (line.isFailure ? "failed" : "completed") && told.sequence == line.sequence
+                case nil: answer.code == "unknownJob"
+                case let line?:
+                    answer.type == (line.isFailure ? "failed" : "completed") && answer.sequence == line.sequence
                 }
-            guard isRight else { throw Difference("await of \(job.name) answered \(told.text)") }
+            guard isRight else { throw Difference("await of \(job.name) answered \(answer.text)") }
             // Any fifth job.
             guard let line = lines[job.name], !line.isFailure, job.isAwaited, line.sequence % 5 == 0 else { continue }
             try client.send(job.text)

@@ -24,7 +24,7 @@ struct StoreCheck {
         lines = try LedgerLine.all(storePath)
         try checkGrowth(since: before)
         try nameLines(storePath, answers)
-        try checkTold(answers)
+        try checkReported(answers)
         try replayLines()
         if let difference = try replay.difference(from: storePath) { throw Difference(difference) }
     }
@@ -94,7 +94,7 @@ struct StoreCheck {
         }
     }
 
-    private func checkTold(_ answers: ClientAnswers) throws {
+    private func checkReported(_ answers: ClientAnswers) throws {
         let bySequence = Dictionary(uniqueKeysWithValues: lines.map { ($0.sequence, $0) })
         let completed = Dictionary(
             lines.filter { !$0.isFailure }.map { (names[$0.sequence]!, $0) }, uniquingKeysWith: { first, _ in first })
@@ -110,10 +110,10 @@ struct StoreCheck {
             if !end.isCompleted, let completed = completed[name] {
                 throw Difference("\(completed) was reported as failed.")
             }
-            let (told, kept) = (end.message, try line.message())
-            for path in ["changes", "rejected", "keys", "error.code", "error.path"] where told[path] != nil {
-                guard told[path] == kept[path] else {
-                    throw Difference("Reported \(told.text), but stored \(kept.text)")
+            let (reported, stored) = (end.message, try line.message())
+            for path in ["changes", "rejected", "keys", "error.code", "error.path"] where reported[path] != nil {
+                guard reported[path] == stored[path] else {
+                    throw Difference("Reported \(reported.text), but stored \(stored.text)")
                 }
             }
         }

@@ -107,7 +107,7 @@ import Testing
         try answer(as: "--regid=65534 --clear-groups", to: message)
     }
 
-    @Test func `names do as well as numbers`() throws {
+    @Test func `users and groups are given by name or by number`() throws {
         _ = try programs.startServer([
             "--allow-user", "root", "--allow-group", "root", "--allow-group", "0", "--allow-user", "0",
         ])

@@ -63,7 +63,7 @@ import Testing
                 == ["20|20|20"])
     }
 
-    @Test func `a second server on the store or the socket is refused with who has it`() throws {
+    @Test func `a second server on the store or the socket is refused with the process of the first`() throws {
         let programs = try Programs()
         let server = try programs.startServer()
         for (store, socket) in [("store.sqlite", "other.sock"), ("other.sqlite", "broker.sock")] {
@@ -76,7 +76,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: programs.path("other.sqlite")))
     }
 
-    @Test func `a model that cannot be used is one line, status 1, and touches no file`() throws {
+    @Test func `an unusable model is reported in one line, with status 1, and no file changes`() throws {
         let programs = try Programs()
         try programs.write(#"{"entities": {"A": {"identity": "nope", "attributes": {"a": "strin"}}}}"#, to: "bad.json")
         let refused = try programs.run("brokerd", ["--model", "bad.json", "--store", "s.sqlite", "--socket", "s.sock"])
@@ -86,7 +86,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: programs.path("s.sqlite")))
     }
 
-    @Test func `a store of another model is refused with what differs, and is not touched`() throws {
+    @Test func `a store of another model is refused with the differences, and does not change`() throws {
         let programs = try Programs()
         let server = try programs.startServer()
         kill(server.processIdentifier, SIGTERM)

@@ -19,7 +19,7 @@ import Testing
         while !(try await client.statistics().jobs.inFlight == count) {}
     }
 
-    @Test func `a cancelled task cancels its job, and a ticket cancels its own`() async throws {
+    @Test func `a cancelled task cancels its job, and a job handle cancels its own`() async throws {
         let programs = try Programs()
         _ = try programs.startServer()
         let client = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
@@ -27,15 +27,15 @@ import Testing
         let waiting = Task { try await client.process(job(1)) }
         try await wait(client, forJobsInFlight: 1)
         let ticket = try await client.submit(job(2))
-        let kept = try await client.submit(job(3))
+        let remaining = try await client.submit(job(3))
         waiting.cancel()
         await #expect(throws: CancellationError.self) { _ = try await waiting.value }
         try await client.cancel(ticket.id)
         let end = await #expect(throws: BrokerError.self) { _ = try await ticket.completion }
         #expect(end?.code == .cancelled)
         try await client.administer(.resume)
-        #expect(try await kept.completion.sequence == 3)
-        let late = await #expect(throws: BrokerError.self) { try await client.cancel(kept.id) }
+        #expect(try await remaining.completion.sequence == 3)
+        let late = await #expect(throws: BrokerError.self) { try await client.cancel(remaining.id) }
         #expect(late?.code == .tooLate)
         let unknown = await #expect(throws: BrokerError.self) { try await client.cancel("nobody") }
         #expect(unknown?.code == .unknownJob)
@@ -70,7 +70,7 @@ import Testing
         client.close()
     }
 
-    @Test func `a server that dies while a job is asked back leaves its outcome unknown`() async throws {
+    @Test func `a server that dies while a job is being cancelled leaves the job's outcome unknown`() async throws {
         let programs = try Programs()
         let server = try programs.startServer()
         let client = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))

@@ -4,7 +4,7 @@ import Testing
 
 /// The database of a running server is damaged.
 @Suite(.timeLimit(.minutes(5))) struct DamageTests {
-    @Test func `a server whose database is damaged ends by itself, and answers nothing that it does not know`() throws {
+    @Test func `a server whose database is damaged ends by itself, and sends no outcome that is unknown`() throws {
         let programs = try Programs()
         let name = String(repeating: "x", count: 1_000)
         let records = (0..<2_000).map { "{\"id\": \($0), \"name\": \"\(name)\"}" }.joined(separator: ",")

@@ -4,7 +4,7 @@ import Testing
 
 /// Requests of one process take nothing from another.
 @Suite(.timeLimit(.minutes(5))) struct FairShareTests {
-    @Test func `fetches and awaits of one process that wait refuse none of another`() throws {
+    @Test func `fetches and awaits of one process that wait cause no refusal to another process`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
         let socket = programs.path("broker.sock")

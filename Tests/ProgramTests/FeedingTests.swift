@@ -109,7 +109,8 @@ import Testing
         #expect(try bytes() == before)
         let names = try FileManager.default.contentsOfDirectory(atPath: programs.folder).filter { !$0.hasPrefix(".") }
         #expect(names.sorted() == ["model.json", "other.json", "store.sqlite"])
-        let told = try programs.run("broker", ["model", "diff", "--model", "other.json", "--store", "store.sqlite"])
-        #expect(told.status == 1 && told.output.contains("refused: there is no table Department"), "\(told.output)")
+        let result = try programs.run("broker", ["model", "diff", "--model", "other.json", "--store", "store.sqlite"])
+        #expect(
+            result.status == 1 && result.output.contains("refused: there is no table Department"), "\(result.output)")
     }
 }

@@ -51,7 +51,7 @@ import Testing
         #expect(both.status == 2 && both.complaints.contains("--entity"), "\(both.complaints)")
     }
 
-    @Test func `a database that is there is a model, for import and for a store of its own`() throws {
+    @Test func `an existing database is a model, for import and for another store`() throws {
         let sql = """
             CREATE TABLE city (id INTEGER PRIMARY KEY, name VARCHAR(20) NOT NULL);
             CREATE TABLE person (id INTEGER PRIMARY KEY, city_id INTEGER REFERENCES city, email TEXT UNIQUE);
@@ -121,7 +121,9 @@ import Testing
     }
 
     @Test(arguments: [(1_264, true), (2_001, false)])
-    func `records that a model cannot name whole are refused, and none is lost`(count: Int, areObjects: Bool) throws {
+    func `records with more keys than a model can name are refused, and none is lost`(count: Int, areObjects: Bool)
+        throws
+    {
         let keyed = (0..<count).map { "\"k\($0)\": " + (areObjects ? "{\"name\": \"n\"}" : "1") }
         let input = "{\(keyed.joined(separator: ","))}"
         let result = try submit([], input: input)
@@ -140,10 +142,10 @@ import Testing
     }
 
     @Test func `an input from which no model can be inferred makes no file`() throws {
-        for (input, told) in [("", "no record to infer one from"), ("[1, 2]", "no record"), ("[{", "never closed")] {
+        for (input, message) in [("", "no record to infer one from"), ("[1, 2]", "no record"), ("[{", "never closed")] {
             let result = try submit([], input: input)
             #expect(result.status == 1, "\(result)")
-            #expect(result.complaints.contains(told), "\(result.complaints)")
+            #expect(result.complaints.contains(message), "\(result.complaints)")
         }
         #expect(!FileManager.default.fileExists(atPath: programs.path("app.model.json")))
         #expect(!FileManager.default.fileExists(atPath: programs.path("app.sqlite")))

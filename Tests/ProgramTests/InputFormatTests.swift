@@ -86,7 +86,7 @@ import Testing
         ),
     ])
     func `records before a fault are committed, and the fault is reported with its position`(
-        name: String, text: String, arguments: [String], told: String
+        name: String, text: String, arguments: [String], message: String
     ) throws {
         for packer in ["true", "gzip"] {
             let programs = try Programs()
@@ -97,7 +97,7 @@ import Testing
             let result = try submit(programs, arguments + ["--batch-records", "1", file])
             #expect(result.status == 1)
             #expect(
-                result.complaints.contains(told.replacingOccurrences(of: name, with: file))
+                result.complaints.contains(message.replacingOccurrences(of: name, with: file))
                     && result.complaints.contains("the 2 records before it were sent, nothing after it"),
                 "\(result.complaints)")
             #expect(result.complaints.contains("--skip 2"))

@@ -44,7 +44,7 @@ struct LoadCommandTests {
         #expect(try String(contentsOfFile: programs.path("run.hdr"), encoding: .utf8).contains("Tag=accepted"))
     }
 
-    @Test func `a mix has the effects that it says, and rejects are status 3`() throws {
+    @Test func `a mix has the stated effects, and rejected records give status 3`() throws {
         _ = try programs.startServer()
         let result = try load([
             "run", "--jobs", "100", "--records", "1", "--rate", "2000", "--existing", "10", "--preload", "--on-invalid",
@@ -71,13 +71,13 @@ struct LoadCommandTests {
         #expect(result.status == 0, "\(result.complaints)")
         let rows = try Database(programs.path("store.sqlite")).rows("SELECT name, count(*) FROM Employee GROUP BY 1")
         #expect(rows == ["a|6", "b|6"])
-        for (arguments, told) in [
+        for (arguments, message) in [
             (["--samples", "samples.json"], "--entity"), (["--fresh-identities"], "--samples"),
             (["--samples", "samples.json", "--entity", "None", "--model", "model.json", "--fresh-identities"], "None"),
         ] {
             let refused = try load(["run"] + arguments)
             #expect(refused.status == 2)
-            #expect(refused.complaints.contains(told), "\(refused.complaints)")
+            #expect(refused.complaints.contains(message), "\(refused.complaints)")
         }
     }
 
@@ -113,7 +113,7 @@ struct LoadCommandTests {
     }
 
     @Test(arguments: ["nested", "links"])
-    func `compare runs what is there and names what is not`(shape: String) throws {
+    func `compare runs the available peers and names the absent ones`(shape: String) throws {
         let result = try programs.run(
             "brokerload",
             [
@@ -169,7 +169,7 @@ struct LoadCommandTests {
         ["sweep", "--steps", "50,much"], ["compare", "--peers", "oracle"], ["floor", "--store", "f", "--group", "0"],
         ["replay"], ["floor", "--store", "f", "--then", "new:1"], ["run", "--mix", "changed:1", "--existing", "0"],
     ])
-    func `arguments that cannot be meant are one line and status 2`(arguments: [String]) throws {
+    func `invalid arguments are reported in one line, with status 2`(arguments: [String]) throws {
         let result = try programs.run("brokerload", arguments)
         #expect(result.status == 2)
         #expect(result.complaints.split(separator: "\n").count == 1, "\(result.complaints)")

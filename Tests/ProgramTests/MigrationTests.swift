@@ -47,10 +47,10 @@ import Testing
             ("keep", 0, "kept: Department.name is in the store, but not in the model"),
             ("drop", 0, "dropped: Department.name is in the store, but not in the model"),
         ] {
-            let told = try diff(["--migrate", policy])
-            #expect(told.status == status)
-            let lines = told.output.split(separator: "\n")
-            #expect(lines.count == 4 && lines[2].hasPrefix(gone), "\(told.output)")
+            let result = try diff(["--migrate", policy])
+            #expect(result.status == status)
+            let lines = result.output.split(separator: "\n")
+            #expect(lines.count == 4 && lines[2].hasPrefix(gone), "\(result.output)")
             #expect(lines[0] == "migrated: Employee is renamed to Worker")
             #expect(lines[1] == "migrated: Worker.name is renamed to fullName")
             #expect(lines[3] == "migrated: Worker.level is new, and rows that are there take its default 3")

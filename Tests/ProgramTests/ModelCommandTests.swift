@@ -136,7 +136,7 @@ import Testing
         #expect(try both.rows("SELECT count(*) FROM Employee") == ["0"])
     }
 
-    @Test func `a model that is not there is one line`() throws {
+    @Test func `a missing model is reported in one line`() throws {
         for (name, line) in [
             ("Nix.xcdatamodeld", "broker: Nix.xcdatamodeld: there is no such model; check the path\n"),
             ("nix.json", "broker: nix.json cannot be read: No such file or directory.\n"),
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    @Test func `a file of 16 MiB is read, and of a longer one no more than that`() throws {
+    @Test func `a file of 16 MiB is read, and no more than 16 MiB of a longer one`() throws {
         let longest = 16 << 20
         let text = Programs.model
         try programs.write(text + String(repeating: " ", count: longest - text.utf8.count), to: "longest.json")

@@ -45,7 +45,7 @@ import Testing
 
     // MARK: - delete
 
-    @Test func `keys of every kind name what is deleted`() throws {
+    @Test func `keys of every form name the objects to delete`() throws {
         let programs = try start()
         let employees = try programs.run(
             "broker", ["delete", "--socket", "broker.sock", "--entity", "Employee", "--", "-1", "3"])
@@ -136,9 +136,9 @@ import Testing
             #"{"rows": [{"id": 6}]}"#)
         #expect(some.status == 0, "\(some.complaints)")
         #expect(try rows(programs, "SELECT id FROM Employee ORDER BY id") == ["2", "5", "6"])
-        let kept = try broker(
+        let withoutDelete = try broker(
             programs, ["sync", "--entity", "Employee", "--action", "insert", "--action", "update"], #"[{"id": 7}]"#)
-        #expect(kept.status == 0)
+        #expect(withoutDelete.status == 0)
         #expect(try rows(programs, "SELECT count(*) FROM Employee") == ["4"])
     }
 

@@ -44,7 +44,7 @@ import Testing
         ("--store-mode", "000000660"),
         ("--synchronous", "sometimes"), ("--modell", "x"),
     ])
-    func `a number that cannot be meant is one line that names its option, and status 2`(
+    func `an invalid number is reported in one line that names its option, with status 2`(
         option: String, value: String
     ) throws {
         #expect(try refusal(2, ["\(option)=\(value)"]).contains(option))
@@ -68,13 +68,13 @@ import Testing
     @Test func `a file that is no store is refused with one line and status 1, and does not change`() throws {
         try programs.write(String(repeating: "this is no database\n", count: 99), to: "garbage")
         #expect(try programs.shell("sqlite3 foreign 'CREATE TABLE t (x)'; mkfifo fifo; mkdir dir").status == 0)
-        for (store, told) in [
+        for (store, message) in [
             ("", "has no name"), (":memory:", "in memory"), ("fifo", "is a FIFO"), ("dir", "is a folder"),
             ("garbage", "garbage is no SQLite database"), ("foreign", "foreign is a database, but not one"),
             ("missing/store", "missing/store cannot be reached"), ("/dev/full", "is a device"),
         ] {
             let line = try refusal(1, [], store: store)
-            #expect(line.contains(told), "\(line)")
+            #expect(line.contains(message), "\(line)")
         }
         #expect(try programs.shell("ln -s model.json store.sqlite.lock").status == 0)
         let model = try String(contentsOfFile: programs.path("model.json"), encoding: .utf8)

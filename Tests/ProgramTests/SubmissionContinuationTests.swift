@@ -40,7 +40,10 @@ import Testing
                 == ["to go on, run: --entity E --skip 6 --take 6 a"])
     }
 
-    @Test func `each stretch that failed has its own command, and what is committed between them is in none`() throws {
+    @Test
+    func `each failed range of records has its own command, and no command has the committed records between them`()
+        throws
+    {
         #expect(
             try lines(
                 ["--entity", "E", "a"], read: [40], committed: [[1...10, 21...30]], failed: [[11...20, 31...40]],

@@ -83,7 +83,7 @@ import Testing
         #expect(try submit(programs, ["--skip", "1", "one.json"]).status == 0)
     }
 
-    @Test func `so many records are submitted as are asked for`() throws {
+    @Test func `as many records are submitted as requested`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
         try programs.write(lines(1...10), to: "a.ndjson")

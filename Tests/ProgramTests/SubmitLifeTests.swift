@@ -124,7 +124,7 @@ import Testing
     }
 
     @Test(arguments: [UInt16(80), 40, 24, 10])
-    func `the progress bar fits the terminal and is taken away`(columns: UInt16) throws {
+    func `the progress bar fits the terminal and is removed at the end`(columns: UInt16) throws {
         let programs = try Programs()
         _ = try programs.startServer()
         try programs.write((1...5_000).map { "{\"id\": \($0)}\n" }.joined(), to: "e.ndjson")

@@ -42,7 +42,7 @@ import Testing
         #expect(awaited.status == 4 && awaited.complaints.contains("no answer for 1 s"), "\(awaited.complaints)")
     }
 
-    @Test func `a time that cannot be meant is a wrong argument`() throws {
+    @Test func `an invalid time is a wrong argument`() throws {
         let programs = try Programs()
         let result = try programs.run("broker", ["stats", "--timeout", "0"])
         #expect(result.status == 2 && result.complaints.contains("--timeout must be 1 to"), "\(result.complaints)")

@@ -212,7 +212,7 @@ import Testing
         ["--store", "app.sqlite"], ["--model", "model.json"], ["--socket", "broker.sock", "--model", "model.json"],
         ["--socket", "broker.sock", "--store", "app.sqlite", "--model", "model.json"],
     ])
-    func `half of it, or both ways at once, is one line and status 2`(options: [String]) throws {
+    func `incomplete or contradictory options are reported in one line, with status 2`(options: [String]) throws {
         for command in [
             ["submit", "--entity", "Employee"], ["fetch", "Employee"], ["stats"], ["await", "x"],
             ["delete", "--entity", "Employee", "1"], ["sync", "--entity", "Employee"],

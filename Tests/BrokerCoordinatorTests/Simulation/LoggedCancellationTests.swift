@@ -6,7 +6,7 @@ import Testing
 /// A request to take a job back, while the log has no room for the job.
 @Suite(.timeLimit(.minutes(5))) struct LoggedCancellationTests {
     @Test(arguments: [false, true])
-    func `a job that the log has no room for ends once, and its cancellation comes too late`(hasEnded: Bool) {
+    func `a job that the journal has no room for ends once, and its cancellation comes too late`(hasEnded: Bool) {
         var store = SimulatedStore(nil)
         var server = SimulatedServer(run: 0, CoordinatorLimits(workers: 1), nil, store: &store, disk: SimulatedDisk())
         let ticket = server.admit(0, 0, from: 1)

@@ -29,7 +29,7 @@ struct SimulatedServer {
         let id: String
         let asker: JobOwner
         let wait: RunningJobs.Wait?
-        let kept: JobCompletion?
+        let unrecorded: JobCompletion?
         let notify: @Sendable (JobCompletion?) -> Void
     }
 
@@ -187,8 +187,8 @@ struct SimulatedServer {
     }
 
     mutating func cancel(_ id: String, before ticket: Int, as asker: JobOwner, _ delivery: Int) {
-        let notify: @Sendable (Cancellation) -> Void = { [notices] told in
-            notices.withLock { $0.append(.cancellation(delivery: delivery, told)) }
+        let notify: @Sendable (Cancellation) -> Void = { [notices] cancellation in
+            notices.withLock { $0.append(.cancellation(delivery: delivery, cancellation)) }
         }
         if let effects = jobTable.cancel(JobID(id), before: ticket, as: asker, notify) { return perform(effects) }
         self.await(id, before: ticket, as: asker) { notify($0 == nil ? .unknown : .tooLate) }
@@ -201,7 +201,8 @@ struct SimulatedServer {
         let wait = jobTable.running.await(key, before: ticket, RunningJobs.Waiter(asker: asker) { notify($0) })
         searches.append(
             Search(
-                id: id, asker: asker, wait: wait, kept: jobTable.unrecorded.outcome(of: key, as: asker), notify: notify)
+                id: id, asker: asker, wait: wait, unrecorded: jobTable.unrecorded.outcome(of: key, as: asker),
+                notify: notify)
         )
     }
 
@@ -215,8 +216,8 @@ struct SimulatedServer {
         let isCommitted = outcome?.isCommitted == true
         if let wait = search.wait {
             if isCommitted, jobTable.running.forget(wait) { search.notify(outcome) }
-        } else if let kept = search.kept, !isCommitted, outcome?.sequence ?? 0 < kept.sequence ?? 0 {
-            search.notify(kept)
+        } else if let unrecorded = search.unrecorded, !isCommitted, outcome?.sequence ?? 0 < unrecorded.sequence ?? 0 {
+            search.notify(unrecorded)
         } else {
             search.notify(outcome)
         }

@@ -130,10 +130,10 @@ extension SimulatedServer {
 
     /// Failures that the store did not take before.
     mutating func recordFailures(_ store: inout SimulatedStore) {
-        let kept = jobTable.unrecorded.jobs
-        for job in kept { _ = store.apply(job) }
+        let unrecorded = jobTable.unrecorded.jobs
+        for job in unrecorded { _ = store.apply(job) }
         store.commit()
-        jobTable.unrecorded.remove(kept)
+        jobTable.unrecorded.remove(unrecorded)
     }
 
     /// After a commit, the log need not keep what is durable in the store.

@@ -152,9 +152,9 @@ extension Simulation {
         chances.crashes -= 1
         answers.failed = [:]
         if disk != nil, !server.syncing.isEmpty, !server.areSynced {
-            let kept = random(0...server.syncing.count)
-            disk?.sync(server.syncing.prefix(kept).map(\.stored))
-            note("of \(server.syncing.count) entries \(kept) are on the disk")
+            let durable = random(0...server.syncing.count)
+            disk?.sync(server.syncing.prefix(durable).map(\.stored))
+            note("of \(server.syncing.count) entries \(durable) are on the disk")
         }
         for number in clients.indices { clients[number].connection = nil }
         server = SimulatedServer(run: server.run + 1, limits, bug, store: &store, disk: disk)

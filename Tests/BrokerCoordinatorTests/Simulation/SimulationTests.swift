@@ -73,7 +73,7 @@ import Testing
         #expect(failure == nil, "\(failure?.description ?? "")")
     }
 
-    @Test(arguments: PlantedBug.allCases) func `a mistake in the glue is found`(bug: PlantedBug) {
+    @Test(arguments: PlantedBug.allCases) func `the simulation finds a planted bug`(bug: PlantedBug) {
         guard Self.variable("BROKER_SIMULATION_SEED") == nil else { return }
         // Without a log nothing is replayed.
         let failure = (0..<2_000 as Range<UInt64>).lazy
@@ -95,7 +95,7 @@ import Testing
     }
 
     /// For `scripts/simulate SEED [log]`; without it, there is nothing to do.
-    @Test func `the wanted seed holds`() {
+    @Test func `the requested seed passes`() {
         guard let seed = Self.variable("BROKER_SIMULATION_SEED").flatMap({ UInt64($0) }) else { return }
         let hasLog = Self.variable("BROKER_SIMULATION_LOG") != nil
         var simulation = Simulation(seed: seed, hasLog: hasLog, isTraced: true)

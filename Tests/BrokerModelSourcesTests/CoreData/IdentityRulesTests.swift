@@ -49,7 +49,7 @@ import Testing
         #expect(try identity(attributes("x")) == nil)
     }
 
-    @Test func `a name that is no attribute is noted and ignored`() throws {
+    @Test func `a name that is no attribute gives a note and is ignored`() throws {
         let document = try documentOfA(
             attributes("name", "id") + "<attribute name=\"t\" transient=\"YES\" attributeType=\"String\"/>"
                 + userInfo(["identityAttributes": "nmae", "relatedByAttribute": "t"]))

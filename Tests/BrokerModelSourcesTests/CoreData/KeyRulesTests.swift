@@ -61,7 +61,7 @@ import Testing
         #expect(reset.json("entities", "A", "attributes", "state", "defaultWhenMissing") == "true")
     }
 
-    @Test func `with Groot, what has no key path is not mapped, in the whole hierarchy`() throws {
+    @Test func `with Groot, a property without a key path is not mapped, in the whole hierarchy`() throws {
         let document = try document(
             """
             <entity name="A">

@@ -7,7 +7,7 @@ import Testing
         try documentOfA("<relationship name=\"r\" optional=\"YES\" destinationEntity=\"A\" \(rest)/>").relationship("r")
     }
 
-    @Test func `how many there may be is said in old ways and new ones`() throws {
+    @Test func `the cardinality is read in old spellings and new ones`() throws {
         for one in ["maxCount=\"1\"", "minCount=\"1\" maxCount=\"1\"", "toMany=\"NO\"", ""] {
             #expect(try relationship(one) == #"{"entity":"A"}"#, "\(one)")
         }

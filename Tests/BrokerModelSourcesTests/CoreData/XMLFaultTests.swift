@@ -115,7 +115,7 @@ import Testing
         #expect(faults("<model>\(wide.joined(separator: "\n"))</model>") == [])
     }
 
-    @Test func `places are those of the element's beginning, however it is laid out`() throws {
+    @Test func `the position is that of the element's beginning, however it is laid out`() throws {
         let text = """
             <model><!-- < --><entity
               name="A"

@@ -20,7 +20,7 @@ final class FormatTarget: FuzzTarget {
         try require(whole.records == pieces.records, "\(format): the records are others when the bytes come in pieces")
         // libxml2 has several sentences for one fault, and chooses by how much of the document it has.
         let isSame = format == .xml ? whole.isFaulty(as: pieces) : whole.fault == pieces.fault
-        try require(isSame, "\(format): \(whole.told), or in pieces \(pieces.told)")
+        try require(isSame, "\(format): \(whole.faultText), or in pieces \(pieces.faultText)")
     }
 }
 
@@ -28,7 +28,9 @@ private struct Reading {
     private(set) var records: [[UInt8]] = []
     private(set) var fault: InputFault?
 
-    var told: String { fault.map { "\($0.text) at \($0.place.map(String.init(describing:)) ?? "nowhere")" } ?? "good" }
+    var faultText: String {
+        fault.map { "\($0.text) at \($0.place.map(String.init(describing:)) ?? "nowhere")" } ?? "good"
+    }
 
     /// Both are good, or both are not, at the same place.
     func isFaulty(as other: Reading) -> Bool {

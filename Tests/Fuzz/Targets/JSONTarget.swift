@@ -102,14 +102,14 @@ final class JSONTarget: FuzzTarget {
     }
 
     private func checkLeniency(_ text: JSONText, isJSON: Bool) throws {
-        guard let mended = text.blankingTrailingCommas() else { return }
+        guard let blanked = text.blankingTrailingCommas() else { return }
         try require(!isJSON, "trailing commas are found in JSON, which has none")
-        try require(mended.count == text.count, "places are others once commas are blanked")
-        for (before, after) in zip(text.bytes, mended.bytes) where before != after {
+        try require(blanked.count == text.count, "places are others once commas are blanked")
+        for (before, after) in zip(text.bytes, blanked.bytes) where before != after {
             try require(before == UInt8(ascii: ",") && after == UInt8(ascii: " "), "more than commas is blanked")
         }
-        guard let document = try parse(mended, CountingAllowance()) else { return }
+        guard let document = try parse(blanked, CountingAllowance()) else { return }
         try check(document)
-        try require(mended.blankingTrailingCommas() == nil, "trailing commas are left")
+        try require(blanked.blankingTrailingCommas() == nil, "trailing commas are left")
     }
 }
