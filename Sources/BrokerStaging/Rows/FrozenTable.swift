@@ -21,7 +21,7 @@ public final class FrozenTable: Sendable {
     private let otherIndexes: [IdentityIndex]
     private let concreteEntities: [Int32]
     private let recordEntities: [Int32]
-    /// As in ``StagedTable``.
+    /// As in `StagedTable`.
     public let keyEntities: [Int: Set<Int>]
     /// Rows of objects that were named by the store's own key, by that key.
     public let givenKeys: [Int64: Int]
