@@ -1,5 +1,5 @@
 import BrokerSchema
-public import ArgumentParser
+internal import ArgumentParser
 import Broker
 import BrokerClient
 import BrokerCommandLine

@@ -1,6 +1,6 @@
-public import BrokerSchema
+package import BrokerSchema
 /// When SQLite waits for the disk.
-public enum Synchronous: String, Sendable, CaseIterable {
+package enum Synchronous: String, Sendable, CaseIterable {
     /// At every COMMIT: an answered job survives a power failure.
     case full
     /// At checkpoints: an answered job survives a crash of the process, not of the machine.
@@ -8,29 +8,29 @@ public enum Synchronous: String, Sendable, CaseIterable {
     case off
 }
 
-public struct StoreOptions: Sendable {
-    public var synchronous = Synchronous.full
-    public var retention = LedgerRetention()
+package struct StoreOptions: Sendable {
+    package var synchronous = Synchronous.full
+    package var retention = LedgerRetention()
     /// Bytes of database pages cached in memory; with SQLite's own 2 MB, the rate is halved as soon as there is an
     /// index.
-    public var cacheBytes = 64 << 20
+    package var cacheBytes = 64 << 20
     /// The maximum number of pages of the database, for tests and quotas; nil is SQLite's limit.
-    public var maximumPages: Int?
+    package var maximumPages: Int?
     /// Bytes of a page of a new store; an existing one keeps its own. Twice SQLite's own size: bulk loads write some 15
     /// % less, scattered keys some 20 %, and small jobs cost no more.
-    public var pageBytes = 8192
+    package var pageBytes = 8192
     /// The WAL's working size: the number of pages at which it is copied to the database; up to four times as many
     /// while transactions are long. 16 MiB of pages, so that a bulk load copies a page less often.
-    public var walPages = 2048
+    package var walPages = 2048
     /// The treatment of parts that the model no longer has.
-    public var removal = RemovalPolicy.refuse
+    package var removal = RemovalPolicy.refuse
     /// Permissions of the store's files, whatever the umask is; nil creates new ones with ``StoreLock/defaultMode`` and
     /// does not change existing ones.
-    public var fileMode: UInt32?
+    package var fileMode: UInt32?
     /// Units of work that one job may take; tests lower it.
     package var jobWork = JobWork.maximum
     /// For tests: SQLite's name for a VFS between it and the files, which must outlive the store.
-    public var vfs: String?
+    package var vfs: String?
 
-    public init() {}
+    package init() {}
 }

@@ -3,13 +3,13 @@ package import BrokerStore
 internal import Glibc
 
 /// Limits on the work that the coordinator takes on at once.
-public struct CoordinatorLimits: Sendable {
+package struct CoordinatorLimits: Sendable {
     /// Jobs admitted and not ended. More than the clients' windows together need, few enough to answer within a second.
-    public static let defaultJobs = 4_096
+    package static let defaultJobs = 4_096
     /// Bytes of frames and of their contents admitted and not ended; a frame that is not opened yet counts for the most
     /// that it can hold. Two transactions of bulk jobs, so that one is staged while the other is merged; that much is
     /// opened, staged and merged within half a second, so later jobs wait no longer.
-    public static let defaultBytes = 16 << 20
+    package static let defaultBytes = 16 << 20
     /// The least that each key or value of a job counts for: ordinary JSON takes more, and three bytes to an object are
     /// as much work as if they did.
     static let bytesPerElement = 8
@@ -19,10 +19,10 @@ public struct CoordinatorLimits: Sendable {
     static let framesOfAnySize = 2
     /// Bytes of memory for the jobs in flight, but for the first in merge order: frames, contents, tapes, rows. Two or
     /// three bulk jobs of 4 MiB, so that they are staged while others are merged.
-    public static let defaultMemory = 64 << 20
+    package static let defaultMemory = 64 << 20
     /// Bytes of memory for one job: some 25 MiB of ordinary JSON. With the memory of the others, SQLite's cache of 64
     /// MiB and the process's own needs, the server stays below 300 MiB.
-    public static let defaultJobMemory = 128 << 20
+    package static let defaultJobMemory = 128 << 20
     /// Frames in flight whose content is unknown: more than ever wait to be opened under an ordinary load, few enough
     /// that much work is not taken on many times over.
     static let unopenedFrames = 64
@@ -39,9 +39,9 @@ public struct CoordinatorLimits: Sendable {
     static let briefMemory = 256 << 10
     /// A frame whose content is not larger may be admitted when there is no room, so that `stats` is answered under any
     /// load.
-    public static let smallContentBytes = 64 << 10
+    package static let smallContentBytes = 64 << 10
     /// Jobs in one transaction at most: the COMMIT then costs each of them next to nothing.
-    public static let jobsPerCommit = 1_024
+    package static let jobsPerCommit = 1_024
     /// Bytes of jobs and their frames above which a transaction takes no more: eight bulk jobs.
     static let transactionBytes = 8 << 20
     /// After this time a transaction begins no other job: small jobs may do much work, too. Bulk loads gain most of what
@@ -50,28 +50,28 @@ public struct CoordinatorLimits: Sendable {
     /// Bytes of a job and its frame from which it is large: merging it takes about as long as a COMMIT.
     static let largeBytes = 256 << 10
     /// More than twice the jobs in flight, so that none waits for another block.
-    public static let defaultSequenceBlock: Int64 = 10_000
+    package static let defaultSequenceBlock: Int64 = 10_000
     /// How long a server that stops waits for a store that another program has locked, before jobs fail.
-    public static let defaultLockSecondsAtStop = 5
+    package static let defaultLockSecondsAtStop = 5
 
-    public var jobs = defaultJobs
-    public var bytes = defaultBytes
+    package var jobs = defaultJobs
+    package var bytes = defaultBytes
     /// Sequences that are reserved in the store at a time, and so the most numbers that a crash leaves unused.
-    public var sequenceBlock = defaultSequenceBlock
-    public var memory = defaultMemory
-    public var jobMemory = defaultJobMemory
+    package var sequenceBlock = defaultSequenceBlock
+    package var memory = defaultMemory
+    package var jobMemory = defaultJobMemory
     /// Threads that stage large jobs; there is one more for small ones.
-    public var workers: Int
+    package var workers: Int
     package var streams = StreamLimits()
     var transactionMicroseconds = defaultTransactionMicroseconds
 
     /// One for each processor, two at least.
-    public static var defaultWorkers: Int { min(mostWorkers, max(2, processors)) }
+    package static var defaultWorkers: Int { min(mostWorkers, max(2, processors)) }
     static var processors: Int { Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))) }
     /// More threads than the processors of any machine with which one writer could keep up.
-    public static let mostWorkers = 1_024
+    package static let mostWorkers = 1_024
 
-    public init(workers: Int = defaultWorkers) { self.workers = max(1, workers) }
+    package init(workers: Int = defaultWorkers) { self.workers = max(1, workers) }
 }
 
 package struct CoordinatorOptions: Sendable {

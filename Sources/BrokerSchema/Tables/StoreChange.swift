@@ -1,6 +1,6 @@
 internal import BrokerModel
 /// The treatment of parts of a store that the model no longer has.
-public enum RemovalPolicy: String, Sendable, CaseIterable {
+package enum RemovalPolicy: String, Sendable, CaseIterable {
     /// The store is refused.
     case refuse
     /// The part stays in the file, unused, so that the earlier model can be used again.

@@ -48,11 +48,11 @@ struct TextFolding: Sendable {
     /// The scalars below this are in the tables: Latin, Greek, Cyrillic and their extensions.
     private static let tableSize: UInt32 = 0x2000
 
-    private static let caseTable = table(true, false)
-    private static let diacriticTable = table(false, true)
-    private static let bothTable = table(true, true)
+    private static let caseTable = table(ignoresCase: true, ignoresDiacritics: false)
+    private static let diacriticTable = table(ignoresCase: false, ignoresDiacritics: true)
+    private static let bothTable = table(ignoresCase: true, ignoresDiacritics: true)
 
-    private static func table(_ ignoresCase: Bool, _ ignoresDiacritics: Bool) -> [String] {
+    private static func table(ignoresCase: Bool, ignoresDiacritics: Bool) -> [String] {
         let fold = folding(ignoresCase, ignoresDiacritics)
         return (0..<tableSize).map { Unicode.Scalar($0).map(fold) ?? "" }
     }

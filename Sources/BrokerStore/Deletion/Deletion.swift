@@ -26,13 +26,13 @@ struct Deletion {
 
     /// - Returns: the number of rows that name no object.
     private func delete(named table: FrozenTable) throws(MergeFailure) -> Int {
-        try deleting { isDirect throws(StoreError) in try seed(table, isDirect) }
+        try deleting { isDirect throws(StoreError) in try seed(table, isDirect: isDirect) }
     }
 
     /// Deletes the object that each row names, or adds it to the deletion set.
     ///
     /// - Returns: the number of distinct named objects that do not exist.
-    private func seed(_ table: FrozenTable, _ isDirect: Bool) throws(StoreError) -> Int {
+    private func seed(_ table: FrozenTable, isDirect: Bool) throws(StoreError) -> Int {
         let keys = NamedKeys(table, merger.entities)
         let statement = try isDirect ? statements.deleteKey(entity) : statements.addKey(entity)
         var missing = 0
@@ -101,7 +101,8 @@ struct Deletion {
             }
             try merger.deletions.clear().run()
             for table in tombstones.tables {
-                _ = try Deletion(merger: merger, entity: table.entityIndex, pointer: pointer).seed(table, false)
+                _ = try Deletion(merger: merger, entity: table.entityIndex, pointer: pointer).seed(
+                    table, isDirect: false)
             }
             try deletion.cascade()
             if try tombstones.records.map({ rows throws(StoreError) in try deletion.reaches(rows) }) ?? false {

@@ -207,13 +207,13 @@ private struct KeyPathTree {
     }
 
     /// - Parameter onlyAsPart: ignores a value at exactly that path.
-    func isTaken(_ path: [String], onlyAsPart: Bool = false) -> Bool { isTaken(path[...], onlyAsPart) }
+    func isTaken(_ path: [String], onlyAsPart: Bool = false) -> Bool { isTaken(path[...], onlyAsPart: onlyAsPart) }
 
-    private func isTaken(_ path: ArraySlice<String>, _ onlyAsPart: Bool) -> Bool {
+    private func isTaken(_ path: ArraySlice<String>, onlyAsPart: Bool) -> Bool {
         guard let key = path.first, let place = places[Array(key.utf8)] else { return false }
         let rest = path.dropFirst()
         guard let subtree = subtrees[place] else { return !rest.isEmpty || !onlyAsPart }
-        return rest.isEmpty || subtree.isTaken(rest, onlyAsPart)
+        return rest.isEmpty || subtree.isTaken(rest, onlyAsPart: onlyAsPart)
     }
 
     private mutating func put(_ node: ObjectShape.Node, _ path: ArraySlice<String>) {

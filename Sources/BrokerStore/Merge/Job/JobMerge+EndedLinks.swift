@@ -98,10 +98,10 @@ extension JobMerge {
                 return cell.kind == .object && cell.row == replacement.row
             }
         case .linkTable(let number, let isReversed):
-            var isChanged = try end(replacement, number, isReversed, destination, &ended)
+            var isChanged = try end(replacement, number, isReversed: isReversed, destination, &ended)
             // A relationship that is its own inverse also loses the links in the other direction.
             if merger.links[number].link.isSymmetric {
-                isChanged = try end(replacement, number, true, destination, &ended) || isChanged
+                isChanged = try end(replacement, number, isReversed: true, destination, &ended) || isChanged
             }
             if isChanged { noteLinkUpdate(replacement.entity, replacement.row) }
         }
@@ -111,10 +111,10 @@ extension JobMerge {
     ///
     /// - Returns: whether there are any.
     private mutating func end(
-        _ replacement: StagedReplacement, _ number: Int, _ isReversed: Bool, _ destination: Int,
+        _ replacement: StagedReplacement, _ number: Int, isReversed: Bool, _ destination: Int,
         _ ended: inout EndedLinks
     ) throws(StoreError) -> Bool {
-        let named = lookups.namedLinks(rows, number, isReversed)[replacement.row] ?? []
+        let named = lookups.namedLinks(rows, number, isReversed: isReversed)[replacement.row] ?? []
         let linked = try merger.links[number].linked(isReversed: isReversed)
         bindKey(ofRow: replacement.row, replacement.entity, to: linked, from: 1)
         var isChanged = false
@@ -227,7 +227,7 @@ struct StagedLookups {
     }
 
     /// The rows to which this job links each row of one side.
-    mutating func namedLinks(_ staged: StagedRows, _ linkTable: Int, _ isReversed: Bool) -> [Int: Set<Int>] {
+    mutating func namedLinks(_ staged: StagedRows, _ linkTable: Int, isReversed: Bool) -> [Int: Set<Int>] {
         let side = Side(linkTable: linkTable, isReversed: isReversed)
         if let known = links[side] { return known }
         var named: [Int: Set<Int>] = [:]
