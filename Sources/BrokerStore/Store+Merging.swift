@@ -74,7 +74,7 @@ extension Store {
             case .store(let error): throw error
             case .fault(let fault), .targetRejected(let fault): return .ended(.failed(fault))
             case .unsettled(let values): return .again(values)
-            case .rejected, .contended, .occupied, .stale, .misjudged, .unmetKeys, .entangled,
+            case .rejected, .contended, .occupied, .stale, .misjudged, .mismatchedKeys, .entangled,
                 .needsTargetIdentity:
                 preconditionFailure("a step is tried until it is neither")
             }

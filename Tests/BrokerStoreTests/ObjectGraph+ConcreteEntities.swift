@@ -67,15 +67,15 @@ extension ObjectGraph {
     }
 
     /// The remaining keys that make nothing of objects that are not of their entities, in the order of the text.
-    func unmetKeys(_ skipped: Set<Int>, _ reading: JobReading) -> [EntityFault] {
+    func mismatchedKeys(_ skipped: Set<Int>, _ reading: JobReading) -> [EntityFault] {
         let targets = targets(reading, withEntityFaults(skipped, reading))
-        let unmet = targets.flatMap { target, places in
+        let mismatched = targets.flatMap { target, places in
             let concreteEntity = concreteEntity(target, places, reading)
             return places.filter {
                 !makes(reading.names[$0]) && !model.isKind(concreteEntity, of: reading.names[$0].entity)
             }
         }
-        return unmet.sorted().map {
+        return mismatched.sorted().map {
             EntityFault(place: $0, code: reading.names[$0].missing == .ignore ? "ignored" : "objectNotFound")
         }
     }

@@ -16,7 +16,7 @@ extension ObjectGraph {
         /// The contract leaves room for another choice.
         var isContested = false
         /// Keys that make nothing of objects that are not of their entities.
-        var unmet: [EntityFault] = []
+        var mismatched: [EntityFault] = []
         /// Names were rejected because of their objects' entities.
         var hasEntityFaults = false
     }
@@ -54,7 +54,7 @@ extension ObjectGraph {
         let entityFaults = entityFaults(selection.skipped, reading)
         skip(entityFaults.map(\.place), reading, &selection)
         selection.hasEntityFaults = selection.hasEntityFaults || !entityFaults.isEmpty
-        list(faulty, entityFaults + selection.unmet, rejected, reading, &selection)
+        list(faulty, entityFaults + selection.mismatched, rejected, reading, &selection)
         return selection
     }
 
@@ -92,11 +92,11 @@ extension ObjectGraph {
             if faults.contains(where: { early.contains($0.target) }) { selection.isContested = true }
             return ignored + (certain.isEmpty ? faults : certain)
         }
-        let unmet = unmetKeys(selection.skipped, reading)
-        if !unmet.isEmpty {
-            selection.unmet += unmet
+        let mismatched = mismatchedKeys(selection.skipped, reading)
+        if !mismatched.isEmpty {
+            selection.mismatched += mismatched
             selection.hasEntityFaults = true
-            skip(unmet.map(\.place), reading, &selection)
+            skip(mismatched.map(\.place), reading, &selection)
             return round(reading, &selection)
         }
         let losers = losers(targets, reading)
@@ -242,8 +242,8 @@ extension ObjectGraph {
             let isContested = faults.contains { isMoreSpecialByKeys($0.target, targets[$0.target]!, reading) }
             return (fault.code, [fault.path], isContested)
         }
-        let unmet = unmetKeys(selection.skipped, reading).first { $0.code != "ignored" }
-        if let unmet { return (unmet.code, [reading.names[unmet.place].path], false) }
+        let mismatched = mismatchedKeys(selection.skipped, reading).first { $0.code != "ignored" }
+        if let mismatched { return (mismatched.code, [reading.names[mismatched.place].path], false) }
         let first = losers(targets, reading).map { targets[$0]![0] }.min()
         return first.map { ("constraintViolation", [reading.names[$0].path], false) }
     }
@@ -252,9 +252,9 @@ extension ObjectGraph {
     func ignoring(_ reading: JobReading) -> Selection {
         let ignored = targets(reading, []).filter { isIgnored($0.key, $0.value, reading) }.flatMap(\.value)
         var selection = Selection(skipped: Set(ignored))
-        let unmet = unmetKeys(selection.skipped, reading).filter { $0.code == "ignored" }
-        selection.skipped.formUnion(unmet.map(\.place))
-        selection.hasEntityFaults = !unmet.isEmpty
+        let mismatched = mismatchedKeys(selection.skipped, reading).filter { $0.code == "ignored" }
+        selection.skipped.formUnion(mismatched.map(\.place))
+        selection.hasEntityFaults = !mismatched.isEmpty
         return selection
     }
 }

@@ -1,6 +1,4 @@
 internal import BrokerModel
-internal import BrokerStaging
-internal import BrokerStore
 
 /// A frame between admission and the merge order; it is retained until its job is staged, to be opened again.
 struct AdmittedFrame: Sendable {

@@ -1,6 +1,4 @@
-internal import BrokerModel
 internal import BrokerStaging
-internal import BrokerStore
 
 /// The results of the collections of one job, each from the worker that staged it.
 struct StagedParts {

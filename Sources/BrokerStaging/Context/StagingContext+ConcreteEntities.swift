@@ -33,7 +33,7 @@ extension StagingContext {
     ) throws(StagingFault) -> (concreteEntity: Int, RowOrigin) {
         let known = knownEntity(of: entity, identity: identity)
         let origin = entity.isAbstract && origin == .stub ? RowOrigin.mustExist : origin
-        if origin.isOnlyMet {
+        if origin.makesNothing {
             try checkKey(of: entity, identity: identity, offset: offset, origin)
             let current = stagedEntity(of: entity, identity: identity) ?? known?.concreteEntity
             return (current ?? hierarchy.identityHead, origin)
@@ -42,7 +42,7 @@ extension StagingContext {
         if let staged, staged != entity.ownIndex, !hierarchy.inherits(from: staged) {
             if !hierarchy.isInherited(by: staged) {
                 guard known == nil else { throw unrelatedObject(entity, staged, offset: offset) }
-                // The merge may find that the record that made the object such a one does not count.
+                // The merge may find that the record that put the object into that branch does not count.
                 hasUncertainEntities = true
             }
             return (staged, origin)
@@ -97,7 +97,7 @@ extension StagingContext {
             !hierarchy.isInherited(by: current)
         else { return }
         guard known == nil else { throw unrelatedObject(entity, current, offset: offset) }
-        // As for a record: the one that made the object such may not count.
+        // As for a record: the record that put the object into that branch may not count.
         hasUncertainEntities = true
     }
 

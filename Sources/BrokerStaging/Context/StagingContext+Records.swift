@@ -200,7 +200,7 @@ extension StagingContext {
         }
         if let hierarchy = entity.hierarchy {
             if origin == .record { table.pointee.noteRecord(row, of: entity.ownIndex, hierarchy) }
-            if origin.isOnlyMet, entity.ownIndex != hierarchy.identityHead {
+            if origin.makesNothing, entity.ownIndex != hierarchy.identityHead {
                 try take(StagedTable.bytesPerKeyEntity)
                 table.pointee.noteKey(row, of: entity.ownIndex)
             }

@@ -66,7 +66,7 @@ final class KnownEntities {
         if let row = row(entity, identity) { facts[entity.index][row].current = concreteEntity }
     }
 
-    /// Notes an entity of the object after all records; bare keys that ask for another one are met no more.
+    /// Notes an entity of the object after all records. From then on staging ignores bare keys that ask for another one.
     func note(final concreteEntity: Int, _ entity: EntityPlan, _ identity: UnsafePointer<Cell>) {
         if let row = row(entity, identity) { facts[entity.index][row].final.append(concreteEntity) }
     }

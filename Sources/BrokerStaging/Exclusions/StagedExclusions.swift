@@ -125,7 +125,8 @@ package final class StagedExclusions: @unchecked Sendable {
             concreteEntity: table.concreteEntity(of: row))
     }
 
-    /// Adds an entity that a row's object has after all records, for bare keys that ask for another. The stored one is known.
+    /// Adds the entity of a row's object after all records, so that bare keys that ask for another are ignored. Its stored
+    /// entity was added before.
     package func note(finalEntity: Int, of row: Int, in table: FrozenTable) {
         knownEntities?.note(final: finalEntity, plan.entities[table.concreteEntity(of: row)], table.row(row))
     }

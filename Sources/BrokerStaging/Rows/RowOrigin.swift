@@ -11,6 +11,6 @@ public enum RowOrigin: UInt8, Sendable {
     /// A record named it that may not change it; the object exists, and the row is not merged.
     case ignored = 4
 
-    /// The origin is a bare key that neither makes its object nor decides of which entity it is.
-    var isOnlyMet: Bool { self == .mustExist || self == .mayBeMissing }
+    /// The origin is a bare key that neither makes an object nor determines its entity.
+    var makesNothing: Bool { self == .mustExist || self == .mayBeMissing }
 }

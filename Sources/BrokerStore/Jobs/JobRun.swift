@@ -233,7 +233,7 @@ struct JobRun {
                     let key = try merger.key(of: row, table, merged)
                     // That the object was read, and its values compared, is charged here; changes are charged when they
                     // are recorded.
-                    let long = merger.historyTables.longColumns[entity]!
+                    let long = merger.historyTables.longColumns[entity]
                     guard let object = try merger.entities[entity].find(key, charging: long) else { continue }
                     history.touch(
                         entity, concreteEntity: object.concreteEntity, object.number, key,

@@ -38,7 +38,7 @@ struct StepMerge {
                 switch error {
                 case .contended: isCareful = true
                 case .occupied(let values): try resources.parked.park(values, staged)
-                case .rejected, .stale, .misjudged, .unmetKeys, .needsTargetIdentity:
+                case .rejected, .stale, .misjudged, .mismatchedKeys, .needsTargetIdentity:
                     try resources.budget.charge(staged, after: count)
                     merger.connection.work.budget.charge(staged.stagingWork)
                     count += 1
@@ -101,8 +101,10 @@ struct StepMerge {
             if case .stale = failure { return try merger.noteModified(rows, in: known) }
             try merger.noteConcreteEntities(rows, in: known)
         }
-        guard case .unmetKeys(let unmet) = failure else { return }
-        for keys in unmet { known.note(finalEntity: keys.concreteEntity, of: keys.row, in: rows.tables[keys.entity]!) }
+        guard case .mismatchedKeys(let mismatched) = failure else { return }
+        for keys in mismatched {
+            known.note(finalEntity: keys.concreteEntity, of: keys.row, in: rows.tables[keys.entity]!)
+        }
     }
 
     /// Bytes of a rejected object's record, with its identity and its messages.

@@ -17,8 +17,8 @@ enum MergeFailure: Error {
     case stale
     /// Objects may be of other entities than their records, and the merge must know of which.
     case misjudged
-    /// Bare keys that make nothing ask for objects of other entities than the objects are of, after the records.
-    case unmetKeys([UnmetKeys])
+    /// Bare keys that make nothing ask for another entity than their objects are of after the records.
+    case mismatchedKeys([MismatchedKeys])
     /// Tombstones delete, by cascade, objects that records beside them name: tombstones and records must be applied one
     /// after the other.
     case entangled

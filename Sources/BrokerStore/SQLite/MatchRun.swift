@@ -1,6 +1,4 @@
-internal import BrokerSchema
 internal import BrokerModel
-internal import BrokerStaging
 
 /// Why an execution of a predicate ended early.
 final class MatchRun {

@@ -31,7 +31,7 @@ struct PredicateSQL {
     ///     interrupted.
     init(
         _ predicate: Predicate, entity: Int, plan: StagingPlan, alias: String,
-        charging longColumns: [Int: LongColumns]? = nil, isOver: @escaping () -> Bool = { false }
+        charging longColumns: [LongColumns]? = nil, isOver: @escaping () -> Bool = { false }
     ) {
         run = MatchRun(isOver: isOver)
         var writer = PredicateSQLWriter(
@@ -76,11 +76,11 @@ private struct PredicateSQLWriter {
     var parameters: [PredicateSQL.Parameter] = []
     private var aliases = 0
     /// Nil when work is not counted.
-    private let longColumns: [Int: LongColumns]?
+    private let longColumns: [LongColumns]?
     /// The number of links that all key paths of the predicate follow.
     private let links: Int
 
-    init(naming: ColumnNaming, longColumns: [Int: LongColumns]?, links: Int) {
+    init(naming: ColumnNaming, longColumns: [LongColumns]?, links: Int) {
         self.naming = naming
         self.longColumns = longColumns
         self.links = links
@@ -217,7 +217,7 @@ extension PredicateSQLWriter {
         }
         let distinct = Set(compared)
         let times = max(1, compared.count / max(1, distinct.count))
-        let others = longColumns[table.entity]!.names(through: read).filter { !distinct.contains($0) }
+        let others = longColumns[table.entity].names(through: read).filter { !distinct.contains($0) }
         func work(_ units: Int, _ times: Int, _ names: [String]) -> String {
             PredicateFunctions.work(units, times: times, for: names.map { column($0, of: table) }) + " AND "
         }
@@ -228,7 +228,7 @@ extension PredicateSQLWriter {
     fileprivate func work(for operand: PredicateOperand, atEnd table: Table) -> String {
         guard let longColumns else { return "" }
         let value = name(of: operand, table)
-        let others = longColumns[table.entity]!.names(through: [value]).filter { $0 != value }
+        let others = longColumns[table.entity].names(through: [value]).filter { $0 != value }
         let units = 1 + operand.hops.count * links / Self.cursorsPerUnit
         return PredicateFunctions.work(units, for: ([value] + others).map { column($0, of: table) }) + " AND "
     }

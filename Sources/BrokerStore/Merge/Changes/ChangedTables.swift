@@ -41,7 +41,8 @@ final class ChangedTables {
 
     private var tables: [String: RecordedTable] = [:]
     private var ownIdentities: Set<Int> = []
-    private(set) var longColumns: [Int: LongColumns] = [:]
+    /// By entity index.
+    private(set) var longColumns: [LongColumns]
     /// During one recording, by the address of the name, which does not change meanwhile. Nil for a table without
     /// entity.
     private var known: [UnsafePointer<CChar>: RecordedTable?] = [:]
@@ -49,6 +50,7 @@ final class ChangedTables {
     init(_ entities: [EntityStatements], _ plan: StagingPlan, on connection: Connection) throws(StoreError) {
         let model = plan.model
         let naming = ColumnNaming(model: model, layout: plan.layout)
+        longColumns = Array(repeating: LongColumns(), count: model.entities.count)
         for index in model.tableEntities {
             let statements = entities[index]
             let (positions, realColumns, long) = try Self.columns(of: statements.entity.table, on: connection)

@@ -286,18 +286,18 @@ struct JobMerge {
         return model.entities[stored]
     }
 
-    /// Checks that the objects of bare keys that make nothing are of the keys' entities, now that the records are known that
-    /// count. If not, the job is staged again without these keys.
+    /// Checks that the objects of bare keys that make nothing are of the keys' entities. It is known by now which records
+    /// count. If an object is of another entity, the job is staged again without these keys.
     private func checkKeys() throws(MergeFailure) {
-        let unmet = try storing { () throws(StoreError) in try unmetKeys() }
-        if unmet.isEmpty { return }
+        let mismatched = try storing { () throws(StoreError) in try mismatchedKeys() }
+        if mismatched.isEmpty { return }
         // Rows that were not checked yet may be at fault, and rejected first.
-        throw insertsUnchecked ? .contended : .unmetKeys(unmet)
+        throw insertsUnchecked ? .contended : .mismatchedKeys(mismatched)
     }
 
-    private func unmetKeys() throws(StoreError) -> [UnmetKeys] {
+    private func mismatchedKeys() throws(StoreError) -> [MismatchedKeys] {
         let model = merger.plan.model
-        var unmet: [UnmetKeys] = []
+        var mismatched: [MismatchedKeys] = []
         for table in rows.tables.compactMap({ $0 }) {
             for (row, keyEntities) in table.keyEntities {
                 var entity = table.concreteEntity(of: row)
@@ -307,11 +307,11 @@ struct JobMerge {
                     entity = stored
                 }
                 if keyEntities.contains(where: { !model.isKind(entity, of: $0) }) {
-                    unmet.append(UnmetKeys(entity: table.entityIndex, row: row, concreteEntity: entity))
+                    mismatched.append(MismatchedKeys(entity: table.entityIndex, row: row, concreteEntity: entity))
                 }
             }
         }
-        return unmet
+        return mismatched
     }
 
     /// Checks that all objects can be of their records' entities. If not, the job is staged again with the entities of

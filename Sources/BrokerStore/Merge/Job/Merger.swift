@@ -197,7 +197,7 @@ final class Merger {
     /// Charges the long values of the stored objects that rows name, when these are merged again.
     func chargeLongValues(of rows: StagedRows) throws(StoreError) {
         for table in rows.tables.compactMap(\.self) {
-            let columns = historyTables.longColumns[table.entityIndex]!
+            let columns = historyTables.longColumns[table.entityIndex]
             guard !columns.names.isEmpty else { continue }
             for row in 0..<table.rowCount where table.hasIdentity(row) {
                 _ = try object(of: table.row(row), table.concreteEntity(of: row), charging: columns)

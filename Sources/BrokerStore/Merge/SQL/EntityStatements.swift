@@ -74,6 +74,7 @@ final class EntityStatements {
         let concreteEntity = kinds == nil ? nil : plan.model.index(ofEntity: find.text(1))
         return StoredObject(number: find.integer(0), concreteEntity: concreteEntity ?? index)
     }
+
     private var findSQL: String {
         let names = rowNumber + (kinds == nil ? "" : ", \(quoted(entityColumnName))")
         return "SELECT \(names) FROM \(table) WHERE \(keyIsParameters(from: 1))"

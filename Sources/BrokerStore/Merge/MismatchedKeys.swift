@@ -1,5 +1,5 @@
-/// A row whose object is not of the entity that a bare key asks for.
-struct UnmetKeys {
+/// A row whose object is not of the entity that its bare keys ask for.
+struct MismatchedKeys {
     let entity: Int
     let row: Int
     /// The object's entity after the job's records.
