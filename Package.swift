@@ -253,6 +253,11 @@ let package = Package(
             swiftSettings: strict),
         .executableTarget(
             name: "Handling", dependencies: ["Broker", "BrokerEmbedded"], path: "Tests/Handling", swiftSettings: strict),
+        // Measures the client library (scripts/bench client).
+        .executableTarget(
+            name: "ClientLoad",
+            dependencies: ["Broker", "BrokerClient", forPrograms("ArgumentParser", "swift-argument-parser")],
+            path: "Tests/ClientLoad", swiftSettings: strict),
         .executableTarget(
             name: "CrashTest",
             dependencies: ["TestSupport", forPrograms("ArgumentParser", "swift-argument-parser")],
