@@ -255,9 +255,8 @@ let package = Package(
             name: "Handling", dependencies: ["Broker", "BrokerEmbedded"], path: "Tests/Handling", swiftSettings: strict),
         // Measures the client library (scripts/bench client).
         .executableTarget(
-            name: "ClientLoad",
-            dependencies: ["Broker", "BrokerClient", forPrograms("ArgumentParser", "swift-argument-parser")],
-            path: "Tests/ClientLoad", swiftSettings: strict),
+            name: "ClientLoad", dependencies: ["Broker", "BrokerClient"], path: "Tests/ClientLoad",
+            swiftSettings: strict),
         .executableTarget(
             name: "CrashTest",
             dependencies: ["TestSupport", forPrograms("ArgumentParser", "swift-argument-parser")],

@@ -1,13 +1,29 @@
-import ArgumentParser
 import Broker
 import BrokerClient
-import Foundation
+import Glibc
 import Synchronization
 
-/// Measures the client library against a server, for `scripts/bench client`. Each command prints one line of JSON.
-@main struct ClientLoad: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        abstract: "Measures the client library.", subcommands: [Rate.self, Beside.self, Steady.self])
+/// Measures the client library against a server, for `scripts/bench client`:
+///
+///     ClientLoad rate SOCKET JOBS RECORDS IN-FLIGHT
+///     ClientLoad beside SOCKET
+///     ClientLoad steady SOCKET
+///
+/// It prints one line of JSON. It imports no more than a client needs, because its memory is measured.
+@main struct ClientLoad {
+    static func main() async throws {
+        let arguments = CommandLine.arguments
+        let numbers = arguments.dropFirst(3).compactMap { Int($0) }
+        switch (arguments.dropFirst().first, numbers.count, arguments.count) {
+        case ("rate", 3, 6):
+            try await Rate(socket: arguments[2], jobs: numbers[0], records: numbers[1], inFlight: numbers[2]).run()
+        case ("beside", 0, 3): try await Beside(socket: arguments[2]).run()
+        case ("steady", 0, 3): try await Steady(socket: arguments[2]).run()
+        default:
+            complain("usage: ClientLoad rate SOCKET JOBS RECORDS IN-FLIGHT | beside SOCKET | steady SOCKET")
+            exit(2)
+        }
+    }
 }
 
 struct Employee: Codable {
@@ -27,11 +43,11 @@ struct Employee: Codable {
 }
 
 /// The rate of jobs whose records are encoded from values, with a number of tasks that wait for each of theirs.
-struct Rate: AsyncParsableCommand {
-    @Argument var socket: String
-    @Option var jobs = 100_000
-    @Option var records = 1
-    @Option var inFlight = 64
+struct Rate {
+    let socket: String
+    let jobs: Int
+    let records: Int
+    let inFlight: Int
 
     func run() async throws {
         var configuration = BrokerClientConfiguration(name: "rate")
@@ -62,11 +78,13 @@ struct Rate: AsyncParsableCommand {
 }
 
 /// The rate of one-record jobs of 32 tasks, alone and while another task sends bodies of 16 MB one after the other.
-struct Beside: AsyncParsableCommand {
-    @Argument var socket: String
-    @Option var tasks = 32
-    @Option var seconds = 5
-    @Option var bytes = 16_000_000
+struct Beside {
+    let socket: String
+    private let tasks = 32
+    private let seconds = 5
+    private let bytes = 16_000_000
+
+    init(socket: String) { self.socket = socket }
 
     func run() async throws {
         let broker = try await BrokerClient.connect(to: .unixSocket(socket))
@@ -126,9 +144,11 @@ struct Beside: AsyncParsableCommand {
 
 /// One-record jobs of 64 tasks until the standard input ends, while something else kills and restarts the server. Prints how many
 /// objects were acknowledged, and how many jobs failed.
-struct Steady: AsyncParsableCommand {
-    @Argument var socket: String
-    @Option var tasks = 64
+struct Steady {
+    let socket: String
+    private let tasks = 64
+
+    init(socket: String) { self.socket = socket }
 
     func run() async throws {
         var configuration = BrokerClientConfiguration(name: "steady")
@@ -138,7 +158,8 @@ struct Steady: AsyncParsableCommand {
         let next = Counter()
         let failed = Counter()
         let input = Task.detached {
-            _ = try? FileHandle.standardInput.readToEnd()
+            var byte: UInt8 = 0
+            while read(STDIN_FILENO, &byte, 1) > 0 {}
             isOver.set()
         }
         await withTaskGroup(of: Void.self) { group in
@@ -149,7 +170,7 @@ struct Steady: AsyncParsableCommand {
                         do {
                             try await broker.process(Employee(number), as: "Employee")
                         } catch {
-                            FileHandle.standardError.write(Data("\(error)\n".utf8))
+                            complain("\(error)")
                             _ = failed.next()
                         }
                     }
@@ -185,13 +206,17 @@ private final class Flag: Sendable {
 
 /// With the largest memory that the process had.
 private func report(_ numbers: [String: Double]) {
-    let status = (try? String(contentsOfFile: "/proc/self/status", encoding: .utf8)) ?? ""
-    let line = status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
-    let kibibytes = line?.split(separator: " ").dropFirst().first.flatMap { Double($0) } ?? 0
+    var usage = rusage()
+    getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
     var numbers = numbers.mapValues { ($0 * 10).rounded() / 10 }
-    numbers["peakMiB"] = (kibibytes / 102.4).rounded() / 10
+    numbers["peakMiB"] = (Double(usage.ru_maxrss) / 102.4).rounded() / 10
     let members = numbers.sorted { $0.key < $1.key }.map { "\"\($0.key)\": \($0.value)" }
     print("{\(members.joined(separator: ", "))}")
+}
+
+private func complain(_ text: String) {
+    let line = Array("\(text)\n".utf8)
+    write(STDERR_FILENO, line, line.count)
 }
 
 extension Duration {
