@@ -1,0 +1,6 @@
+import Hummingbird
+
+struct Employee: ResponseCodable {
+    var id: Int
+    var name: String
+}
