@@ -279,6 +279,7 @@ let package = Package(
             dependencies: [
                 "brokerd", "BrokerCommand", "brokerload", "Embedding", "Handling", "CrashTest", "BrokerEmbedded",
                 "Broker", "BrokerClient", "BrokerJSON", "BrokerWire", "CSQLite", "TestSupport",
+                forPrograms("Logging", "swift-log"), forPrograms("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: strict),
     ],

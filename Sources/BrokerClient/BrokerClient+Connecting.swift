@@ -58,7 +58,7 @@ extension BrokerClient {
 /// ```
 ///
 /// - Throws: as ``BrokerClient/connect(to:configuration:logger:)``, or what `body` throws.
-public func withBrokerClient<Value>(
+@discardableResult public func withBrokerClient<Value>(
     _ address: BrokerAddress, configuration: BrokerClientConfiguration = BrokerClientConfiguration(),
     logger: Logger = Logger(label: "broker.client", factory: { _ in SwiftLogNoOpLogHandler() }),
     isolation: isolated (any Actor)? = #isolation, _ body: (BrokerClient) async throws -> Value

@@ -12,7 +12,7 @@ public import Logging
 /// The store is not synced to a disk, and is in memory where the system has a file system in memory.
 ///
 /// - Throws: ``/Broker/BrokerError`` when the model is not valid, or what `body` throws.
-public func withTemporaryBroker<Value>(
+@discardableResult public func withTemporaryBroker<Value>(
     model: EmbeddedBroker.ModelSource, handlers: EmbeddedBroker.Handlers = EmbeddedBroker.Handlers(),
     logger: Logger = Logger(label: "broker.embedded", factory: { _ in SwiftLogNoOpLogHandler() }),
     isolation: isolated (any Actor)? = #isolation, _ body: (EmbeddedBroker) async throws -> Value

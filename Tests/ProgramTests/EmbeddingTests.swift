@@ -23,7 +23,7 @@ import Testing
         #expect(try Database(programs.path("staff.sqlite")).rows("SELECT name FROM Employee") == ["Ada", "Grace"])
 
         let example = try Repository.text(of: "Tests/Embedding/main.swift")
-        let page = try Repository.text(of: "Sources/BrokerEmbedded/BrokerEmbedded.docc/BrokerEmbedded.md")
+        let page = try Repository.text(of: "Sources/BrokerEmbedded/BrokerEmbedded.docc/Embedding.md")
         #expect(page.contains("```swift\n\(example)```\n"))
     }
 

@@ -17,19 +17,4 @@ import Testing
         #expect(result.status == 0, "\(result.complaints)")
         #expect(result.output == blocks[commands + 1].text)
     }
-
-    @Test(
-        arguments: [
-            ("BrokerClient", "Tests/Consumer/Sources/Consumer/Consumer.swift"),
-            ("BrokerEmbedded", "Tests/Embedding/main.swift"),
-        ])
-    func `the Swift in the README is a part of a program that is run`(library: String, program: String) throws {
-        let block = try #require(blocks.first { $0.text.contains("import \(library)\n") }?.text)
-        let lines = Set(try Repository.text(of: program).components(separatedBy: "\n").map(trimmed))
-        for line in block.components(separatedBy: "\n") {
-            #expect(lines.contains(trimmed(line)), "\(program) has no line \"\(line)\"")
-        }
-    }
-
-    private func trimmed(_ line: String) -> String { line.trimmingCharacters(in: .whitespaces) }
 }

@@ -9,6 +9,12 @@ enum Repository {
         try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
     }
 
+    /// The paths of the files in a folder, at any depth, whose names end so.
+    static func files(in folder: String, suffix: String) throws -> [String] {
+        let names = try FileManager.default.subpathsOfDirectory(atPath: root.appendingPathComponent(folder).path)
+        return names.filter { $0.hasSuffix(suffix) }.map { "\(folder)/\($0)" }.sorted()
+    }
+
     /// The fenced code blocks of a Markdown page, each with its line breaks.
     static func codeBlocks(of path: String) throws -> [(language: String, text: String)] {
         var blocks: [(language: String, text: String)] = []
