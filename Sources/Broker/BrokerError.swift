@@ -35,7 +35,10 @@ public struct BrokerError: Error, Sendable, CustomStringConvertible {
     /// outcome with ``BrokerProtocol/await(_:)``.
     public var isOutcomeUnknown: Bool { code == .outcomeUnknown }
 
-    public var description: String { fault.map(\.description) ?? message }
+    public var description: String {
+        guard let fault else { return message }
+        return fault.path.map { "\(code) at \($0): \(message)" } ?? "\(code): \(message)"
+    }
 }
 
 extension BrokerError: Equatable {

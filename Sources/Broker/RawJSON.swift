@@ -37,13 +37,13 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible {
     ///
     /// - Throws: ``BrokerError/Code/notEncodable``
     public init(encoding value: some Encodable, nulls: Nulls = .omitted) throws(BrokerError) {
-        // By far the most frequent, and a cast that fails costs more than all else here.
+        // By far the most frequent, and a cast that fails costs more than all else here. An empty array of any type is an array
+        // of bytes for a cast alone.
         if type(of: value) == [UInt8].self, let json = value as? [UInt8] {
             self.init(json)
             return
         }
         switch value {
-        case let json as [UInt8]: self.init(json)
         case let json as Data: self.init(json)
         case let json as RawJSON: self = json
         default:

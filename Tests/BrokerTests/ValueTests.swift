@@ -34,6 +34,17 @@ import Broker
         }
     }
 
+    @Test func `an empty array of records is an empty array, and empty bytes are no value`() throws {
+        #expect(try RawJSON(encoding: [Employee]()).description == "[]")
+        #expect(try RawJSON(encoding: [Employee](), nulls: .written).description == "[]")
+        #expect(try RawJSON(encoding: [UInt8]()).description.isEmpty)
+    }
+
+    @Test func `the text of an error with a fault has the code of the error, and the path of the fault`() {
+        let fault = BrokerError.Fault(code: .malformedJSON, message: "No value.", path: "/json")
+        #expect("\(BrokerError.invalidJSON(fault))" == "invalidJSON at /json: No value.")
+    }
+
     @Test func `the same values give the same bytes, so that a job sent again is known as the same`() throws {
         let employee = Dictionary(uniqueKeysWithValues: (0..<50).map { ("key \($0)", $0) })
         let text = try RawJSON(encoding: [employee]).description
