@@ -66,8 +66,9 @@ let package = Package(
         .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
+        .target(name: "CTape"),
         .target(
-            name: "CSimdjson",
+            name: "CSimdjson", dependencies: ["CTape"],
             cxxSettings: [.enableWarning("all"), .enableWarning("extra"), .treatAllWarnings(as: .error)],
             linkerSettings: [.linkedLibrary("simdjson")]),
         .target(
@@ -76,13 +77,16 @@ let package = Package(
             linkerSettings: [.linkedLibrary("re2")]),
 
         // The pipeline, in the order in which the data flows through it.
-        .target(name: "BrokerJSON", dependencies: ["CSimdjson"], swiftSettings: strict),
+        .target(name: "BrokerJSON", dependencies: ["CTape"], swiftSettings: strict),
+        .target(
+            name: "BrokerFastJSON", dependencies: ["BrokerJSON", "CSimdjson", "CTape"], swiftSettings: strict),
         .target(name: "BrokerPaths", swiftSettings: strict),
         .target(name: "BrokerModel", dependencies: ["BrokerJSON", "BrokerPaths"], swiftSettings: strict),
         .target(name: "BrokerXML", dependencies: ["CXML2"], swiftSettings: strict),
         .target(name: "BrokerWire", dependencies: ["BrokerJSON", "CLZ4"], swiftSettings: strict),
         .target(
-            name: "BrokerStaging", dependencies: ["BrokerJSON", "BrokerModel", "BrokerPaths", "CRE2"],
+            name: "BrokerStaging",
+            dependencies: ["BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerPaths", "CRE2"],
             swiftSettings: strict),
         .target(name: "BrokerSQLite", dependencies: ["CSQLite"], swiftSettings: strict),
         .target(
@@ -110,13 +114,15 @@ let package = Package(
         .target(
             name: "BrokerMessages",
             dependencies: [
-                "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "BrokerWire", "BrokerCoordinator",
+                "BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "BrokerWire",
+                "BrokerCoordinator",
             ],
             swiftSettings: strict),
         .target(
             name: "BrokerServer",
             dependencies: [
-                "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "BrokerWire", "BrokerCoordinator",
+                "BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "BrokerWire",
+                "BrokerCoordinator",
                 "BrokerMessages",
                 .product(name: "DequeModule", package: "swift-collections"),
                 forPrograms("Logging", "swift-log"),
@@ -157,14 +163,15 @@ let package = Package(
         .target(
             name: "BrokerLoad",
             dependencies: [
-                "BrokerJSON", "BrokerSQLite", "BrokerWire", "CGlibc", "CSQLite", "CZlib",
+                "BrokerFastJSON", "BrokerJSON", "BrokerSQLite", "BrokerWire", "CGlibc", "CSQLite", "CZlib",
                 forPrograms("Histogram", "hdrhistogram-swift"),
             ],
             swiftSettings: strict),
 
         // The programs, their common parts, and the readers of the command's input.
         .target(
-            name: "BrokerInput", dependencies: ["BrokerJSON", "BrokerXML", "CLZ4", "CZlib"], swiftSettings: strict),
+            name: "BrokerInput", dependencies: ["BrokerFastJSON", "BrokerJSON", "BrokerXML", "CLZ4", "CZlib"],
+            swiftSettings: strict),
         .target(
             name: "BrokerCommandLine",
             dependencies: [
@@ -186,7 +193,8 @@ let package = Package(
         .executableTarget(
             name: "BrokerCommand",
             dependencies: [
-                "BrokerCommandLine", "BrokerInput", "BrokerModelSources", "BrokerJSON", "BrokerModel", "BrokerSchema",
+                "BrokerCommandLine", "BrokerFastJSON", "BrokerInput", "BrokerModelSources", "BrokerJSON", "BrokerModel",
+                "BrokerSchema",
                 "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer", "Broker",
                 "BrokerClient",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
@@ -206,9 +214,10 @@ let package = Package(
             name: "FaultVFS", dependencies: ["CSQLite"], path: "Tests/FaultVFS",
             cSettings: [.enableWarning("all"), .enableWarning("extra"), .treatAllWarnings(as: .error)]),
         .target(
-            name: "TestSupport", dependencies: ["BrokerJournal", "BrokerJSON", "BrokerWire", "CSQLite", "FaultVFS"],
+            name: "TestSupport",
+            dependencies: ["BrokerFastJSON", "BrokerJournal", "BrokerJSON", "BrokerWire", "CSQLite", "FaultVFS"],
             path: "Tests/TestSupport", swiftSettings: strict),
-        tests("BrokerJSON"),
+        tests("BrokerJSON", also: ["BrokerFastJSON"]),
         tests("BrokerInput", also: ["BrokerJSON", "CLZ4", "CZlib"]),
         tests("BrokerPaths"),
         tests("BrokerModel", also: ["BrokerJSON"]),
@@ -223,7 +232,8 @@ let package = Package(
         tests(
             "BrokerCoordinator",
             also: [
-                "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging", "BrokerStore", "CSQLite",
+                "BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging", "BrokerStore",
+                "CSQLite",
                 forPrograms("Logging", "swift-log"),
             ]),
         tests(
@@ -266,7 +276,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "BrokerInput", "BrokerJournal", "BrokerJSON", "BrokerModel", "BrokerModelSources", "BrokerSchema",
+                "BrokerFastJSON", "BrokerInput", "BrokerJournal", "BrokerJSON", "BrokerMessages", "BrokerModel",
+                "BrokerModelSources", "BrokerSchema",
                 "BrokerStaging", "BrokerStore", "BrokerWire", "TestSupport",
             ],
             path: "Tests/Fuzz/Targets", swiftSettings: strict),

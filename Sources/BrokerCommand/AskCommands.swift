@@ -2,6 +2,7 @@ import ArgumentParser
 import Broker
 import BrokerClient
 import BrokerCommandLine
+import BrokerFastJSON
 import BrokerJSON
 
 struct StatsCommand: AsyncParsableCommand {
@@ -22,7 +23,7 @@ struct StatsCommand: AsyncParsableCommand {
             }
         }
         if json { return try Program.write(answer.description) }
-        let document = try JSONDocument(parsing: JSONText(copying: answer.bytes))
+        let document = try JSONDocument(fast: JSONText(copying: answer.bytes))
         for line in lines(of: document.root, "") { try Program.say(line) }
         withExtendedLifetime(document) {}
     }

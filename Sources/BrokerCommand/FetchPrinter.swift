@@ -1,6 +1,7 @@
 import Broker
 import BrokerClient
 import BrokerCommandLine
+import BrokerFastJSON
 import BrokerJSON
 
 /// Prints fetched objects, part by part.
@@ -15,7 +16,7 @@ struct FetchPrinter {
 
     /// - Parameter objects: an array.
     mutating func add(_ objects: RawJSON) throws {
-        let document = try JSONDocument(parsing: JSONText(copying: objects.bytes))
+        let document = try JSONDocument(fast: JSONText(copying: objects.bytes))
         try withExtendedLifetime(document) {
             let elements = Array(document.root.elements)
             switch format {

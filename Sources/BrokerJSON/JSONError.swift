@@ -1,4 +1,4 @@
-internal import CSimdjson
+internal import CTape
 
 /// A position in a text. Lines and columns count from 1 (columns in bytes), offsets from 0.
 public struct JSONPosition: Sendable, Equatable {
@@ -26,7 +26,7 @@ public struct JSONError: Error, Sendable, Equatable, CustomStringConvertible {
     public let reason: String
     public let position: JSONPosition
     /// There was no memory to parse the text.
-    let isWantOfMemory: Bool
+    package let isWantOfMemory: Bool
 
     public var description: String {
         "\(reason), at line \(position.line), column \(position.column) (byte \(position.offset))"
@@ -34,7 +34,8 @@ public struct JSONError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension JSONError {
-    init(status: broker_json_status, offset: Int, text: JSONText, maximumDepth: Int) {
+    package init(_ fault: TapeFault, in text: JSONText, maximumDepth: Int) {
+        let (status, offset) = (fault.status, fault.offset)
         position = JSONPosition(offset: offset, in: text)
         isWantOfMemory = status == BROKER_JSON_OUT_OF_MEMORY || status == BROKER_JSON_NO_ROOM
         let seen = offset < text.count ? Self.describe(text.bytes[offset]) : "the end of the text"

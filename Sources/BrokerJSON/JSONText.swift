@@ -1,4 +1,4 @@
-internal import CSimdjson
+internal import CTape
 
 #if canImport(Glibc)
 internal import Glibc

@@ -1,4 +1,4 @@
-public import CSimdjson
+public import CTape
 
 /// One value of a ``JSONDocument``: an index on its tape. Valid only as long as the document, which it does not retain.
 public struct JSONValue {
@@ -111,8 +111,7 @@ extension Int64 {
 extension Double {
     /// The nearest double of a number in JSON's form; nil outside the range of doubles.
     public init?(jsonNumber text: UnsafeBufferPointer<UInt8>) {
-        var value = 0.0
-        guard let start = text.baseAddress, broker_json_double(start, text.count, &value) else { return nil }
+        guard let value = Double(String(decoding: text, as: UTF8.self)), value.isFinite else { return nil }
         self = value
     }
 }

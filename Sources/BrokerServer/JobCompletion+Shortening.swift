@@ -1,4 +1,5 @@
 internal import BrokerCoordinator
+internal import BrokerFastJSON
 internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerWire
@@ -125,7 +126,7 @@ private enum ShortenedOutcome {
         // The server's own text is JSON; if it were not, only the facts known without it are sent.
         guard
             case .success(let document) = Result(catching: { () throws(JSONError) in
-                try JSONDocument(parsing: JSONText(copying: text))
+                try JSONDocument(fast: JSONText(copying: text))
             })
         else { return nil }
         return document.root["changes"] != nil || document.root["code"] != nil ? document : nil

@@ -50,7 +50,7 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// The content of a frame is not JSON: with the `id` and the `tag` that precede the fault.
-    init(_ error: JSONError, in text: JSONText) {
+    package init(_ error: JSONError, in text: JSONText) {
         self.init(error)
         var scan = EnvelopeScan()
         scan.scan(UnsafeRawBufferPointer(rebasing: text.bytes.prefix(error.position.offset)))

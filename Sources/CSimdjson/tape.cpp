@@ -414,23 +414,13 @@ broker_json_status broker_json_parse(const uint8_t *text, size_t length, uint32_
     }
     if (!is_long) kept_indexer = std::move(indexer);
     if (status != BROKER_JSON_OK) {
-        broker_json_free_elements(tape);
+        std::free(tape->elements);
         std::free(tape->unescaped);
         *tape = {};
         return status;
     }
-    memory.keep(broker_json_memory(tape));
+    memory.keep(tape->count * sizeof(broker_json_element) + tape->unescaped_capacity);
     return status;
-}
-
-size_t broker_json_memory(const broker_json_tape *tape) {
-    return tape->count * sizeof(broker_json_element) + tape->unescaped_capacity;
-}
-
-void broker_json_free_elements(broker_json_tape *tape) {
-    std::free(tape->elements);
-    tape->elements = nullptr;
-    tape->count = 0;
 }
 
 bool broker_json_double(const uint8_t *text, size_t length, double *value) {

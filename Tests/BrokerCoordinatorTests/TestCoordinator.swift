@@ -1,3 +1,4 @@
+import BrokerFastJSON
 import BrokerJSON
 import BrokerModel
 import BrokerStaging
@@ -55,7 +56,7 @@ final class TestCoordinator: Sendable {
         let document: JSONDocument
         do throws(JSONRefusal) {
             guard memory.take(text.count) else { return .noRoom }
-            document = try JSONDocument(parsing: text, allowance: memory)
+            document = try JSONDocument(fast: text, allowance: memory)
         } catch {
             if case .noRoom = error { return .noRoom }
             return .nothing

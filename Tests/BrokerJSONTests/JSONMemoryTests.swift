@@ -1,3 +1,4 @@
+import BrokerFastJSON
 import BrokerJSON
 import Synchronization
 import Testing
@@ -36,7 +37,7 @@ final class Allowance: MemoryAllowance {
 /// The memory of a tape is requested before it is used.
 @Suite(.timeLimit(.minutes(5))) struct JSONMemoryTests {
     private func document(_ json: String, _ allowance: Allowance) throws(JSONRefusal) -> JSONDocument {
-        try JSONDocument(parsing: JSONText(copying: Array(json.utf8)), allowance: allowance)
+        try JSONDocument(fast: JSONText(copying: Array(json.utf8)), allowance: allowance)
     }
 
     private func refusal(_ json: String, _ allowance: Allowance) -> String? {

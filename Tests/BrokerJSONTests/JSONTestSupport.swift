@@ -1,14 +1,16 @@
 import BrokerJSON
+import TestSupport
+import Testing
 
 /// The bytes as an immutable text.
 func text(_ bytes: some Sequence<UInt8>) -> JSONText { JSONText(copying: Array(bytes)) }
 
-/// Parses a text and passes its root to `body`: values are indices in a document that must be retained.
+/// Parses a text, by both parsers, and passes its root to `body`: values are indices in a document that must be retained.
 @discardableResult
 func withRoot<Result>(
     of bytes: some Sequence<UInt8>, _ body: (JSONValue) throws -> Result
 ) throws -> Result {
-    let document = try JSONDocument(parsing: text(bytes))
+    let document = try BothParsers.parse(text(bytes)) { Issue.record("the parsers differ: \($0)") }
     return try withExtendedLifetime(document) { try body(document.root) }
 }
 
@@ -19,7 +21,9 @@ func withRoot<Result>(of json: String, _ body: (JSONValue) throws -> Result) thr
 /// Why and where a text is refused; nil when it is not.
 func refusal(of bytes: some Sequence<UInt8>, maximumDepth: Int = JSONDocument.defaultMaximumDepth) -> JSONError? {
     do throws(JSONError) {
-        _ = try JSONDocument(parsing: text(bytes), maximumDepth: maximumDepth)
+        _ = try BothParsers.parse(text(bytes), maximumDepth: maximumDepth) {
+            Issue.record("the parsers differ: \($0)")
+        }
         return nil
     } catch {
         return error

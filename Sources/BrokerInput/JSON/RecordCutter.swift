@@ -1,3 +1,4 @@
+internal import BrokerFastJSON
 package import BrokerJSON
 
 /// Divides a stream of JSON into its records, with at most one of them in memory.
@@ -207,7 +208,7 @@ extension InputRecord {
     /// - Throws: its fault, at its position in the input.
     package func parsed() throws(InputFault) -> JSONDocument {
         do throws(JSONError) {
-            return try JSONDocument(parsing: json.withUnsafeBytes { JSONText(copying: $0) })
+            return try JSONDocument(fast: json.withUnsafeBytes { JSONText(copying: $0) })
         } catch {
             throw InputFault(
                 reason: error.reason, place: place.advanced(over: json.prefix(error.position.offset)),

@@ -1,3 +1,4 @@
+internal import BrokerFastJSON
 package import BrokerJSON
 
 /// The least that the work costs: one thread, the same parser, prepared upserts, and nothing of Broker around them.
@@ -48,7 +49,7 @@ package struct Baseline {
         for payload in payloads {
             let document: JSONDocument
             do throws(JSONError) {
-                document = try JSONDocument(parsing: payload)
+                document = try JSONDocument(fast: payload)
             } catch {
                 throw LoadError(.failed, "The baseline's payload is no JSON: \(error)")
             }

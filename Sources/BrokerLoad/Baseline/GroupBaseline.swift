@@ -1,3 +1,4 @@
+internal import BrokerFastJSON
 internal import BrokerJSON
 internal import Dispatch
 internal import Glibc
@@ -111,7 +112,7 @@ package struct GroupBaseline {
         let text = record.withUnsafeBytes { JSONText(copying: $0) }
         let document: JSONDocument
         do throws(JSONError) {
-            document = try JSONDocument(parsing: text)
+            document = try JSONDocument(fast: text)
         } catch {
             throw LoadError(.failed, "The baseline's record is no JSON: \(error)")
         }

@@ -1,3 +1,4 @@
+internal import BrokerFastJSON
 package import BrokerJSON
 internal import BrokerWire
 
@@ -38,7 +39,7 @@ package enum RecordedFrames {
 
     private static func parse(_ content: JSONText) throws(WireError) -> JSONDocument {
         do throws(JSONError) {
-            return try JSONDocument(parsing: content)
+            return try JSONDocument(fast: content)
         } catch {
             throw WireError(error)
         }

@@ -1,3 +1,4 @@
+internal import BrokerFastJSON
 package import BrokerJSON
 internal import BrokerWire
 
@@ -50,12 +51,12 @@ package struct SampleRecords: Sendable {
     }
 
     private static func documents(_ text: JSONText) throws(LoadError) -> [JSONDocument] {
-        if let whole = try? JSONDocument(parsing: text) { return [whole] }
+        if let whole = try? JSONDocument(fast: text) { return [whole] }
         var documents: [JSONDocument] = []
         for (place, line) in text.bytes.split(separator: UInt8(ascii: "\n")).enumerated() {
             guard line.contains(where: { $0 > 0x20 }) else { continue }
             do throws(JSONError) {
-                documents.append(try JSONDocument(parsing: JSONText(copying: UnsafeRawBufferPointer(rebasing: line))))
+                documents.append(try JSONDocument(fast: JSONText(copying: UnsafeRawBufferPointer(rebasing: line))))
             } catch {
                 throw LoadError(
                     .failed, "The samples are neither one JSON text nor a record a line; line \(place + 1): \(error)")

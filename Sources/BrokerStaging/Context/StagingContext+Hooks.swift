@@ -1,3 +1,4 @@
+internal import BrokerFastJSON
 internal import BrokerJSON
 internal import BrokerModel
 
@@ -86,7 +87,7 @@ extension StagingContext {
     ) throws(StagingFault) -> JSONValue {
         let document: JSONDocument
         do {
-            document = try JSONDocument(parsing: JSONText(copying: text))
+            document = try JSONDocument(fast: JSONText(copying: text))
         } catch {
             throw .invalid(
                 Fault(code, "The embedding program made no JSON of this: \(error.reason).", entity: entity.name),

@@ -85,7 +85,7 @@ struct NumberText {
     }
 
     /// The nearest double; nil when no finite one is near.
-    var double: Double? { Double(jsonNumber: text) }
+    var double: Double? { Double(fastJSONNumber: text) }
 
     private func signed(_ magnitude: UInt64) -> Int64? {
         guard magnitude <= UInt64(Int64.max) + (isNegative ? 1 : 0) else { return nil }

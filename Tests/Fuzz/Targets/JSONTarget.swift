@@ -1,13 +1,18 @@
+import BrokerFastJSON
 import BrokerJSON
+import TestSupport
 
 /// The tape: it takes exactly what the grammar takes, holds every value in its place, and what is written from it reads
-/// the same; trailing commas are all that leniency forgives.
+/// the same; both parsers agree; trailing commas are all that leniency forgives.
 final class JSONTarget: FuzzTarget {
     init() {}
 
     func run(_ input: UnsafeRawBufferPointer) throws {
         let text = JSONText(copying: input)
         let document = try parse(text, CountingAllowance())
+        var difference: String?
+        _ = try? BothParsers.parse(text) { difference = $0 }
+        if let difference { throw FuzzFinding(description: "the parsers differ: \(difference)") }
         let isJSON = JSONGrammar.accepts(text.bytes, maximumDepth: JSONDocument.defaultMaximumDepth)
         try require(isJSON == (document != nil), isJSON ? "JSON is refused" : "what is no JSON is taken for it")
         if let document { try check(document) }
@@ -17,7 +22,7 @@ final class JSONTarget: FuzzTarget {
     /// Nil when the text is refused.
     private func parse(_ text: JSONText, _ allowance: CountingAllowance) throws -> JSONDocument? {
         do {
-            let document = try JSONDocument(parsing: text, allowance: allowance)
+            let document = try JSONDocument(fast: text, allowance: allowance)
             try require(allowance.taken == document.memory, "\(allowance.taken) bytes are taken for \(document.memory)")
             // Every value has a byte of its own, and an unescaped string is no longer than it was written.
             try require(document.memory <= 64 + text.count * 32, "\(document.memory) bytes for \(text.count) of text")

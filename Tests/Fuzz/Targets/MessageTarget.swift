@@ -1,4 +1,5 @@
 import BrokerJSON
+import BrokerMessages
 import BrokerWire
 
 /// The content of a frame, read as a server reads it and as a client does: a message within the protocol's limits, or an

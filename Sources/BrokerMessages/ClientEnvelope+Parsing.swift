@@ -1,4 +1,6 @@
+internal import BrokerFastJSON
 package import BrokerJSON
+package import BrokerWire
 
 extension ClientEnvelope {
     /// Parses a content and reads its message: first strictly; trailing commas are accepted if the message asks for
@@ -8,7 +10,7 @@ extension ClientEnvelope {
     package static func decode(
         parsing content: JSONText, allowance: any MemoryAllowance
     ) throws(FrameRefusal) -> ClientEnvelope {
-        let strict = Result { () throws(JSONRefusal) in try JSONDocument(parsing: content, allowance: allowance) }
+        let strict = Result { () throws(JSONRefusal) in try JSONDocument(fast: content, allowance: allowance) }
         switch strict {
         case .success(let document): return try decode(document, allowance: allowance)
         case .failure(.noRoom): throw .noRoom
@@ -30,7 +32,7 @@ extension ClientEnvelope {
             return nil
         }
         allowance.giveBack(content.count)
-        let parsed = Result { () throws(JSONRefusal) in try JSONDocument(parsing: mended, allowance: allowance) }
+        let parsed = Result { () throws(JSONRefusal) in try JSONDocument(fast: mended, allowance: allowance) }
         switch parsed {
         case .success(let document): return document.root["lenient"]?.bool == true ? document : nil
         case .failure(.noRoom): throw .noRoom

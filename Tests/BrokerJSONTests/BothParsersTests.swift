@@ -1,0 +1,95 @@
+import BrokerJSON
+import TestSupport
+import Testing
+
+/// The parser in Swift and simdjson build the same tape, and refuse the same texts with the same fault. (All other tests of this
+/// target parse by both, too.)
+@Suite(.timeLimit(.minutes(5))) struct BothParsersTests {
+    @Test func `both parsers agree on random documents and on random changes of them`() throws {
+        var generator = SeededGenerator()
+        for number in 0..<4_000 {
+            var text = Self.document(depth: 4, using: &generator)
+            for _ in 0..<Int.random(in: 0...3, using: &generator) { Self.change(&text, using: &generator) }
+            _ = try? BothParsers.parse(JSONText(copying: text)) {
+                Issue.record("case \(number): \($0): \(String(decoding: text, as: UTF8.self).debugDescription)")
+            }
+        }
+    }
+
+    @Test(arguments: [0, 1, 2, 511, 512, 513]) func `both parsers have one limit of depth`(depth: Int) throws {
+        let text = JSONText(
+            copying: Array((String(repeating: "[", count: depth) + "1" + String(repeating: "]", count: depth)).utf8))
+        for maximumDepth in [0, 1, 512, 600] {
+            let document = try? BothParsers.parse(text, maximumDepth: maximumDepth) { Issue.record("\(depth): \($0)") }
+            #expect((document != nil) == (depth <= maximumDepth))
+        }
+    }
+
+    @Test func `both parsers find the end of a string wherever it lies in a word of eight bytes`() throws {
+        for ending in ["\"", "\\\"\"", "é\"", "\\u00e9\"", "\u{1F600}\"", "\u{7F}\"", "\\", "\n\"", ""] {
+            for count in 0..<20 {
+                let text = "[\"" + String(repeating: "x", count: count) + ending + "]"
+                _ = try? BothParsers.parse(JSONText(copying: Array(text.utf8))) { Issue.record("\(text): \($0)") }
+            }
+        }
+    }
+
+    private static let scalars = [
+        "null", "true", "false", "0", "-0", "12", "-1.5", "1e5", "2.50E-3", "9223372036854775808", "1e400", "0.1e-400",
+        #""""#, #""a""#, #""a long text without any escape""#, #""\"\\\/\b\f\n\r\t""#, #""\u0000\u00e9\ud83d\ude00""#,
+        #""éß漢😀""#,
+    ]
+    private static let spaces = ["", "", "", " ", "\n", " \t\r\n "]
+    /// The text that a change may put somewhere.
+    private static let pieces = [
+        "{", "}", "[", "]", ",", ":", "\"", "\\", "1", "-", ".", "e", " ", "\n", "\u{0}", "\u{1F}", "é", "\\u",
+        "\\ud83d", "nul", "/*",
+    ]
+
+    private static func document(depth: Int, using generator: inout SeededGenerator) -> [UInt8] {
+        var text: [UInt8] = []
+        append(depth, &text, using: &generator)
+        return text
+    }
+
+    private static func append(_ depth: Int, _ text: inout [UInt8], using generator: inout SeededGenerator) {
+        func space(_ text: inout [UInt8]) { text += Array(spaces.randomElement(using: &generator)!.utf8) }
+        space(&text)
+        let count = Int.random(in: 0...4, using: &generator)
+        switch depth == 0 ? 0 : Int.random(in: 0...2, using: &generator) {
+        case 0: text += Array(scalars.randomElement(using: &generator)!.utf8)
+        case 1:
+            text.append(UInt8(ascii: "["))
+            for index in 0..<count {
+                if index > 0 { text.append(UInt8(ascii: ",")) }
+                append(depth - 1, &text, using: &generator)
+            }
+            space(&text)
+            text.append(UInt8(ascii: "]"))
+        default:
+            text.append(UInt8(ascii: "{"))
+            for index in 0..<count {
+                if index > 0 { text.append(UInt8(ascii: ",")) }
+                space(&text)
+                text += Array(scalars.filter { $0.hasPrefix("\"") }.randomElement(using: &generator)!.utf8)
+                space(&text)
+                text.append(UInt8(ascii: ":"))
+                append(depth - 1, &text, using: &generator)
+            }
+            space(&text)
+            text.append(UInt8(ascii: "}"))
+        }
+        space(&text)
+    }
+
+    private static func change(_ text: inout [UInt8], using generator: inout SeededGenerator) {
+        let place = Int.random(in: 0...text.count, using: &generator)
+        let end = min(text.count, place + Int.random(in: 0...2, using: &generator))
+        switch Int.random(in: 0...3, using: &generator) {
+        case 0: text.removeSubrange(place..<end)
+        case 1: text.removeSubrange(end...)
+        case 2: text.insert(UInt8.random(in: 0...255, using: &generator), at: place)
+        default: text.replaceSubrange(place..<end, with: Array(pieces.randomElement(using: &generator)!.utf8))
+        }
+    }
+}
