@@ -10,4 +10,10 @@ struct Employee: Codable, FetchableRecord, TableRecord {
     var id: Int
     var name: String
     var hiredAt: Date?
+
+    /// GRDB writes dates in another form than the server, so a date is compared as the server's text.
+    static func hired(before date: Date) -> QueryInterfaceRequest<Employee> {
+        let text = date.formatted(Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+        return filter(Column("hiredAt") < text)
+    }
 }

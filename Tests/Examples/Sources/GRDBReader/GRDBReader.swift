@@ -1,3 +1,4 @@
+import Foundation
 import GRDB
 
 /// Reads the store of a running server, and prints its employees whenever a job has changed the store.
@@ -15,10 +16,11 @@ import GRDB
 
         let employees = RepeatedQuery(store: store) { database in
             let request = Employee.including(optional: Employee.department).order(Column("id"))
-            return try EmployeeOfDepartment.fetchAll(database, request)
+            let employees = try EmployeeOfDepartment.fetchAll(database, request)
+            return (employees, try Employee.hired(before: .now).fetchCount(database))
         }
-        for try await employees in employees {
-            print(employees.map(\.description).joined(separator: ", "))
+        for try await (employees, hired) in employees {
+            print("\(hired) hired: " + employees.map(\.description).joined(separator: ", "))
             if employees.contains(where: { $0.employee.name == "Stop" }) { return }
         }
     }
