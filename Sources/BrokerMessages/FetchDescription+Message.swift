@@ -13,6 +13,7 @@ extension FetchDescription {
         offset = message.offset
         include = message.include
         names = message.names == .remote ? .remote : .local
+        dates = message.dates == .model ? .model : .iso8601
         result =
             switch message.result {
             case .collection: .collection

@@ -1,5 +1,6 @@
 package import BrokerCoordinator
 package import BrokerJSON
+internal import BrokerModel
 internal import BrokerStaging
 package import BrokerStore
 package import BrokerWire
@@ -20,6 +21,7 @@ extension Job {
             policy: message.onInvalid == .skip ? .skip : .fail, wantsKeys: message.reply == .keys,
             wantsObjects: message.reply == .objects && message.notify.contains(.completed),
             wantsAcceptance: message.notify.contains(.accepted), content: content, observer: observer)
+        objectDates = message.dates == .model ? .model : .iso8601
         wantsProgress = message.notify.contains(.progress)
         refusesUnknownKeys = message.unknownKeys == .fail
     }

@@ -105,6 +105,8 @@ package struct JobMessage {
     package let onInvalid: OnInvalid
     package let unknownKeys: UnknownKeys
     package let reply: Reply
+    /// The form of dates in the objects of the reply.
+    package let dates: FetchMessage.Dates
     package let notify: Notify
     /// Trailing commas are accepted.
     package let isLenient: Bool

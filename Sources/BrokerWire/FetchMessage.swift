@@ -3,6 +3,7 @@ package import BrokerJSON
 /// A `fetch` as the client sent it. Valid as long as its document.
 package struct FetchMessage {
     package enum Names: String, Sendable, CaseIterable { case remote, local }
+    package enum Dates: String, Sendable, CaseIterable { case model, iso8601 }
     package enum ResultForm: String, Sendable, CaseIterable { case collection, object, dictionary }
 
     package let entity: String
@@ -20,6 +21,7 @@ package struct FetchMessage {
     package let offset: Int
     package let include: [String]
     package let names: Names
+    package let dates: Dates
     package let result: ResultForm
     /// The answer may consist of several messages.
     package let isStreamed: Bool
@@ -47,6 +49,7 @@ extension FetchMessage {
         offset = try root.optionalCount("offset") ?? 0
         include = try root.optionalStrings("include", of: "relationship paths")
         names = try root.optionalWord("names", Names.self) ?? .remote
+        dates = try root.optionalWord("dates", Dates.self) ?? .model
         result = try root.optionalWord("result", ResultForm.self) ?? .collection
         isStreamed = try root.optionalBool("stream") ?? false
     }

@@ -8,6 +8,7 @@ extension JobMessage {
         onInvalid = try root.optionalWord("onInvalid", OnInvalid.self) ?? .fail
         unknownKeys = try root.optionalWord("unknown", UnknownKeys.self) ?? .warn
         reply = try root.optionalWord("reply", Reply.self) ?? .summary
+        dates = try root.optionalWord("dates", FetchMessage.Dates.self) ?? .model
         notify = try Self.notify(in: root)
         isLenient = try root.optionalBool("lenient") ?? false
         trace = try Self.trace(in: root)

@@ -52,6 +52,7 @@ package struct JobMessageWriter: Sendable {
     package var onInvalid = JobMessage.OnInvalid.fail
     package var unknownKeys = JobMessage.UnknownKeys.warn
     package var reply = JobMessage.Reply.summary
+    package var dates = FetchMessage.Dates.model
     package var notify = JobMessage.Notify.completed
     package var isLenient = false
     /// The W3C `traceparent` of the sender's span.
@@ -74,6 +75,7 @@ package struct JobMessageWriter: Sendable {
             if onInvalid != .fail { writer.member("onInvalid", onInvalid.rawValue) }
             if unknownKeys != .warn { writer.member("unknown", unknownKeys.rawValue) }
             if reply != .summary { writer.member("reply", reply.rawValue) }
+            if dates != .model { writer.member("dates", dates.rawValue) }
             if notify != .completed { writeNotify(to: &writer) }
             if isLenient {
                 writer.key("lenient")

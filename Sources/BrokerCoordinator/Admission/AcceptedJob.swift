@@ -23,6 +23,7 @@ final class AcceptedJob: Sendable {
     let policy: InvalidRecordPolicy
     let wantsKeys: Bool
     let wantsObjects: Bool
+    let objectDates: FetchDates
     let observer: @Sendable (JobEvent) -> Void
     /// Nil when the client does not want progress.
     let progress: JobProgress?
@@ -52,6 +53,7 @@ final class AcceptedJob: Sendable {
         policy = job.policy
         wantsKeys = job.wantsKeys
         wantsObjects = job.wantsObjects
+        objectDates = job.objectDates
         observer = job.observer
         self.progress = progress
         contentBytes = job.content.count
@@ -116,6 +118,6 @@ struct ReadyJob: Sendable {
             messageHash: accepted.messageHash,
             sequence: sequence,
             policy: accepted.policy, wantsKeys: accepted.wantsKeys, wantsObjects: wantsObjects,
-            work: work, now: accepted.acceptedAt, memory: memory)
+            objectDates: accepted.objectDates, work: work, now: accepted.acceptedAt, memory: memory)
     }
 }

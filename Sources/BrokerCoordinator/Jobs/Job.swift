@@ -1,5 +1,5 @@
 package import BrokerJSON
-internal import BrokerModel
+package import BrokerModel
 package import BrokerStaging
 package import BrokerStore
 
@@ -18,6 +18,8 @@ package struct Job: @unchecked Sendable {
     package var wantsKeys: Bool
     /// Whether `JobCompletion.objects` are wanted.
     package var wantsObjects: Bool
+    /// The form of dates in them.
+    package var objectDates = FetchDates.model
     /// The observer wants ``JobEvent/accepted(id:sequence:)``.
     package var wantsAcceptance: Bool
     /// The observer wants ``JobEvent/progress(id:staged:merged:)``.

@@ -8,6 +8,13 @@ package enum FetchNames: String, Sendable, CaseIterable {
     case local
 }
 
+/// The form of the dates of fetched objects.
+package enum FetchDates: String, Sendable, CaseIterable {
+    /// The attribute's first format, so that a record could be sent again.
+    case model
+    case iso8601
+}
+
 /// The form of the fetched objects.
 package enum FetchResult: String, Sendable, CaseIterable {
     /// An array.
@@ -42,6 +49,8 @@ package struct FetchDescription {
     /// Paths of relationships whose objects are nested.
     package var include: [String] = []
     package var names = FetchNames.remote
+    /// With remote names; with local ones dates are in ISO 8601.
+    package var dates = FetchDates.model
     package var result = FetchResult.collection
     /// The objects come in several answers of one read transaction.
     package var isStreamed = false

@@ -122,13 +122,9 @@ package struct SwiftSource {
     private mutating func member(_ entity: Entity, _ index: Int) -> Member {
         let attribute = entity.attributes[index]
         let isKey = entity.identity.contains(index) && !entity.isIdentityOptional
-        var comment: String?
-        if attribute.type == .date, let format = attribute.dateFormats.first {
-            comment = "A date in the format `\(format)`."
-        }
         return Member(
             name: attribute.name, type: type(of: attribute), isOptional: attribute.isOptional && !isKey,
-            path: attribute.keyPaths.first ?? [attribute.name], comment: comment)
+            path: attribute.keyPaths.first ?? [attribute.name], comment: nil)
     }
 
     private mutating func member(of relationship: Relationship) -> Member {
@@ -156,7 +152,6 @@ package struct SwiftSource {
         case .float: return "Float"
         case .string: return "String"
         case .boolean: return "Bool"
-        case .date where !attribute.dateFormats.isEmpty: return "String"
         case .transformable:
             needsBroker = true
             return "RawJSON"

@@ -44,7 +44,7 @@ extension StagingContext {
         writer.object { writer in
             for column in entity.ownColumns where scratch[cells + column].kind != .absent {
                 writer.key(attributes[column].name)
-                plan.valueWriter(entity: entity.ownIndex, attribute: column, .local).write(
+                plan.valueWriter(entity: entity.ownIndex, attribute: column, .iso8601).write(
                     scratch[cells + column], to: &writer)
             }
         }

@@ -32,6 +32,7 @@ package struct FetchRequest: Sendable {
     package var offset = 0
     package var inclusions: [Inclusion] = []
     package var names = FetchNames.remote
+    package var dates = FetchDates.model
     package var result = FetchResult.collection
     /// The objects come in several answers.
     package var isStreamed = false

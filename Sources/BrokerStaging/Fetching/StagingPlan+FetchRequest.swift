@@ -26,6 +26,7 @@ extension StagingPlan {
         var request = FetchRequest(entity: entity)
         request.plan = self
         request.names = description.names
+        request.dates = description.names == .local ? .iso8601 : description.dates
         request.result = description.result
         if let object = description.object { request.key = try key(object, ofEntity: entity, at: "/object") }
         request.after = try after(description, entity)

@@ -4,9 +4,9 @@ package import BrokerModel
 /// Keys and writers of an entity's values, for readers of a store.
 extension StagingPlan {
     /// Returns the writer for the stored values of an attribute.
-    package func valueWriter(entity: Int, attribute: Int, _ names: FetchNames) -> ValueWriter {
+    package func valueWriter(entity: Int, attribute: Int, _ dates: FetchDates) -> ValueWriter {
         ValueWriter(
-            model.entities[entity].attributes[attribute], entities[entity].attributes[attribute].converter, names)
+            model.entities[entity].attributes[attribute], entities[entity].attributes[attribute].converter, dates)
     }
 
     /// Returns the key of one object as the contract writes it: the identity's value, or an object of attribute names

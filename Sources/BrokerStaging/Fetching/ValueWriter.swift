@@ -1,21 +1,21 @@
 package import BrokerJSON
 internal import BrokerModel
 
-/// Writes one attribute's stored values as JSON, the reverse of the conversion that stored them. A value written with
-/// remote names becomes the same stored value when it is processed. Immutable, shared by all readers.
+/// Writes one attribute's stored values as JSON, the reverse of the conversion that stored them. A value whose dates are
+/// in the model's formats becomes the same stored value when it is processed. Immutable, shared by all readers.
 package struct ValueWriter: Sendable {
     private let type: AttributeType
     private let converter: ValueConverter
-    /// For dates with remote names: the attribute's first format.
+    /// For dates in the model's formats: the attribute's first format.
     private let format: DateFormatWriter?
     /// Dates are written as seconds since 1970.
     private let isUnixTime: Bool
 
-    init(_ attribute: Attribute, _ converter: ValueConverter, _ names: FetchNames) {
+    init(_ attribute: Attribute, _ converter: ValueConverter, _ dates: FetchDates) {
         type = attribute.type
         self.converter = converter
-        isUnixTime = names == .remote && converter.dates.writesUnixTime
-        guard attribute.type == .date, names == .remote, !isUnixTime, let pattern = attribute.dateFormats.first else {
+        isUnixTime = dates == .model && converter.dates.writesUnixTime
+        guard attribute.type == .date, dates == .model, !isUnixTime, let pattern = attribute.dateFormats.first else {
             format = nil
             return
         }

@@ -14,15 +14,15 @@ final class FetchNode {
     let inclusions: [Inclusion]
 
     init(
-        _ inclusions: [FetchRequest.Inclusion], of entity: Int, _ names: FetchNames, _ sql: FetchSQL,
+        _ inclusions: [FetchRequest.Inclusion], of entity: Int, _ style: ObjectShape.Style, _ sql: FetchSQL,
         _ connection: Connection
     ) throws(StoreError) {
-        let shape = ObjectShape(entity: entity, including: inclusions.map(\.relationship), names, sql.plan)
+        let shape = ObjectShape(entity: entity, including: inclusions.map(\.relationship), style, sql.plan)
         reader = try ObjectReader(shape, of: entity, sql, on: connection)
         var nodes: [Inclusion] = []
         for inclusion in inclusions {
             let relationship = sql.plan.model.entities[entity].relationships[inclusion.relationship]
-            let node = try FetchNode(inclusion.inclusions, of: relationship.destination, names, sql, connection)
+            let node = try FetchNode(inclusion.inclusions, of: relationship.destination, style, sql, connection)
             let statement = try connection.prepare(
                 sql.destinations(of: inclusion.relationship, of: entity, node.reader.shape))
             nodes.append(Inclusion(statement: statement, node: node, isToMany: relationship.isToMany))

@@ -43,7 +43,7 @@ struct FetchRun {
         self.envelope = envelope
         let entity = plan.model.entities[request.entity]
         keyWriters = (entity.isNamedByRowKey ? [] : entity.identity).map {
-            plan.valueWriter(entity: request.entity, attribute: $0, .local)
+            plan.valueWriter(entity: request.entity, attribute: $0, .iso8601)
         }
         predicate = request.predicate.map {
             PredicateSQL($0, entity: request.entity, plan: plan, alias: ObjectShape.alias) { guardian.mustEnd() }
@@ -51,7 +51,9 @@ struct FetchRun {
         sql = FetchSQL(plan)
         self.connection = connection
         do throws(StoreError) {
-            tree = try FetchNode(request.inclusions, of: request.entity, request.names, sql, connection)
+            tree = try FetchNode(
+                request.inclusions, of: request.entity, ObjectShape.Style(request.names, request.dates), sql, connection
+            )
             statement = try connection.prepare(sql.objects(request, tree.reader.shape, predicate))
         } catch {
             throw .store(error)

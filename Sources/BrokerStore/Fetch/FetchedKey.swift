@@ -13,9 +13,9 @@ struct FetchedKey {
     init(of entity: Int, _ sql: FetchSQL, on connection: Connection) throws(StoreError) {
         statement = try connection.prepare(sql.key(of: entity))
         let own = sql.plan.model.entities[entity]
-        // The remote form of a value is the one that reads as the same value, whatever the attribute's formats are.
+        // The model's form of a value is the one that reads as the same value, whatever the attribute's formats are.
         values = (own.isNamedByRowKey ? [] : own.identity).map {
-            (own.attributes[$0].name, sql.plan.valueWriter(entity: entity, attribute: $0, .remote))
+            (own.attributes[$0].name, sql.plan.valueWriter(entity: entity, attribute: $0, .model))
         }
     }
 

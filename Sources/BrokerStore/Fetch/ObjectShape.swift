@@ -36,6 +36,17 @@ struct ObjectShape {
         var node: Node
     }
 
+    /// The form of keys and values.
+    struct Style {
+        let names: FetchNames
+        let dates: FetchDates
+
+        init(_ names: FetchNames, _ dates: FetchDates) {
+            self.names = names
+            self.dates = dates
+        }
+    }
+
     /// The alias of rows in the statements.
     static let alias = "t"
 
@@ -51,9 +62,9 @@ struct ObjectShape {
     let keyColumns: [Int]
     private let root: Node
 
-    init(entity: Int, including inclusions: [Int], _ names: FetchNames, _ plan: StagingPlan) {
+    init(entity: Int, including inclusions: [Int], _ style: Style, _ plan: StagingPlan) {
         let naming = ColumnNaming(model: plan.model, layout: plan.layout)
-        var builder = ShapeBuilder(plan: plan, naming: naming, names: names)
+        var builder = ShapeBuilder(plan: plan, naming: naming, style: style)
         _ = builder.add("\(Self.alias).\(naming.rowNumber(entity))")
         keyColumns = naming.nameColumns(entity).map { builder.add(Self.column($0)) }
         let kinds = plan.model.subentities(of: entity)
@@ -83,15 +94,15 @@ struct ObjectShape {
 private struct ShapeBuilder {
     let plan: StagingPlan
     let naming: ColumnNaming
-    let names: FetchNames
+    let style: ObjectShape.Style
     private(set) var columns: [String] = []
     /// By the bytes of the expression.
     private var places: [[UInt8]: Int] = [:]
 
-    init(plan: StagingPlan, naming: ColumnNaming, names: FetchNames) {
+    init(plan: StagingPlan, naming: ColumnNaming, style: ObjectShape.Style) {
         self.plan = plan
         self.naming = naming
-        self.names = names
+        self.style = style
     }
 
     /// The column's number.
@@ -126,11 +137,13 @@ private struct ShapeBuilder {
         }
         tree.merge(links)
         // Like any other member, if the entity has none of that name.
-        if names == .local, entity.parent != nil { tree.insert(.text(entity.name), at: [["entity"]]) }
+        if style.names == .local, entity.parent != nil { tree.insert(.text(entity.name), at: [["entity"]]) }
         return tree.node
     }
 
-    private func paths(_ name: String, _ keyPaths: [[String]]) -> [[String]] { names == .local ? [[name]] : keyPaths }
+    private func paths(_ name: String, _ keyPaths: [[String]]) -> [[String]] {
+        style.names == .local ? [[name]] : keyPaths
+    }
 
     private mutating func value(_ attribute: Attribute, _ position: Int, of entity: Int) -> ObjectShape.Node {
         var column = ObjectShape.column(attribute.column)
@@ -141,7 +154,7 @@ private struct ShapeBuilder {
                 + "ELSE json_quote(\(column)) END"
         }
         return .value(
-            column: add(column), plan.valueWriter(entity: entity, attribute: position, names))
+            column: add(column), plan.valueWriter(entity: entity, attribute: position, style.dates))
     }
 
     // MARK: - Keys of linked objects
@@ -152,7 +165,7 @@ private struct ShapeBuilder {
         if destination.hasRowKey {
             let column = add(linkColumns[0])
             // A record names such an object by its identity, if it has one; a row key would be read as an identity.
-            guard names == .remote, !destination.identity.isEmpty else {
+            guard style.names == .remote, !destination.identity.isEmpty else {
                 return .link(column: column, required: [], .rowKey(column: column))
             }
             let identity = destination.identity.map { position in
@@ -173,7 +186,7 @@ private struct ShapeBuilder {
         let identity = plan.model.entities[entity].identity
         let values = zip(identity, columns).map { position, column in
             ObjectShape.Node.value(
-                column: column, plan.valueWriter(entity: entity, attribute: position, names))
+                column: column, plan.valueWriter(entity: entity, attribute: position, style.dates))
         }
         guard values.count > 1 else { return values[0] }
         var tree = KeyPathTree()

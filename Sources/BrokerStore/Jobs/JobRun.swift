@@ -40,7 +40,7 @@ struct JobRun {
         self.syncParts = syncParts
         self.job = job
         isSingle = stepCount == 1
-        objects = job.wantsObjects ? PayloadObjects(merger) : nil
+        objects = job.wantsObjects ? PayloadObjects(merger, dates: job.objectDates) : nil
     }
 
     mutating func apply(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {

@@ -31,10 +31,14 @@ struct PayloadObjects {
     }
 
     private let merger: Merger
+    private let dates: FetchDates
     private var steps: [Step] = []
     private var renamings = Renamings()
 
-    init(_ merger: Merger) { self.merger = merger }
+    init(_ merger: Merger, dates: FetchDates) {
+        self.merger = merger
+        self.dates = dates
+    }
 
     // MARK: - Step by step
 
@@ -110,7 +114,7 @@ struct PayloadObjects {
                         writer.null()
                         continue
                     }
-                    try merger.entities[object.table].object().write(to: &writer)
+                    try merger.entities[object.table].object(dates).write(to: &writer)
                     guard writer.count <= limit else { break }
                 }
             }
@@ -128,7 +132,7 @@ struct PayloadObjects {
         let (entity, row) = object
         let statements = merger.entities[entity]
         let table = rows.tables[entity]!
-        let read = try statements.object().statement
+        let read = try statements.object(dates).statement
         if statements.entity.hasRowKey {
             read.bind(result.rowKeys[entity][row], at: 1)
         } else if renamings.isEmpty {

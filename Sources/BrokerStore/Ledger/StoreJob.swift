@@ -24,6 +24,8 @@ package struct StoreJob: Sendable {
     package let wantsKeys: Bool
     /// Whether the reply has the objects of the job's records; see `Outcome.objects`.
     package let wantsObjects: Bool
+    /// The form of dates in them.
+    package let objectDates: FetchDates
     package let work: Work
     /// Milliseconds since 1970, for the ledger.
     package let now: Int64
@@ -35,7 +37,7 @@ package struct StoreJob: Sendable {
         messageHash: [UInt8]? = nil, sequence: Int64,
         policy: InvalidRecordPolicy,
         wantsKeys: Bool,
-        wantsObjects: Bool = false, work: Work, now: Int64,
+        wantsObjects: Bool = false, objectDates: FetchDates = .model, work: Work, now: Int64,
         memory: (any MemoryAllowance)? = nil
     ) {
         self.id = id
@@ -47,6 +49,7 @@ package struct StoreJob: Sendable {
         self.policy = policy
         self.wantsKeys = wantsKeys
         self.wantsObjects = wantsObjects
+        self.objectDates = objectDates
         self.work = work
         self.now = now
         self.memory = memory

@@ -74,8 +74,8 @@ final class DateTarget: FuzzTarget {
                 let cell = table.row(0)[0]
                 guard cell.kind == .text else { return nil }
                 var writer = JSONWriter()
-                for names in FetchNames.allCases {
-                    plan.valueWriter(entity: 0, attribute: 0, names).write(cell, to: &writer)
+                for dates in FetchDates.allCases {
+                    plan.valueWriter(entity: 0, attribute: 0, dates).write(cell, to: &writer)
                 }
                 return Array(cell.bytes)
             }

@@ -88,13 +88,13 @@ final class EntityStatements {
     }
 
     /// Parameters: the key. Returns the object in the form of `fetch`.
-    func object() throws(StoreError) -> ObjectRead {
-        if let objectRead { return objectRead }
-        let read = try ObjectRead(index, plan, on: connection)
-        objectRead = read
+    func object(_ dates: FetchDates) throws(StoreError) -> ObjectRead {
+        if let read = objectReads[dates] { return read }
+        let read = try ObjectRead(index, dates, plan, on: connection)
+        objectReads[dates] = read
         return read
     }
-    private var objectRead: ObjectRead?
+    private var objectReads: [FetchDates: ObjectRead] = [:]
 
     /// Parameters: the object's new key, then its old one. References to the object follow.
     func rename() throws(StoreError) -> Statement {
