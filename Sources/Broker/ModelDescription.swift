@@ -1,52 +1,204 @@
 /// The model in force: its entities with their attributes and relationships, every default written out.
-public struct ModelDescription: Sendable, Decodable {
-    public struct Entity: Sendable, Decodable {
-        /// The table of the entity.
-        public var table: String?
-        /// The attributes of the identity; empty when there is none.
-        public var identity: [String]
-        /// By name.
-        public var attributes: [String: Attribute]
-        /// By name.
-        public var relationships: [String: Relationship]
-        /// The entity that it inherits from.
-        public var parent: String?
-
-        private enum CodingKeys: String, CodingKey { case table, identity, attributes, relationships, parent }
-
-        public init(from decoder: any Decoder) throws {
-            let container = try decoder.container(keyedBy: CodingKeys.self)
-            table = try container.decodeIfPresent(String.self, forKey: .table)
-            identity = try container.decodeIfPresent([String].self, forKey: .identity) ?? []
-            attributes = try container.decodeIfPresent([String: Attribute].self, forKey: .attributes) ?? [:]
-            relationships = try container.decodeIfPresent([String: Relationship].self, forKey: .relationships) ?? [:]
-            parent = try container.decodeIfPresent(String.self, forKey: .parent)
-        }
-    }
-
-    public struct Attribute: Sendable, Decodable {
-        /// The model's word, such as `integer64`, `string`, `date`.
-        public var type: String
-        public var optional: Bool?
-    }
-
-    public struct Relationship: Sendable, Decodable {
-        /// The entity of the other end.
-        public var entity: String
-        public var toMany: Bool?
-        public var inverse: String?
-    }
-
+///
+/// The words are those of `protocol/model.schema.json`, which describes each member.
+public struct ModelDescription: Sendable, Hashable, Codable {
     /// By name.
     public var entities: [String: Entity]
-    /// The whole model, in the form of `protocol/model.schema.json`.
+    /// By name.
+    public var mappings: [String: Mapping]
+    /// In the order in which they are tried.
+    public var routes: [Route]
+    /// How keys of records are made of names. Every key is written out here, so it is `exact`.
+    public var keyStyle: String?
+    /// The whole model, in the form of `protocol/model.schema.json`, with what a newer server adds to it.
     public var json: RawJSON { RawJSON(text) }
     private var text: [UInt8] = []
 
-    private enum CodingKeys: String, CodingKey { case entities }
+    private enum CodingKeys: String, CodingKey { case entities, mappings, routes, keyStyle }
 
     package init(json: [UInt8]) throws {
         self = try ValueDecoder.decode(Self.self, from: json)
         text = json
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        entities = try container.decode([String: Entity].self, forKey: .entities)
+        mappings = try container.decodeIfPresent([String: Mapping].self, forKey: .mappings) ?? [:]
+        routes = try container.decodeIfPresent([Route].self, forKey: .routes) ?? []
+        keyStyle = try container.decodeIfPresent(String.self, forKey: .keyStyle)
+    }
+}
+
+extension ModelDescription {
+    public struct Entity: Sendable, Hashable, Codable {
+        /// The table of the entity; that of its hierarchy for a subentity.
+        public var table: String?
+        /// The entity that it inherits from. Its attributes, relationships and identity are listed there only.
+        public var parent: String?
+        public var abstract: Bool?
+        /// The key of records that holds the object.
+        public var root: String?
+        /// The attributes of the identity; empty when there is none, or when the parent has it.
+        public var identity: [String]
+        /// Objects may lack an identity.
+        public var identityOptional: Bool?
+        /// By name.
+        public var attributes: [String: Attribute]
+        /// By name.
+        public var relationships: [String: Relationship]
+        /// A predicate on records; one that matches deletes its object.
+        public var tombstone: String?
+        /// The attribute that says which of two records is newer.
+        public var modified: String?
+        /// Lists of attributes whose values no two objects share.
+        public var unique: [[String]]
+        /// Lists of attributes with an index.
+        public var indexes: [[String]]
+        public var renamedFrom: String?
+
+        private enum CodingKeys: String, CodingKey {
+            case table, parent, abstract, root, identity, identityOptional, attributes, relationships, tombstone,
+                modified
+            case unique, indexes, renamedFrom
+        }
+
+        public init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            table = try container.decodeIfPresent(String.self, forKey: .table)
+            parent = try container.decodeIfPresent(String.self, forKey: .parent)
+            abstract = try container.decodeIfPresent(Bool.self, forKey: .abstract)
+            root = try container.decodeIfPresent(String.self, forKey: .root)
+            identity = try container.decodeIfPresent([String].self, forKey: .identity) ?? []
+            identityOptional = try container.decodeIfPresent(Bool.self, forKey: .identityOptional)
+            attributes = try container.decodeIfPresent([String: Attribute].self, forKey: .attributes) ?? [:]
+            relationships = try container.decodeIfPresent([String: Relationship].self, forKey: .relationships) ?? [:]
+            tombstone = try container.decodeIfPresent(String.self, forKey: .tombstone)
+            modified = try container.decodeIfPresent(String.self, forKey: .modified)
+            unique = try container.decodeIfPresent([[String]].self, forKey: .unique) ?? []
+            indexes = try container.decodeIfPresent([[String]].self, forKey: .indexes) ?? []
+            renamedFrom = try container.decodeIfPresent(String.self, forKey: .renamedFrom)
+        }
+    }
+
+    public struct Attribute: Sendable, Hashable, Codable {
+        /// The model's word, such as `integer64`, `string`, `date`.
+        public var type: String
+        /// The key paths in records, with dots.
+        public var key: [String]?
+        public var optional: Bool?
+        public var `default`: RawJSON?
+        public var defaultWhenMissing: Bool?
+        /// Formats of dates, in the order in which they are tried; the first is written.
+        public var formats: [String]?
+        public var timeZone: String?
+        /// How dates are stored: `iso8601`, `unix` or `coreData`.
+        public var storage: String?
+        public var min: RawJSON?
+        public var max: RawJSON?
+        public var minLength: Int?
+        public var maxLength: Int?
+        public var pattern: String?
+        /// The allowed values.
+        public var `enum`: [RawJSON]?
+        /// `trim`, `uppercase`, `lowercase`, in the order in which they are done.
+        public var transform: [String]?
+        /// `skip` or `null`; nil when an invalid value fails the record.
+        public var onInvalid: String?
+        public var renamedFrom: String?
+    }
+
+    public struct Relationship: Sendable, Hashable, Codable {
+        /// The entity of the other end.
+        public var entity: String
+        public var toMany: Bool?
+        public var inverse: String?
+        /// The key paths in records, with dots.
+        public var key: [String]?
+        /// `nullify`, `cascade`, `deny` or `noAction`.
+        public var deleteRule: String?
+        /// `union` or `replace`; of a to-many relationship.
+        public var assignment: String?
+        public var ordered: Bool?
+        /// The treatment of a key without an object: `stub`, `ignore` or `fail`.
+        public var missing: String?
+        /// The mapping of its records.
+        public var mapping: String?
+        public var renamedFrom: String?
+    }
+
+    /// How records of another form are read: as those of an entity, or by one of several mappings.
+    public struct Mapping: Sendable, Hashable, Codable {
+        public var entity: String?
+        /// The attribute that is the key of each record in an object of records.
+        public var nestingKey: String?
+        public var collection: Bool?
+        /// Names of attributes, by the key paths of records.
+        public var attributes: [String: String]?
+        /// By the key paths of records.
+        public var relationships: [String: MappedRelationship]?
+        public var select: Selection?
+    }
+
+    /// A relationship of a mapping; in the model's JSON, its name alone or an object.
+    public struct MappedRelationship: Sendable, Hashable, Codable {
+        /// Its name in the entity.
+        public var relationship: String
+        /// The mapping of its records; nil for that of the model's relationship.
+        public var mapping: String?
+
+        private enum CodingKeys: String, CodingKey { case relationship, mapping }
+
+        public init(from decoder: any Decoder) throws {
+            if let name = try? decoder.singleValueContainer().decode(String.self) {
+                relationship = name
+                return
+            }
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            relationship = try container.decode(String.self, forKey: .relationship)
+            mapping = try container.decodeIfPresent(String.self, forKey: .mapping)
+        }
+
+        public func encode(to encoder: any Encoder) throws {
+            guard let mapping else {
+                var container = encoder.singleValueContainer()
+                return try container.encode(relationship)
+            }
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(relationship, forKey: .relationship)
+            try container.encode(mapping, forKey: .mapping)
+        }
+    }
+
+    /// The choice of a mapping by a value of the record.
+    public struct Selection: Sendable, Hashable, Codable {
+        /// The key path of the value.
+        public var key: String
+        /// Names of mappings, by the value's text.
+        public var cases: [String: String]
+        /// The mapping for other values; null skips such records, and nil makes them faults.
+        public var otherwise: Nullable<String>?
+
+        private enum CodingKeys: String, CodingKey { case key, cases, otherwise }
+
+        public init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            key = try container.decode(String.self, forKey: .key)
+            cases = try container.decode([String: String].self, forKey: .cases)
+            otherwise =
+                container.contains(.otherwise)
+                ? try container.decode(Nullable<String>.self, forKey: .otherwise) : nil
+        }
+    }
+
+    /// Where a payload has records.
+    public struct Route: Sendable, Hashable, Codable {
+        /// A pattern of the path that the payload came from.
+        public var path: String?
+        /// The key path in the payload, with dots.
+        public var keyPath: String?
+        public var mapping: String?
+        /// The value there is an error of the server that sent it.
+        public var error: Bool?
     }
 }

@@ -10,12 +10,18 @@ public struct ServerInformation: Sendable, Hashable {
         public var maximumDepth: Int?
         /// The maximum bytes of a job's id.
         public var maximumIDBytes: Int?
+        /// The maximum bytes of a message's `tag`.
+        public var maximumTagBytes: Int?
+        /// The memory in bytes that one job may take: some five times the bytes of its JSON.
+        public var jobMemory: Int?
         /// Jobs that the server has in work at once, of all clients.
         public var jobsInFlight: Int?
         /// How many outcomes are remembered, and with them the ids that are applied once.
         public var outcomesKept: Int?
         /// For how long.
         public var outcomesKeptFor: Duration?
+        /// The newest job whose outcome was forgotten; 0 when none was.
+        public var outcomesForgottenThrough: Int64?
 
         public init() {}
     }
@@ -23,6 +29,8 @@ public struct ServerInformation: Sendable, Hashable {
     /// The server's name and version.
     public var name: String
     public var protocolVersion: Int
+    /// Accepted jobs are in a journal, and survive a crash; nil when the server does not report it.
+    public var hasJournal: Bool?
     /// The entities of its model, in the model's order.
     public var entities: [String]
     public var limits: Limits

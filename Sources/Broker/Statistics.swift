@@ -1,6 +1,6 @@
 /// A server's counters and measurements since its start: the `stats` message of the protocol.
-public struct Statistics: Sendable, Decodable {
-    public struct Jobs: Sendable, Decodable {
+public struct Statistics: Sendable, Hashable, Codable {
+    public struct Jobs: Sendable, Hashable, Codable {
         /// Jobs that got a position in the order.
         public var accepted: Int
         public var completed: Int
@@ -12,7 +12,7 @@ public struct Statistics: Sendable, Decodable {
     }
 
     /// What happened to objects, summed over all jobs.
-    public struct Objects: Sendable, Decodable {
+    public struct Objects: Sendable, Hashable, Codable {
         public var inserted: Int
         public var updated: Int
         public var unchanged: Int
@@ -21,7 +21,7 @@ public struct Statistics: Sendable, Decodable {
     }
 
     /// How many of the measurements were at most that.
-    public struct Percentiles: Sendable, Decodable {
+    public struct Percentiles: Sendable, Hashable, Codable {
         public var p50: Int
         public var p90: Int
         public var p99: Int
@@ -29,7 +29,7 @@ public struct Statistics: Sendable, Decodable {
     }
 
     /// Microseconds of each stage, and of the whole from the frame to the durable transaction.
-    public struct Latencies: Sendable, Decodable {
+    public struct Latencies: Sendable, Hashable, Codable {
         public var queued: Percentiles
         public var staged: Percentiles
         public var merged: Percentiles
@@ -37,20 +37,69 @@ public struct Statistics: Sendable, Decodable {
         public var total: Percentiles
     }
 
-    public struct Store: Sendable, Decodable {
-        /// `serving`, `waiting` or `failed`; a newer server may have other words.
-        public var state: String
+    /// Sizes of transactions.
+    public struct Batches: Sendable, Hashable, Codable {
+        /// Jobs of a transaction.
+        public var jobs: Percentiles
+        /// How long its COMMIT took.
+        public var commitMicroseconds: Percentiles
+    }
+
+    /// Frames and collections that wait, and the memory of all jobs in flight.
+    public struct Queues: Sendable, Hashable, Codable {
+        /// Frames that are not opened yet.
+        public var opening: Int
+        /// Collections that are not staged yet.
+        public var staging: Int
+        /// The memory of all jobs in flight.
+        public var bytes: Int
+    }
+
+    /// The journal of accepted jobs.
+    public struct Journal: Sendable, Hashable, Codable {
+        /// The size of its files.
+        public var bytes: Int
+        /// Entries that are not durable yet.
+        public var waiting: Int
+        /// The sequence of the newest job that was applied.
+        public var applied: Int64
+        /// A hash of all jobs up to that one and of what they did; see `protocol/running.md`.
+        public var history: String
+    }
+
+    public struct Store: Sendable, Hashable, Codable {
+        /// A newer server may have other words.
+        public struct State: RawRepresentable, Sendable, Hashable, Codable {
+            /// The protocol's word.
+            public let rawValue: String
+
+            public init(rawValue: String) { self.rawValue = rawValue }
+
+            public static let serving = State(rawValue: "serving")
+            /// Jobs wait for a store that takes nothing now.
+            public static let waiting = State(rawValue: "waiting")
+            /// Its disk has failed.
+            public static let failed = State(rawValue: "failed")
+        }
+
+        public var state: State
         /// For people: what it waits for.
         public var cause: String?
     }
 
-    public struct WAL: Sendable, Decodable {
+    /// SQLite's write-ahead log.
+    public struct WAL: Sendable, Hashable, Codable {
         public var bytes: Int
         /// Pages that are not in the database yet.
         public var uncheckpointedPages: Int
+
+        public init(bytes: Int, uncheckpointedPages: Int) {
+            self.bytes = bytes
+            self.uncheckpointedPages = uncheckpointedPages
+        }
     }
 
-    public struct Memory: Sendable, Decodable {
+    public struct Memory: Sendable, Hashable, Codable {
         public var residentBytes: Int
     }
 
@@ -60,20 +109,26 @@ public struct Statistics: Sendable, Decodable {
     public var objects: Objects
     /// Transactions.
     public var commits: Int
+    public var batches: Batches
+    public var queues: Queues
     public var latencyMicroseconds: Latencies
     public var store: Store
     public var wal: WAL
+    /// Nil without a journal.
+    public var journal: Journal?
+    /// Nil of an embedded broker.
     public var memory: Memory?
     /// Nil of an embedded broker.
     public var uptimeMilliseconds: Int?
     /// An administrator has paused merging.
     public var paused: Bool
-    /// The whole message, for what is not listed here.
+    /// The whole message, with what a newer server adds to it.
     public var json: RawJSON { RawJSON(text) }
     private var text: [UInt8] = []
 
     private enum CodingKeys: String, CodingKey {
-        case jobs, failures, objects, commits, latencyMicroseconds, store, wal, memory, uptimeMilliseconds, paused
+        case jobs, failures, objects, commits, batches, queues, latencyMicroseconds, store, wal, journal, memory
+        case uptimeMilliseconds, paused
     }
 
     package init(json: [UInt8]) throws {

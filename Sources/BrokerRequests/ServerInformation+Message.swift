@@ -8,6 +8,7 @@ extension ServerInformation {
             self.init(
                 name: welcome.server, protocolVersion: welcome.version, entities: welcome.entities,
                 limits: ServerInformation.Limits(try JSONDocument(parsing: JSONText(copying: welcome.limits))))
+            hasJournal = welcome.hasJournal
         } catch {
             throw .protocolViolation("\(error)")
         }
@@ -22,9 +23,12 @@ extension ServerInformation.Limits {
         maximumContentBytes = count("maximumContentBytes")
         maximumDepth = count("maximumDepth")
         maximumIDBytes = count("maximumIdBytes")
+        maximumTagBytes = count("maximumTagBytes")
+        jobMemory = count("jobMemory")
         jobsInFlight = count("jobsInFlight")
         outcomesKept = count("outcomesKept")
         outcomesKeptFor = count("outcomesKeptSeconds").map { .seconds($0) }
+        outcomesForgottenThrough = document.root["outcomesForgottenThrough"]?.int64
         withExtendedLifetime(document) {}
     }
 }

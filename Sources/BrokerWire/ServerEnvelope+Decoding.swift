@@ -64,6 +64,7 @@ extension Welcome {
     fileprivate init(_ root: JSONValue) throws(WireError) {
         version = Int(try root.requiredInteger("version"))
         server = root["server"]?.string ?? ""
+        hasJournal = root["journal"]?.bool
         limits = root["limits"]?.jsonText ?? Array("{}".utf8)
         entities = root["entities"]?.elements.compactMap(\.string) ?? []
     }

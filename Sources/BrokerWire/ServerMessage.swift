@@ -41,6 +41,8 @@ package struct Welcome: Sendable, Equatable {
     package let version: Int
     /// The server's name and version.
     package let server: String
+    /// Accepted jobs are in a journal; nil when the server does not report it.
+    package let hasJournal: Bool?
     /// The object of limits as JSON text.
     package let limits: [UInt8]
     package let entities: [String]
