@@ -72,34 +72,46 @@ struct FetchCommand: AsyncParsableCommand {
         }
     }
 
-    /// Objects in one answer: so that what is printed comes soon, and little is in memory.
-    private static let objectsPerFetch = 10_000
-
     func run() async throws {
         try await connection.connected("broker fetch", print)
     }
 
     private func print(from broker: BrokerClient) async throws {
-        var part = Query(entity ?? entityArgument!)
-        part.predicate = selection.predicate
-        part.object = object?.json
-        part.sort = sort
-        part.include = include
-        part.names = local ? .local : .remote
+        var query = Query(entity ?? entityArgument!)
+        query.predicate = selection.predicate
+        query.object = object?.json
+        query.sort = sort
+        query.include = include
+        query.limit = limit
+        query.offset = offset
+        query.names = local ? .local : .remote
+        query.dates = .model
         var printer = FetchPrinter(json ? .json : format ?? (isatty(STDOUT_FILENO) == 1 ? .table : .ndjson))
-        while true {
-            part.offset = offset + printer.count
-            part.limit = min(Self.objectsPerFetch, (limit ?? .max) - printer.count)
-            let found: QueryResult
-            do {
-                found = try await broker.fetch(part)
-            } catch {
-                throw CommandFailure(error)
-            }
-            let before = printer.count
-            try printer.add(found.objects)
-            guard found.hasMore, printer.count > before, printer.count < limit ?? .max else { break }
-        }
+        while let next = try await print(query, from: broker, by: &printer) { query = next }
         try printer.end()
+    }
+
+    /// Prints the objects of one moment.
+    ///
+    /// - Returns: the query for the rest, when printing took so long that the server ended its transaction; nil at the end.
+    private func print(
+        _ query: Query, from broker: BrokerClient, by printer: inout FetchPrinter
+    ) async throws -> Query? {
+        var last: RawJSON?
+        let before = printer.count
+        do {
+            for try await found in broker.results(of: query) {
+                try printer.add(found.objects)
+                last = found.last
+            }
+            return nil
+        } catch let error as BrokerError {
+            guard error.code == .snapshotExpired, let last else { throw CommandFailure(error) }
+            var rest = query
+            rest.after = last
+            rest.offset = 0
+            rest.limit = query.limit.map { $0 - (printer.count - before) }
+            return rest
+        }
     }
 }
