@@ -133,7 +133,13 @@ let package = Package(
         // The public values of both libraries, the same as messages of the protocol, and the library that talks to a server.
         .target(name: "Broker", dependencies: ["BrokerJSON"], swiftSettings: strict),
         .target(
-            name: "BrokerRequests", dependencies: ["Broker", "BrokerJSON", "BrokerWire"], swiftSettings: strict),
+            name: "BrokerRequests",
+            dependencies: [
+                "Broker", "BrokerJSON", "BrokerWire",
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "Tracing", package: "swift-distributed-tracing"),
+            ],
+            swiftSettings: strict),
         .target(
             name: "BrokerClient",
             dependencies: [
@@ -257,7 +263,11 @@ let package = Package(
             ]),
         tests(
             "BrokerEmbedded",
-            also: ["Broker", "BrokerJSON", "BrokerModel", "BrokerStore", forCoordinator("Logging", "swift-log")]),
+            also: [
+                "Broker", "BrokerJSON", "BrokerModel", "BrokerRequests", "BrokerStore",
+                .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
+                forCoordinator("Logging", "swift-log"),
+            ]),
         .executableTarget(
             name: "Embedding", dependencies: ["Broker", "BrokerEmbedded"], path: "Tests/Embedding",
             swiftSettings: strict),

@@ -42,6 +42,8 @@ extension BrokerError.Code {
     public static let invalidModel = Self(rawValue: "invalidModel")
     /// The store of an embedded broker cannot be opened: another process owns it, or it does not fit the model.
     public static let cannotOpen = Self(rawValue: "cannotOpen")
+    /// The answer has no keys or no objects: the job is a duplicate, they are too large, or they were not asked for.
+    public static let notReturned = Self(rawValue: "notReturned")
     /// The embedded broker does not offer this.
     public static let unsupported = Self(rawValue: "unsupported")
 }

@@ -34,6 +34,10 @@ extension BrokerError {
             cause: BrokerError(.waitCancelled, "The task was cancelled; the job continues."))
     }
 
+    /// The task of a job that had been accepted was cancelled, before its merge began.
+    package static let jobCancelled = BrokerError(
+        .cancelled, "The job was cancelled before its merge began, and has changed nothing. Sent again, it runs again.")
+
     /// The task that waited for the answer to a request that changes something was cancelled.
     package static let actionWaitCancelled = BrokerError(
         .outcomeUnknown, "The task was cancelled before the answer came, and the action may have been done.",

@@ -12,7 +12,7 @@ public struct BrokerPredicate: Sendable, Hashable, ExpressibleByStringInterpolat
     /// The values of `%@` and the names of `%K`, in their order.
     public var arguments: [RawJSON]
     /// An interpolated value that cannot be encoded; thrown when the predicate is sent.
-    package private(set) var fault: BrokerError?
+    private(set) var fault: BrokerError?
 
     /// All objects.
     public static let all = BrokerPredicate("TRUEPREDICATE", arguments: [])

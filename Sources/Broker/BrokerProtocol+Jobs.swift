@@ -1,17 +1,6 @@
-// One operation each; several in one job are a ``Job`` of several.
-//
-// `id`, `onInvalid` and `reply` are those of the ``Job``. `timeout` is the maximum time of the call; after it the job is cancelled,
-// as when the task is cancelled, and the call throws ``BrokerError/Code/timedOut``: the job has no effect. When a server does not
-// answer the cancellation within two seconds, the call throws ``BrokerError/Code/outcomeUnknown``.
+// One operation each; several in one job are a ``Job`` of several. `id`, `onInvalid` and `reply` are those of the ``Job``; see
+// ``BrokerProtocol`` for `timeout`.
 extension BrokerProtocol {
-    /// Applies a job and waits until it is committed, within a time.
-    ///
-    /// - Throws: ``BrokerError``, with ``BrokerError/Code/timedOut`` when the time is over and the job has no effect, or
-    ///   with ``BrokerError/Code/outcomeUnknown`` when the server did not answer the cancellation within two seconds more.
-    @discardableResult public func process(_ job: Job, timeout: Duration?) async throws -> Completion {
-        try await withTimeout(timeout, job: job.id) { try await process(job) }
-    }
-
     /// Finds or creates objects of `entity` from a record or an array of records, and waits until that is committed.
     ///
     /// A member that is nil is not in the record, so the column stays as it is; see ``Nullable`` and ``RawJSON/Nulls``.
@@ -22,8 +11,8 @@ extension BrokerProtocol {
         _ records: some Encodable, as entity: String, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary, nulls: RawJSON.Nulls = .omitted, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = try Job.Operation.process(records, as: entity, nulls: nulls)
-        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        try await process(
+            .process(records, as: entity, id: id, onInvalid: onInvalid, reply: reply, nulls: nulls), timeout: timeout)
     }
 
     /// Finds or creates objects of `entity` from JSON text: a record, or an array of records.
@@ -33,8 +22,8 @@ extension BrokerProtocol {
         json: some JSONTextSource, as entity: String, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = Job.Operation.process(json: json, as: entity)
-        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        try await process(
+            .process(json: json, as: entity, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
     }
 
     /// Fills one object, which must exist, from JSON text; else as
@@ -43,8 +32,8 @@ extension BrokerProtocol {
         json: some JSONTextSource, as entity: String, object key: some Encodable, id: JobID? = nil,
         onInvalid: Job.OnInvalid = .fail, reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = try Job.Operation.process(json: json, as: entity, object: key)
-        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        try await process(
+            .process(json: json, as: entity, object: key, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
     }
 
     /// Fills one object, which must exist. A record that has another identity renames it, and what refers to it follows.
@@ -57,8 +46,9 @@ extension BrokerProtocol {
         onInvalid: Job.OnInvalid = .fail, reply: Job.Reply = .summary, nulls: RawJSON.Nulls = .omitted,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = try Job.Operation.process(record, as: entity, object: key, nulls: nulls)
-        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        try await process(
+            .process(record, as: entity, object: key, id: id, onInvalid: onInvalid, reply: reply, nulls: nulls),
+            timeout: timeout)
     }
 
     /// Gives a relationship of one object, which must exist, what a record would have there.
@@ -76,8 +66,8 @@ extension BrokerProtocol {
         _ entity: String, _ key: some Encodable, _ relationship: String, to value: some Encodable, id: JobID? = nil,
         onInvalid: Job.OnInvalid = .fail, reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = try Job.Operation.relate(entity, key, relationship, to: value)
-        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        try await process(
+            .relate(entity, key, relationship, to: value, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
     }
 
     /// Processes records, then deletes the objects of `entity` that match the predicate (all of them without one) and
@@ -97,9 +87,10 @@ extension BrokerProtocol {
         actions: Set<Job.Operation.SyncAction> = .all, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary, nulls: RawJSON.Nulls = .omitted, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = try Job.Operation.sync(
-            records, as: entity, where: predicate, actions: actions, nulls: nulls)
-        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        try await process(
+            .sync(
+                records, as: entity, where: predicate, actions: actions, id: id, onInvalid: onInvalid, reply: reply,
+                nulls: nulls), timeout: timeout)
     }
 
     /// A sync from JSON text, an array; else as ``sync(_:as:where:actions:id:onInvalid:reply:nulls:timeout:)``.
@@ -108,8 +99,10 @@ extension BrokerProtocol {
         actions: Set<Job.Operation.SyncAction> = .all, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = Job.Operation.sync(json: json, as: entity, where: predicate, actions: actions)
-        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        try await process(
+            .sync(
+                json: json, as: entity, where: predicate, actions: actions, id: id, onInvalid: onInvalid, reply: reply),
+            timeout: timeout)
     }
 
     /// Reads a whole payload that is a value; else as ``map(json:by:id:onInvalid:reply:timeout:)``.
@@ -117,8 +110,7 @@ extension BrokerProtocol {
         _ payload: some Encodable, by reading: Job.Operation.Reading = .keyPaths, id: JobID? = nil,
         onInvalid: Job.OnInvalid = .fail, reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = try Job.Operation.map(payload, by: reading)
-        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        try await process(.map(payload, by: reading, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
     }
 
     /// Reads a whole payload, as its server sent it: by a mapping of the model, by the routes for its resource path, or
@@ -134,8 +126,7 @@ extension BrokerProtocol {
         json: some JSONTextSource, by reading: Job.Operation.Reading = .keyPaths, id: JobID? = nil,
         onInvalid: Job.OnInvalid = .fail, reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = Job.Operation.map(json: json, by: reading)
-        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        try await process(.map(json: json, by: reading, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
     }
 
     /// Deletes objects by their keys, and further objects by the delete rules of their relationships. Keys without an
@@ -147,8 +138,7 @@ extension BrokerProtocol {
         _ entity: String, keys: [some Encodable], id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = try Job.Operation.delete(entity, keys: keys)
-        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        try await process(.delete(entity, keys: keys, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
     }
 
     /// Deletes the objects that match, and further objects by the delete rules of their relationships.
@@ -163,7 +153,7 @@ extension BrokerProtocol {
         _ entity: String, where predicate: BrokerPredicate, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = Job.Operation.delete(entity, where: predicate)
-        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        try await process(
+            .delete(entity, where: predicate, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
     }
 }

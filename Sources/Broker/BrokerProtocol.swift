@@ -10,10 +10,22 @@
 ///
 /// Any task may call it at any time. Jobs of one task that waits for each take effect in that order.
 ///
-/// **Cancellation** of a task that waits for a job (``process(_:)``, and ``submit(_:)`` until it returns) cancels the job. A call
-/// that ends with `CancellationError` means that the job has no effect. When its merge has begun it is too late, and the call
-/// ends as if the task were not cancelled. Waiting for ``SubmittedJob/completion`` and ``await(_:)`` is only waiting: the job goes
-/// on, and ``cancel(_:)`` cancels it.
+/// **Cancellation** has one meaning, with a server and embedded: a call that ends with `CancellationError` has no effect.
+///
+/// - ``process(_:)``, and ``submit(_:)`` until it returns: the job is cancelled. When its merge has begun (for `submit`, when it
+///   has been accepted) it is too late, and the call ends as if its task were not cancelled. When the acceptance and the
+///   cancellation cross, `submit` returns, and the completion is ``BrokerError/Code/cancelled``.
+/// - ``SubmittedJob/completion`` and ``await(_:)`` only wait. They end with ``BrokerError/Code/outcomeUnknown``; the job goes on,
+///   and ``cancel(_:)`` cancels it.
+/// - Fetches and other questions end with `CancellationError`.
+/// - ``cancel(_:)``, ``administer(_:)`` and ``backUp(to:replacing:)``: when the request was made, the call ends with
+///   ``BrokerError/Code/outcomeUnknown``, unless it is certain that nothing was done. A copy that is not finished is given up.
+///
+/// **Timeouts** have one meaning as well: `timeout` is the maximum time of a call, nil for no limit. After it the call is
+/// cancelled as above. Where that is `CancellationError`, the call throws ``BrokerError/Code/timedOut``: it has no effect. Otherwise
+/// it throws ``BrokerError/Code/outcomeUnknown`` with ``BrokerError/Code/timedOut`` as its `cause`. The latter also happens when
+/// a server does not answer the cancellation of a job within two seconds. Of a sequence, `timeout` is the maximum time of each
+/// `next()`, the first one among them.
 public protocol BrokerProtocol: Sendable {
     /// Applies a job and waits until it is committed.
     ///
@@ -59,16 +71,15 @@ public protocol BrokerProtocol: Sendable {
     ///
     /// - Throws: ``BrokerError``; with ``BrokerError/Code/connectionLost``, and with ``BrokerError/Code/outcomeUnknown`` when the
     ///   task is cancelled while this waits for the answer, the action may have been done.
-    func administer(_ action: AdminAction) async throws
+    @discardableResult func administer(_ action: AdminAction) async throws -> AdminResult
 
     /// Copies the store to a file while jobs go on.
     ///
     /// - Parameters:
     ///   - file: an absolute path on the machine of the store.
     ///   - replacing: whether an existing file is replaced.
-    /// - Throws: ``BrokerError``. There is no copy then, except that with ``BrokerError/Code/connectionLost``, and with
-    ///   ``BrokerError/Code/outcomeUnknown`` when the task is cancelled, a server may have made it, or may make it still. An embedded
-    ///   broker gives the copy up when the task is cancelled, and throws `CancellationError`.
+    /// - Throws: ``BrokerError``. There is no copy then, except that with ``BrokerError/Code/connectionLost`` and with
+    ///   ``BrokerError/Code/outcomeUnknown`` a server may have finished it.
     func backUp(to file: String, replacing: Bool) async throws -> Backup
 }
 
@@ -88,6 +99,19 @@ public struct AdminAction: RawRepresentable, Sendable, Hashable {
     public static let checkpoint = AdminAction(rawValue: "checkpoint")
     /// The model is read again, and applied completely or not at all.
     public static let reload = AdminAction(rawValue: "reload")
+}
+
+/// The result of an administrative action.
+public struct AdminResult: Sendable, Hashable {
+    /// With ``AdminAction/checkpoint``: what is left of the WAL.
+    public var wal: Statistics.WAL?
+    /// With ``AdminAction/reload``: what changed in the store, a text for people for each change; else empty.
+    public var changes: [String]
+
+    public init(wal: Statistics.WAL? = nil, changes: [String] = []) {
+        self.wal = wal
+        self.changes = changes
+    }
 }
 
 /// A copy of a store.
@@ -121,4 +145,11 @@ public struct SubmittedJob: Sendable {
     /// - Throws: ``BrokerError``. Cancelling the calling task ends its waiting and nothing else: it gets
     ///   ``BrokerError/Code/outcomeUnknown``, and the job goes on.
     public var completion: Completion { get async throws { try await outcome() } }
+
+    /// The job's outcome, once it is committed, within a time.
+    ///
+    /// - Throws: ``BrokerError``; with ``BrokerError/Code/outcomeUnknown`` when the time is over: the job goes on.
+    public func completion(timeout: Duration?) async throws -> Completion {
+        try await withTimeout(timeout, job: id) { [outcome] in try await outcome() }
+    }
 }

@@ -87,27 +87,41 @@ public struct Completion: Sendable, Equatable {
                 warnings: warnings, timing: timing, keys: keys, objects: objects))
     }
 
-    /// The keys of one entity's objects; empty when the job changed none, or was not sent with `reply: .keys`.
+    /// The keys of one entity's objects; empty when the job changed none.
     ///
-    /// - Parameter type: the type of a key: that of the identity's attribute, or an object of the attributes.
-    /// - Throws: `DecodingError` when a key is no such value.
+    /// - Parameter type: the type of a key: that of the identity's attribute, or a struct with a member for each attribute.
+    /// - Throws: ``BrokerError`` with ``BrokerError/Code/notReturned`` when the answer has no keys; `DecodingError` when a key is no
+    ///   such value.
     public func keys<Key: Decodable>(of entity: String, as type: Key.Type = Key.self) throws -> Keys<Key> {
-        guard let keys else { return Keys() }
+        guard let keys else { throw lacks("keys", "`reply: .keys`", "Fetch the objects to read their keys.") }
         return try keys.decode(KeysByEntity<Key>.self).of(entity)
     }
 
     /// The objects of one operation as values, in the order of its records, in the form of a fetch with remote
-    /// names; nil for a record without an object. Empty when the answer has no objects.
+    /// names and the job's ``Job/dates``; nil for a record without an object.
     ///
     /// - Parameter operation: its index in the job, from 0.
-    /// - Throws: `DecodingError`
+    /// - Throws: ``BrokerError`` with ``BrokerError/Code/notReturned`` when the answer has no objects; `DecodingError`.
     public func objects<Value: Decodable>(
         ofOperation operation: Int = 0, as type: Value.Type = Value.self
     ) throws -> [Value?] {
-        guard let objects else { return [] }
+        guard let objects else { throw lacks("objects", "`reply: .objects`", "Fetch them.") }
         return try ValueDecoder.decode(
             ObjectsOfOperation<Value>.self, from: objects.bytes, userInfo: [.operation: operation]
         ).values
+    }
+
+    private func lacks(_ part: String, _ option: String, _ remedy: String) -> BrokerError {
+        let reason =
+            if warnings.contains(where: { $0.code == .answerShortened && $0.key == part }) {
+                "they are too large for it"
+            } else if isDuplicate {
+                "the job had been applied before, and they are returned once, or were not asked for"
+            } else {
+                "it was not asked for by \(option), or is the answer to `await`"
+            }
+        return BrokerError(
+            .notReturned, "The answer to the job \"\(id)\" has no \(part): \(reason). \(remedy)", jobID: id)
     }
 }
 

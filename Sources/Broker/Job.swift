@@ -7,6 +7,8 @@ public struct Job: Sendable, Hashable {
     public var onInvalid: OnInvalid
     public var unknownKeys: UnknownKeys
     public var reply: Reply
+    /// The form of dates in the objects of ``Reply/objects``.
+    public var dates = Query.Dates.iso8601
     /// Trailing commas are accepted in the job's JSON texts.
     public var isLenient: Bool
     /// The W3C `traceparent` of the span that sends the job. The server logs it; it is no part of the job's content, so a
@@ -77,21 +79,5 @@ extension Job {
         public static let keys = Reply(rawValue: "keys")
         /// Also the objects of the job's own records: ``Completion/objects(ofOperation:as:)``.
         public static let objects = Reply(rawValue: "objects")
-    }
-}
-
-// MARK: - One operation
-
-extension Job {
-    /// Finds or creates objects of `entity` from a record or an array of records; see ``RawJSON/init(encoding:nulls:)``.
-    public static func process(
-        _ records: some Encodable, as entity: String, nulls: RawJSON.Nulls = .omitted
-    ) throws(BrokerError) -> Job {
-        Job(try .process(records, as: entity, nulls: nulls))
-    }
-
-    /// Finds or creates objects of `entity` from JSON text: a record, or an array of records.
-    public static func process(json: some JSONTextSource, as entity: String) -> Job {
-        Job(.process(json: json, as: entity))
     }
 }

@@ -7,10 +7,24 @@ public struct Query: Sendable, Hashable {
 
         public init(rawValue: String) { self.rawValue = rawValue }
 
-        /// Those that records have when they are processed; dates in the model's format.
+        /// Those that records have when they are processed.
         public static let remote = Names(rawValue: "remote")
-        /// The model's own; dates in ISO 8601.
+        /// The model's own; dates are in ISO 8601.
         public static let local = Names(rawValue: "local")
+    }
+
+    /// The form of dates.
+    public struct Dates: RawRepresentable, Sendable, Hashable {
+        /// The protocol's word.
+        public let rawValue: String
+
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        /// Text in the attribute's first format in the model, or a number if that is `UnixTime`; without a format, ISO 8601. What is
+        /// fetched so and processed again changes nothing.
+        public static let model = Dates(rawValue: "model")
+        /// Text in ISO 8601, whatever formats the model has: it is decoded as a `Date`.
+        public static let iso8601 = Dates(rawValue: "iso8601")
     }
 
     /// The form in which the objects come.
@@ -46,6 +60,8 @@ public struct Query: Sendable, Hashable {
     /// Paths of relationships whose objects are nested.
     public var include: [String] = []
     public var names = Names.remote
+    /// With ``Names/remote``.
+    public var dates = Dates.iso8601
     public var form = Form.collection
 
     public init(_ entity: String, where predicate: BrokerPredicate? = nil) {
@@ -69,8 +85,7 @@ public struct QueryResult: Sendable, Hashable {
         self.last = last
     }
 
-    /// The values that the objects describe; see ``RawJSON/decode(_:)``. With remote names, a date that has a `format` in the
-    /// model is text in that format. A format of ISO 8601, such as `yyyy-MM-dd`, is decoded as a `Date` in UTC.
+    /// The values that the objects describe; see ``RawJSON/decode(_:)``. A `Date` is in ISO 8601: see ``Query/dates``.
     ///
     /// - Throws: `DecodingError`. It is thrown for a number with more digits than a `Decimal` holds; a property of the type
     ///   ``RawJSON`` has all digits.

@@ -3,7 +3,7 @@ public struct QueryResults: AsyncSequence, Sendable {
     public typealias Element = QueryResult
     public typealias Next = @Sendable () async throws -> QueryResult?
 
-    private let begin: @Sendable () -> Next
+    let begin: @Sendable () -> Next
 
     /// - Parameter begin: begins an iteration; its result gives the next answer, and nil after the last.
     public init(_ begin: @escaping @Sendable () -> Next) { self.begin = begin }

@@ -70,10 +70,14 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible {
         encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
         do {
             bytes = Array(try encoder.encode(value))
-            // Foundation writes a `Decimal` that is not a number as NaN, which is no JSON value.
-            isKnownValue = !bytes.contains(UInt8(ascii: "N"))
+            isKnownValue = true
         } catch {
             throw .notEncodable("\(error)")
+        }
+        // Foundation writes a `Decimal` that is not a number as NaN, which is no JSON value. Texts may have these letters, too.
+        guard bytes.contains(UInt8(ascii: "N")), bytes.contains(Array("NaN".utf8)) else { return }
+        guard (try? JSONDocument(parsing: JSONText(copying: bytes))) != nil else {
+            throw .notEncodable("a Decimal is not a number")
         }
     }
 

@@ -69,11 +69,13 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     public struct Store: Sendable, Hashable, Codable {
         /// A newer server may have other words.
-        public struct State: RawRepresentable, Sendable, Hashable, Codable {
+        public struct State: RawRepresentable, Sendable, Hashable, Codable, CustomStringConvertible {
             /// The protocol's word.
             public let rawValue: String
 
             public init(rawValue: String) { self.rawValue = rawValue }
+
+            public var description: String { rawValue }
 
             public static let serving = State(rawValue: "serving")
             /// Jobs wait for a store that takes nothing now.

@@ -10,7 +10,8 @@ package let timeoutGrace = Duration.seconds(2)
 ///   - grace: the maximum time from the cancellation to the call's end.
 ///   - id: the job's, if it is known.
 /// - Throws: what the call throws; ``BrokerError/Code/timedOut`` when it ended because of the time, without an effect;
-///   ``BrokerError/Code/outcomeUnknown`` when it did not end in the grace period. It goes on, without a waiter.
+///   ``BrokerError/Code/outcomeUnknown`` when it only waited, or when it did not end in the grace period. It goes on then, without
+///   a waiter.
 package func withTimeout<Value: Sendable>(
     _ timeout: Duration?, grace: Duration = timeoutGrace, job id: JobID? = nil,
     _ call: @escaping @Sendable () async throws -> Value
@@ -30,7 +31,8 @@ package func withTimeout<Value: Sendable>(
         isLate.store(true, ordering: .relaxed)
         work.cancel()
         try await Task.sleep(for: grace)
-        end.finish(.failure(BrokerError.outcomeUnknown(afterTimeout: timeout, grace: grace, job: id)))
+        let what = ", and the server did not answer its cancellation within \(grace)"
+        end.finish(.failure(BrokerError.outcomeUnknown(afterTimeout: timeout, what, job: id)))
     }
     defer { clock.cancel() }
     do {
@@ -42,21 +44,29 @@ package func withTimeout<Value: Sendable>(
     } catch is CancellationError {
         try Task.checkCancellation()
         guard isLate.load(ordering: .relaxed) else { throw CancellationError() }
-        throw BrokerError(
-            .timedOut, "The call took longer than its timeout of \(timeout) and was cancelled; it has no effect.")
+        throw BrokerError.timedOut(
+            "The call took longer than its timeout of \(timeout) and was cancelled; it has no effect.")
+    } catch let error as BrokerError where isLate.load(ordering: .relaxed) && error.isWaitCancelled {
+        throw BrokerError.outcomeUnknown(afterTimeout: timeout, "", job: error.jobID)
     }
 }
 
 extension BrokerError {
-    fileprivate static func outcomeUnknown(afterTimeout timeout: Duration, grace: Duration, job id: JobID?)
-        -> BrokerError
-    {
-        let what =
-            "The call took longer than its timeout of \(timeout), and the server did not answer its cancellation within \(grace)."
+    fileprivate static func timedOut(_ message: String) -> BrokerError { BrokerError(.timedOut, message) }
+
+    /// The call only waited for something that goes on, and its task was cancelled.
+    fileprivate var isWaitCancelled: Bool { isOutcomeUnknown && (cause as? BrokerError)?.code == .waitCancelled }
+
+    /// - Parameter what: the end of the first sentence.
+    fileprivate static func outcomeUnknown(
+        afterTimeout timeout: Duration, _ what: String, job id: JobID?
+    ) -> BrokerError {
+        let message = "The call took longer than its timeout of \(timeout)\(what)."
+        let cause = timedOut(message)
         guard let id else {
-            return BrokerError(.outcomeUnknown, "\(what) Whether it has an effect is not known.")
+            return BrokerError(.outcomeUnknown, "\(message) Whether it has an effect is not known.", cause: cause)
         }
-        return outcomeUnknown(id, what)
+        return outcomeUnknown(id, message, cause: cause)
     }
 }
 

@@ -1,4 +1,5 @@
 public import Broker
+internal import BrokerJSON
 internal import BrokerRequests
 internal import BrokerWire
 
@@ -6,6 +7,8 @@ internal import BrokerWire
 extension BrokerClient {
     public func fetch(_ query: Query) async throws -> QueryResult {
         let members = try query.members()
+        // On the other connection, the server would not wait for them.
+        try await jobs.waitForUnanswered()
         let answer = try await request { ClientMessageWriter.fetch(members: members, tag: $0) }
         return try queryResult(answer)
     }
@@ -18,16 +21,27 @@ extension BrokerClient {
     }
 
     /// Returns when the server has answered.
-    public func ping() async throws {
+    ///
+    /// - Parameter timeout: see `BrokerProtocol`.
+    public func ping(timeout: Duration? = nil) async throws {
+        try await withTimeout(timeout) { try await self.ping() }
+    }
+
+    private func ping() async throws {
         let answer = try await request { ClientMessageWriter.ping(tag: $0) }
         guard case .pong = answer.message else { throw unexpected(answer, to: "ping") }
     }
 
     /// The server's description of itself, from the newest connection; connects if there was none yet.
     ///
+    /// - Parameter timeout: see `BrokerProtocol`.
     /// - Throws: ``/Broker/BrokerError``
-    public func serverInformation() async throws -> ServerInformation {
+    public func serverInformation(timeout: Duration? = nil) async throws -> ServerInformation {
         if let server = driver.server { return server }
+        return try await withTimeout(timeout) { try await self.connectedServer() }
+    }
+
+    private func connectedServer() async throws -> ServerInformation {
         try await ping()
         guard let server = driver.server else { throw BrokerError.protocolViolation("the server sent no welcome") }
         return server
@@ -45,25 +59,38 @@ extension BrokerClient {
         return try decoded("model") { try ModelDescription(json: json) }
     }
 
-    public func administer(_ action: Broker.AdminAction) async throws { _ = try await perform(action) }
+    @discardableResult public func administer(_ action: Broker.AdminAction) async throws -> AdminResult {
+        let done = try await done(action)
+        return withExtendedLifetime(done.document) { AdminResult(done.document.root) }
+    }
 
     /// As ``administer(_:)``.
     ///
     /// - Returns: the server's answer, the `done` message of the protocol.
-    package func perform(_ action: Broker.AdminAction) async throws -> RawJSON {
-        guard let asked = BrokerWire.AdminAction(rawValue: action.rawValue) else {
-            throw BrokerError(.unsupportedMessage, "There is no action \"\(action.rawValue)\". Nothing was sent.")
-        }
+    package func perform(_ action: Broker.AdminAction) async throws -> RawJSON { RawJSON(try await done(action).text) }
+
+    private func done(_ action: Broker.AdminAction) async throws -> ServerEnvelope {
+        guard let asked = BrokerWire.AdminAction(rawValue: action.rawValue) else { throw BrokerError.unknown(action) }
         let answer = try await request(isSentOnce: true, orOnCancellation: BrokerError.actionWaitCancelled) {
             ClientMessageWriter.admin(asked, tag: $0)
         }
         guard case .done = answer.message else { throw unexpected(answer, to: "admin") }
-        return RawJSON(answer.text)
+        return answer
     }
 
-    public func backUp(to file: String, replacing: Bool = false) async throws -> Backup {
-        let answer = try await request(isSentOnce: true, orOnCancellation: BrokerError.actionWaitCancelled) {
-            ClientMessageWriter.backup(file: file, replaces: replacing, tag: $0)
+    /// A copy has a connection of its own, because a server gives it up when its connection ends.
+    public func backUp(to file: String, replacing: Bool) async throws -> Backup {
+        try BrokerError.checkBackupPath(file)
+        try Task.checkCancellation()
+        let content = ClientMessageWriter.backup(file: file, replaces: replacing, tag: .integer(0))
+        // The client's own connection waits for a server that is not running yet.
+        _ = try await serverInformation()
+        let connection = try await driver.openStream(sending: try driver.encoders.encode(content))
+        let answer: ServerEnvelope
+        do {
+            answer = try await connection.next()
+        } catch is CancellationError {
+            throw BrokerError.actionWaitCancelled
         }
         guard case .done = answer.message, let sequence = answer.document.root["sequence"]?.int64,
             let bytes = answer.document.root["bytes"]?.int64
@@ -77,6 +104,17 @@ extension BrokerClient {
         } catch {
             throw BrokerError.protocolViolation("the `\(type)` of the server cannot be read: \(error)")
         }
+    }
+}
+
+extension AdminResult {
+    /// - Parameter done: the members of the answer.
+    fileprivate init(_ done: JSONValue) {
+        let wal = done["wal"].flatMap { wal -> Statistics.WAL? in
+            guard let bytes = wal["bytes"]?.int64, let pages = wal["uncheckpointedPages"]?.int64 else { return nil }
+            return Statistics.WAL(bytes: Int(bytes), uncheckpointedPages: Int(pages))
+        }
+        self.init(wal: wal, changes: done["changes"]?.elements.compactMap(\.string) ?? [])
     }
 }
 

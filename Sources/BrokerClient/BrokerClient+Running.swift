@@ -39,7 +39,11 @@ extension BrokerClient {
     /// At most for the time of the configuration.
     private func finishUnanswered() async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { [driver] in await driver.drain() }
+            group.addTask { [driver, large = jobs.end()] in
+                async let drained: Void = driver.drain()
+                await large?.drain()
+                await drained
+            }
             group.addTask { [configuration] in try? await Task.sleep(for: configuration.shutdownTimeout) }
             await group.next()
             group.cancelAll()

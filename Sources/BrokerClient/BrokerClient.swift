@@ -5,6 +5,7 @@ public import Logging
 internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
+internal import Tracing
 
 /// A client of a Broker server, which connects, and connects again, by itself. Any task may call it at any time.
 ///
@@ -15,8 +16,14 @@ internal import Synchronization
 ///
 /// It connects with the first call, or when ``run()`` begins. When the connection is lost, all unanswered jobs are sent again in
 /// order under the same ids, so that each job is applied exactly once.
+///
+/// Jobs of more than 1 MiB as they are sent, compressed, go over a second connection, which begins with the first of them: the others
+/// do not wait for their frames. So jobs that are sent at once may take effect in any order; jobs of a task that waits for each,
+/// with ``process(_:)`` or with ``submit(_:)``, take effect in its order.
 public final class BrokerClient: BrokerProtocol {
+    /// The connection for all but large jobs.
     let driver: SessionDriver
+    let jobs: LargeJobs
     let configuration: BrokerClientConfiguration
     let observation: JobObservation
     private let ids = JobIDs()
@@ -31,31 +38,43 @@ public final class BrokerClient: BrokerProtocol {
         self.init(address, configuration: configuration, logger: logger, beginning: .whenNeeded)
     }
 
-    /// - Parameter dialing: makes the connections; nil for the address.
+    /// - Parameters:
+    ///   - dialing: makes the connections; nil for the address.
+    ///   - tracer: nil for the one that was bootstrapped.
     init(
         _ address: BrokerAddress, configuration: BrokerClientConfiguration, logger: Logger,
-        beginning: Session.Beginning, firstDelay: TimeAmount = Reconnection.firstDelay, _ dialing: Dialing? = nil
+        beginning: Session.Beginning, firstDelay: TimeAmount = Reconnection.firstDelay, _ dialing: Dialing? = nil,
+        tracer: (any Tracer)? = nil
     ) {
         self.configuration = configuration
-        observation = JobObservation(name: configuration.name ?? "")
-        let session = Session(
-            path: address.path,
-            window: Session.Jobs(
-                maximumCount: max(1, configuration.maximumJobsInFlight),
-                maximumBytes: configuration.maximumBytesInFlight),
-            patience: Session.Patience(configuration, firstDelay: firstDelay), beginning: beginning)
-        driver = SessionDriver(
-            session: session, name: configuration.name, frameTime: TimeAmount(limited: configuration.frameTimeout),
-            eventLoop: (configuration.eventLoopGroup ?? MultiThreadedEventLoopGroup.singleton).any(),
-            dialing: dialing, logger: logger)
-        driver.start()
+        observation = JobObservation(.client, name: configuration.name ?? "", tracer: tracer)
+        let eventLoops = configuration.eventLoopGroup ?? MultiThreadedEventLoopGroup.singleton
+        @Sendable func makeDriver(_ beginning: Session.Beginning) -> SessionDriver {
+            let session = Session(
+                path: address.path,
+                window: Session.Jobs(
+                    maximumCount: max(1, configuration.maximumJobsInFlight),
+                    maximumBytes: configuration.maximumBytesInFlight),
+                patience: Session.Patience(configuration, firstDelay: firstDelay), beginning: beginning)
+            let driver = SessionDriver(
+                session: session, name: configuration.name, frameTime: TimeAmount(limited: configuration.frameTimeout),
+                eventLoop: eventLoops.any(), dialing: dialing, logger: logger)
+            driver.start()
+            return driver
+        }
+        driver = makeDriver(beginning)
+        jobs = LargeJobs(besides: driver) { makeDriver(.whenNeeded) }
     }
 
-    deinit { driver.close() }
+    deinit { close() }
 
-    /// Closes the connection, and those of ``results(of:)``. A job that was sent and is unanswered ends with ``/Broker/BrokerError/Code/outcomeUnknown``; other
+    /// Closes the connections, and those of ``results(of:)``. A job that was sent and is unanswered ends with ``/Broker/BrokerError/Code/outcomeUnknown``; other
     /// unanswered requests, and every later call, end with ``/Broker/BrokerError/Code/closed``.
-    public func close() { driver.close() }
+    public func close() {
+        let large = jobs.end()
+        driver.close()
+        large?.close()
+    }
 
     // MARK: - Jobs
 
@@ -69,8 +88,8 @@ public final class BrokerClient: BrokerProtocol {
     @discardableResult public func process(_ job: Job) async throws -> Completion {
         try await observation.observing(job) { job in
             let completion = Answer<Completion>()
-            let place = try send(job, wantsAcceptance: false, JobWaiter(completion: completion))
-            return try await completion.value(onCancel: { [driver] in driver.cancel(place) })
+            let sent = try send(job, wantsAcceptance: false, JobWaiter(completion: completion))
+            return try await completion.value(onCancel: { sent.cancel() })
         }
     }
 
@@ -79,11 +98,19 @@ public final class BrokerClient: BrokerProtocol {
     ///
     /// - Throws: ``/Broker/BrokerError``
     public func submit(_ job: Job) async throws -> SubmittedJob {
+        var job = job
+        let ended = observation.begin(&job)
         let accepted = Answer<Int64>()
-        let waiter = JobWaiter(completion: Answer(), accepted: accepted)
-        let place = try send(job, wantsAcceptance: true, waiter)
-        let sequence = try await accepted.value(onCancel: { [driver] in driver.cancel(place) })
-        return submitted(place, sequence, waiter)
+        let waiter = JobWaiter(completion: Answer(), accepted: accepted, ended: ended)
+        let sent: SentJob
+        do {
+            sent = try send(job, wantsAcceptance: true, waiter)
+        } catch {
+            ended(.failure(error))
+            throw error
+        }
+        let sequence = try await accepted.value(onCancel: { sent.cancel() })
+        return submitted(sent.id, sequence, waiter)
     }
 
     /// Sends a job after those already sent and returns when there is room for it among the jobs in flight, without
@@ -94,29 +121,35 @@ public final class BrokerClient: BrokerProtocol {
     package func enqueue(_ job: Job) async throws -> SubmittedJob {
         let admitted = Answer<Void>()
         let waiter = JobWaiter(completion: Answer(), admitted: admitted)
-        let place = try send(job, wantsAcceptance: false, waiter)
-        try await admitted.value(onCancel: { [driver] in driver.withdraw(place) })
-        return submitted(place, 0, waiter)
+        // In the order of the calls, and so on one connection, however large it is.
+        let (id, frame) = try encode(job, wantsAcceptance: false)
+        let sent = SentJob(driver: driver, place: try driver.add(id: id, frame: frame, waiter: waiter))
+        try await admitted.value(onCancel: { sent.withdraw() })
+        return submitted(id, 0, waiter)
     }
 
     /// The result keeps the client, and so the connection, until the outcome is read.
-    private func submitted(_ place: Session.Jobs.Place, _ sequence: Int64, _ waiter: JobWaiter) -> SubmittedJob {
-        SubmittedJob(id: place.id, sequence: sequence) { [self, answer = waiter.completion] in
+    private func submitted(_ id: JobID, _ sequence: Int64, _ waiter: JobWaiter) -> SubmittedJob {
+        SubmittedJob(id: id, sequence: sequence) { [self, answer = waiter.completion] in
             defer { withExtendedLifetime(self) {} }
-            return try await answer.value(orOnCancellation: BrokerError.waitCancelled(place.id))
+            return try await answer.value(orOnCancellation: BrokerError.waitCancelled(id))
         }
     }
 
-    private func send(_ job: Job, wantsAcceptance: Bool, _ waiter: JobWaiter) throws -> Session.Jobs.Place {
+    private func send(_ job: Job, wantsAcceptance: Bool, _ waiter: JobWaiter) throws -> SentJob {
+        let (id, frame) = try encode(job, wantsAcceptance: wantsAcceptance)
+        return try jobs.add(id: id, isChosen: job.id != nil, frame: frame, waiter: waiter)
+    }
+
+    private func encode(_ job: Job, wantsAcceptance: Bool) throws -> (JobID, frame: [UInt8]) {
         try Task.checkCancellation()
         let id = try job.id?.checked() ?? ids.next()
-        let frame = try driver.encoders.encode(try job.content(id: id, wantsAcceptance: wantsAcceptance))
-        return try driver.add(id: id, frame: frame, waiter: waiter)
+        return (id, try driver.encoders.encode(try job.content(id: id, wantsAcceptance: wantsAcceptance)))
     }
 
     public func await(_ id: JobID) async throws -> Completion {
         _ = try id.checked()
-        let answer = try await request(orOnCancellation: BrokerError.waitCancelled(id)) {
+        let answer = try await request(on: jobs.driver(of: id), orOnCancellation: BrokerError.waitCancelled(id)) {
             ClientMessageWriter.await(id: id.text, tag: $0)
         }
         switch answer.message {
@@ -131,7 +164,9 @@ public final class BrokerClient: BrokerProtocol {
     public func cancel(_ id: JobID) async throws {
         _ = try id.checked()
         do {
-            let answer = try await request(isSentOnce: true, orOnCancellation: BrokerError.waitCancelled(id)) {
+            let answer = try await request(
+                on: jobs.driver(of: id), isSentOnce: true, orOnCancellation: BrokerError.waitCancelled(id)
+            ) {
                 ClientMessageWriter.cancel(id: id.text, tag: $0)
             }
             guard case .cancelled = answer.message else { throw unexpected(answer, to: "cancel") }
@@ -143,17 +178,19 @@ public final class BrokerClient: BrokerProtocol {
     // MARK: - Requests
 
     /// - Parameters:
+    ///   - driver: of the connection; nil for the first.
     ///   - isSentOnce: the request changes something, and is not sent again when its connection is lost.
     ///   - cancellation: thrown when the task is cancelled after the request was made.
     func request(
-        isSentOnce: Bool = false, orOnCancellation cancellation: any Error = CancellationError(),
+        on driver: SessionDriver? = nil, isSentOnce: Bool = false,
+        orOnCancellation cancellation: any Error = CancellationError(),
         _ content: (_ tag: ProvenJSON) -> [UInt8]
     ) async throws -> ServerEnvelope {
         try Task.checkCancellation()
         let number = number()
         let waiter = Answer<ServerEnvelope>()
-        let frame = try driver.encoders.encode(content(.integer(number)))
-        try driver.add(request: number, frame: frame, waiter: waiter, isSentOnce: isSentOnce)
+        let frame = try self.driver.encoders.encode(content(.integer(number)))
+        try (driver ?? self.driver).add(request: number, frame: frame, waiter: waiter, isSentOnce: isSentOnce)
         return try await waiter.value(orOnCancellation: cancellation)
     }
 
@@ -163,7 +200,7 @@ public final class BrokerClient: BrokerProtocol {
     }
 
     /// Jobs in flight, and those that wait for room.
-    var unansweredJobCount: Int { driver.unansweredJobCount }
+    var unansweredJobCount: Int { driver.unansweredJobCount + (jobs.driver?.unansweredJobCount ?? 0) }
 
     /// A shutdown waits for what is unanswered, and no calls are taken.
     var isDraining: Bool { driver.isDraining }

@@ -31,9 +31,9 @@ public struct BrokerClientConfiguration: Sendable {
     public var frameTimeout = Duration.seconds(30)
     /// The maximum time that a graceful shutdown waits for what is unanswered.
     public var shutdownTimeout = Duration.seconds(30)
-    /// The maximum number of unanswered jobs; others wait. 64 let a server's writer commit jobs in groups.
+    /// The maximum number of unanswered jobs of a connection; others wait. 64 let a server's writer commit jobs in groups.
     public var maximumJobsInFlight = 64
-    /// The maximum bytes of unanswered frames: four of the largest.
+    /// The maximum bytes of unanswered frames of a connection: four of the largest.
     public var maximumBytesInFlight = 4 * FrameLimits.largestPayloadCount
     /// Where connections run; nil for NIO's own group.
     public var eventLoopGroup: (any EventLoopGroup)?

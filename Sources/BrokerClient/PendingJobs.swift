@@ -52,6 +52,11 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
     var count: Int { jobs.count }
     var isEmpty: Bool { jobs.isEmpty }
 
+    func contains(_ id: JobID) -> Bool { jobs.index(forKey: id) != nil }
+
+    /// Those of all jobs, in no order.
+    var waiters: [Waiter] { jobs.values.map(\.waiter) }
+
     /// Nil when a job of that id is unanswered; then nothing changes. ``admit()`` returns the jobs that may be sent.
     mutating func add(id: JobID, frame: [UInt8], waiter: Waiter) -> Place? {
         add(id: id, frame: frame, waiter: waiter, entersAtOnce: false, isSent: false)?.place

@@ -11,8 +11,18 @@ struct JobWaiter: Sendable {
     var accepted: Answer<Int64>?
     /// Wants to know that the job is in the window.
     var admitted: Answer<Void>?
+    /// Called with the job's end.
+    var ended: JobObservation.End?
+
+    /// The job was cancelled because its task was: it has no effect. A submission that was accepted at that moment has returned, and
+    /// its completion is the cancellation.
+    func withdraw() {
+        guard accepted?.isFinished == true else { return finish(.failure(CancellationError())) }
+        finish(.failure(BrokerError.jobCancelled))
+    }
 
     func finish(_ result: Result<Completion, any Error>) {
+        ended?(result)
         completion.finish(result)
         accepted?.finish(result.map(\.sequence))
         admitted?.finish(result.map { _ in })

@@ -156,6 +156,12 @@ final class SessionDriver: Sendable {
 
     var unansweredJobCount: Int { state.withLock { $0.session.jobs.count } }
 
+    /// A job of that id is unanswered.
+    func hasJob(_ id: JobID) -> Bool { state.withLock { $0.session.jobs.contains(id) } }
+
+    /// The receivers of the ends of all unanswered jobs.
+    var unansweredWaiters: [JobWaiter] { state.withLock { $0.session.jobs.waiters } }
+
     func close() {
         perform { $0.close() }
         let streams = state.withLock { state in
@@ -237,7 +243,7 @@ final class SessionDriver: Sendable {
         case .accepted(let waiter, let sequence): waiter.accepted?.finish(.success(sequence))
         case .admitted(let waiter): waiter.admitted?.finish(.success(()))
         case .finished(let waiter, let result): waiter.finish(result.mapError { $0 })
-        case .withdrawn(let waiter): waiter.finish(.failure(CancellationError()))
+        case .withdrawn(let waiter): waiter.withdraw()
         case .answered(let waiter, let result): waiter.finish(result.mapError { $0 })
         }
     }

@@ -5,8 +5,8 @@ internal import BrokerWire
 internal import NIOCore
 internal import NIOPosix
 
-/// A connection of its own for one streamed fetch: it is read only as far as answers are wanted, so a slow reader stops the
-/// server and takes no memory here, and closing it ends the fetch.
+/// A connection of its own for one streamed fetch, or for one copy of the store: it is read only as far as answers are wanted, so a slow reader stops the
+/// server and takes no memory here, and closing it ends the fetch or the copy.
 final class StreamConnection: Sendable {
     let channel: any Channel
     private let handler: NIOLoopBound<StreamHandler>
@@ -63,7 +63,7 @@ final class StreamConnection: Sendable {
             }.get()
             guard let envelope else {
                 try Task.checkCancellation()
-                throw BrokerError.connectionLost("the server closed the connection of a fetch")
+                throw BrokerError.connectionLost("the server closed the connection")
             }
             return envelope
         } onCancel: {
@@ -111,7 +111,7 @@ private final class StreamHandler: ChannelInboundHandler {
         guard let answerTime, let promise = waiting else { return }
         waiting = nil
         let milliseconds = answerTime.nanoseconds / 1_000_000
-        promise.fail(BrokerError.connectionLost("the server has sent nothing of a fetch for \(milliseconds) ms"))
+        promise.fail(BrokerError.connectionLost("the server has sent no answer for \(milliseconds) ms"))
         context?.close(promise: nil)
     }
 

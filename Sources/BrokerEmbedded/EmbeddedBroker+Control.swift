@@ -30,7 +30,7 @@ extension EmbeddedBroker {
     /// ``/Broker/AdminAction/checkpoint``.
     ///
     /// - Throws: ``/Broker/BrokerError``; with ``/Broker/BrokerError/Code/unsupported`` for the others, which are about a server.
-    public func administer(_ action: AdminAction) async throws {
+    @discardableResult public func administer(_ action: AdminAction) async throws -> AdminResult {
         try Task.checkCancellation()
         switch action {
         case .pause:
@@ -39,19 +39,24 @@ extension EmbeddedBroker {
             }
         case .resume: owned.coordinator.resume()
         case .checkpoint:
-            let answer = Answer<Void>()
+            let answer = Answer<Statistics.WAL>()
             owned.coordinator.checkpoint { result in
-                answer.finish(result.map { _ in }.mapError { BrokerError(.storeUnavailable, $0.message) })
+                answer.finish(
+                    result.map { Statistics.WAL(bytes: $0.bytes, uncheckpointedPages: $0.uncheckpointedPages) }
+                        .mapError { BrokerError(.storeUnavailable, $0.message) })
             }
-            try await answer.value(orOnCancellation: BrokerError.actionWaitCancelled)
-        default:
+            return AdminResult(wal: try await answer.value(orOnCancellation: BrokerError.actionWaitCancelled))
+        case .drain, .reload:
             throw BrokerError(
                 .unsupported,
                 "An embedded broker does not `\(action.rawValue)`: stop it, and open the store again.")
+        default: throw BrokerError.unknown(action)
         }
+        return AdminResult()
     }
 
-    public func backUp(to file: String, replacing: Bool = false) async throws -> Backup {
+    public func backUp(to file: String, replacing: Bool) async throws -> Backup {
+        try BrokerError.checkBackupPath(file)
         try Task.checkCancellation()
         let answer = Answer<Backup>()
         let isWanted = Wanted()

@@ -2,6 +2,7 @@ public import Broker
 internal import BrokerCoordinator
 internal import BrokerJSON
 internal import BrokerModel
+internal import BrokerRequests
 internal import BrokerStaging
 internal import BrokerStore
 public import Logging
@@ -59,6 +60,14 @@ extension EmbeddedBroker {
         configuration: EmbeddedBrokerConfiguration = EmbeddedBrokerConfiguration(),
         logger: Logger = Logger(label: "broker.embedded", factory: { _ in SwiftLogNoOpLogHandler() })
     ) async throws(BrokerError) -> EmbeddedBroker {
+        try await open(
+            store, model, overrides, handlers, configuration, logger, observation: JobObservation(.embedded))
+    }
+
+    static func open(
+        _ store: StoreLocation, _ model: ModelSource, _ overrides: [ModelSource], _ handlers: Handlers,
+        _ configuration: EmbeddedBrokerConfiguration, _ logger: Logger, observation: JobObservation
+    ) async throws(BrokerError) -> EmbeddedBroker {
         let document = try document(model, overrides)
         let plan: StagingPlan
         do throws(ModelError) {
@@ -74,7 +83,8 @@ extension EmbeddedBroker {
         await StoppingStores.wait(path)
         do throws(StoreError) {
             return EmbeddedBroker(
-                try await OwnedStore.open(plan: plan, options: settings, logger: logger), path: path, folder: folder)
+                try await OwnedStore.open(plan: plan, options: settings, logger: logger), path: path, folder: folder,
+                observation: observation)
         } catch {
             throw BrokerError(.cannotOpen, error.message)
         }

@@ -35,8 +35,13 @@ public final class EmbeddedBroker: BrokerProtocol {
     private let isStopping = Atomic(false)
     /// The ids of jobs without one are made here: a job that is cancelled is cancelled by its id.
     private let ids = JobIDs()
+    private let observation: JobObservation
 
-    init(_ owned: OwnedStore, path: String, folder: TemporaryStore?) {
+    init(
+        _ owned: OwnedStore, path: String, folder: TemporaryStore?,
+        observation: JobObservation
+    ) {
+        self.observation = observation
         self.owned = owned
         self.path = path
         self.folder = folder
@@ -65,19 +70,31 @@ public final class EmbeddedBroker: BrokerProtocol {
     ///   applied is known when the store has been opened again. Later calls are refused then with
     ///   ``/Broker/BrokerError/Code/storeUnavailable``, and the only useful call is ``stop()``.
     @discardableResult public func process(_ job: Broker.Job) async throws -> Completion {
-        let id = try job.id?.checked() ?? ids.next()
-        let content = JSONText(copying: try job.content(id: id, wantsAcceptance: false))
-        let outcome = try await requests.job(content, id: id.text, accepted: nil)
-        do throws(BrokerError) {
-            return try Completion(outcome, isBrief: job.reply == .none)
-        } catch {
-            throw error.endingTask
+        try await observation.observing(job) { job in
+            let id = try job.id?.checked() ?? ids.next()
+            let content = JSONText(copying: try job.content(id: id, wantsAcceptance: false))
+            let outcome = try await requests.job(content, id: id.text, accepted: nil)
+            do throws(BrokerError) {
+                return try Completion(outcome, isBrief: job.reply == .none)
+            } catch {
+                throw error.endingTask
+            }
         }
     }
 
     public func submit(_ job: Broker.Job) async throws -> SubmittedJob {
-        let id = try job.id?.checked() ?? ids.next()
-        let content = JSONText(copying: try job.content(id: id, wantsAcceptance: true))
+        try Task.checkCancellation()
+        var job = job
+        let finish = observation.begin(&job)
+        let id: JobID
+        let content: JSONText
+        do {
+            id = try job.id?.checked() ?? ids.next()
+            content = JSONText(copying: try job.content(id: id, wantsAcceptance: true))
+        } catch {
+            finish(.failure(error))
+            throw error
+        }
         let accepted = Answer<SubmittedJob>()
         let ended = Answer<Completion>()
         let isBrief = job.reply == .none
@@ -88,12 +105,15 @@ public final class EmbeddedBroker: BrokerProtocol {
                     accepted.finish(.success(SubmittedJob(JobID(id), sequence, ended)))
                 }
                 let completion = try Completion(outcome, isBrief: isBrief)
+                finish(.success(completion))
                 ended.finish(.success(completion))
                 // A duplicate is not accepted once more.
                 accepted.finish(.success(SubmittedJob(completion.id, completion.sequence, ended)))
             } catch {
+                let end = (error as? BrokerError)?.endingTask ?? error
+                finish(.failure(end))
                 ended.finish(.failure(error))
-                accepted.finish(.failure((error as? BrokerError)?.endingTask ?? error))
+                accepted.finish(.failure(end))
             }
         }
         return try await accepted.value(onCancel: { if !accepted.isFinished { task.cancel() } })

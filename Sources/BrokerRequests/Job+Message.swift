@@ -5,12 +5,22 @@ extension Job {
     /// The content of the message. The same job gives the same bytes, so that it is known as the same when sent again.
     ///
     /// - Parameter id: nil asks the server to make one.
-    /// - Throws: ``BrokerError/Code/invalidJSON`` when a text of an operation is not exactly one JSON value.
+    /// - Throws: ``BrokerError/Code/invalidJSON`` when a text of an operation is not exactly one JSON value; for what the server
+    ///   would refuse whatever its model is, the server's code.
     package func content(id: JobID?, wantsAcceptance: Bool) throws(BrokerError) -> [UInt8] {
+        if let id, id.text.utf8.starts(with: JobMessage.reservedIDPrefix.utf8) {
+            throw .refused(
+                .unsupportedMessage, "Ids that begin with \"\(JobMessage.reservedIDPrefix)\" are the server's own.")
+        }
+        if let count = trace?.utf8.count, count > JobMessage.longestTrace {
+            throw .refused(
+                .unsupportedMessage, "A trace has at most \(JobMessage.longestTrace) bytes; this one has \(count).")
+        }
         var message = JobMessageWriter(id: id?.text, operations: try operationMessages())
         message.onInvalid = try word(onInvalid, "onInvalid")
         message.unknownKeys = try word(unknownKeys, "unknownKeys")
         message.reply = try word(reply, "reply")
+        if reply == .objects { message.dates = try word(dates, "dates") }
         message.notify = wantsAcceptance ? [.accepted, .completed] : .completed
         message.isLenient = isLenient
         message.trace = trace
@@ -25,6 +35,7 @@ extension Job {
     }
 
     private func operationMessages() throws(BrokerError) -> [JobMessageWriter.Operation] {
+        guard !operations.isEmpty else { throw .refused(.unsupportedMessage, "The job has no operations.") }
         if let only = operations.first, operations.count == 1 {
             return [try only.message(at: "", isLenient: isLenient, levels: 1)]
         }

@@ -6,7 +6,7 @@ extension Job.Operation {
     ///   - pointer: a JSON Pointer to the operation's fields in the message.
     ///   - isLenient: the message has `lenient`.
     ///   - levels: objects and arrays of the message around a value of the operation.
-    /// - Throws: ``BrokerError/Code/invalidJSON``
+    /// - Throws: ``BrokerError/Code/invalidJSON``, or the code by which the server would refuse the operation.
     func message(
         at pointer: String, isLenient: Bool, levels: Int
     ) throws(BrokerError) -> JobMessageWriter.Operation {
@@ -14,12 +14,23 @@ extension Job.Operation {
             try json.proven(at: "\(pointer)/\(field)", isLenient: isLenient, enclosingLevels: levels)
         }
         func selection(_ predicate: BrokerPredicate) throws(BrokerError) -> JobMessageWriter.Operation.Selection {
-            if let fault = predicate.fault { throw fault }
+            try predicate.check()
             guard !predicate.arguments.isEmpty else { return .init(predicate.format) }
             let arguments = try RawJSON.proven(
                 predicate.arguments, at: "\(pointer)/arguments", isLenient: isLenient, enclosingLevels: levels)
             return .init(predicate.format, arguments: arguments)
         }
+        try checkNames()
+        let message = try message(proven, selection)
+        // After the proof, so that a text that is no JSON is reported as that.
+        try checkKind()
+        return message
+    }
+
+    private func message(
+        _ proven: (RawJSON, String) throws(BrokerError) -> ProvenJSON,
+        _ selection: (BrokerPredicate) throws(BrokerError) -> JobMessageWriter.Operation.Selection
+    ) throws(BrokerError) -> JobMessageWriter.Operation {
         switch action {
         case .process(let json, nil): return .init(entity: entity, .process(try proven(json, "json")))
         case .process(let json, let object?):
@@ -47,6 +58,46 @@ extension Job.Operation {
     }
 }
 
+// Faults that the server would refuse whatever its model is.
+extension Job.Operation {
+    private func checkNames() throws(BrokerError) {
+        if case .map(_, let reading) = action {
+            if reading.mapping == "" { throw .refused(.unknownMapping, "The mapping's name is empty.") }
+            guard let count = reading.path?.utf8.count, count > OperationMessage.maximumPathCount else { return }
+            throw .refused(
+                .unsupportedMessage,
+                "The path of a payload has at most \(OperationMessage.maximumPathCount) bytes; this one has \(count). Give "
+                    + "the path of the resource without the host.")
+        }
+        if entity.isEmpty { throw .refused(.unknownEntity, "The entity's name is empty.") }
+        switch action {
+        case .relate(_, "", _): throw .refused(.unknownRelationship, "The relationship's name is empty.")
+        case .sync(_, _, _, let part?) where !JobID.byteCounts.contains(part.id.utf8.count):
+            throw .refused(
+                .unsupportedMessage, "The id of a sync's part has 1 to 128 bytes; this one has \(part.id.utf8.count).")
+        default: break
+        }
+    }
+
+    private func checkKind() throws(BrokerError) {
+        switch action {
+        case .process(let json, _) where !json.begins(with: "{", "["):
+            throw .refused(.invalidValue, "A record is a JSON object; give one, or an array of them.")
+        case .sync(let json, _, _, _) where !json.begins(with: "["):
+            throw .refused(.unsupportedMessage, "A sync takes an array of records: all that there are to be.")
+        default: break
+        }
+    }
+}
+
+extension RawJSON {
+    /// Whether the first byte that is no white space is one of these.
+    fileprivate func begins(with signs: Unicode.Scalar...) -> Bool {
+        let first = bytes.first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
+        return signs.contains { UInt8(ascii: $0) == first }
+    }
+}
+
 extension Job.Operation.SyncAction {
     fileprivate var message: OperationMessage.SyncActions {
         get throws(BrokerError) {
@@ -61,6 +112,11 @@ extension Job.Operation.SyncAction {
 }
 
 extension BrokerError {
+    /// The error that a server would answer with.
+    static func refused(_ code: Code, _ message: String) -> BrokerError {
+        BrokerError(code, "\(message) Nothing was sent.")
+    }
+
     static func unknownWord(_ word: String, of what: String) -> BrokerError {
         BrokerError(
             .unsupportedMessage, "The protocol does not know the word \"\(word)\" for \(what). Nothing was sent.")

@@ -113,6 +113,26 @@ import Broker
         try await server.stop()
     }
 
+    @Test func `a submission that is accepted while it is cancelled returns, and its end is the cancellation`()
+        async throws
+    {
+        var server = try await FakeServer()
+        let (client, opened) = try await server.connect()
+        var connection = opened
+        let submitting = Task { [record] in try await client.submit(Job(.process(json: record, as: "E"), id: "x")) }
+        _ = try await connection.next()
+        submitting.cancel()
+        #expect(try await connection.next() == #"{"type":"cancel","id":"x","tag":"cancel"}"#)
+        try await connection.send(
+            #"{"type":"accepted","id":"x","sequence":3}"#,
+            #"{"type":"failed","id":"x","sequence":3,"error":{"code":"cancelled","message":"m"}}"#)
+        let job = try await submitting.value
+        let error = await #expect(throws: BrokerError.self) { _ = try await job.completion }
+        #expect(error?.code == .cancelled)
+        client.close()
+        try await server.stop()
+    }
+
     @Test func `a job is cancelled by its id, or the call throws why not`() async throws {
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()

@@ -24,7 +24,7 @@ import Broker
             ], id: "j")
         job.reply = .objects
         async let ended = client.process(job)
-        #expect(try await connection.next().contains(#""reply":"objects""#))
+        #expect(try await connection.next().contains(#""reply":"objects","dates":"iso8601""#))
         try await connection.send(
             #"""
             {"type":"completed","id":"j","sequence":1,"duplicate":false,"changes":{},"rejected":[],"warnings":[],
@@ -43,9 +43,23 @@ import Broker
         try await server.stop()
     }
 
-    @Test func `without objects in the answer there are none`() throws {
+    @Test func `an answer without objects or keys says so, and why`() throws {
         let duplicate = Completion(id: "j", sequence: 1, isDuplicate: true)
-        #expect(duplicate.objects == nil)
-        #expect(try duplicate.objects(as: Tag.self) == [])
+        let shortened = Completion(
+            id: "j", sequence: 1,
+            warnings: [.init(code: .answerShortened, key: "objects"), .init(code: .answerShortened, key: "keys")])
+        for (completion, reason) in [
+            (duplicate, "had been applied before"), (shortened, "too large"),
+            (Completion(id: "j", sequence: 1), "not asked for"),
+        ] {
+            let calls: [(Completion) throws -> Void] = [
+                { _ = try $0.objects(as: Tag.self) }, { _ = try $0.keys(of: "Tag", as: String.self) },
+            ]
+            for call in calls {
+                let error = #expect(throws: BrokerError.self) { try call(completion) }
+                #expect(error?.code == .notReturned && error?.jobID == "j")
+                #expect(error?.message.contains(reason) == true, "\(String(describing: error))")
+            }
+        }
     }
 }

@@ -19,8 +19,10 @@ import Broker
         var fetch = Query("Employee", where: try .init("a == %@ AND b == %@", "12", 12))
         #expect(
             try text(fetch) == """
-                {"type":"fetch","entity":"Employee","where":"a == %@ AND b == %@","arguments":["12",12]}
+                {"type":"fetch","entity":"Employee","where":"a == %@ AND b == %@","arguments":["12",12],"dates":"iso8601"}
                 """)
+        fetch.dates = .model
+        #expect(!(try text(fetch)).contains("dates"))
         fetch = Query("E")
         fetch.object = try RawJSON(value: ["row": 1])
         fetch.sort = ["-a"]

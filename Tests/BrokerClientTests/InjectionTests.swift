@@ -37,7 +37,7 @@ import Broker
         (
             "/arguments/1",
             {
-                let predicate = BrokerPredicate("a == %@", arguments: [RawJSON("1"), $1])
+                let predicate = BrokerPredicate("a == %@ OR b == %@", arguments: [RawJSON("1"), $1])
                 try await $0.run(.sync(RawJSON("[]"), where: predicate, actions: .all, part: nil))
             }
         ),
@@ -89,8 +89,9 @@ import Broker
             let operations: [Job.Operation] = [
                 try .relate("E", text, "r", toKey: text), try .relate("E", text, "r", to: text),
                 try .delete("E", keys: [text]), try .delete("E", where: .init("a == %@", text)),
-                try .process([text: text], as: text, object: text), try .map([text], by: .path(text)),
-                try .sync([text], as: text, where: .init(text, text), part: .init(id: text, isLast: true)),
+                try .process([text: text], as: "E\(text)", object: text), try .map([text], by: .path(text)),
+                try .sync(
+                    [text], as: "E\(text)", where: .init("a == %@", text), part: .init(id: "p\(text)", isLast: true)),
             ]
             let content = try Job(operations).content(id: JobID(text), wantsAcceptance: true)
             let document = try JSONDocument(parsing: JSONText(copying: content))

@@ -6,6 +6,7 @@ import ServiceLifecycleTestKit
 import Testing
 import Tracing
 
+import BrokerRequests
 @testable import BrokerClient
 
 /// A client as a service: it is made without a connection, runs, and ends.
@@ -152,6 +153,30 @@ import Tracing
 
     // MARK: - Observing
 
+    @Test func `the span of a submitted job lasts until the job ends`() async throws {
+        let tracer = InMemoryTracer()
+        var server = try await FakeServer()
+        let path = server.path
+        let client = BrokerClient(
+            .unixSocket(path), configuration: .init(), logger: .silent, beginning: .whenNeeded, tracer: tracer)
+        async let submitting = client.submit(.process(json: record, as: "E", id: "a"))
+        var connection = try await server.greet()
+        _ = try await connection.next()
+        try await connection.send(#"{"type":"accepted","id":"a","sequence":3}"#)
+        let job = try await submitting
+        #expect(tracer.finishedSpans.isEmpty && tracer.activeSpans.count == 1)
+        try await connection.complete("a", sequence: 3)
+        _ = try await job.completion
+        #expect(tracer.finishedSpans.map { $0.attributes.get("broker.job.sequence") } == [.int64(3)])
+        let refused = await #expect(throws: BrokerError.self) {
+            _ = try await client.submit(.process(json: "{", as: "E"))
+        }
+        #expect(refused?.code == .invalidJSON)
+        #expect(tracer.finishedSpans.map(\.errors.count) == [0, 1] && tracer.activeSpans.isEmpty)
+        client.close()
+        try await server.stop()
+    }
+
     private struct W3CInstrument: Instrument {
         func extract<Carrier, Extract: Extractor>(
             _ carrier: Carrier, into context: inout ServiceContext, using extractor: Extract
@@ -166,7 +191,7 @@ import Tracing
 
     @Test func `a job is a span with its id and its sequence, and its error is the span's`() async throws {
         let tracer = InMemoryTracer()
-        let observation = JobObservation(name: "tests", tracer: tracer)
+        let observation = JobObservation(.client, name: "tests", tracer: tracer)
         let job = Job(.process(json: "{}", as: "E"), id: "a")
         _ = try await observation.observing(job) { _ in Completion(id: "a", sequence: 7) }
         await #expect(throws: BrokerError.closed) {

@@ -11,8 +11,7 @@ struct Worker: Codable, Hashable, Sendable {
     var name: String
     var `class`: String?
     var hiredAt: Date?
-    /// A date in the format `yyyy/MM/dd`.
-    var birthday: String?
+    var birthday: Date?
     var latitude: Double?
     var longitude: Double?
     var extra: RawJSON?
@@ -34,7 +33,7 @@ struct Worker: Codable, Hashable, Sendable {
         name: String,
         `class`: String? = nil,
         hiredAt: Date? = nil,
-        birthday: String? = nil,
+        birthday: Date? = nil,
         latitude: Double? = nil,
         longitude: Double? = nil,
         extra: RawJSON? = nil,

@@ -39,7 +39,8 @@ import Testing
 
     @Test func `values of the structs are stored, and come back as they were`() async throws {
         let employee = Worker(
-            id: 1, name: "Ada", class: "a", hiredAt: Date(timeIntervalSince1970: 1.25), birthday: "1815/12/10",
+            id: 1, name: "Ada", class: "a", hiredAt: Date(timeIntervalSince1970: 1.25),
+            birthday: try Date("1815-12-10T00:00:00Z", strategy: .iso8601),
             latitude: 51.5, longitude: nil, extra: RawJSON(#"{"a":[1,null,"x",true,1.5]}"#),
             salary: Decimal(string: "12500.50"), photo: Data([1, 2, 255]),
             token: UUID(uuidString: "8C1D0A3E-5E0B-4C3A-9F5C-0B0B0B0B0B0B"),

@@ -43,6 +43,19 @@ import Testing
         #expect(normal("\(decimal)") == normal(text))
     }
 
+    @Test func `a Decimal is written with all its digits, and one that is no number is an error`() throws {
+        for text in [
+            "0", "0.1", "-12.5", "12345678901234567890123456789012345678", "0.12345678901234567890123456789012345678",
+        ] {
+            let decimal = try #require(Decimal(string: text))
+            #expect(try RawJSON(value: decimal).description == text)
+            #expect(try RawJSON(encoding: ["a": decimal]).decode([String: Decimal].self) == ["a": decimal])
+        }
+        #expect(try RawJSON(value: ["NaN"]).description == #"["NaN"]"#)
+        let error = #expect(throws: BrokerError.self) { try RawJSON(value: ["a": Decimal.nan]) }
+        #expect(error?.code == .notEncodable)
+    }
+
     /// The digits without zeros at either end, and the power of ten of the last one.
     private func normal(_ text: String) -> String {
         let parts = text.lowercased().split(separator: "e")

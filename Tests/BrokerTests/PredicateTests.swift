@@ -26,6 +26,28 @@ import Testing
         #expect(error?.code == .notEncodable)
     }
 
+    @Test(arguments: [
+        ("", "is empty"), (" \n", "is empty"), ("a == %@", "asks for 1 arguments"), ("a == %d", "Column 6"),
+        ("%K == 1 AND b == %@", "asks for 2 arguments"), ("ä == 'x", "Column 6"), (#"a == "x\""#, "Column 6"),
+        ("50%", "Column 3"),
+    ])
+    func `what is wrong whatever the model is, is found before it is sent`(text: String, problem: String) {
+        let error = #expect(throws: BrokerError.self) { try BrokerPredicate(text).check() }
+        #expect(error?.code == .invalidPredicate)
+        #expect(error?.message.contains(problem) == true, "\(String(describing: error))")
+    }
+
+    @Test func `placeholders are counted outside of strings`() throws {
+        for text in [
+            "a == '%@'", #"a == "\"%d" AND b == '\\'"#, "TRUEPREDICATE", "a == '100%'", #"a == '"' OR b == 1"#,
+        ] {
+            try BrokerPredicate(text).check()
+        }
+        try BrokerPredicate("%K == %@ AND c == '%@'", values: ["a", 1]).check()
+        try BrokerPredicate.all.check()
+        #expect(throws: BrokerError.self) { try BrokerPredicate(String(repeating: "a", count: 1 << 20 | 1)).check() }
+    }
+
     @Test func `a text is a value as an argument, as a key and as what is compared`() throws {
         // RawJSON is not expressible by a literal, so that no text is taken for JSON unseen.
         #expect(!((RawJSON.self as Any.Type) is any ExpressibleByStringLiteral.Type))

@@ -25,13 +25,26 @@ import Testing
     }
 
     @Test func `what a call that was cancelled by its time says of its outcome counts`() async {
-        let unknown = BrokerError.waitCancelled("a")
+        let unknown = BrokerError.connectionLost("m").doubting("a")
         let error = await #expect(throws: BrokerError.self) {
             try await withTimeout(.milliseconds(5)) {
                 do { try await endless() } catch { throw unknown }
             }
         }
         #expect(error == unknown)
+    }
+
+    @Test func `a call that only waits leaves the outcome unknown when its time is over, and says why`() async {
+        for wait in [BrokerError.waitCancelled("a"), .actionWaitCancelled] {
+            let error = await #expect(throws: BrokerError.self) {
+                try await withTimeout(.milliseconds(5)) {
+                    do { try await endless() } catch { throw wait }
+                }
+            }
+            #expect(error?.isOutcomeUnknown == true && error?.jobID == wait.jobID)
+            #expect((error?.cause as? BrokerError)?.code == .timedOut)
+            #expect(error?.message.contains("timeout of 0.005 seconds") == true, "\(String(describing: error))")
+        }
     }
 
     @Test func `a task that is cancelled gets CancellationError`() async {

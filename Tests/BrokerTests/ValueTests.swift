@@ -65,7 +65,6 @@ import Broker
         #expect(try completion.keys(of: "Seat", as: Seat.self).inserted == [Seat(hall: "A", number: 7)])
         #expect(try completion.keys(of: "Nobody", as: Int.self) == .init())
         #expect(throws: DecodingError.self) { try completion.keys(of: "Seat", as: Int.self) }
-        #expect(try Completion(id: "a", sequence: 1).keys(of: "Seat", as: Int.self).inserted == [])
     }
 
     @Test func `every code of the protocol has a name`() {

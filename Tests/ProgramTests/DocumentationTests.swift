@@ -68,9 +68,11 @@ import Testing
     }
 
     @Test func `the article about observing has each metric, and no other`() throws {
-        let files = try Repository.files(in: "Sources/BrokerClient", suffix: ".swift")
+        let files = try ["Sources/BrokerClient", "Sources/BrokerRequests"].flatMap {
+            try Repository.files(in: $0, suffix: ".swift")
+        }
         let metrics = try files.flatMap {
-            try Repository.text(of: $0).matches(of: /label: "(broker_\w+)"/).map { String($0.1) }
+            try Repository.text(of: $0).matches(of: /"(broker_(?:client|embedded)_\w+)"/).map { String($0.1) }
         }
         let page = try Repository.text(of: "Sources/BrokerClient/BrokerClient.docc/Observing.md")
         let named = page.matches(of: /\| `(broker_\w+)` \|/).map { String($0.1) }

@@ -15,7 +15,7 @@ import Testing
 
         let statistics = try await broker.statistics()
         print("\(statistics.jobs.inFlight) jobs in flight, the store is \(statistics.store.state)")
-        #expect(statistics.store.state == "serving")
+        #expect(statistics.store.state == .serving)
 
         // The states of a client that is closed end.
         broker.close()
