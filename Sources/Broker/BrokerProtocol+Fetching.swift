@@ -61,7 +61,9 @@ extension BrokerProtocol {
     /// Fetches objects as values, as many as there are, all of one moment.
     ///
     /// ```swift
-    /// for try await employee in broker.fetch(Employee.self, from: "Employee", where: "age > \(40)") { … }
+    /// for try await employee in broker.fetch(Employee.self, from: "Employee", where: "age > \(40)") {
+    ///     print(employee)
+    /// }
     /// let all = try await broker.fetch(Employee.self, from: "Employee").collect()
     /// ```
     ///

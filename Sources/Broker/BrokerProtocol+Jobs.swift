@@ -55,7 +55,7 @@ extension BrokerProtocol {
     ///
     /// ```swift
     /// try await broker.relate("Employee", 3, "department", to: Department(id: 7, name: "R&D"))
-    /// try await broker.relate("Employee", 3, "tags", to: ["swift", "sql"])        // keys
+    /// try await broker.relate("Employee", 3, "tags", to: ["swift", "sql"])  // keys
     /// ```
     ///
     /// - Parameters:

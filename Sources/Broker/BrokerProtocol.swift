@@ -4,7 +4,9 @@
 /// ```swift
 /// func importStaff(_ broker: some BrokerProtocol) async throws {
 ///     try await broker.process(employees, as: "Employee", id: "load-7")
-///     for try await employee in broker.fetch(Employee.self, from: "Employee", where: "age > \(40)") { … }
+///     for try await employee in broker.fetch(Employee.self, from: "Employee", where: "age > \(40)") {
+///         print(employee)
+///     }
 /// }
 /// ```
 ///

@@ -5,8 +5,8 @@
 /// ```swift
 /// struct Employee: Codable {
 ///     var id: Int
-///     var department: Link<Int, Department>?      // to-one
-///     var projects: [Link<String, Project>]?      // to-many
+///     var department: Link<Int, Department>?  // to-one
+///     var projects: [Link<String, Project>]?  // to-many
 /// }
 /// let ada = Employee(id: 1, department: .key(7))
 /// let grace = Employee(id: 2, department: .object(Department(id: 8, name: "R&D")))

@@ -6,8 +6,8 @@
 /// ```swift
 /// struct Employee: Codable {
 ///     var id: Int
-///     var nickname: String?            // nil leaves the column as it is
-///     @Nullable var phone: String?     // nil sets the column to NULL
+///     var nickname: String?  // nil leaves the column as it is
+///     @Nullable var phone: String?  // nil sets the column to NULL
 /// }
 /// ```
 ///

@@ -52,7 +52,7 @@ extension BrokerClient {
 /// Runs code with a connected client, and closes it afterwards: for scripts.
 ///
 /// ```swift
-/// try await withBrokerClient(.unixSocket("broker.sock")) { broker in
+/// try await withBrokerClient(.unixSocket(path)) { broker in
 ///     try await broker.process(employees, as: "Employee")
 /// }
 /// ```

@@ -10,7 +10,7 @@ internal import Tracing
 /// A client of a Broker server, which connects, and connects again, by itself. Any task may call it at any time.
 ///
 /// ```swift
-/// let broker = BrokerClient(.unixSocket("/run/broker.sock"))
+/// let broker = BrokerClient(.unixSocket(path))
 /// try await broker.process(employees, as: "Employee")
 /// ```
 ///

@@ -13,7 +13,7 @@ internal import Synchronization
 /// a server and without a socket. Any task may call it at any time; none of its calls blocks a thread of the pool.
 ///
 /// ```swift
-/// let broker = try await EmbeddedBroker.open(store: .file("app.sqlite"), model: .file("model.json"))
+/// let broker = try await EmbeddedBroker.open(store: .file(path), model: .json(model))
 /// let done = try await broker.process(employees, as: "Employee")
 /// print(done.changes["Employee"]?.inserted ?? 0)
 /// await broker.stop()

@@ -5,7 +5,7 @@ public import Logging
 ///
 /// ```swift
 /// @Test func imports() async throws {
-///     try await withTemporaryBroker(model: .file("model.json")) { try await importStaff($0) }
+///     try await withTemporaryBroker(model: .json(model)) { try await importStaff($0) }
 /// }
 /// ```
 ///

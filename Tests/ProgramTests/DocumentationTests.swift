@@ -3,19 +3,22 @@ import Testing
 
 /// The articles of the libraries and the README show only code that is compiled and run, and their tables are complete.
 @Suite(.timeLimit(.minutes(5))) struct DocumentationTests {
-    private static let pages =
-        ["README.md"]
-        + ["Broker", "BrokerClient", "BrokerEmbedded"].flatMap {
-            (try? Repository.files(in: "Sources/\($0)", suffix: ".md")) ?? []
-        }
+    private static let pages = ["README.md"] + files(of: ["Broker", "BrokerClient", "BrokerEmbedded"], suffix: ".md")
+    private static let sources = files(of: ["Broker", "BrokerClient", "BrokerEmbedded"], suffix: ".swift")
     /// Their code is run: by the tests here, and by `scripts/examples`.
     private static let folders = ["Tests/ProgramTests/Snippets", "Tests/Embedding", "Tests/Examples"]
 
-    @Test func `there are articles`() {
-        #expect(Self.pages.count > 8, "\(Self.pages)")
+    private static func files(of targets: [String], suffix: String) -> [String] {
+        targets.flatMap { (try? Repository.files(in: "Sources/\($0)", suffix: suffix)) ?? [] }
     }
 
-    @Test(arguments: pages) func `each piece of Swift code is a part of a program that is run`(page: String) throws {
+    @Test func `there are articles and comments with code`() throws {
+        #expect(Self.pages.count > 8, "\(Self.pages)")
+        #expect(try Self.sources.filter { try !Repository.codeBlocks(of: $0).isEmpty }.count > 6)
+    }
+
+    @Test(arguments: pages + sources)
+    func `each piece of Swift code is a part of a program that is run`(page: String) throws {
         let programs = try Self.folders.flatMap { try Repository.files(in: $0, suffix: ".swift") }
             .map { try Repository.text(of: $0).components(separatedBy: "\n") }
         for block in try Repository.codeBlocks(of: page) where block.language == "swift" {

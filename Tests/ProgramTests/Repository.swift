@@ -15,11 +15,18 @@ enum Repository {
         return names.filter { $0.hasSuffix(suffix) }.map { "\(folder)/\($0)" }.sorted()
     }
 
-    /// The fenced code blocks of a Markdown page, each with its line breaks.
+    /// The lines of a page, or those of a Swift file that are comments of declarations, without their marks.
+    private static func lines(of path: String) throws -> [String] {
+        let lines = try text(of: path).components(separatedBy: "\n")
+        guard path.hasSuffix(".swift") else { return lines }
+        return lines.compactMap { $0.firstMatch(of: /^ *\/\/\/ ?(.*)$/).map { String($0.1) } }
+    }
+
+    /// The fenced code blocks of a Markdown page, or of a Swift file's comments, each with its line breaks.
     static func codeBlocks(of path: String) throws -> [(language: String, text: String)] {
         var blocks: [(language: String, text: String)] = []
         var isOpen = false
-        for line in try text(of: path).components(separatedBy: "\n") {
+        for line in try lines(of: path) {
             if line.hasPrefix("```") {
                 isOpen.toggle()
                 if isOpen { blocks.append((String(line.dropFirst(3)), "")) }
