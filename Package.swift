@@ -11,8 +11,14 @@ let strict: [SwiftSetting] = [
 
 let nio = "swift-nio"
 
-/// A dependency that the programs need and a client does not. A package that uses only the client library disables the
-/// trait, and SwiftPM does not even fetch these packages.
+/// Whether this package was fetched for another one. While SwiftPM chooses versions it reads the manifest from a repository, where
+/// it is in the folder `/`; then it checks the version out to a folder in `checkouts`. A package at a path, with which one works
+/// on both packages, is none of these.
+let isFetched =
+    Context.packageDirectory == "/" || Context.packageDirectory.split(separator: "/").dropLast().last == "checkouts"
+
+/// A dependency that the programs need and a client does not. SwiftPM does not even fetch these packages for a package that
+/// has not enabled the trait.
 func forPrograms(_ product: String, _ package: String) -> Target.Dependency {
     .product(name: product, package: package, condition: .when(traits: ["Programs"]))
 }
@@ -28,9 +34,11 @@ func tests(_ target: String, also: [Target.Dependency] = []) -> Target {
         name: "\(target)Tests", dependencies: [.byName(name: target), "TestSupport"] + also, swiftSettings: strict)
 }
 
-// `platforms` would name versions of Apple's systems only. Broker needs Linux: its files, locks and peers are those of that kernel.
 let package = Package(
     name: "Broker",
+    // Broker needs Linux, which cannot be named here: its files, locks and peers are those of that kernel. A package that has parts
+    // for macOS as well learns from this which version the libraries of Swift that Broker uses need there.
+    platforms: [.macOS(.v15)],
     products: [
         .library(name: "Broker", targets: ["Broker"]),
         .library(name: "BrokerClient", targets: ["BrokerClient"]),
@@ -47,7 +55,8 @@ let package = Package(
         .trait(
             name: "Programs", description: "The server and the commands, with the packages that only they need.",
             enabledTraits: ["Embedding", "ServiceLifecycle"]),
-        .default(enabledTraits: ["Programs"]),
+        // Here everything is built; another package gets the client, and opts in to the rest.
+        .default(enabledTraits: isFetched ? [] : ["Programs"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
