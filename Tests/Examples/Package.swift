@@ -35,5 +35,14 @@ let package = Package(
             name: "GRDBReader",
             dependencies: [.product(name: "GRDB", package: "GRDB.swift")], exclude: ["README.md"], swiftSettings: strict
         ),
+        .target(
+            name: "Together",
+            dependencies: [
+                .product(name: "Broker", package: "broker"),
+                .product(name: "BrokerClient", package: "broker"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+            ],
+            swiftSettings: strict),
     ]
 )
