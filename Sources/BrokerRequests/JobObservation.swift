@@ -6,6 +6,7 @@ package import Tracing
 ///
 /// - `broker_client_jobs_total`, with the dimension `outcome`: `completed`, `failed`, `cancelled` or `unknown`.
 /// - `broker_client_job_duration`.
+/// - `broker_client_jobs_in_progress`: the jobs that have not ended.
 ///
 /// Those of an embedded broker begin with `broker_embedded`. With a tracer, each job is a span, whose context travels in the job's
 /// `trace`. The tracer is the one that was bootstrapped when the client was made.
@@ -16,6 +17,10 @@ package struct JobObservation: Sendable {
 
         fileprivate var jobsLabel: String {
             self == .client ? "broker_client_jobs_total" : "broker_embedded_jobs_total"
+        }
+
+        fileprivate var inProgressLabel: String {
+            self == .client ? "broker_client_jobs_in_progress" : "broker_embedded_jobs_in_progress"
         }
 
         fileprivate var durationLabel: String {
@@ -31,6 +36,7 @@ package struct JobObservation: Sendable {
     private let cancelled: Counter
     private let unknown: Counter
     private let duration: Metrics.Timer
+    private let inProgress: Meter
     private let kind: SpanKind
     /// Nil without a tracer, so that a job costs nothing for it.
     private let tracer: (any Tracer)?
@@ -48,6 +54,7 @@ package struct JobObservation: Sendable {
         cancelled = jobs("cancelled")
         unknown = jobs("unknown")
         duration = Metrics.Timer(label: library.durationLabel, dimensions: client)
+        inProgress = Meter(label: library.inProgressLabel, dimensions: client)
         kind = library == .client ? .client : .internal
         let tracer = tracer ?? InstrumentationSystem.tracer
         self.tracer = tracer is NoOpTracer ? nil : tracer
@@ -57,7 +64,7 @@ package struct JobObservation: Sendable {
     package func observing(_ job: Job, _ call: (Job) async throws -> Completion) async throws -> Completion {
         var job = job
         let begin = ContinuousClock.now
-        let span = beginSpan(&job)
+        let span = start(&job)
         do {
             let completion = try await call(job)
             end(.success(completion), span, since: begin)
@@ -74,11 +81,12 @@ package struct JobObservation: Sendable {
     /// - Returns: to be called with the job's end.
     package func begin(_ job: inout Job) -> End {
         let begin = ContinuousClock.now
-        let span = beginSpan(&job)
+        let span = start(&job)
         return { end($0, span, since: begin) }
     }
 
-    private func beginSpan(_ job: inout Job) -> (any Span)? {
+    private func start(_ job: inout Job) -> (any Span)? {
+        inProgress.increment()
         guard let tracer else { return nil }
         let span = tracer.startAnySpan("broker job", ofKind: kind)
         job.trace = job.trace ?? Self.traceparent(of: span.context, by: tracer)
@@ -99,6 +107,7 @@ package struct JobObservation: Sendable {
     }
 
     private func count(_ result: Result<Completion, any Error>, since begin: ContinuousClock.Instant) {
+        inProgress.decrement()
         duration.record(duration: ContinuousClock.now - begin)
         switch result {
         case .success: completed.increment()

@@ -133,6 +133,48 @@ import Broker
         try await server.stop()
     }
 
+    @Test func `a copy has a connection of its own, and cancelling it closes that`() async throws {
+        var server = try await FakeServer()
+        let (client, _) = try await server.connect()
+        let copying = Task { try await client.backUp(to: "/copy", replacing: true) }
+        var stream = try await server.hear().connection
+        #expect(
+            try await stream.next() == #"{"type":"admin","action":"backup","file":"/copy","replace":true,"tag":0}"#)
+        copying.cancel()
+        let error = await #expect(throws: BrokerError.self) { try await copying.value }
+        #expect(error?.isOutcomeUnknown == true)
+        await stream.closed()
+        let made = Task { try await client.backUp(to: "/copy") }
+        stream = try await server.greet()
+        _ = try await stream.next()
+        try await stream.send(#"{"type":"done","action":"backup","sequence":7,"bytes":4096,"tag":0}"#)
+        #expect(try await made.value == Backup(sequence: 7, byteCount: 4_096))
+        await stream.closed()
+        client.close()
+        try await server.stop()
+    }
+
+    @Test func `the answer to an action has what it did`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await server.connect()
+        var connection = opened
+        for (action, members, result) in [
+            (
+                AdminAction.checkpoint, #""wal":{"bytes":8192,"uncheckpointedPages":2}"#,
+                AdminResult(wal: .init(bytes: 8_192, uncheckpointedPages: 2))
+            ),
+            (.reload, #""changes":["a","b"]"#, AdminResult(changes: ["a", "b"])),
+            (.pause, #""x":1"#, AdminResult()),
+        ] {
+            let asking = Task { try await client.administer(action) }
+            let tag = try await connection.nextMembers().tag
+            try await connection.send(#"{"type":"done","action":"\#(action.rawValue)",\#(members),"tag":\#(tag)}"#)
+            #expect(try await asking.value == result)
+        }
+        client.close()
+        try await server.stop()
+    }
+
     @Test func `a job is cancelled by its id, or the call throws why not`() async throws {
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
