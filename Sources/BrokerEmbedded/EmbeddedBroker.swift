@@ -52,10 +52,10 @@ public final class EmbeddedBroker: BrokerProtocol {
     deinit {
         // A broker that is dropped without being stopped loses nothing: admitted jobs take effect.
         guard !isStopping.load(ordering: .relaxed) else { return }
-        StoppingStores.begin(path)
-        owned.stopSoon { [path, folder] in
+        let name = StoppingStores.begin(path)
+        owned.stopSoon { [folder] in
             withExtendedLifetime(folder) {}
-            StoppingStores.end(path)
+            StoppingStores.end(name)
         }
     }
 

@@ -25,7 +25,8 @@ actor EmbeddedStream {
         do {
             let stream = try await open()
             let part = parts.expect()
-            stream.ask()
+            // A stream that has ended would begin again, from the first object.
+            if !part.isFinished { stream.ask() }
             let result = try await part.value(onCancel: {
                 stream.cancel(); part.finish(.failure(CancellationError()))
             })
@@ -33,6 +34,7 @@ actor EmbeddedStream {
             return result
         } catch {
             isAtEnd = true
+            stream?.cancel()
             throw error
         }
     }
@@ -46,22 +48,39 @@ actor EmbeddedStream {
     }
 }
 
-/// Hands each event of a stream to the call that waits for it.
+/// Hands each event of a stream to the call that waits for it. The last one may come while none waits: a stream ends by itself when
+/// its reader is slow, or when the broker is stopped. The next call gets it.
 private final class StreamParts: Sendable {
-    private let waiting = Mutex<Answer<QueryResult>?>(nil)
+    private struct State: Sendable {
+        var waiting: Answer<QueryResult>?
+        var end: BrokerError?
+    }
+
+    private let state = Mutex(State())
 
     func expect() -> Answer<QueryResult> {
         let answer = Answer<QueryResult>()
-        waiting.withLock { $0 = answer }
+        let end = state.withLock { state in
+            state.waiting = answer
+            return state.end
+        }
+        if let end { answer.finish(.failure(end)) }
         return answer
     }
 
     func came(_ event: StreamEvent) {
-        let answer = waiting.withLock { $0 }
         switch event {
-        case .objects(let objects): answer?.finish(.success(QueryResult(objects)))
-        case .failed(let fault): answer?.finish(.failure(BrokerError(fault)))
-        case .stopped: answer?.finish(.failure(BrokerError.stopped))
+        case .objects(let objects): state.withLock { $0.waiting }?.finish(.success(QueryResult(objects)))
+        case .failed(let fault): end(BrokerError(fault))
+        case .stopped: end(.stopped)
         }
+    }
+
+    private func end(_ error: BrokerError) {
+        let answer = state.withLock { state in
+            state.end = error
+            return state.waiting
+        }
+        answer?.finish(.failure(error))
     }
 }

@@ -172,4 +172,29 @@ import Testing
         #expect(try await next.run(.process(json: #"{"id": 1}"#, as: "Employee")).changes["Employee"]?.unchanged == 1)
         await next.stop()
     }
+
+    @Test func `opening waits for a dropped broker's jobs whatever the path is called`() async throws {
+        do {
+            let dropped = try await store.open()
+            let records = (1...20_000).map { Employee(id: $0, name: "a") }
+            _ = try await dropped.submit(.process(records, as: "Employee"))
+        }
+        let path = store.path.replacing("/store.sqlite", with: "/./store.sqlite")
+        let next = try await EmbeddedBroker.open(store: .file(path), model: .json(TestStore.model))
+        #expect(try await next.fetchObject(Employee.self, from: "Employee", key: 20_000)?.name == "a")
+        await next.stop()
+    }
+
+    @Test func `the folder of a temporary broker that is dropped is deleted`() async throws {
+        var path = ""
+        do {
+            let dropped = try await EmbeddedBroker.open(store: .temporary, model: .json(TestStore.model))
+            try await dropped.process(Employee(id: 1), as: "Employee")
+            path = dropped.path
+        }
+        while FileManager.default.fileExists(atPath: path) {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+    }
 }
