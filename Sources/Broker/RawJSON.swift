@@ -37,8 +37,8 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible {
     ///
     /// - Throws: ``BrokerError/Code/notEncodable``
     public init(encoding value: some Encodable, nulls: Nulls = .omitted) throws(BrokerError) {
-        // By far the most frequent, and a cast that fails costs more than all else here. An empty array of any type is an array
-        // of bytes for a cast alone.
+        // By far the most frequent type, and a cast that fails costs more than all else here. The type is compared, because an empty
+        // array of any type can be cast to an array of bytes.
         if type(of: value) == [UInt8].self, let json = value as? [UInt8] {
             self.init(json)
             return
