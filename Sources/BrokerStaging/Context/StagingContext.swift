@@ -235,21 +235,7 @@ struct StagingContext: ~Copyable {
     }
 
     /// Hands over the staged contents.
-    consuming func finish() -> StagedPart {
-        let patternWork = arena.workBudget.spent
-        let part = StagedPart(
-            collection, tables, links: links, pairs: pairs, replacements: replacements, retainedLinks: retainedLinks,
-            listPositions: listPositions, nestings: nestings, rejections: rejections,
-            conditionalFault: conditionalFault,
-            warnings: scanner.warnings() + inexactValues.warnings(plan.model), target: target, tombstones: tombstones,
-            payload: payload,
-            memory: arena.release())
-        part.needsComparison = needsComparison
-        part.hasUncertainEntities = hasUncertainEntities
-        part.innerNames = innerNames
-        part.patternWork = patternWork
-        return part
-    }
+    consuming func finish() -> StagedPart { StagedPart(self) }
 }
 
 /// The reason why a record, or a bare key, is not staged.

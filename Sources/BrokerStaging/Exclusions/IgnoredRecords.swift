@@ -47,14 +47,9 @@ package final class IgnoredRecords {
 
     /// Notes that the object of a staged row is in the store.
     package func noteExisting(_ row: Int, of staged: FrozenTable) {
-        let identity = staged.row(row)
-        var cells = Array(repeating: Cell.absent, count: staged.columnCount)
         // The rows own the memory of the cells and are freed before this object.
-        for column in staged.identityColumns(ofRow: row) { cells[column] = arena.copy(of: identity[column]) }
-        cells.withUnsafeBufferPointer {
-            _ = existing[table].pointee.findOrAdd(
-                identity: $0.baseAddress!, offset: 0, origin: .record, concreteEntity: staged.concreteEntity(of: row))
-        }
+        _ = existing[table].pointee.findOrAdd(
+            copying: staged.row(row), in: &arena, concreteEntity: staged.concreteEntity(of: row))
     }
 
     /// - Parameter identity: a row's worth of cells; nil for a record without an identity.

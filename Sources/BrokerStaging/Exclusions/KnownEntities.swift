@@ -28,15 +28,8 @@ final class KnownEntities {
     ///   - identity: a row's worth of cells, which are copied.
     ///   - concreteEntity: the entity whose identity that is.
     func note(stored: Int?, _ entity: Int, identity: UnsafePointer<Cell>, concreteEntity: Int) {
-        let columns = plan.entities[entity].identityColumns(of: concreteEntity)
-        guard tables[entity].pointee.find(identity: identity, concreteEntity: concreteEntity) == nil else { return }
-        var cells = Array(repeating: Cell.absent, count: plan.entities[entity].layout.columnCount)
-        for column in columns { cells[column] = arena.copy(of: identity[column]) }
-        cells.withUnsafeBufferPointer {
-            _ = tables[entity].pointee.findOrAdd(
-                identity: $0.baseAddress!, offset: 0, origin: .record, concreteEntity: concreteEntity)
-        }
-        facts[entity].append(Fact(stored: stored, current: stored))
+        let row = tables[entity].pointee.findOrAdd(copying: identity, in: &arena, concreteEntity: concreteEntity)
+        if row == facts[entity].count { facts[entity].append(Fact(stored: stored, current: stored)) }
     }
 
     /// A stored or staged fact about an object.

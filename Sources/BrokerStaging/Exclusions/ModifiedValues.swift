@@ -74,14 +74,8 @@ final class ModifiedValues {
     }
 
     private func row(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int {
-        let table = tables[entity]
-        if let known = table.pointee.find(identity: identity, concreteEntity: entity) { return known }
-        let columns = plan.entities[entity].identity
-        var cells = Array(repeating: Cell.absent, count: plan.entities[entity].layout.columnCount)
-        for column in columns { cells[column] = arena.copy(of: identity[column]) }
-        values[entity].append(Value(stored: .absent, current: .absent))
-        return cells.withUnsafeBufferPointer {
-            table.pointee.findOrAdd(identity: $0.baseAddress!, offset: 0, origin: .record, concreteEntity: entity)
-        }
+        let row = tables[entity].pointee.findOrAdd(copying: identity, in: &arena, concreteEntity: entity)
+        if row == values[entity].count { values[entity].append(Value(stored: .absent, current: .absent)) }
+        return row
     }
 }

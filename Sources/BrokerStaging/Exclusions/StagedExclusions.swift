@@ -66,14 +66,9 @@ package final class StagedExclusions: @unchecked Sendable {
         let entity = table.entityIndex
         let offset = Int(table.offsets[row])
         if table.hasIdentity(row) {
-            var cells = Array(UnsafeBufferPointer(start: table.row(row), count: table.columnCount))
             // The rows own the memory of the cells and are freed before this object.
-            for column in table.identityColumns(ofRow: row) { cells[column] = arena.copy(of: cells[column]) }
-            let known = cells.withUnsafeBufferPointer {
-                tables[entity].pointee.findOrAdd(
-                    identity: $0.baseAddress!, offset: offset, origin: .record,
-                    concreteEntity: table.concreteEntity(of: row))
-            }
+            let known = tables[entity].pointee.findOrAdd(
+                copying: table.row(row), in: &arena, offset: offset, concreteEntity: table.concreteEntity(of: row))
             if known < numbers[entity].count {
                 numbers[entity][known] = objects.count
             } else {

@@ -7,7 +7,7 @@ package struct StagedNesting: Sendable {
     package let offset: UInt32
     /// The nearest enclosing object whose entity has unique values.
     package let entity: Int
-    package let row: Int
+    package internal(set) var row: Int
     /// Offset of that object's record.
     package let aroundOffset: UInt32
 }

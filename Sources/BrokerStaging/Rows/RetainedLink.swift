@@ -2,7 +2,7 @@
 /// the operation is retained, even when the relationship is replaced.
 package struct RetainedLink: Sendable {
     package let entity: Int
-    package let row: Int
+    package internal(set) var row: Int
     package let relationship: Int
     /// The entity of the element's record, to which the identity belongs.
     package let concreteEntity: Int

@@ -1,7 +1,7 @@
 /// A link of a link table, as row numbers in the staged tables of the table's two entities.
 @frozen package struct StagedLink: Sendable {
-    package let source: UInt32
-    package let destination: UInt32
+    package internal(set) var source: UInt32
+    package internal(set) var destination: UInt32
     /// The offset in the text of the latest record that asserted the link.
     var sourceOffset: UInt32
     /// A record of the source asserted it.

@@ -6,7 +6,7 @@ package struct StagedListPosition: Sendable {
     /// The row of the object with the list; nil where the record ends the element's link, or a tombstone deletes the object.
     package internal(set) var row: Int?
     /// A row of the destination.
-    package let element: Int
+    package internal(set) var element: Int
     /// The link had ended earlier in the job: a stored link moves to the end of the list.
     package internal(set) var isRelinked = false
     /// Offset of the asserting record; 0 when a later key of that record has ended the link.

@@ -2,7 +2,7 @@
 /// store's links that this job does not name.
 package struct StagedReplacement: Sendable {
     package let entity: Int
-    package let row: Int
+    package internal(set) var row: Int
     package let relationship: Int
     /// For `null`, the offset of its record; for a replacing set, the offset of its operation.
     let clearsBefore: UInt32

@@ -17,9 +17,9 @@ struct StagedTable: ~Copyable {
     private(set) var claims: [UInt32] = []
     /// By row, for an entity with `modified`: the value of the first record that has one, null included.
     private(set) var firstModified: [Cell] = []
-    private(set) var index = IdentityIndex()
+    private var index = IdentityIndex()
     /// In a hierarchy whose entities have several identities, the indexes of the other identities.
-    private(set) var otherIndexes: [IdentityIndex]
+    private var otherIndexes: [IdentityIndex]
     /// By row, in a hierarchy: the index of the object's concrete entity, as far as the job says.
     private(set) var concreteEntities: [Int32] = []
     /// By row, in a hierarchy: the index of the lowest entity among the row's records, without its bare keys; -1 for
@@ -65,6 +65,17 @@ struct StagedTable: ~Copyable {
         let row = add(offset, origin, concreteEntity)
         for column in columns { self.row(row)[column] = identity[column] }
         insert(hash, row, columns, number: entity.hierarchy?.identityNumber(of: concreteEntity) ?? 0)
+        return row
+    }
+
+    /// As ``findOrAdd(identity:offset:origin:concreteEntity:)``, but a new row has a copy of the identity in the arena.
+    mutating func findOrAdd(
+        copying identity: UnsafePointer<Cell>, in arena: inout ByteArena, offset: Int = 0, concreteEntity: Int
+    ) -> Int {
+        let count = rowCount
+        let row = findOrAdd(identity: identity, offset: offset, origin: .record, concreteEntity: concreteEntity)
+        guard row == count else { return row }
+        for column in identityColumns(of: concreteEntity) { self.row(row)[column] = arena.copy(of: identity[column]) }
         return row
     }
 
@@ -199,13 +210,7 @@ struct StagedTable: ~Copyable {
     func hasIdentity(_ row: Int) -> Bool { EntityPlan.has(identityColumns(of: concreteEntity(of: row)), self.row(row)) }
 
     /// Freezes the rows: grouped by the columns that they bring, each group in the identity's order.
-    consuming func freeze() -> FrozenTable {
-        FrozenTable(
-            entity: entity, rowCount: rowCount, storage: storage, offsets: offsets, origins: origins, claims: claims,
-            firstModified: firstModified, index: index, otherIndexes: otherIndexes, concreteEntities: concreteEntities,
-            recordEntities: recordEntities, keyEntities: keyEntities,
-            givenKeys: givenKeys)
-    }
+    consuming func freeze() -> FrozenTable { FrozenTable(self) }
 }
 
 extension EntityPlan {

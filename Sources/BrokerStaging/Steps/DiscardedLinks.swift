@@ -48,8 +48,9 @@ struct DiscardedLinks {
         switch (isOwnDeleted, isPartnerDeleted) {
         case (false, false): return pair
         case (false, true):
-            return StagedPair(
-                entity: pair.entity, row: pair.row, column: pair.column, partner: nil, sourceOffset: pair.sourceOffset)
+            var pair = pair
+            pair.partner = nil
+            return pair
         case (true, false):
             guard let partner = pair.partner, let back = link.oneToOneColumn else { return nil }
             return StagedPair(

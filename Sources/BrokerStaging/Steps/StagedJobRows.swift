@@ -5,16 +5,10 @@ package enum StagedJobRows {
     /// - Parameters:
     ///   - parts: the staged collections of the job, in payload order; not empty. This call consumes them.
     ///   - rejections: added to those of the parts.
+    ///   - exclusions: the exclusions with which the parts were staged.
     package static func unite(
-        _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList? = nil
-    ) -> StagedRows {
-        unite(parts, plan, adding: rejections, without: nil)
-    }
-
-    /// - Parameter exclusions: the exclusions with which the parts were staged.
-    static func unite(
-        _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList?,
-        without exclusions: StagedExclusions?
+        _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList? = nil,
+        without exclusions: StagedExclusions? = nil
     ) -> StagedRows {
         precondition(!parts.isEmpty, "a job has at least one collection")
         let whole = parts[0]
@@ -23,25 +17,7 @@ package enum StagedJobRows {
         }
         if let rejections { whole.rejections.add(rejections) }
         if let tombstones = whole.tombstones { DiscardedLinks(tombstones, in: whole, plan).discard() }
-        let resolution = LinkResolution(plan, whole.tables)
-        resolution.resolve(whole.pairs)
-        let (replacements, retainedLinks) = resolution.resolve(
-            whole.replacements, whole.retainedLinks, &whole.links, &whole.listPositions)
-        let modified = exclusions?.modified
-        let isKnown = modified?.isComplete ?? false, hasUnknownObjects = modified?.hasUnknownObjects ?? false
-        return StagedRows(
-            tables: whole.tables.freeze(), links: whole.links, replacements: replacements, retainedLinks: retainedLinks,
-            listPositions: whole.listPositions, nestings: whole.nestings, rejections: whole.rejections,
-            conditionalFault: whole.conditionalFault,
-            hasUncertainEntities: whole.hasUncertainEntities,
-            needsComparison: whole.needsComparison || isKnown && hasUnknownObjects,
-            isCompared: isKnown && !hasUnknownObjects,
-            warnings: whole.warnings, target: whole.target,
-            tombstoneDeletions: whole.tombstones?.deletions(),
-            innerNames: parts.compactMap { $0.innerNames?.freeze() }.first, payload: whole.payload,
-            collections: parts.map(\.collection),
-            patternWork: parts.reduce(0) { $0 + $1.patternWork }, exclusions: exclusions,
-            memory: whole.memory)
+        return StagedRows(whole, of: parts, LinkResolution(plan, whole.tables), exclusions)
     }
 }
 
@@ -141,42 +117,34 @@ private struct PartTranslation {
         for entity in rows.indices where !rows[entity].isEmpty { addCells(entity) }
         for (index, table) in plan.layout.linkTables.enumerated() {
             whole.links[index] += part.links[index].map { link in
-                StagedLink(
-                    source: UInt32(rows[table.source][Int(link.source)]),
-                    destination: UInt32(rows[table.destination][Int(link.destination)]),
-                    sourceOffset: link.sourceOffset,
-                    isNamedBySource: link.isNamedBySource, isNamedByDestination: link.isNamedByDestination)
+                var link = link
+                link.source = UInt32(rows[table.source][Int(link.source)])
+                link.destination = UInt32(rows[table.destination][Int(link.destination)])
+                return link
             }
         }
-        whole.pairs += part.pairs.map { pair in
+        for var pair in part.pairs {
             let destination = plan.layout.entities[pair.entity].link(atColumn: pair.column).destination
-            return StagedPair(
-                entity: pair.entity, row: rows[pair.entity][pair.row], column: pair.column,
-                partner: pair.partner.map { rows[destination][$0] }, sourceOffset: pair.sourceOffset)
+            pair.row = rows[pair.entity][pair.row]
+            pair.partner = pair.partner.map { rows[destination][$0] }
+            whole.pairs.append(pair)
         }
-        whole.replacements += part.replacements.map {
-            StagedReplacement(
-                entity: $0.entity, row: rows[$0.entity][$0.row], relationship: $0.relationship,
-                clearsBefore: $0.clearsBefore, isNull: $0.isNull)
+        for var replacement in part.replacements {
+            replacement.row = rows[replacement.entity][replacement.row]
+            whole.replacements.append(replacement)
         }
-        whole.retainedLinks += part.retainedLinks.map {
-            RetainedLink(
-                entity: $0.entity, row: rows[$0.entity][$0.row], relationship: $0.relationship,
-                concreteEntity: $0.concreteEntity,
-                identity: $0.identity, operation: $0.operation)
+        for var link in part.retainedLinks {
+            link.row = rows[link.entity][link.row]
+            whole.retainedLinks.append(link)
         }
-        whole.listPositions += part.listPositions.map { position in
-            let destination = plan.destinationTable(of: position)
-            return StagedListPosition(
-                entity: position.entity, relationship: position.relationship,
-                row: position.row.map { rows[position.entity][$0] },
-                element: rows[destination][position.element], sourceOffset: position.sourceOffset,
-                linkOffset: position.linkOffset, operation: position.operation,
-                offset: position.offset)
+        for var position in part.listPositions {
+            position.row = position.row.map { rows[position.entity][$0] }
+            position.element = rows[plan.destinationTable(of: position)][position.element]
+            whole.listPositions.append(position)
         }
-        whole.nestings += part.nestings.map {
-            StagedNesting(
-                offset: $0.offset, entity: $0.entity, row: rows[$0.entity][$0.row], aroundOffset: $0.aroundOffset)
+        for var nesting in part.nestings {
+            nesting.row = rows[nesting.entity][nesting.row]
+            whole.nestings.append(nesting)
         }
         whole.rejections.add(part.rejections)
         whole.conditionalFault = .first(whole.conditionalFault, part.conditionalFault)

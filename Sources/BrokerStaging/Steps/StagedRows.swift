@@ -50,35 +50,35 @@ package final class StagedRows: Sendable {
     private let exclusions: StagedExclusions?
     private let memory: [ArenaChunks]
 
-    init(
-        tables: [FrozenTable?], links: [[StagedLink]], replacements: [StagedReplacement], retainedLinks: [RetainedLink],
-        listPositions: [StagedListPosition], nestings: [StagedNesting], rejections: RejectionList,
-        conditionalFault: ConditionalFault?, hasUncertainEntities: Bool, needsComparison: Bool, isCompared: Bool,
-        warnings: [Warning], target: StagedTarget?, tombstoneDeletions: TombstoneDeletions?, innerNames: FrozenTable?,
-        payload: StagedPayload?, collections: [JobCollection], patternWork: Int, exclusions: StagedExclusions?,
-        memory: [ArenaChunks]
-    ) {
-        self.tables = tables
-        self.links = links
-        self.replacements = replacements
-        self.retainedLinks = retainedLinks
-        self.listPositions = listPositions
-        self.nestings = nestings
-        rejected = rejections.located(in: collections[0].document)
-        unlistedRejections = rejections.unlisted
-        self.conditionalFault = conditionalFault
-        self.hasUncertainEntities = hasUncertainEntities
-        self.needsComparison = needsComparison
-        self.isCompared = isCompared
-        self.warnings = warnings
-        self.target = target
-        self.tombstoneDeletions = tombstoneDeletions
-        self.innerNames = innerNames
-        self.payload = payload
-        self.collections = collections
-        self.patternWork = patternWork
+    /// - Parameters:
+    ///   - whole: all parts, united.
+    ///   - resolution: resolves the links of `whole`.
+    ///   - exclusions: the exclusions with which the parts were staged.
+    init(_ whole: StagedPart, of parts: [StagedPart], _ resolution: LinkResolution, _ exclusions: StagedExclusions?) {
+        resolution.resolve(whole.pairs)
+        (replacements, retainedLinks) = resolution.resolve(
+            whole.replacements, whole.retainedLinks, &whole.links, &whole.listPositions)
+        tables = whole.tables.freeze()
+        links = whole.links
+        listPositions = whole.listPositions
+        nestings = whole.nestings
+        rejected = whole.rejections.located(in: whole.collection.document)
+        unlistedRejections = whole.rejections.unlisted
+        conditionalFault = whole.conditionalFault
+        hasUncertainEntities = whole.hasUncertainEntities
+        let modified = exclusions?.modified
+        let isKnown = modified?.isComplete ?? false, hasUnknownObjects = modified?.hasUnknownObjects ?? false
+        needsComparison = whole.needsComparison || isKnown && hasUnknownObjects
+        isCompared = isKnown && !hasUnknownObjects
+        warnings = whole.warnings
+        target = whole.target
+        tombstoneDeletions = whole.tombstones?.deletions()
+        innerNames = parts.compactMap { $0.innerNames?.freeze() }.first
+        payload = whole.payload
+        collections = parts.map(\.collection)
+        patternWork = parts.reduce(0) { $0 + $1.patternWork }
         self.exclusions = exclusions
-        self.memory = memory
+        memory = whole.memory
         let isPlain =
             replacements.isEmpty && retainedLinks.isEmpty && listPositions.isEmpty && target == nil
             && tombstoneDeletions == nil

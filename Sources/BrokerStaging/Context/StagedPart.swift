@@ -12,23 +12,23 @@ package final class StagedPart: @unchecked Sendable {
     let tables: TableSet
     /// By link table index.
     var links: [[StagedLink]]
-    var pairs: [StagedPair] = []
-    var replacements: [StagedReplacement] = []
-    var retainedLinks: [RetainedLink] = []
-    var listPositions: [StagedListPosition] = []
-    var nestings: [StagedNesting] = []
+    var pairs: [StagedPair]
+    var replacements: [StagedReplacement]
+    var retainedLinks: [RetainedLink]
+    var listPositions: [StagedListPosition]
+    var nestings: [StagedNesting]
     var rejections: RejectionList
     /// The job fails with this fault if the merge accepts the enclosing records.
     var conditionalFault: ConditionalFault?
     /// A record is not newer than one of an earlier part, or deletes an object that may be newer. The records must be
     /// staged together again, with the stored facts, to decide which ones count.
-    var needsComparison = false
+    var needsComparison: Bool
     /// Units of patterns and tombstones.
-    var patternWork = 0
+    let patternWork: Int
     /// Objects named inside records whose contents do not count.
-    var innerNames: InnerNames?
+    let innerNames: InnerNames?
     /// A record was accepted whose concrete entity only the store can check.
-    var hasUncertainEntities = false
+    var hasUncertainEntities: Bool
     var warnings: [Warning]
     let target: StagedTarget?
     var tombstones: StagedTombstones?
@@ -37,26 +37,25 @@ package final class StagedPart: @unchecked Sendable {
     /// The memory that cells point at, besides the document.
     var memory: [ArenaChunks]
 
-    init(
-        _ collection: JobCollection, _ tables: TableSet, links: [[StagedLink]], pairs: [StagedPair],
-        replacements: [StagedReplacement], retainedLinks: [RetainedLink], listPositions: [StagedListPosition],
-        nestings: [StagedNesting], rejections: RejectionList, conditionalFault: ConditionalFault?, warnings: [Warning],
-        target: StagedTarget?, tombstones: StagedTombstones?, payload: StagedPayload?, memory: ArenaChunks
-    ) {
-        self.collection = collection
-        self.tables = tables
-        self.links = links
-        self.pairs = pairs
-        self.replacements = replacements
-        self.retainedLinks = retainedLinks
-        self.listPositions = listPositions
-        self.nestings = nestings
-        self.rejections = rejections
-        self.conditionalFault = conditionalFault
-        self.warnings = warnings
-        self.target = target
-        self.tombstones = tombstones
-        self.payload = payload
-        self.memory = [memory]
+    init(_ context: consuming StagingContext) {
+        collection = context.collection
+        tables = context.tables
+        links = context.links
+        pairs = context.pairs
+        replacements = context.replacements
+        retainedLinks = context.retainedLinks
+        listPositions = context.listPositions
+        nestings = context.nestings
+        rejections = context.rejections
+        conditionalFault = context.conditionalFault
+        needsComparison = context.needsComparison
+        patternWork = context.arena.workBudget.spent
+        innerNames = context.innerNames
+        hasUncertainEntities = context.hasUncertainEntities
+        warnings = context.scanner.warnings() + context.inexactValues.warnings(context.plan.model)
+        target = context.target
+        tombstones = context.tombstones
+        payload = context.payload
+        memory = [context.arena.release()]
     }
 }
