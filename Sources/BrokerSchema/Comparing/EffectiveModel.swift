@@ -114,21 +114,15 @@ private struct EffectiveModelDraft {
         for new in wanted.entities.indices {
             guard let old = olds[new] else { continue }
             let entity = stored.entities[old]
-            for place in entity.attributeIndices
-            where before.attribute(for: place, of: new) == nil
-                && !before.inherits(attribute: place, of: new, stored, wanted)
-                && (keepsAll || retained.has(attribute: place, of: old))
-            {
-                keepsParts = true
-                keep(attribute: place, of: old, in: new)
-            }
-            for place in entity.relationshipIndices
-            where before.relationship(for: place, of: new) == nil
-                && !before.inherits(relationship: place, of: new, stored, wanted)
-                && (keepsAll || retained.has(relationship: place, of: old))
-            {
-                keepsParts = true
-                keep(relationship: place, of: old, in: new)
+            for kind in PartKind.allCases {
+                for place in entity.indices(of: kind)
+                where before.place(kind, for: place, of: new) == nil
+                    && !before.inherits(kind, place, of: new, stored, wanted)
+                    && (keepsAll || retained.has(kind, place, of: old))
+                {
+                    keepsParts = true
+                    keep(kind, place, of: old, in: new)
+                }
             }
         }
         guard keepsParts else { return }
@@ -157,11 +151,10 @@ private struct EffectiveModelDraft {
         olds.append(old)
         own.append(([], []))
         let inherited = parent.map { stored.entities[$0] }
-        for place in entity.attributeIndices where inherited?.attributeIndices.contains(place) != true {
-            keep(attribute: place, of: old, in: new)
-        }
-        for place in entity.relationshipIndices where inherited?.relationshipIndices.contains(place) != true {
-            keep(relationship: place, of: old, in: new)
+        for kind in PartKind.allCases {
+            for place in entity.indices(of: kind) where inherited?.indices(of: kind).contains(place) != true {
+                keep(kind, place, of: old, in: new)
+            }
         }
         entities[new].attributeIndices = []
         entities[new].relationshipIndices = []
@@ -179,22 +172,18 @@ private struct EffectiveModelDraft {
         return topmost
     }
 
-    private mutating func keep(attribute: Int, of old: Int, in new: Int) {
-        let retained = Self.cleared(stored.entities[old]).attributes[attribute]
-        own[new].attributes.append(entities[new].attributes.count)
+    private mutating func keep(_ kind: PartKind, _ place: Int, of old: Int, in new: Int) {
+        let retained = Self.cleared(stored.entities[old])
         let topmost = topmost(of: new)
-        for index in entities.indices where self.topmost(of: index) == topmost {
-            entities[index].attributes.append(retained)
-        }
-    }
-
-    private mutating func keep(relationship: Int, of old: Int, in new: Int) {
-        let retained = Self.cleared(stored.entities[old]).relationships[relationship]
-        unlinked.append((new, entities[new].relationships.count, retained))
-        own[new].relationships.append(entities[new].relationships.count)
-        let topmost = topmost(of: new)
-        for index in entities.indices where self.topmost(of: index) == topmost {
-            entities[index].relationships.append(retained)
+        let members = entities.indices.filter { self.topmost(of: $0) == topmost }
+        switch kind {
+        case .attribute:
+            own[new].attributes.append(entities[new].attributes.count)
+            for index in members { entities[index].attributes.append(retained.attributes[place]) }
+        case .relationship:
+            unlinked.append((new, entities[new].relationships.count, retained.relationships[place]))
+            own[new].relationships.append(entities[new].relationships.count)
+            for index in members { entities[index].relationships.append(retained.relationships[place]) }
         }
     }
 
@@ -215,14 +204,18 @@ private struct EffectiveModelDraft {
     private func heldAttribute(_ old: Int, _ oldEntity: Int, in entity: Int) -> Int? {
         var ancestor: Int? = entity
         while let current = ancestor {
-            if current < wanted.entities.count, let place = before.attribute(for: old, of: current) { return place }
+            if current < wanted.entities.count, let place = before.place(.attribute, for: old, of: current) {
+                return place
+            }
             ancestor = entities[current].parent
         }
         return entities[entity].index(ofAttribute: stored.entities[oldEntity].attributes[old].name)
     }
 
     private func heldRelationship(_ old: Int, _ oldEntity: Int, in entity: Int) -> Int? {
-        if entity < wanted.entities.count, let place = before.relationship(for: old, of: entity) { return place }
+        if entity < wanted.entities.count, let place = before.place(.relationship, for: old, of: entity) {
+            return place
+        }
         return entities[entity].index(ofRelationship: stored.entities[oldEntity].relationships[old].name)
     }
 
@@ -275,44 +268,28 @@ private struct EffectiveModelDraft {
 
     /// The match of the stored model with this one, after it is written and read.
     package func match(of held: Model) -> ModelMatch {
-        let entities = held.entities.indices.map { index in
-            ModelMatch.Entity(
-                old: olds[index],
-                attributes: held.entities[index].attributes.indices.map { place in
-                    guard held.entities[index].attributeIndices.contains(place) else { return nil }
-                    return attribute(named: held.entities[index].attributes[place].name, of: index)
-                },
-                relationships: held.entities[index].relationships.indices.map { place in
-                    guard held.entities[index].relationshipIndices.contains(place) else { return nil }
-                    return relationship(named: held.entities[index].relationships[place].name, of: index)
-                })
+        let entities = held.entities.enumerated().map { index, entity in
+            func places(_ kind: PartKind) -> [Int?] {
+                entity.names(of: kind).enumerated().map { place, name in
+                    entity.indices(of: kind).contains(place) ? self.place(kind, named: name, of: index) : nil
+                }
+            }
+            return ModelMatch.Entity(
+                old: olds[index], attributes: places(.attribute), relationships: places(.relationship))
         }
         return ModelMatch(from: stored, to: held, entities: entities)
     }
 
-    private func attribute(named name: String, of entity: Int) -> Int? {
+    private func place(_ kind: PartKind, named name: String, of entity: Int) -> Int? {
         guard let old = olds[entity] else { return nil }
-        if entity < wanted.entities.count, let place = wanted.entities[entity].index(ofAttribute: name) {
-            return before.entities[entity].attributes[place]
+        if entity < wanted.entities.count, let place = wanted.entities[entity].index(of: kind, named: name) {
+            return before.entities[entity][kind][place]
         }
-        if let parent = entities[entity].parent, entities[parent].index(ofAttribute: name) != nil,
-            let found = attribute(named: name, of: parent)
+        if let parent = entities[entity].parent, entities[parent].index(of: kind, named: name) != nil,
+            let found = place(kind, named: name, of: parent)
         {
-            return stored.entities[old].attributeIndices.contains(found) ? found : nil
+            return stored.entities[old].indices(of: kind).contains(found) ? found : nil
         }
-        return stored.entities[old].index(ofAttribute: name)
-    }
-
-    private func relationship(named name: String, of entity: Int) -> Int? {
-        guard let old = olds[entity] else { return nil }
-        if entity < wanted.entities.count, let place = wanted.entities[entity].index(ofRelationship: name) {
-            return before.entities[entity].relationships[place]
-        }
-        if let parent = entities[entity].parent, entities[parent].index(ofRelationship: name) != nil,
-            let found = relationship(named: name, of: parent)
-        {
-            return stored.entities[old].relationshipIndices.contains(found) ? found : nil
-        }
-        return stored.entities[old].index(ofRelationship: name)
+        return stored.entities[old].index(of: kind, named: name)
     }
 }

@@ -96,7 +96,7 @@ extension ModelComparison {
         let members = wanted.subentities(of: wanted.topmost(of: newIndex)).filter {
             match.entities[$0].old.map(stored.topmost) == stored.topmost(of: oldIndex)
         }
-        let targets = Set(members.compactMap { match.relationship(for: place, of: $0) })
+        let targets = Set(members.compactMap { match.place(.relationship, for: place, of: $0) })
         let sources = Set(members.compactMap { match.entities[$0].relationships[newPlace] })
         guard targets.count > 1 || sources.count > 1 else { return }
         let name = "\(wanted.entities[newIndex].name).\(relationship.name)"

@@ -89,43 +89,36 @@ package struct ModelComparison {
         compareTable(oldIndex, newIndex)
         compareHierarchy(oldIndex, newIndex)
         compareIdentity(oldIndex, newIndex)
-        for index in old.attributeIndices where !match.inherits(attribute: index, of: newIndex, stored, wanted) {
-            let attribute = old.attributes[index]
-            let name = "\(old.name).\(attribute.name)"
-            if let found = match.attribute(for: index, of: newIndex) {
-                if retained.has(attribute: index, of: oldIndex) {
-                    change(.migrated, name, "\(name) was retained, and is used again")
-                }
-                compare(attribute, new.attributes[found], new, isIdentity: old.identity.contains(index))
-            } else {
-                remove(
-                    name, "\(name) is in the store, but not in the model",
-                    wasRetained: retained.has(attribute: index, of: oldIndex),
-                    obstacle: obstacle(toRetainingAttribute: index, of: oldIndex))
+        for kind in PartKind.allCases {
+            for index in old.indices(of: kind) where !match.inherits(kind, index, of: newIndex, stored, wanted) {
+                compare(kind, index, of: oldIndex, newIndex)
             }
         }
-        for index in old.relationshipIndices where !match.inherits(relationship: index, of: newIndex, stored, wanted) {
-            let relationship = old.relationships[index]
-            let name = "\(old.name).\(relationship.name)"
-            if let found = match.relationship(for: index, of: newIndex) {
-                if retained.has(relationship: index, of: oldIndex) {
-                    change(.migrated, name, "\(name) was retained, and is used again")
-                }
-                compareLinkTables(index, relationship, oldIndex, found, newIndex)
-                compare(relationship, new.relationships[found], of: newIndex)
-            } else {
-                remove(
-                    name, "\(name) is in the store, but not in the model",
-                    wasRetained: retained.has(relationship: index, of: oldIndex),
-                    obstacle: obstacle(toRetainingRelationship: index, of: oldIndex))
-            }
+    }
+
+    private mutating func compare(_ kind: PartKind, _ index: Int, of oldIndex: Int, _ newIndex: Int) {
+        let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
+        let name = "\(old.name).\(old.names(of: kind)[index])"
+        let wasRetained = retained.has(kind, index, of: oldIndex)
+        guard let found = match.place(kind, for: index, of: newIndex) else {
+            return remove(
+                name, "\(name) is in the store, but not in the model", wasRetained: wasRetained,
+                obstacle: obstacle(toRetaining: kind, index, of: oldIndex))
+        }
+        if wasRetained { change(.migrated, name, "\(name) was retained, and is used again") }
+        switch kind {
+        case .attribute:
+            compare(old.attributes[index], new.attributes[found], new, isIdentity: old.identity.contains(index))
+        case .relationship:
+            compareLinkTables(index, old.relationships[index], oldIndex, found, newIndex)
+            compare(old.relationships[index], new.relationships[found], of: newIndex)
         }
     }
 
     private mutating func compareIdentity(_ oldIndex: Int, _ newIndex: Int) {
         let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
         guard !inheritsIdentity(oldIndex, newIndex) else { return }
-        guard old.identity.map({ match.attribute(for: $0, of: newIndex) }) == new.identity else {
+        guard old.identity.map({ match.place(.attribute, for: $0, of: newIndex) }) == new.identity else {
             return change(
                 .refused, new.name,
                 "\(new.name) is identified by \(old.identityNames) in the store, and by \(new.identityNames) in the model",
@@ -180,9 +173,7 @@ package struct ModelComparison {
         for place in entity.attributeIndices where match.entities[index].attributes[place] == nil {
             let attribute = entity.attributes[place]
             let name = "\(entity.name).\(attribute.name)"
-            let isInherited = isNewAbove(index) {
-                match.entities[$0].attributes[place] == nil && has(attribute: place, $0)
-            }
+            let isInherited = isNewAbove(index, .attribute, place)
             if let value = attribute.defaultValue {
                 guard !isInherited else { continue }
                 change(.migrated, name, "\(name) is new, and rows that are there take its default \(value.text)")
@@ -197,36 +188,30 @@ package struct ModelComparison {
             }
         }
         for place in entity.relationshipIndices where match.entities[index].relationships[place] == nil {
-            let isInherited = isNewAbove(index) {
-                match.entities[$0].relationships[place] == nil
-                    && wanted.entities[$0].relationshipIndices.contains(place)
-            }
             let name = "\(entity.name).\(entity.relationships[place].name)"
-            if !isInherited { change(.migrated, name, "\(name) is new") }
+            if !isNewAbove(index, .relationship, place) { change(.migrated, name, "\(name) is new") }
         }
     }
 
-    private func has(attribute: Int, _ entity: Int) -> Bool {
-        wanted.entities[entity].attributeIndices.contains(attribute)
-    }
-
     /// Whether the part is also new in an ancestor that existed before; then the change is reported there.
-    private func isNewAbove(_ entity: Int, isNew: (Int) -> Bool) -> Bool {
-        wanted.ancestors(of: entity).contains { match.entities[$0].old != nil && isNew($0) }
+    private func isNewAbove(_ entity: Int, _ kind: PartKind, _ place: Int) -> Bool {
+        wanted.ancestors(of: entity).contains {
+            match.entities[$0].old != nil && match.entities[$0][kind][place] == nil
+                && wanted.entities[$0].indices(of: kind).contains(place)
+        }
     }
 }
 
 // MARK: - Obstacles to keeping a part
 
 extension ModelComparison {
-    private func obstacle(toRetainingAttribute index: Int, of entity: Int) -> String? {
+    private func obstacle(toRetaining kind: PartKind, _ index: Int, of entity: Int) -> String? {
         let entity = stored.entities[entity]
-        guard entity.identity.contains(index) || !entity.attributes[index].isOptional else { return nil }
-        return "it is required, so that no row could be inserted without it"
-    }
-
-    private func obstacle(toRetainingRelationship index: Int, of entity: Int) -> String? {
-        let relationship = stored.entities[entity].relationships[index]
+        if kind == .attribute {
+            return entity.identity.contains(index) || !entity.attributes[index].isOptional
+                ? "it is required, so that no row could be inserted without it" : nil
+        }
+        let relationship = entity.relationships[index]
         guard !relationship.isToMany, let rule = stored.inverse(of: relationship)?.deleteRule,
             match.entity(for: relationship.destination) != nil
         else { return nil }
@@ -297,7 +282,8 @@ extension ModelComparison {
         case (let before?, nil):
             let inverse = stored.entities[old.destination].relationships[before]
             // The removal of the inverse is reported by itself.
-            return match.relationship(for: before, of: new.destination) == nil && (inverse.isToMany || !old.isToMany)
+            return match.place(.relationship, for: before, of: new.destination) == nil
+                && (inverse.isToMany || !old.isToMany)
         }
     }
 }

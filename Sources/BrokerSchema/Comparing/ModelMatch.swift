@@ -12,6 +12,8 @@ package struct ModelMatch {
         /// By index in the entity's hierarchy; nil where its objects do not have the attribute, or did not have it.
         var attributes: [Int?]
         var relationships: [Int?]
+
+        subscript(kind: PartKind) -> [Int?] { kind == .attribute ? attributes : relationships }
     }
 
     /// By entity of the changed model.
@@ -47,55 +49,41 @@ package struct ModelMatch {
 
     private static func match(_ entity: BrokerModel.Entity, _ old: (index: Int, entity: BrokerModel.Entity)?) -> Entity
     {
-        var match = Entity(
-            old: old?.index, attributes: entity.attributes.map { _ in nil },
-            relationships: entity.relationships.map { _ in nil })
-        guard let former = old?.entity else { return match }
-        var taken: Set<Int> = []
-        for index in entity.attributeIndices {
-            let attribute = entity.attributes[index]
-            let before = attribute.renamedFrom.flatMap { entity.index(ofAttribute: $0) == nil ? $0 : nil }
-            let found = former.index(ofAttribute: attribute.name) ?? before.flatMap(former.index(ofAttribute:))
-            if let found, taken.insert(found).inserted { match.attributes[index] = found }
+        func places(_ kind: PartKind) -> [Int?] {
+            let names = entity.names(of: kind)
+            var places: [Int?] = names.map { _ in nil }
+            guard let former = old?.entity else { return places }
+            var taken: Set<Int> = []
+            for index in entity.indices(of: kind) {
+                let before = entity.renamedFrom(kind, index).flatMap {
+                    entity.index(of: kind, named: $0) == nil ? former.index(of: kind, named: $0) : nil
+                }
+                let found = former.index(of: kind, named: names[index]) ?? before
+                if let found, taken.insert(found).inserted { places[index] = found }
+            }
+            return places
         }
-        taken = []
-        for index in entity.relationshipIndices {
-            let relationship = entity.relationships[index]
-            let before = relationship.renamedFrom.flatMap { entity.index(ofRelationship: $0) == nil ? $0 : nil }
-            let found = former.index(ofRelationship: relationship.name) ?? before.flatMap(former.index(ofRelationship:))
-            if let found, taken.insert(found).inserted { match.relationships[index] = found }
-        }
-        return match
+        return Entity(old: old?.index, attributes: places(.attribute), relationships: places(.relationship))
     }
 
     /// The entity of the changed model that matches the earlier one with that index; nil when there is none.
     package func entity(for old: Int) -> Int? { entities.firstIndex { $0.old == old } }
 
-    package func attribute(for old: Int, of entity: Int) -> Int? {
-        entities[entity].attributes.firstIndex { $0 == old }
-    }
-
-    package func relationship(for old: Int, of entity: Int) -> Int? {
-        entities[entity].relationships.firstIndex { $0 == old }
+    /// The part of an entity of the changed model that matches the earlier one with that index; nil when there is none.
+    package func place(_ kind: PartKind, for old: Int, of entity: Int) -> Int? {
+        entities[entity][kind].firstIndex { $0 == old }
     }
 }
 
 // MARK: - Inheritance
 
 extension ModelMatch {
-    /// Whether an entity inherited an attribute, and still inherits its counterpart: the change is then reported, and
-    /// the attribute retained, with the ancestor.
-    package func inherits(attribute old: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Bool {
-        let now = attribute(for: old, of: entity)
+    /// Whether an entity inherited a part, and still inherits its counterpart: the change is then reported, and the part
+    /// retained, with the ancestor.
+    package func inherits(_ kind: PartKind, _ old: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Bool {
+        let now = place(kind, for: old, of: entity)
         return ancestors(of: entity, stored, wanted).contains {
-            stored.entities[$0.old].attributeIndices.contains(old) && attribute(for: old, of: $0.new) == now
-        }
-    }
-
-    package func inherits(relationship old: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Bool {
-        let now = relationship(for: old, of: entity)
-        return ancestors(of: entity, stored, wanted).contains {
-            stored.entities[$0.old].relationshipIndices.contains(old) && relationship(for: old, of: $0.new) == now
+            stored.entities[$0.old].indices(of: kind).contains(old) && place(kind, for: old, of: $0.new) == now
         }
     }
 

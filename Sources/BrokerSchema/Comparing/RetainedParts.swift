@@ -12,17 +12,9 @@ package struct RetainedParts {
 
     package func has(entity: Int) -> Bool { inForce.index(ofEntity: stored.entities[entity].name) == nil }
 
-    package func has(attribute: Int, of entity: Int) -> Bool {
-        guard let found = inForceEntity(entity) else { return false }
-        return found.index(ofAttribute: stored.entities[entity].attributes[attribute].name) == nil
-    }
-
-    package func has(relationship: Int, of entity: Int) -> Bool {
-        guard let found = inForceEntity(entity) else { return false }
-        return found.index(ofRelationship: stored.entities[entity].relationships[relationship].name) == nil
-    }
-
-    private func inForceEntity(_ entity: Int) -> Entity? {
-        inForce.index(ofEntity: stored.entities[entity].name).map { inForce.entities[$0] }
+    package func has(_ kind: PartKind, _ index: Int, of entity: Int) -> Bool {
+        let entity = stored.entities[entity]
+        guard let found = inForce.index(ofEntity: entity.name) else { return false }
+        return inForce.entities[found].index(of: kind, named: entity.names(of: kind)[index]) == nil
     }
 }
