@@ -33,6 +33,13 @@ struct MergeOrder<Work> {
         case void
         case staging
         case ready(Work)
+
+        var isJob: Bool {
+            switch self {
+            case .opening, .void: false
+            case .staging, .ready: true
+            }
+        }
     }
 
     private struct Entry {
@@ -160,13 +167,7 @@ struct MergeOrder<Work> {
     }
 
     /// Whether the job is still in the order, staged or not.
-    func holds(_ ticket: Ticket) -> Bool {
-        guard let position = position(of: ticket) else { return false }
-        switch entries[position].state {
-        case .staging, .ready: return true
-        case .opening, .void: return false
-        }
-    }
+    func holds(_ ticket: Ticket) -> Bool { position(of: ticket).map { entries[$0].state.isJob } ?? false }
 
     /// The sequence of a job that is still in the order; nil before its ticket is settled.
     func sequence(at ticket: Ticket) -> Int64? { entries[position(of: ticket)!].sequence }
@@ -197,11 +198,9 @@ struct MergeOrder<Work> {
 
     /// Takes the next work in order; nil when it is not ready.
     mutating func takeReady() -> (sequence: Int64, work: Work)? {
-        guard let first = entries.first, case .ready(let work) = first.state, let sequence = first.sequence else {
-            return nil
-        }
+        guard let next else { return nil }
         entries.removeFirst()
-        return (sequence, work)
+        return next
     }
 }
 
@@ -219,22 +218,12 @@ extension MergeOrder {
                 lastSequence = sequence
             }
             isSettled = isSettled && entry.ticket < nextToSettle
-            switch entry.state {
-            case .opening, .void: try InvariantViolation.require(!isSettled, "a settled ticket has a job")
-            case .staging, .ready:
-                try InvariantViolation.require(!isSettled || entry.sequence != nil, "a settled job has a sequence")
-            }
+            try InvariantViolation.require(!isSettled || entry.state.isJob, "a settled ticket has a job")
+            try InvariantViolation.require(!isSettled || entry.sequence != nil, "a settled job has a sequence")
         }
         try InvariantViolation.require(newestSequence <= reservedThrough, "only reserved sequences are given")
     }
 
     /// The number of entries with a job.
-    var jobCount: Int {
-        entries.count { entry in
-            switch entry.state {
-            case .opening, .void: false
-            case .staging, .ready: true
-            }
-        }
-    }
+    var jobCount: Int { entries.count { $0.state.isJob } }
 }
