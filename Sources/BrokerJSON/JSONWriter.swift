@@ -43,6 +43,25 @@ public struct JSONWriter {
     public mutating func bool(_ value: Bool) { raw((value ? "true" : "false").utf8) }
     @inlinable public mutating func integer(_ value: some FixedWidthInteger) { raw(String(value).utf8) }
 
+    /// As the other one, without a `String`: for long lists.
+    public mutating func integer(_ value: Int64) {
+        separate()
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
+            var (start, rest) = (20, value.magnitude)
+            repeat {
+                start -= 1
+                digits[start] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+                rest /= 10
+            } while rest > 0
+            if value < 0 {
+                start -= 1
+                digits[start] = UInt8(ascii: "-")
+            }
+            storage.append(contentsOf: UnsafeBufferPointer(rebasing: digits[start...]))
+        }
+        needsComma = true
+    }
+
     /// Writes a finite number; infinities and NaN, which JSON lacks, become null.
     public mutating func double(_ value: Double) {
         if value.isFinite { raw(value.description.utf8) } else { null() }

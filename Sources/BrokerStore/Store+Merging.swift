@@ -42,11 +42,14 @@ extension Store {
                         .constraintViolation,
                         "The job would leave a link to an object that does not exist in the store."))
             }
-            var outcome = try JobTally(run).outcome()
+            let tally = try JobTally(run)
+            var outcome = try tally.outcome()
             if let objects = run.objects { outcome.objects = try reply(objects) }
             if let changes = run.history?.digest { merger.digest?.add(changes) }
             // Restoring, counting and reading objects are the job's work, too.
             if let last = steps.last { try JobWork.judge(connection.work, at: last.pointer) }
+            // Not the job's work: it must end the same way in a store that keeps no keys.
+            if merger.keepsFeedKeys { outcome.feedKeys = try tally.feedKeys(of: outcome.changes) }
             try savepoints.endJob()
             return .ended(.completed(outcome))
         } catch {

@@ -13,6 +13,7 @@ package final class Store {
     package let migration: StoreMigration
     let merger: Merger
     var ledger: Ledger
+    var feed: FeedKeys
     let statements: TransactionStatements
     let savepoints: Savepoints
     let syncParts: SyncParts
@@ -55,6 +56,8 @@ package final class Store {
         merger = try Merger(plan, on: connection, isForeign: isForeign)
         syncParts = try SyncParts(on: connection, expirationSeconds: options.retention.seconds)
         ledger = try Ledger(on: connection, options.retention)
+        feed = try FeedKeys(on: connection, maximumBytes: options.feedBytes)
+        merger.keepsFeedKeys = feed.isKept
         statements = try TransactionStatements(on: connection)
         savepoints = try Savepoints(on: connection)
         files = try OpenedFiles(file)
@@ -251,8 +254,10 @@ package final class Store {
         }
         try merger.writeRowKeys()
         try ledger.finish()
+        try feed.finish(first: ledger.firstSequence)
         try connection.commit(by: statements.commit)
         ledger.transactionEnded(isDurable: true)
+        feed.transactionEnded(isDurable: true)
         walCheckpointer.committed()
     }
 
@@ -264,6 +269,7 @@ package final class Store {
     package func rollback() {
         merger.resetRowKeys()
         ledger.transactionEnded(isDurable: false)
+        feed.transactionEnded(isDurable: false)
         guard !connection.isAutocommit else { return }
         // If the rollback fails, the transaction stays open, and the next `begin()` throws.
         _ = sqlite3_exec(connection.handle, "ROLLBACK", nil, nil, nil)
@@ -340,6 +346,12 @@ package final class Store {
     ) throws(StoreError) -> JobOutcome {
         try extendDigest(end, of: job, rows)
         if let known, end.isFailure, known.sequence > job.sequence { return end }
+        var end = end
+        if case .completed(var outcome) = end, let keys = outcome.feedKeys {
+            try feed.add(keys, of: job.sequence)
+            outcome.feedKeys = nil
+            end = .completed(outcome)
+        }
         let outcome = StoredOutcome(
             sequence: job.sequence, owner: job.owner, contentHash: job.contentHash, isFailure: end.isFailure,
             body: end.body(of: job))

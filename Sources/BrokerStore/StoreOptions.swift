@@ -9,8 +9,13 @@ package enum Synchronous: String, Sendable, CaseIterable {
 }
 
 package struct StoreOptions: Sendable {
+    /// The keys of some millions of changed objects.
+    package static let defaultFeedBytes = 64 << 20
+
     package var synchronous = Synchronous.full
     package var retention = LedgerRetention()
+    /// Bytes of changed objects' keys that are stored for followers of the feed; 0 stores none.
+    package var feedBytes = defaultFeedBytes
     /// Bytes of database pages cached in memory; with SQLite's own 2 MB, the rate is halved as soon as there is an
     /// index.
     package var cacheBytes = 64 << 20

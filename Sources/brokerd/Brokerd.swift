@@ -130,6 +130,7 @@ struct Brokerd: AsyncParsableCommand {
         options.store.removal = removal
         options.store.fileMode = try access.storeFileMode()
         options.store.retention = LedgerRetention(count: limits.keepOutcomes, seconds: limits.keepOutcomesSeconds)
+        options.store.feedBytes = limits.feedBytes
         do throws(StoreError) {
             return try OwnedStore(plan: plan, options: options, logger: logger)
         } catch {

@@ -5,7 +5,7 @@ import BrokerServer
 import BrokerStore
 import BrokerWire
 
-/// The limits on the server's load, and the retention of outcomes.
+/// The limits on the server's load, and the retention of outcomes and of the feed's keys.
 struct LimitOptions: ParsableArguments {
     @Option(help: "Threads that decode and stage large jobs; there is one more for small ones.")
     var workers = CoordinatorLimits.defaultWorkers
@@ -46,6 +46,12 @@ struct LimitOptions: ParsableArguments {
     @Option(help: ArgumentHelp("How long the outcome of a job is remembered.", valueName: "seconds"))
     var keepOutcomesSeconds = LedgerRetention.defaultSeconds
 
+    @Option(
+        help: ArgumentHelp(
+            "Bytes of the keys that are stored for followers of the feed, oldest deleted first; 0 stores none.",
+            valueName: "bytes"))
+    var feedBytes = StoreOptions.defaultFeedBytes
+
     /// A tebibyte: more than any machine's memory.
     private static let mostBytesInFlight = 1 << 40
     /// Each takes an entry in a table, and a client's window is some thousands.
@@ -68,6 +74,7 @@ struct LimitOptions: ParsableArguments {
             NumberOption("--connections", connections, in: 1...Self.mostAtOnce),
             NumberOption("--keep-outcomes", keepOutcomes, in: 1...Self.mostOutcomes),
             NumberOption("--keep-outcomes-seconds", keepOutcomesSeconds, in: 1...Self.mostSeconds),
+            NumberOption("--feed-bytes", feedBytes, in: 0...Self.mostBytesInFlight),
             NumberOption("--drain-timeout", drainTimeout, in: 0...Self.mostSeconds),
         ].check()
     }

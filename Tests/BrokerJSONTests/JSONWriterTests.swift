@@ -43,13 +43,17 @@ import Testing
         let json = written { writer in
             writer.array { writer in
                 writer.integer(Int64.min)
+                writer.integer(Int64.max)
+                for number in [0, -1, 9, 10, -1_000, 123_456_789] { writer.integer(Int64(number)) }
                 writer.integer(UInt64.max)
                 writer.double(.infinity)
                 writer.double(.nan)
                 writer.double(-0.0)
             }
         }
-        #expect(json == "[-9223372036854775808,18446744073709551615,null,null,-0.0]")
+        #expect(
+            json == "[-9223372036854775808,9223372036854775807,0,-1,9,10,-1000,123456789,"
+                + "18446744073709551615,null,null,-0.0]")
     }
 
     @Test(arguments: [Double.greatestFiniteMagnitude, .leastNonzeroMagnitude, 0.1, 1e21, -1e-7, 5e300])

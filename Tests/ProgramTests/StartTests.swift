@@ -33,7 +33,8 @@ import Testing
     @Test(arguments: [
         ("--keep-outcomes-seconds", "99999999999999999"), ("--keep-outcomes-seconds", "0"),
         ("--keep-outcomes-seconds", "99999999999999999999"), ("--keep-outcomes", "9223372036854775807"),
-        ("--keep-outcomes", "-1"), ("--max-content-bytes", "9223372036854775807"), ("--max-content-bytes", "0"),
+        ("--keep-outcomes", "-1"), ("--feed-bytes", "-1"), ("--feed-bytes", "9223372036854775807"),
+        ("--max-content-bytes", "9223372036854775807"), ("--max-content-bytes", "0"),
         ("--max-frame-bytes", "16777216"), ("--max-bytes-in-flight", "9223372036854775807"),
         ("--max-jobs-in-flight", "9223372036854775807"), ("--jobs-per-connection", "9223372036854775807"),
         ("--connections", "9223372036854775807"), ("--workers", "1000000"), ("--workers", "0"), ("--workers", "many"),

@@ -15,6 +15,9 @@ package struct ChangeCounts: Sendable, Equatable {
         self.deleted = deleted
         self.rejected = rejected
     }
+
+    /// Whether any object was inserted, updated or deleted.
+    package var hasChanges: Bool { inserted + updated + deleted > 0 }
 }
 
 /// A fact that a job's sender should know, though nothing failed. Counted, not repeated.
@@ -85,6 +88,9 @@ package struct Outcome: Sendable {
     package var keys: [UInt8]? { didSet { written = nil } }
     /// The objects of the job's own records, when the job asked for them: in the answer only, not in ``members``.
     package var objects: ReplyObjects?
+    /// The `keys` of the feed as JSON: those of the objects that changed. Nil when nothing changed, when they exceed the
+    /// limit of one job, and where the store keeps none.
+    package var feedKeys: [UInt8]?
     package var timing = Timing()
 
     package init() {}

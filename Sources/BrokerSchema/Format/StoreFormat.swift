@@ -132,6 +132,8 @@ package struct StoreMeta {
         case log, logApplied
         /// In a table without a mark of its own, no row key up to this one is assigned again.
         case rowKeys
+        /// The lines of the ledger up to this sequence may have been deleted; absent while none was.
+        case forgotten
     }
 
     package static let foreign = "foreign"

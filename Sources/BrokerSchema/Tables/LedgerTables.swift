@@ -16,6 +16,8 @@ package enum LedgerTables {
         )
         """,
         "CREATE TABLE IF NOT EXISTS \"_broker_meta\" (\"key\" TEXT PRIMARY KEY, \"value\" TEXT NOT NULL)",
+        // One row for each COMMIT: its last job, and a line of keys for each of its jobs that changed objects.
+        "CREATE TABLE IF NOT EXISTS \"_broker_feed\" (\"sequence\" INTEGER PRIMARY KEY, \"keys\" BLOB NOT NULL)",
     ]
 
     /// Earlier ledgers had an index of the ids, which cost more than all other work of a small job.

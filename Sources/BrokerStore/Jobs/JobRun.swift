@@ -314,7 +314,10 @@ struct JobRun {
         _ isLast: Bool, _ body: () throws(MergeFailure) -> Void
     ) throws(MergeFailure) {
         let history = started()
-        if isLast, !job.wantsKeys { history.needsEntry = try entryCondition() }
+        if isLast, !job.wantsKeys {
+            history.needsEntry = try entryCondition()
+            if merger.keepsFeedKeys { history.countedKeys = CountedKeys(merger.entities) }
+        }
         try history.record(body)
     }
 

@@ -195,11 +195,57 @@ struct JobTally {
         return writer.bytes
     }
 
-    private func writeKeys(_ entity: Int, _ change: ObjectChange, _ json: inout JSONWriter) throws(StoreError) {
+    /// The keys for the feed: as ``Outcome/keys``, without empty lists and objects.
+    ///
+    /// - Returns: nil when nothing changed, or there are too many.
+    func feedKeys(of changes: [(entity: String, counts: ChangeCounts)]) throws(MergeFailure) -> [UInt8]? {
+        let changed = changes.filter { $0.counts.hasChanges }
+        let counted = run.history?.changedNumbers.values.reduce(0) { $0 + $1.count } ?? 0
+        guard !changed.isEmpty, counted <= FeedKeys.maximumLookups, run.history?.countedKeys?.isComplete ?? true else {
+            return nil
+        }
+        var writer = JSONWriter(capacity: 128)
+        try storing { () throws(StoreError) in
+            try writer.object { json throws(StoreError) in
+                for (name, counts) in changed {
+                    let entity = run.merger.plan.model.index(ofEntity: name)!
+                    json.key(name)
+                    try json.object { json throws(StoreError) in
+                        for (word, change) in ObjectChange.reported where counts.number(of: change) > 0 {
+                            json.key(word)
+                            try json.array { json throws(StoreError) in
+                                try writeKeys(entity, change, &json, bytes: FeedKeys.maximumBytesOfJob)
+                                try writeCountedKeys(entity, change, &json)
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        return writer.count <= FeedKeys.maximumBytesOfJob ? writer.bytes : nil
+    }
+
+    /// Writes the keys of objects that the net changes only counted.
+    private func writeCountedKeys(
+        _ entity: Int, _ change: ObjectChange, _ json: inout JSONWriter
+    ) throws(StoreError) {
+        guard let history = run.history else { return }
+        switch change {
+        case .deleted: if let keys = history.countedKeys?.deleted(entity) { json.raw(keys) }
+        case .updated: try writeKeys(ofRows: history.changedNumbers[entity] ?? [], entity, &json)
+        case .inserted, .unchanged: break
+        }
+    }
+
+    /// - Parameter bytes: nothing more is written when the text has more bytes.
+    private func writeKeys(
+        _ entity: Int, _ change: ObjectChange, _ json: inout JSONWriter, bytes: Int = .max
+    ) throws(StoreError) {
         let model = entities[entity].entity
         let topmost = run.merger.plan.model.topmost(of: entity)
         if let base = run.base, let table = base.rows.tables[topmost], let state = change.state {
             for position in 0..<table.rowCount {
+                guard json.count <= bytes else { return }
                 let row = table.order[position]
                 guard states[topmost][row] == state.rawValue, concreteEntities.isOne(row, of: topmost, entity) else {
                     continue
@@ -212,7 +258,9 @@ struct JobTally {
                 }
             }
         }
-        if change == .updated { try writeKeysOutside(entity, &json) }
+        if change == .updated {
+            try writeKeys(ofRows: concreteEntities.changedOutside(entity, changedOutside), entity, &json)
+        }
         for object in recordedChanges[entity] where object.change == change {
             if let identity = object.entry.identity, change == .deleted {
                 identity.withCells { json.key($0, of: model) }
@@ -235,15 +283,28 @@ struct JobTally {
         json.key(model.identity.indices.map { find.cell($0) }, of: model)
     }
 
-    private func writeKeysOutside(_ entity: Int, _ json: inout JSONWriter) throws(StoreError) {
+    private func writeKeys(
+        ofRows numbers: Set<Int64>, _ entity: Int, _ json: inout JSONWriter
+    ) throws(StoreError) {
         let statements = entities[entity]
-        for number in concreteEntities.changedOutside(entity, changedOutside).sorted() {
+        for number in numbers.sorted() {
             let find = try statements.key()
             find.bind(number, at: 1)
             defer { find.reset() }
             guard try find.step() else { continue }
             let key = StoredKey(statements.keyNames.indices.map { find.cell($0) })
             try write(key, of: entity, to: &json)
+        }
+    }
+}
+
+extension ChangeCounts {
+    fileprivate func number(of change: JobTally.ObjectChange) -> Int {
+        switch change {
+        case .inserted: inserted
+        case .updated: updated
+        case .deleted: deleted
+        case .unchanged: unchanged
         }
     }
 }

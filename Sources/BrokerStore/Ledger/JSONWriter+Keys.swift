@@ -19,7 +19,7 @@ extension JSONWriter {
     }
 
     /// A column's value as JSON: booleans as `true` and `false`, bytes in base64.
-    private mutating func cell(_ cell: Cell, of attribute: Attribute) {
+    mutating func cell(_ cell: Cell, of attribute: Attribute) {
         switch cell.kind {
         case .integer where attribute.type == .boolean: bool(cell.integer != 0)
         case .integer: integer(cell.integer)

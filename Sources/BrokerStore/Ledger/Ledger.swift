@@ -35,6 +35,7 @@ struct Ledger {
     private let findFirst: Statement
     private let writeReservation: Statement
     private let writeHistory: Statement
+    private let writeForgotten: Statement
     private let findSequence: Statement
     private let retention: LedgerRetention
     private var tally: Tally
@@ -56,6 +57,9 @@ struct Ledger {
         writeHistory = try connection.prepare(
             "INSERT INTO _broker_meta (key, value) VALUES ('logApplied', ?1) "
                 + "ON CONFLICT (key) DO UPDATE SET value = excluded.value")
+        writeForgotten = try connection.prepare(
+            "INSERT INTO _broker_meta (key, value) VALUES ('forgotten', ?1) "
+                + "ON CONFLICT (key) DO UPDATE SET value = excluded.value")
         findSequence = try connection.prepare(
             "SELECT max((SELECT ifnull(max(sequence), 0) FROM _broker_jobs), "
                 + "ifnull((SELECT CAST(value AS INTEGER) FROM _broker_meta WHERE key = 'reservedSequence'), 0))")
@@ -72,6 +76,11 @@ struct Ledger {
         tally.history = try StoreMeta(connection: connection).value(of: .logApplied).flatMap { StateDigest($0) }
         let first = try connection.integer("SELECT min(sequence) FROM _broker_jobs")
         tally.first = first ?? 0
+        // An earlier version may have deleted lines without a note of it.
+        let meta = StoreMeta(connection: connection)
+        if tally.first > 1, try meta.value(of: .forgotten).flatMap({ Int64($0) }) ?? 0 < tally.first - 1 {
+            try meta.set(.forgotten, to: String(tally.first - 1))
+        }
         tally.newestTime = try connection.integer("SELECT ended FROM _broker_jobs ORDER BY sequence DESC LIMIT 1")
         durable = tally
     }
@@ -159,8 +168,14 @@ struct Ledger {
         guard connection.changes > 0 else { return }
         tally.rows -= connection.changes
         defer { findFirst.reset() }
-        if try findFirst.step() { tally.first = findFirst.integer(0) }
+        guard try findFirst.step() else { return }
+        tally.first = findFirst.integer(0)
+        writeForgotten.bind(tally.first - 1, at: 1)
+        try writeForgotten.run()
     }
+
+    /// Lines before this sequence have expired, also in the open transaction.
+    var firstSequence: Int64 { tally.first }
 
     mutating func transactionEnded(isDurable: Bool) {
         if isDurable { durable = tally } else { tally = durable }

@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStaging
 
@@ -185,6 +186,52 @@ struct BatchMerge {
             outcome.changes.append((statements.entity.name, counts))
         }
         outcome.changes.sort { $0.entity < $1.entity }
+        if merger.keepsFeedKeys { outcome.feedKeys = feedKeys(member, outcome.changes) }
         return outcome
+    }
+
+    /// The keys of the member's changed objects for the feed.
+    private func feedKeys(_ member: Int, _ changes: [(entity: String, counts: ChangeCounts)]) -> [UInt8]? {
+        let count = changes.reduce(0) { $0 + $1.counts.inserted + $1.counts.updated }
+        guard count > 0 else { return nil }
+        var writer = JSONWriter(capacity: 64 + min(count, 10_000) * 12)
+        writer.object { json in
+            for (name, counts) in changes where counts.hasChanges {
+                json.key(name)
+                json.object { json in
+                    let entity = merger.plan.model.index(ofEntity: name)!
+                    for (word, state, count) in [
+                        ("inserted", MergeTally.RowState.inserted, counts.inserted),
+                        ("updated", .updated, counts.updated),
+                    ] where count > 0 {
+                        json.key(word)
+                        json.array { writeKeys(member, entity, state, &$0) }
+                    }
+                }
+            }
+        }
+        return writer.count <= FeedKeys.maximumBytesOfJob ? writer.bytes : nil
+    }
+
+    private func writeKeys(_ member: Int, _ entity: Int, _ state: MergeTally.RowState, _ json: inout JSONWriter) {
+        let (scanned, model) = (tables[member * entityCount + entity], merger.entities[entity].entity)
+        guard let count = members[member].rows.tables[entity]?.rowCount, let states = scanned.states,
+            let cells = scanned.cells
+        else { return }
+        let (state, width) = (state.rawValue, scanned.columnCount)
+        if let keys = scanned.rowKeys {
+            for row in 0..<count where states[row] == state { json.integer(keys[row]) }
+        } else if let attribute = model.singleIdentity, attribute.type != .boolean {
+            // On the writer's thread, for all objects of a first load: with no more calls than needed.
+            let column = cells + model.identity[0]
+            for row in 0..<count where states[row] == state && json.count <= FeedKeys.maximumBytesOfJob {
+                let cell = column[row * width]
+                if cell.kind == .integer { json.integer(cell.integer) } else { json.cell(cell, of: attribute) }
+            }
+        } else {
+            for row in 0..<count where states[row] == state && json.count <= FeedKeys.maximumBytesOfJob {
+                json.key(model.identity.map { cells[row * width + $0] }, of: model)
+            }
+        }
     }
 }

@@ -69,6 +69,8 @@ final class NetChanges {
     private(set) var deletedCounts: [Int: Int] = [:]
     /// By the index of their concrete entity, the row numbers of changed objects for which a count suffices.
     private(set) var changedNumbers: [Int: Set<Int64>] = [:]
+    /// The keys of the deleted objects for which a count suffices; nil where the store keeps no keys for the feed.
+    var countedKeys: CountedKeys?
     /// Entries as they were before the last ``mark()``.
     private var undo: [(index: Int, entry: Entry)] = []
     /// After a ``mark()``, the number of entries and the memory then; nil when the changes are not rolled back here.
@@ -225,9 +227,10 @@ final class NetChanges {
 
     private func gone(_ entity: Int, _ number: Int64, _ old: () -> RowValues) {
         if isOnlyCounted(entity, number, old) {
-            let concreteEntity = old().concreteEntity
-            deletedCounts[concreteEntity, default: 0] += 1
-            changedNumbers[concreteEntity]?.remove(number)
+            let old = old()
+            deletedCounts[old.concreteEntity, default: 0] += 1
+            countedKeys?.noteDeletion(old.concreteEntity, old.identity ?? old.key)
+            changedNumbers[old.concreteEntity]?.remove(number)
             return
         }
         let index = entry(entity, number, old)

@@ -33,6 +33,8 @@ final class Merger {
     var hasRenamed = false
     /// A digest of what the running job writes; nil when no caller asked for it.
     var digest: RowDigest?
+    /// Each job's outcome has ``Outcome/feedKeys``.
+    var keepsFeedKeys = false
 
     /// - Parameters:
     ///   - isForeign: another program made the tables, which may require links.
