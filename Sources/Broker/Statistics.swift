@@ -116,6 +116,8 @@ public struct Statistics: Sendable, Hashable, Codable {
     public var latencyMicroseconds: Latencies
     public var store: Store
     public var wal: WAL
+    /// Subscriptions of the feed that are open now.
+    public var subscriptions: Int
     /// Nil without a journal.
     public var journal: Journal?
     /// Nil of an embedded broker.
@@ -129,8 +131,8 @@ public struct Statistics: Sendable, Hashable, Codable {
     private var text: [UInt8] = []
 
     private enum CodingKeys: String, CodingKey {
-        case jobs, failures, objects, commits, batches, queues, latencyMicroseconds, store, wal, journal, memory
-        case uptimeMilliseconds, paused
+        case jobs, failures, objects, commits, batches, queues, latencyMicroseconds, store, wal, subscriptions, journal
+        case memory, uptimeMilliseconds, paused
     }
 
     package init(json: [UInt8]) throws {

@@ -70,11 +70,13 @@ package final class Coordinator: Sendable {
         let completions = SerialThread(named: "completions")
         let storageFailure = StorageFailure()
         let gate = ReaderGate()
+        let commits = CommitObserver()
         let pool = WorkerPool(longTasks: limits.workers, processors: CoordinatorLimits.processors)
         do throws(StoreError) {
             writer = try Writer(
                 plan: plan, options: opening, jobTable: jobTable, pool: pool, statistics: statistics,
-                completions: completions, storageFailure: storageFailure, gate: gate, logger: logger)
+                completions: completions, storageFailure: storageFailure, gate: gate, commits: commits,
+                logger: logger)
         } catch {
             pool.stop()
             completions.stop()
@@ -90,7 +92,7 @@ package final class Coordinator: Sendable {
         self.storageFailure = storageFailure
         retention = options.store.retention
         ledger = LedgerThread(path: options.storePath, writer.jobs)
-        readers = ReaderPool(path: options.storePath, plan: plan, gate: gate, streams: limits.streams)
+        readers = ReaderPool(path: options.storePath, plan: plan, gate: gate, streams: limits.streams, commits: commits)
         gate.onLongEnd { [weak gate] in
             jobTable.broadcast { jobTable in
                 jobTable.writerTasks.append { [weak gate] store in
@@ -300,6 +302,7 @@ package final class Coordinator: Sendable {
         statistics.write(
             to: &writer, opening: depths.opening, staging: depths.staging, inFlight: jobs, bytes: memoryTotal,
             isPaused: isPaused, self.writer.journal)
+        writer.member("subscriptions", readers.feed.count)
     }
 
     /// The newest sequence whose outcome may have been forgotten; 0 for none. A client that was sent a larger one can

@@ -58,14 +58,19 @@ final class ReaderPool: Sendable {
     private let gate: ReaderGate
     /// Makes the parts of streams.
     let streams: StreamThread
+    /// Reads for the followers of the feed.
+    let feed: FeedThread
 
     /// - Parameters:
     ///   - path: that of a store that the writer has opened.
     ///   - gate: the writer's.
+    ///   - commits: the writer's transactions.
     init(
-        path: String, plan: StagingPlan, gate: ReaderGate = ReaderGate(), streams: StreamLimits = StreamLimits()
+        path: String, plan: StagingPlan, gate: ReaderGate = ReaderGate(), streams: StreamLimits = StreamLimits(),
+        commits: CommitObserver = CommitObserver()
     ) {
         self.path = path
+        feed = FeedThread(path: path, plan: plan, gate: gate, commits)
         self.streams = StreamThread(path: path, plan: plan, gate: gate, streams)
         self.gate = gate
         self.plan = Monitor(plan)
@@ -76,6 +81,7 @@ final class ReaderPool: Sendable {
         self.plan.withLock { $0 = plan }
         idle.withLock { $0 = [] }
         streams.use(plan)
+        feed.use(plan)
     }
 
     func fetch(_ task: FetchTask) {
@@ -149,6 +155,7 @@ final class ReaderPool: Sendable {
     func fail(_ error: StoreError) {
         failure.withLock { $0 = error }
         streams.fail(error)
+        feed.fail(error)
     }
 
     /// Interrupts the running fetches, and ends the threads and connections. Called once.
@@ -156,6 +163,7 @@ final class ReaderPool: Sendable {
         isStopping.withLock { $0 = true }
         gate.stop()
         streams.stop()
+        feed.stop()
         pool.stop()
         idle.withLock { $0 = [] }
     }

@@ -32,7 +32,7 @@ final class Writer: Sendable {
     init(
         plan: StagingPlan, options: CoordinatorOptions, jobTable: Monitor<JobTable>, pool: WorkerPool,
         statistics: Statistics, completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate,
-        logger: Logger
+        commits: CommitObserver, logger: Logger
     ) throws(StoreError) {
         let opened = Monitor<Result<Opened, StoreError>?>(nil)
         thread = Thread(named: "writer") {
@@ -65,8 +65,8 @@ final class Writer: Sendable {
                 }
                 var loop = WriterLoop(
                     store: store, journal: journal, jobTable: jobTable, pool: pool, statistics: statistics,
-                    completions: completions, storageFailure: storageFailure, gate: gate, limits: options.limits,
-                    logger: logger)
+                    completions: completions, storageFailure: storageFailure, gate: gate, commits: commits,
+                    limits: options.limits, logger: logger)
                 loop.run()
             } catch {
                 opened.broadcast {

@@ -18,6 +18,7 @@ struct WriterLoop {
     let completions: SerialThread
     let storageFailure: StorageFailure
     private let gate: ReaderGate
+    private let commits: CommitObserver
     let limits: CoordinatorLimits
     let logger: Logger
     private let replyBudget = ReplyBudget()
@@ -33,8 +34,8 @@ struct WriterLoop {
 
     init(
         store: Store, journal: (any JobJournal)?, jobTable: Monitor<JobTable>, pool: WorkerPool, statistics: Statistics,
-        completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate, limits: CoordinatorLimits,
-        logger: Logger
+        completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate,
+        commits: CommitObserver, limits: CoordinatorLimits, logger: Logger
     ) {
         self.store = store
         self.journal = journal
@@ -44,6 +45,7 @@ struct WriterLoop {
         self.completions = completions
         self.storageFailure = storageFailure
         self.gate = gate
+        self.commits = commits
         self.limits = limits
         self.logger = logger
     }
@@ -319,6 +321,7 @@ struct WriterLoop {
             $0.history = history
             $0.forgottenThrough = forgotten
         }
+        commits.committed()
         // Usually answers are written, and rows freed, there, while the next jobs are merged here.
         applied = []
         let calls = settlement.effects.completions

@@ -8,7 +8,7 @@ package enum FaultCode: String, Sendable, CaseIterable {
     case unknownEntity, unknownRelationship, unknownMapping, unmappable
     case invalidValue, missingValue, missingIdentity, noKnownKey, unknownKey, objectNotFound, validationFailed
     case constraintViolation
-    case invalidPredicate, remoteError, snapshotExpired, storeFull, storeUnavailable, `internal`
+    case invalidPredicate, remoteError, snapshotExpired, gone, storeFull, storeUnavailable, `internal`
 }
 
 /// A fault: what happened, where, and the remedy.
@@ -22,6 +22,8 @@ package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
     package var attribute: String?
     /// For `busy`: the time until a retry is worthwhile.
     package var retryAfterMilliseconds: Int?
+    /// For `gone`: the feed can be read after this sequence, and no older one.
+    package var oldest: Int64?
 
     package init(
         _ code: FaultCode, _ message: String, path: String? = nil, entity: String? = nil, attribute: String? = nil,
@@ -58,6 +60,10 @@ package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
             if let retryAfterMilliseconds {
                 writer.key("retryAfterMilliseconds")
                 writer.integer(retryAfterMilliseconds)
+            }
+            if let oldest {
+                writer.key("oldest")
+                writer.integer(oldest)
             }
         }
     }

@@ -1,0 +1,124 @@
+import BrokerStore
+import TestSupport
+import Testing
+
+@testable import BrokerCoordinator
+
+/// A follower of a coordinator, and its events: `opened AFTER OLDEST`, `SEQUENCE CHANGES KEYS`, the code of a failure.
+private final class Follower: Sendable {
+    private let list = Monitor<[String]>([])
+    private let room = Monitor(true)
+
+    func follow(
+        _ test: TestCoordinator, _ entities: [String]? = nil, after: Int64? = nil, asks: Bool = true
+    ) -> FeedSubscription {
+        let subscription = test.coordinator.subscribe(
+            to: entities, after: after, wantsKeys: true, hasRoom: { [room] in room.withLock { $0 } }
+        ) { [list] subscription, event in
+            list.broadcast { list in
+                switch event {
+                case .opened(let after, let oldest): list.append("opened \(after) \(oldest)")
+                case .commits(let commits): list += commits.isEmpty ? ["postponed"] : commits.map(Self.text)
+                case .failed(let fault): list.append("\(fault.code)")
+                case .stopped: list.append("stopped")
+                }
+                return true
+            }
+            if asks, case .commits = event { subscription.ask() }
+        }
+        subscription.ask()
+        return subscription
+    }
+
+    private static func text(_ commit: FeedCommit) -> String {
+        "\(commit.sequence) \(String(decoding: commit.changes, as: UTF8.self)) "
+            + String(decoding: commit.keys ?? [], as: UTF8.self)
+    }
+
+    func set(hasRoom: Bool) { room.withLock { $0 = hasRoom } }
+
+    /// Waits for so many events.
+    func events(_ count: Int) -> [String] {
+        list.patiently("\(count) events of the feed") { $0.count >= count ? $0 : nil }
+    }
+}
+
+/// The thread of the feed.
+@Suite(.timeLimit(.minutes(5))) struct FeedThreadTests {
+    private let model =
+        #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}}}"#
+    private let renamed = #"""
+        {"entities": {"Line": {"renamedFrom": "Row", "identity": "id",
+          "attributes": {"id": "integer64", "value": "integer64"}}}}
+        """#
+
+    private func row(_ id: Int) -> String { "{\"Row\": {\"id\": \(id), \"value\": 1}}" }
+    private func commit(_ number: Int, _ entity: String = "Row") -> String {
+        "\(number) {\"\(entity)\":{\"inserted\":1}} {\"\(entity)\":{\"inserted\":[\(number)]}}"
+    }
+
+    @Test func `followers get all commits once, in order, while jobs are merged`() throws {
+        let test = try TestCoordinator(model)
+        let (early, late) = (Follower(), Follower())
+        _ = early.follow(test)
+        #expect(early.events(1) == ["opened 0 0"])
+        for number in 1...1_000 { test.submit(row(number), id: "\(number)") }
+        test.submit(row(1), id: "1")
+        _ = late.follow(test, ["Row"], after: 0)
+        let expected = ["opened 0 0"] + (1...1_000).map { commit($0) }
+        #expect(early.events(1_001) == expected)
+        #expect(late.events(1_001) == expected)
+        #expect(test.events.ends(1_001)[1_000].isDuplicate)
+        test.waitUntil(#""subscriptions":2"#)
+    }
+
+    @Test func `nothing is read for a client without room until it asks again`() throws {
+        let test = try TestCoordinator(model)
+        let follower = Follower()
+        let subscription = follower.follow(test, asks: false)
+        #expect(follower.events(1) == ["opened 0 0"])
+        test.submit(row(1), id: "a")
+        #expect(follower.events(2)[1] == commit(1))
+        follower.set(hasRoom: false)
+        subscription.ask()
+        #expect(follower.events(3)[2] == "postponed")
+        test.submit(row(2), id: "b")
+        _ = test.events.ends(2)
+        follower.set(hasRoom: true)
+        subscription.ask()
+        #expect(follower.events(4)[3] == commit(2))
+        subscription.cancel()
+        subscription.ask()
+        #expect(test.statistics.contains(#""subscriptions":0"#))
+    }
+
+    @Test func `a reload ends the subscriptions of entities that are no more, and others have the new ones`() throws {
+        let test = try TestCoordinator(model)
+        let (rows, all) = (Follower(), Follower())
+        _ = rows.follow(test, ["Row"])
+        _ = all.follow(test)
+        _ = (rows.events(1), all.events(1))
+        test.submit(row(1), id: "a")
+        #expect(rows.events(2)[1] == commit(1))
+        #expect(all.events(2)[1] == commit(1))
+        #expect(test.reload(renamed).count == 1)
+        test.submit(#"{"Line": {"id": 2}}"#, id: "b")
+        #expect(rows.events(3)[2] == "unknownEntity")
+        #expect(all.events(3)[2] == commit(2, "Line"))
+        test.waitUntil(#""subscriptions":1"#)
+    }
+
+    @Test func `a stop ends the subscriptions`() throws {
+        let (waiting, reading) = (Follower(), Follower())
+        do {
+            let test = try TestCoordinator(model)
+            _ = waiting.follow(test)
+            _ = waiting.events(1)
+            test.submit(row(1), id: "a")
+            _ = reading.follow(test, after: 0, asks: false)
+            _ = (waiting.events(2), reading.events(2))
+        }
+        #expect(waiting.events(3)[2] == "stopped")
+        #expect(reading.events(3)[2] == "stopped")
+    }
+}
