@@ -82,6 +82,7 @@ final class Connection: Sendable {
     private let cutOffBytes: Int
     private let outbox = Mutex(Outbox())
     let streams = Mutex(ConnectionStreams())
+    let subscriptions = Mutex(ConnectionSubscriptions())
 
     /// Called on the handler's event loop.
     init(
@@ -305,6 +306,7 @@ final class Connection: Sendable {
         budget.whenRoom(for: ObjectIdentifier(self), of: peer.process) { [weak self] in
             self?.sendWaiting()
             self?.sendStreams()
+            self?.sendSubscriptions()
         }
         onHandler { $0.connections.watch() }
     }
@@ -347,6 +349,7 @@ final class Connection: Sendable {
         budget.remove(bytes, peer.process)
         sendWaiting()
         sendStreams()
+        sendSubscriptions()
     }
 
     /// The channel is closed: unsent frames are dropped, and no more are taken.
@@ -362,6 +365,7 @@ final class Connection: Sendable {
         budget.forget(ObjectIdentifier(self))
         budget.remove(bytes, peer.process)
         cancelStreams()
+        cancelSubscriptions()
     }
 }
 

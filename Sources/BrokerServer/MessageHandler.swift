@@ -124,6 +124,7 @@ final class MessageHandler: Sendable {
             coordinator.model.write(to: &writer)
             connection.send(ServerMessageWriter.model(writer.bytes, tag: tag), about: frame)
         case .fetch(let message): return try fetch(message, content, memory, frame, connection)
+        case .subscribe(let message): return subscribe(message, content, memory, frame, connection)
         case .cancel(let id): return .question { [self] ticket in cancelJob(id, before: ticket, frame, connection) }
         // At once, whatever is before it: it ends what a pause delays.
         case .admin(let action): administer(action, frame, connection)

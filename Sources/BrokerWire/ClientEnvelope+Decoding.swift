@@ -1,8 +1,10 @@
 package import BrokerJSON
 
 extension ClientEnvelope {
-    private static let knownTypes = ["hello", "job", "await", "cancel", "fetch", "ping", "stats", "model", "admin"]
-    private static let laterTypes = ["subscribe", "unsubscribe"]
+    private static let knownTypes = [
+        "hello", "job", "await", "cancel", "fetch", "subscribe", "ping", "stats", "model", "admin",
+    ]
+    private static let laterTypes = ["unsubscribe"]
 
     /// Parses the content of a frame and reads the message in it. Blocking work, by the size of the text.
     ///
@@ -79,6 +81,7 @@ extension ClientEnvelope {
         case "stats": return .stats
         case "model": return .model
         case "fetch": return .fetch(try FetchMessage(root))
+        case "subscribe": return .subscribe(try SubscribeMessage(root))
         case "await": return .await(id: try idOfJob(in: root, "An `await` needs the `id` of the job to wait for."))
         case "cancel": return .cancel(id: try idOfJob(in: root, "A `cancel` needs the `id` of the job to cancel."))
         case "admin":

@@ -10,6 +10,7 @@ package enum ClientMessage {
     /// An `admin` that copies the store.
     case backup(BackupMessage)
     case fetch(FetchMessage)
+    case subscribe(SubscribeMessage)
     case ping
     case stats
     case model

@@ -54,33 +54,3 @@ extension FetchMessage {
         isStreamed = try root.optionalBool("stream") ?? false
     }
 }
-
-extension JSONValue {
-    /// Returns a member that is an array of strings; an empty array when it is missing.
-    fileprivate func optionalStrings(_ key: String, of what: String) throws(WireError) -> [String] {
-        guard let list = self[key] else { return [] }
-        guard list.kind == .array else { throw list.isNo("an array of \(what)", at: "/\(key)") }
-        var strings: [String] = []
-        for element in list.elements {
-            guard let string = element.string else {
-                throw WireError(
-                    .unsupportedMessage, "`\(key)` is an array of \(what), and \(element.kind.phrase) is none.",
-                    path: "/\(key)/\(strings.count)")
-            }
-            strings.append(string)
-        }
-        return strings
-    }
-
-    /// Returns a member that is a whole number from 0; nil when it is missing.
-    fileprivate func optionalCount(_ key: String) throws(WireError) -> Int? {
-        guard let value = self[key] else { return nil }
-        guard value.kind == .number else { throw value.isNo("a whole number", at: "/\(key)") }
-        guard let number = value.wholeNumber, number >= 0 else {
-            let text = String(decoding: value.bytes.prefix(20), as: UTF8.self)
-            throw WireError(
-                .unsupportedMessage, "`\(key)` is a whole number from 0, not \(text).", path: "/\(key)")
-        }
-        return Int(number)
-    }
-}

@@ -52,6 +52,9 @@ extension ServerEnvelope {
             .objects(
                 json: try root.required("objects").jsonText, hasMore: root["more"]?.bool ?? false,
                 last: root["last"]?.jsonText)
+        case "subscribed":
+            .subscribed(after: try root.requiredInteger("after"), oldest: try root.requiredInteger("oldest"))
+        case "committed": .committed(try CommittedMessage(root))
         case "stats": .stats
         case "model": .model(json: try root.required("model").jsonText)
         case "welcome": .welcome(try Welcome(root))
@@ -99,6 +102,19 @@ extension CompletedMessage {
             id: try root.requiredString("id"), sequence: try root.requiredInteger("sequence"), duplicate: duplicate,
             changes: changes, rejected: rejected, warnings: warnings, timing: timing, keys: keys,
             objects: objects)
+    }
+}
+
+extension CommittedMessage {
+    fileprivate init(_ root: JSONValue) throws(WireError) {
+        sequence = try root.requiredInteger("sequence")
+        id = root["id"]?.string
+        var changes: [String: EntityChanges] = [:]
+        for (entity, counts) in try root.required("changes").members {
+            changes[String(decoding: entity.bytes, as: UTF8.self)] = EntityChanges(counts)
+        }
+        self.changes = changes
+        keys = root["keys"]?.jsonText
     }
 }
 

@@ -18,6 +18,9 @@ package enum ServerMessage: Sendable {
     /// - hasMore: a limit excluded further objects, or further parts follow.
     /// - last: the key of the last object.
     case objects(json: [UInt8], hasMore: Bool, last: [UInt8]?)
+    /// The jobs after a sequence follow. The feed can be read after `oldest`, and no older one.
+    case subscribed(after: Int64, oldest: Int64)
+    case committed(CommittedMessage)
     /// Its fields are in the envelope's document.
     case stats
     /// The result of an `admin` action; its fields are in the envelope's document.
@@ -99,6 +102,17 @@ package struct EntityChanges: Sendable, Equatable {
         self.deleted = deleted
         self.rejected = rejected
     }
+}
+
+/// A committed job that changed entities of a subscription.
+package struct CommittedMessage: Sendable, Equatable {
+    package let sequence: Int64
+    /// Nil when another user sent the job, and where no job is meant.
+    package let id: String?
+    /// By entity; empty when no job up to the sequence changed those of the subscription.
+    package let changes: [String: EntityChanges]
+    /// The object of keys as JSON text; nil when none were asked for, or they are not stored.
+    package let keys: [UInt8]?
 }
 
 /// A fact that a job's sender should know, though nothing failed.

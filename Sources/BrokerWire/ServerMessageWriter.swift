@@ -128,6 +128,36 @@ package enum ServerMessageWriter {
         }
     }
 
+    /// A subscription is open.
+    ///
+    /// - Parameter oldest: the feed can be read after this sequence, and no older one.
+    package static func subscribed(after: Int64, oldest: Int64, tag: [UInt8]?) -> [UInt8] {
+        message("subscribed", capacity: 0, tag: tag) { writer in
+            writer.key("after")
+            writer.integer(after)
+            writer.key("oldest")
+            writer.integer(oldest)
+        }
+    }
+
+    /// A job of the feed.
+    ///
+    /// - Parameters:
+    ///   - changes: the object of changes as JSON text.
+    ///   - keys: the object of keys as JSON text.
+    package static func committed(
+        sequence: Int64, id: String?, changes: [UInt8], keys: [UInt8]?, tag: [UInt8]?
+    ) -> [UInt8] {
+        message("committed", capacity: changes.count + (keys?.count ?? 0), tag: tag) { writer in
+            writer.jobMembers(id: id, sequence: sequence)
+            writer.key("changes")
+            writer.raw(changes)
+            guard let keys else { return }
+            writer.key("keys")
+            writer.raw(keys)
+        }
+    }
+
     package static func stats(members: [UInt8], tag: [UInt8]?) -> [UInt8] {
         message("stats", capacity: members.count, tag: tag) { $0.rawMembers(members) }
     }

@@ -149,7 +149,7 @@ import Testing
         guard case .model(let json) = try server(ServerMessageWriter.model(utf8(#"{"entities":{}}"#), tag: nil)).message
         else { throw TestFault("no model") }
         #expect(json == utf8(#"{"entities":{}}"#))
-        guard case .other("committed") = try server(utf8(#"{"type":"committed"}"#)).message else {
+        guard case .other("moved") = try server(utf8(#"{"type":"moved"}"#)).message else {
             throw TestFault("an unknown type was read as something else")
         }
     }

@@ -42,6 +42,10 @@ final class MessageTarget: FuzzTarget {
         case .await(let id), .cancel(let id):
             try require(JobMessage.idCounts.contains(id.utf8.count), "an id of \(id.utf8.count)")
         case .backup(let backup): try require(backup.file.utf8.first == UInt8(ascii: "/"), "a copy without a folder")
+        case .subscribe(let subscription):
+            let count = subscription.entities?.count ?? 1
+            try require((1...SubscribeMessage.maximumEntities).contains(count), "\(count) entities are followed")
+            try require(subscription.after ?? 0 >= 0, "the feed begins before 0")
         case .hello, .admin, .fetch, .ping, .stats, .model: break
         }
     }
