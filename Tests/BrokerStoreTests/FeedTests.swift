@@ -163,6 +163,8 @@ import Testing
                 #"{"Note":{"inserted":[1]},"Team":{"inserted":[1,2]}}"#, #"{"Team":{"updated":[1]}}"#,
             ])
         #expect(try store.rows("SELECT sequence FROM _broker_feed") == ["1", "5"])
+        let line = try store.rows("SELECT CAST(keys AS TEXT) FROM _broker_feed WHERE sequence = 5")
+        #expect(line == ["5 {\"Team\":{\"updated\":[1]}}\n"], "without a line of the job that was rolled back")
     }
 
     @Test func `a follower gets the entities that it wants, their keys if it asks, and ids that it may see`() throws {
