@@ -108,6 +108,26 @@ private final class Follower: Sendable {
         test.waitUntil(#""subscriptions":1"#)
     }
 
+    @Test func `a follower that was slower than the ledger forgets is gone, and others go on`() throws {
+        let test = try TestCoordinator(model) { $0.store.retention.count = 10 }
+        let (slow, other) = (Follower(), Follower())
+        let subscription = slow.follow(test, asks: false)
+        #expect(slow.events(1) == ["opened 0 0"])
+        test.submit(row(1), id: "1")
+        #expect(slow.events(2)[1] == commit(1))
+        for number in 2...60 {
+            test.submit(row(number), id: "\(number)")
+            _ = test.events.ends(number)
+        }
+        _ = other.follow(test)
+        #expect(other.events(1)[0].hasPrefix("opened 60 "))
+        subscription.ask()
+        #expect(slow.events(3)[2] == "gone")
+        test.submit(row(61), id: "61")
+        #expect(other.events(2)[1] == commit(61))
+        test.waitUntil(#""subscriptions":1"#)
+    }
+
     @Test func `a stop ends the subscriptions`() throws {
         let (waiting, reading) = (Follower(), Follower())
         do {
