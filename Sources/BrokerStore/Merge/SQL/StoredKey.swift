@@ -35,6 +35,12 @@ struct StoredKey: Hashable {
         }
     }
 
+    /// The key's only value, if it is an integer.
+    var integer: Int64? {
+        guard bytes.count == 9, bytes[0] == Cell.Kind.integer.rawValue else { return nil }
+        return bytes.withUnsafeBytes { Int64(bigEndian: $0.loadUnaligned(fromByteOffset: 1, as: Int64.self)) }
+    }
+
     /// Calls `body` with each value in order. The value is valid during the call.
     func forEachCell(_ body: (Cell) -> Void) {
         bytes.withUnsafeBufferPointer { bytes in
