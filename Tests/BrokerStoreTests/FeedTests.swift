@@ -255,6 +255,27 @@ import Testing
             ])
     }
 
+    @Test func `a job whose keys exceed their limit has none, and the next one has its own`() throws {
+        let store = try TestStore(Self.model)
+        let rest = String(repeating: "k", count: 1_000)
+        func insert(_ entity: String, _ key: String, _ others: String = "") -> String {
+            let keys = (0..<FeedKeys.maximumBytesOfJob / 1_000).map { #"{"\#(key)": "\#($0)\#(rest)"\#(others)}"# }
+            return #"{"entity": "\#(entity)", "json": [\#(keys.joined(separator: ","))]}"#
+        }
+        let together = try store.job(operations: insert("Tag", "land", #", "code": true"#), wantsKeys: false)
+        try #require(store.store.canJoin(together))
+        _ = try #require(try store.applyBatch([together]))
+        for operations in [
+            insert("Person", "id"), #"{"op": "delete", "entity": "Person", "where": "TRUEPREDICATE"}"#,
+        ] {
+            _ = try store.apply(store.job(operations: operations, wantsKeys: false))
+        }
+        try store.apply(#"{"Team": {"id": 2}}"#)
+        let commits = try #require(try feed(store))
+        #expect(commits.map { $0.keys == nil } == [true, true, true, false])
+        #expect(commits.map { $0.changes.count > 2 } == [true, true, true, true])
+    }
+
     @Test func `a store of an earlier version gets the table, and what that version deleted is gone`() throws {
         let store = try TestStore(Self.model)
         for number in 1...5 { try store.apply(#"{"Team": {"id": \#(number)}}"#) }
