@@ -25,7 +25,7 @@ func forPrograms(_ product: String, _ package: String) -> Target.Dependency {
 
 /// A dependency that the coordinator needs, in a program of ours or embedded in another.
 func forCoordinator(_ product: String, _ package: String) -> Target.Dependency {
-    .product(name: product, package: package, condition: .when(traits: ["Embedding"]))
+    .product(name: product, package: package, condition: .when(traits: ["Embedding", "Programs"]))
 }
 
 /// A test target is named for the target it tests.
@@ -52,9 +52,9 @@ let package = Package(
             name: "ServiceLifecycle",
             description: "BrokerClient is a service of swift-service-lifecycle, with a graceful shutdown."),
         .trait(name: "Embedding", description: "The coordinator, for BrokerEmbedded, with the packages that it needs."),
-        .trait(
-            name: "Programs", description: "The server and the commands, with the packages that only they need.",
-            enabledTraits: ["Embedding", "ServiceLifecycle"]),
+        // It includes the others without enabling them: SwiftPM passes the enabled traits to the compiler in an order that differs
+        // from plan to plan (swift-package-manager#10525), and with two or more everything is compiled again.
+        .trait(name: "Programs", description: "The server and the commands, with the packages that only they need."),
         // Here everything is built; another package gets the client, and opts in to the rest.
         .default(enabledTraits: isFetched ? [] : ["Programs"]),
     ],
@@ -158,7 +158,7 @@ let package = Package(
                 .product(name: "Tracing", package: "swift-distributed-tracing"),
                 .product(
                     name: "ServiceLifecycle", package: "swift-service-lifecycle",
-                    condition: .when(traits: ["ServiceLifecycle"])),
+                    condition: .when(traits: ["ServiceLifecycle", "Programs"])),
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "NIOCore", package: nio),
                 .product(name: "NIOPosix", package: nio),

@@ -1,6 +1,6 @@
 internal import BrokerRequests
 
-#if ServiceLifecycle
+#if ServiceLifecycle || Programs
 public import ServiceLifecycle
 
 /// With the package trait `ServiceLifecycle`.
@@ -23,7 +23,7 @@ extension BrokerClient {
     public func run() async {
         driver.stayConnected()
         let end = Answer<Void>()
-        #if ServiceLifecycle
+        #if ServiceLifecycle || Programs
         await withGracefulShutdownHandler {
             try? await end.value()
         } onGracefulShutdown: {
