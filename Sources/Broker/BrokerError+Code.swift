@@ -21,7 +21,8 @@ extension BrokerError.Code {
     public static let outcomeUnknown = Self(rawValue: "outcomeUnknown")
     /// The call's `timeout` is over. A job has no effect then; see ``outcomeUnknown`` for one that may have.
     public static let timedOut = Self(rawValue: "timedOut")
-    /// The message is larger than a server takes.
+    /// The message is larger than a server takes, or the job needs more memory or work than one job may: send its records as several
+    /// jobs. The fault has the server's code.
     public static let tooLarge = Self(rawValue: "tooLarge")
     /// The records cannot be written as JSON. Nothing was sent.
     public static let notEncodable = Self(rawValue: "notEncodable")

@@ -154,9 +154,7 @@ public final class BrokerClient: BrokerProtocol {
         }
         switch answer.message {
         case .completed(let message): return Completion(message)
-        case .failed(let failed):
-            throw BrokerError(
-                failed.error, jobID: failed.id.map { JobID($0) } ?? id, sequence: failed.sequence)
+        case .failed(let failed): throw BrokerError(failed, jobID: id)
         default: throw unexpected(answer, to: "await")
         }
     }

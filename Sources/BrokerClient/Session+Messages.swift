@@ -45,7 +45,7 @@ extension Session {
                 into: &effects)
         case .failed(let failed):
             let id = failed.id.map { JobID($0) }
-            let error = BrokerError(failed.error, jobID: id, sequence: failed.sequence)
+            let error = BrokerError(failed)
             if let id {
                 if error.code == .cancelled, endCancelled(id, into: &effects) { break }
                 ended(id, .failure(error), on: connection, at: now, into: &effects)

@@ -175,9 +175,7 @@ final class Requests: Sendable {
                         return .nothing
                     }
                 },
-                refuse: { message in
-                    answer.finish(.failure(BrokerError(.busy, message)))
-                })
+                refuse: { message in answer.finish(.failure(BrokerError.tooLarge(message))) })
         } drop: {
             answer.finish(.failure(self.refusal))
         }
@@ -255,9 +253,7 @@ extension Completion {
             self.init(completed)
             guard let objects = outcome.objects, objects.json == nil else { return }
             warnings.append(Warning(code: .answerShortened, key: "objects", count: objects.count))
-        case .failed(let failed):
-            throw BrokerError(
-                failed.error, jobID: JobID(failed.id ?? outcome.id), sequence: failed.sequence)
+        case .failed(let failed): throw BrokerError(failed, jobID: JobID(outcome.id))
         default:
             throw BrokerError.protocolViolation("the job ended with another message than completed or failed")
         }

@@ -60,4 +60,15 @@ extension BrokerError {
             Fault(error), jobID: jobID, sequence: sequence,
             retryAfter: error.retryAfterMilliseconds.map { .milliseconds($0) })
     }
+
+    /// The error of a job that failed or was refused.
+    ///
+    /// - Parameter id: the job's, where the message has none.
+    package init(_ failed: FailedMessage, jobID id: JobID? = nil) {
+        self.init(failed.error, jobID: failed.id.map { JobID($0) } ?? id, sequence: failed.sequence)
+        // Such a job must be split: to send it again is of no use. Only a sync in parts waits for others to end.
+        guard code == .busy, fault?.path?.hasSuffix("/part") != true else { return }
+        code = .tooLarge
+        retryAfter = nil
+    }
 }

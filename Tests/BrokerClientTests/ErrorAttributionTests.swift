@@ -37,6 +37,28 @@ import Broker
         }
     }
 
+    @Test func `a job that needs too much is too large, and only a part of a sync is worth a retry`()
+        async throws
+    {
+        var server = try await FakeServer()
+        let (client, opened) = try await server.connect()
+        var connection = opened
+        for (path, code, retry) in [
+            ("", BrokerError.Code.tooLarge, Duration?.none), (#""path":"/where","#, .tooLarge, nil),
+            (#""path":"/operations/0/part","#, .busy, .milliseconds(1_000)),
+        ] {
+            let job = try await client.enqueue(.process(json: #"{"id":1}"#, as: "E", id: "a"))
+            _ = try await connection.nextMembers()
+            try await connection.send(
+                #"{"type":"failed","id":"a","error":{"code":"busy","message":"m",\#(path)"retryAfterMilliseconds":1000}}"#
+            )
+            let error = await #expect(throws: BrokerError.self) { try await job.completion }
+            #expect(error?.code == code && error?.retryAfter == retry && error?.fault?.code == .busy)
+        }
+        client.close()
+        try await server.stop()
+    }
+
     @Test func `an answer too large for a frame fails its own job alone`() async throws {
         var server = try await FakeServer()
         let ids = (0..<8).map { JobID("job \($0)") }

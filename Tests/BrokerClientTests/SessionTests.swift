@@ -105,7 +105,7 @@ import BrokerRequests
         #expect(said(try receive(#"{"type":"accepted","id":"b","sequence":7}"#, in: &session)) == ["accepted 7"])
         #expect(said(try receive(#"{"type":"completed","id":"b","sequence":7}"#, in: &session)) == ["completed b"])
         let failed = #"{"type":"failed","id":"a","error":{"code":"busy","message":"m"}}"#
-        #expect(said(try receive(failed, in: &session)) == ["failed: busy: m"])
+        #expect(said(try receive(failed, in: &session)) == ["failed: tooLarge: m"])
         #expect(said(try receive(failed, in: &session)) == [])
         #expect(session.jobs.isEmpty)
     }
