@@ -106,7 +106,8 @@ struct FetchCommand: AsyncParsableCommand {
             }
             return nil
         } catch let error as BrokerError {
-            guard error.code == .snapshotExpired, let last else { throw CommandFailure(error) }
+            // The rest is after a key, so only objects in the order of their keys have one.
+            guard error.code == .snapshotExpired, query.sort.isEmpty, let last else { throw CommandFailure(error) }
             var rest = query
             rest.after = last
             rest.offset = 0
