@@ -52,7 +52,14 @@ final class FeedThread: Sendable {
     /// Subscriptions have the entities of another model from now on.
     func use(_ plan: StagingPlan) { state.withLock { $0.plan = plan } }
 
-    func fail(_ error: StoreError) { state.withLock { $0.failure = error } }
+    /// The contents of the store are unknown: every subscription ends, also those that wait.
+    func fail(_ error: StoreError) {
+        state.broadcast { state in
+            state.failure = error
+            state.table.committed()
+            return true
+        }
+    }
 
     func subscribe(
         to entities: [String]?, after: Int64?, wantsKeys: Bool, as asker: JobOwner,
