@@ -67,6 +67,8 @@ extension BrokerError {
         public var column: Int?
         /// The offset of a JSON fault in bytes, from 0.
         public var offset: Int?
+        /// With ``Code/gone``: the feed can be read after this sequence, and no older one.
+        public var oldest: Int64?
 
         public init(code: Code, message: String, path: String? = nil, entity: String? = nil, attribute: String? = nil) {
             self.code = code

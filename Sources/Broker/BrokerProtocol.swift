@@ -63,6 +63,9 @@ public protocol BrokerProtocol: Sendable {
     /// - Parameter query: of the form ``Query/Form/collection``; without a `limit` for all objects.
     func results(of query: Query) -> QueryResults
 
+    /// Follows the committed jobs that change objects; see ``commits(of:after:reply:)``.
+    func commits(for query: CommitQuery) -> Commits
+
     /// Counters and measurements since the start.
     func statistics() async throws -> Statistics
 

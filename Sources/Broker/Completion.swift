@@ -94,7 +94,7 @@ public struct Completion: Sendable, Equatable {
     ///   such value.
     public func keys<Key: Decodable>(of entity: String, as type: Key.Type = Key.self) throws -> Keys<Key> {
         guard let keys else { throw lacks("keys", "`reply: .keys`", "Fetch the objects to read their keys.") }
-        return try keys.decode(KeysByEntity<Key>.self).of(entity)
+        return try keys.keys(of: entity)
     }
 
     /// The objects of one operation as values, in the order of its records, in the form of a fetch with remote
@@ -235,11 +235,28 @@ extension Completion {
         public var deleted: [Key] = []
 
         public init() {}
+
+        /// Lists that are missing are empty.
+        public init(from decoder: any Decoder) throws {
+            let lists = try decoder.container(keyedBy: CodingKeys.self)
+            inserted = try lists.decodeIfPresent([Key].self, forKey: .inserted) ?? []
+            updated = try lists.decodeIfPresent([Key].self, forKey: .updated) ?? []
+            deleted = try lists.decodeIfPresent([Key].self, forKey: .deleted) ?? []
+        }
+
+        private enum CodingKeys: CodingKey { case inserted, updated, deleted }
     }
 }
 
 extension Completion.Keys: Sendable where Key: Sendable {}
 extension Completion.Keys: Equatable where Key: Equatable {}
+
+extension RawJSON {
+    /// The keys of one entity's objects, of the `keys` of an answer.
+    func keys<Key: Decodable>(of entity: String) throws -> Completion.Keys<Key> {
+        try decode(KeysByEntity<Key>.self).of(entity)
+    }
+}
 
 /// The keys of one entity out of those of all, whose keys may be of other types.
 private struct KeysByEntity<Key: Decodable>: Decodable {

@@ -17,9 +17,10 @@ extension BrokerClient {
     /// While it runs, the client connects to a server that starts later, and connects again after each loss, whether calls wait
     /// or not. A call waits for the connection as long as ``BrokerClientConfiguration/reconnectDeadline``.
     ///
-    /// A graceful shutdown (with the trait `ServiceLifecycle`, in a `ServiceGroup`) takes no further calls and finishes what is
-    /// unanswered, and the iterations over ``results(of:)`` that have begun, at most for ``BrokerClientConfiguration/shutdownTimeout``. Cancelling the task closes the client at once: jobs
-    /// that were sent and are unanswered end with ``/Broker/BrokerError/Code/outcomeUnknown``.
+    /// A graceful shutdown (with the trait `ServiceLifecycle`, in a `ServiceGroup`) takes no further calls, ends the iterations over
+    /// ``commits(for:)``, and finishes what is unanswered and the iterations over ``results(of:)`` that have begun, at most for
+    /// ``BrokerClientConfiguration/shutdownTimeout``. Cancelling the task closes the client at once: jobs that were sent and are
+    /// unanswered end with ``/Broker/BrokerError/Code/outcomeUnknown``.
     public func run() async {
         driver.stayConnected()
         let end = Answer<Void>()

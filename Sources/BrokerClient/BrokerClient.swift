@@ -68,8 +68,9 @@ public final class BrokerClient: BrokerProtocol {
 
     deinit { close() }
 
-    /// Closes the connections, and those of ``results(of:)``. A job that was sent and is unanswered ends with ``/Broker/BrokerError/Code/outcomeUnknown``; other
-    /// unanswered requests, and every later call, end with ``/Broker/BrokerError/Code/closed``.
+    /// Closes the connections, and those of ``results(of:)`` and ``commits(for:)``. A job that was sent and is unanswered ends with
+    /// ``/Broker/BrokerError/Code/outcomeUnknown``; other unanswered requests, and every later call, end with
+    /// ``/Broker/BrokerError/Code/closed``, and an iteration over commits ends without an error.
     public func close() {
         let large = jobs.end()
         driver.close()

@@ -13,6 +13,13 @@ final class SessionDriver: Sendable {
     /// Characters of a client's name that are sent.
     private static let longestName = 256
 
+    fileprivate struct OpenStream: Sendable {
+        /// It has no end, so that a shutdown ends it instead of waiting.
+        let isEndless: Bool
+        /// Nil while the connection is being made.
+        var channel: (any Channel)?
+    }
+
     fileprivate struct State: Sendable {
         var session: Session
         /// The channel of the connection in force.
@@ -26,8 +33,8 @@ final class SessionDriver: Sendable {
         var server: ServerInformation?
         /// Finished when nothing is unanswered and no stream is open, while a shutdown waits for that.
         var drained: Answer<Void>?
-        /// The channels of open streams, by number; nil while a connection is being made.
-        var streams: [Int: (any Channel)?] = [:]
+        /// The open streams, by number.
+        var streams: [Int: OpenStream] = [:]
         var nextStream = 0
     }
 
@@ -118,14 +125,15 @@ final class SessionDriver: Sendable {
         }
     }
 
-    /// Opens a connection for one streamed fetch. A shutdown waits for its end, and ``close()`` closes it.
+    /// Opens a connection for one streamed fetch, copy or feed. ``close()`` closes it.
     ///
+    /// - Parameter isEndless: a shutdown closes it, too, instead of waiting for its end.
     /// - Throws: ``/Broker/BrokerError/Code/closed`` after the begin of a shutdown.
-    func openStream(sending frame: [UInt8]) async throws -> StreamConnection {
+    func openStream(sending frame: [UInt8], isEndless: Bool = false) async throws -> StreamConnection {
         let (number, path, answerTime) = try state.withLock { state in
             guard state.session.takesRequests else { throw BrokerError.closed }
             state.nextStream += 1
-            state.streams[state.nextStream] = .some(nil)
+            state.streams[state.nextStream] = OpenStream(isEndless: isEndless)
             return (state.nextStream, state.session.path, state.session.patience.answer)
         }
         do {
@@ -133,8 +141,8 @@ final class SessionDriver: Sendable {
                 dialing, path: path, on: eventLoop, sending: hello + frame, answerTime: answerTime
             ) { [weak self] in self?.streamEnded(number) }
             let isWanted = state.withLock { state in
-                guard state.session.link != .closed else { return false }
-                if state.streams[number] != nil { state.streams[number] = stream.channel }
+                guard state.session.link != .closed, !(isEndless && state.session.isDraining) else { return false }
+                state.streams[number]?.channel = stream.channel
                 return true
             }
             guard isWanted else { throw BrokerError.closed }
@@ -166,18 +174,21 @@ final class SessionDriver: Sendable {
         perform { $0.close() }
         let streams = state.withLock { state in
             defer { state.streams = [:] }
-            return state.streams.values.compactMap { $0 }
+            return state.streams.values.compactMap(\.channel)
         }
         for channel in streams { channel.close(promise: nil) }
     }
 
-    /// Takes nothing more, and returns when everything is answered and all streams have ended, or when the task is cancelled.
+    /// Takes nothing more, ends the endless streams, and returns when everything is answered and the others have ended, or when the
+    /// task is cancelled.
     func drain() async {
         let drained = Answer<Void>()
-        state.withLock { state in
+        let endless = state.withLock { state in
             state.session.drain()
             state.drained = drained
+            return state.streams.values.filter(\.isEndless).compactMap(\.channel)
         }
+        for channel in endless { channel.close(promise: nil) }
         notifyDrained()
         try? await drained.value()
     }

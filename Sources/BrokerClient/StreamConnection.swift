@@ -5,8 +5,8 @@ internal import BrokerWire
 internal import NIOCore
 internal import NIOPosix
 
-/// A connection of its own for one streamed fetch, or for one copy of the store: it is read only as far as answers are wanted, so a slow reader stops the
-/// server and takes no memory here, and closing it ends the fetch or the copy.
+/// A connection of its own for one streamed fetch, one copy of the store, or one feed. It is read only as far as answers are wanted, so
+/// a slow reader stops the server and takes no memory here, and closing it ends the fetch, the copy or the feed.
 final class StreamConnection: Sendable {
     let channel: any Channel
     private let handler: NIOLoopBound<StreamHandler>
@@ -55,11 +55,12 @@ final class StreamConnection: Sendable {
 
     /// The next message; one call at a time. Cancelling the task ends the connection.
     ///
+    /// - Parameter isPrompt: it is an answer, for which the configuration limits the time.
     /// - Throws: ``/Broker/BrokerError/Code/connectionLost``, or `CancellationError`.
-    func next() async throws -> ServerEnvelope {
+    func next(isPrompt: Bool = true) async throws -> ServerEnvelope {
         try await withTaskCancellationHandler {
             let envelope = try await channel.eventLoop.flatSubmit {
-                self.handler.value.next(on: self.channel.eventLoop)
+                self.handler.value.next(on: self.channel.eventLoop, isPrompt: isPrompt)
             }.get()
             guard let envelope else {
                 try Task.checkCancellation()
@@ -82,6 +83,7 @@ private final class StreamHandler: ChannelInboundHandler {
     private var waiting: EventLoopPromise<ServerEnvelope?>?
     private var isClosed = false
     private let answerTime: TimeAmount?
+    private var isPrompt = true
     private var timer: Scheduled<Void>?
 
     init(answerTime: TimeAmount?) { self.answerTime = answerTime }
@@ -90,10 +92,13 @@ private final class StreamHandler: ChannelInboundHandler {
 
     /// Nil when the connection is closed, which may have happened before the call.
     ///
-    /// - Parameter eventLoop: the connection's.
-    func next(on eventLoop: any EventLoop) -> EventLoopFuture<ServerEnvelope?> {
+    /// - Parameters:
+    ///   - eventLoop: the connection's.
+    ///   - isPrompt: the time without a byte of it is limited.
+    func next(on eventLoop: any EventLoop, isPrompt: Bool) -> EventLoopFuture<ServerEnvelope?> {
         let promise = eventLoop.makePromise(of: ServerEnvelope?.self)
         waiting = promise
+        self.isPrompt = isPrompt
         watchSilence()
         deliver()
         return promise.futureResult
@@ -102,7 +107,7 @@ private final class StreamHandler: ChannelInboundHandler {
     /// Ends the connection when no byte of the wanted answer comes in time.
     private func watchSilence() {
         timer?.cancel()
-        guard let answerTime, waiting != nil, let context else { return }
+        guard let answerTime, isPrompt, waiting != nil, let context else { return }
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
         timer = context.eventLoop.scheduleTask(in: answerTime) { bound.value.endSilence() }
     }

@@ -14,6 +14,13 @@ extension EmbeddedBroker {
         }
     }
 
+    public func commits(for query: CommitQuery) -> Commits {
+        Commits { [self] in
+            let feed = EmbeddedFeed(self, query)
+            return { try await feed.next() }
+        }
+    }
+
     public func statistics() async throws -> Statistics {
         var writer = JSONWriter(capacity: 2_048)
         writer.object { owned.coordinator.writeStatistics(to: &$0) }

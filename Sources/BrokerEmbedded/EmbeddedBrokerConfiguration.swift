@@ -69,6 +69,12 @@ public struct EmbeddedBrokerConfiguration: Sendable {
         set { store.retention.seconds = Int(newValue.components.seconds) }
     }
 
+    /// Bytes of the keys that are stored for followers of the feed, the oldest deleted first; 0 stores none. 64 MiB.
+    public var feedBytes: Int {
+        get { store.feedBytes }
+        set { store.feedBytes = max(0, newValue) }
+    }
+
     /// ``RemovedParts/refuse``.
     public var removedParts: RemovedParts {
         get { RemovedParts(policy: store.removal) }

@@ -151,6 +151,28 @@ final class Requests: Sendable {
         }
     }
 
+    /// Begins to follow the feed, when the jobs before it have ended.
+    ///
+    /// - Parameter notify: called for each event, on a thread of the coordinator's.
+    func subscribe(
+        _ content: JSONText, notify: @escaping @Sendable (FeedSubscription, FeedEvent) -> Void
+    ) async throws -> FeedSubscription {
+        let answer = Answer<FeedSubscription>()
+        return try await value(of: answer, content) { [coordinator] envelope, _ in
+            guard case .subscribe(let message) = envelope.message else {
+                answer.finish(.failure(Self.isAnotherMessage("a subscription")))
+                return .nothing
+            }
+            return .question { ticket in
+                coordinator.whenEnded(before: ticket, from: 0) {
+                    let subscription = coordinator.subscribe(
+                        to: message.entities, after: message.after, wantsKeys: message.reply == .keys, notify: notify)
+                    answer.finish(.success(subscription))
+                }
+            }
+        }
+    }
+
     /// Admits a message when there is room, and waits for its answer.
     ///
     /// - Parameter open: called on a worker with the message, and perhaps called again; sees to the answer, but where it
@@ -275,11 +297,11 @@ extension BrokerError {
         .draining, "The broker is stopped and accepts nothing more. Open the store again.")
 
     init(_ fault: BrokerModel.Fault) {
-        self = .reported(
-            Fault(
-                code: Code(rawValue: fault.code.rawValue), message: fault.message, path: fault.path,
-                entity: fault.entity, attribute: fault.attribute),
-            retryAfter: fault.retryAfterMilliseconds.map { .milliseconds($0) })
+        var reported = Fault(
+            code: Code(rawValue: fault.code.rawValue), message: fault.message, path: fault.path, entity: fault.entity,
+            attribute: fault.attribute)
+        reported.oldest = fault.oldest
+        self = .reported(reported, retryAfter: fault.retryAfterMilliseconds.map { .milliseconds($0) })
     }
 
     fileprivate init(_ error: WireError) {

@@ -12,7 +12,7 @@ extension Completion {
 }
 
 extension Completion.Changes {
-    fileprivate init(_ counts: EntityChanges) {
+    package init(_ counts: EntityChanges) {
         self.init(
             inserted: counts.inserted, updated: counts.updated, unchanged: counts.unchanged, deleted: counts.deleted,
             rejected: counts.rejected)
@@ -50,6 +50,7 @@ extension BrokerError.Fault {
         line = error.line
         column = error.column
         offset = error.offset
+        oldest = error.oldest
     }
 }
 

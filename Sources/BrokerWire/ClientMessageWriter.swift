@@ -50,6 +50,11 @@ package enum ClientMessageWriter {
         message("fetch", tag: tag) { $0.members(members) }
     }
 
+    /// - Parameter members: `entities` and the other members of the subscription, in order.
+    package static func subscribe(members: [(key: String, value: ProvenJSON)], tag: ProvenJSON? = nil) -> [UInt8] {
+        message("subscribe", tag: tag) { $0.members(members) }
+    }
+
     private static func message(_ type: String, tag: ProvenJSON?, _ members: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter(capacity: 128 + (tag?.bytes.count ?? 0))
         writer.object { writer in

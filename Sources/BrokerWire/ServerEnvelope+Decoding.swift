@@ -171,6 +171,7 @@ extension ErrorBody {
         column = error["column"]?.int64.map { Int($0) }
         offset = error["offset"]?.int64.map { Int($0) }
         retryAfterMilliseconds = error["retryAfterMilliseconds"]?.int64.map { Int($0) }
+        oldest = error["oldest"]?.int64
     }
 }
 

@@ -144,6 +144,7 @@ package struct ErrorBody: Error, Sendable, Equatable, CustomStringConvertible {
     package let column: Int?
     package let offset: Int?
     package let retryAfterMilliseconds: Int?
+    package let oldest: Int64?
 
     package var description: String { path.map { "\(code) at \($0): \(message)" } ?? "\(code): \(message)" }
 }

@@ -56,4 +56,21 @@ import Testing
         #expect(try await broker.process(job(1)).isDuplicate)
         await broker.stop()
     }
+
+    @Test func `a feed that waits ends with an error`() async throws {
+        try await FaultyDisk.with { disk in
+            let broker = try await store.open {
+                $0.store.vfs = disk.name
+                $0.store.synchronous = .full
+            }
+            let (began, begin) = AsyncStream<Void>.makeStream()
+            let reading = Task { for try await _ in broker.commits() { begin.yield() } }
+            for await _ in began { break }
+            disk.fail(.sync, number: 1, with: .ioError)
+            await #expect(throws: BrokerError.self) { try await broker.process(job(1)) }
+            let error = await #expect(throws: BrokerError.self) { try await reading.value }
+            #expect(error?.code == .storeUnavailable)
+            await broker.stop()
+        }
+    }
 }

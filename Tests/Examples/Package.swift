@@ -32,6 +32,13 @@ let package = Package(
             ], exclude: ["README.md"],
             swiftSettings: strict),
         .executableTarget(
+            name: "Follower",
+            dependencies: [
+                .product(name: "Broker", package: "broker"),
+                .product(name: "BrokerClient", package: "broker"),
+            ], exclude: ["README.md"],
+            swiftSettings: strict),
+        .executableTarget(
             name: "GRDBReader",
             dependencies: [.product(name: "GRDB", package: "GRDB.swift")], exclude: ["README.md"], swiftSettings: strict
         ),
