@@ -14,9 +14,8 @@ struct RootCommand: AsyncParsableCommand {
             """,
         subcommands: [
             SubmitCommand.self, RelateCommand.self, SyncCommand.self, DeleteCommand.self, FetchCommand.self,
-            AwaitCommand.self, CancelCommand.self, StatsCommand.self, AdminCommand.self, BackupCommand.self,
-            ModelCommand.self,
-            FrameCommand.self, UnframeCommand.self,
+            WatchCommand.self, AwaitCommand.self, CancelCommand.self, StatsCommand.self, AdminCommand.self,
+            BackupCommand.self, ModelCommand.self, FrameCommand.self, UnframeCommand.self,
         ])
 
     static func main() async {

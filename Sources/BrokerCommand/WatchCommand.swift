@@ -1,0 +1,115 @@
+import ArgumentParser
+import Broker
+import BrokerClient
+import BrokerCommandLine
+import BrokerJSON
+import Synchronization
+
+struct WatchCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "watch", abstract: "Prints the committed jobs that change objects, a line of JSON for each.",
+        discussion: """
+            broker watch Employee --keys | while read -r commit; do …; done
+            The first line without --after has empty changes, and says where the feed begins. A signal ends it; the command \
+            that goes on from there is printed on standard error.
+            """)
+
+    @OptionGroup var connection: ConnectionOptions
+
+    @Option(
+        help: ArgumentHelp(
+            "Begin after the job of this sequence. Default: with the jobs from now on.", valueName: "sequence"))
+    var after: Int64?
+
+    @Flag(help: "Print the keys of the objects.")
+    var keys = false
+
+    @Option(help: ArgumentHelp("End after this number of lines. Default: never.", valueName: "count"))
+    var limit: Int?
+
+    @Argument(
+        help: ArgumentHelp("The entities, each with its subentities. Default: all of the model.", valueName: "entity"))
+    var entities: [String] = []
+
+    mutating func validate() throws {
+        try connection.requireServer("A feed is about what other processes do")
+        if let after, after < 0 { throw ValidationError("--after is a sequence from 0, not \(after).") }
+        if let limit { try NumberOption("--limit", limit, in: 1...Int.max).check() }
+    }
+
+    func run() async throws {
+        var query = CommitQuery(of: entities.isEmpty ? nil : entities, after: after)
+        query.reply = keys ? .keys : .summary
+        let place = WatchPlace()
+        try await connection.connected(
+            "broker watch",
+            onInterruption: { [self] in
+                guard let sequence = place.sequence else { return }
+                Program.complain("broker watch: go on with: \(command(after: sequence))")
+            },
+            { broker in
+                do {
+                    var count = 0
+                    for try await commit in broker.commits(for: query) {
+                        try Program.write(String(decoding: commit.json, as: UTF8.self))
+                        place.sequence = commit.sequence
+                        count += 1
+                        if count == limit { break }
+                    }
+                } catch let error as BrokerError {
+                    let remedy = place.sequence.map { " Go on with: \(command(after: $0))" } ?? ""
+                    let failure = CommandFailure(error)
+                    throw CommandFailure(failure.status, "\(error)\(error.code == .gone ? "" : remedy)")
+                }
+            })
+    }
+
+    private func command(after sequence: Int64) -> String {
+        var words = ["broker", "watch"]
+        if let socket = connection.socket { words += ["--socket", socket] }
+        if keys { words.append("--keys") }
+        words += ["--after", String(sequence)] + entities
+        return words.shellText
+    }
+}
+
+/// The newest commit that was printed. Read by the thread of a signal.
+private final class WatchPlace: Sendable {
+    private let place = Mutex<Int64?>(nil)
+
+    var sequence: Int64? {
+        get { place.withLock { $0 } }
+        set { place.withLock { $0 = newValue } }
+    }
+}
+
+extension Commit {
+    /// As the protocol's `committed`, without its type.
+    fileprivate var json: [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.key("sequence")
+            writer.integer(sequence)
+            if let id { writer.member("id", id.text) }
+            writer.key("changes")
+            writer.object { writer in
+                for (entity, counts) in changes.sorted(by: { $0.key < $1.key }) {
+                    writer.key(entity)
+                    writer.object { writer in
+                        for (name, count) in [
+                            ("inserted", counts.inserted), ("updated", counts.updated), ("deleted", counts.deleted),
+                        ] where count > 0 {
+                            writer.key(name)
+                            writer.integer(count)
+                        }
+                    }
+                }
+            }
+            if let keys {
+                writer.key("keys")
+                writer.raw(keys.bytes)
+            }
+        }
+        return writer.bytes
+    }
+}
