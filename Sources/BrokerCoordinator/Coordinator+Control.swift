@@ -57,14 +57,13 @@ extension Coordinator {
     /// - Parameter notify: called once, on the writer's thread, with the rest of the WAL.
     package func checkpoint(_ notify: @escaping @Sendable (Result<WALStatus, StoreError>) -> Void) {
         let statistics = statistics
-        jobTable.broadcast { jobTable in
+        jobTable.update { jobTable in
             jobTable.writerTasks.append { store in
                 let result = Result { () throws(StoreError) in try store.checkpointAtOnce() }
                 let wal = store.wal
                 statistics.count { $0.wal = wal }
                 notify(result)
             }
-            return true
         }
     }
 
@@ -72,9 +71,6 @@ extension Coordinator {
     ///
     /// - Parameter notify: called once, on the writer's thread.
     package func history(_ notify: @escaping @Sendable (StateDigest?) -> Void) {
-        jobTable.broadcast { jobTable in
-            jobTable.writerTasks.append { notify($0.history) }
-            return true
-        }
+        jobTable.update { jobTable in jobTable.writerTasks.append { notify($0.history) } }
     }
 }

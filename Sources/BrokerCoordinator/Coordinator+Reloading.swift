@@ -80,10 +80,7 @@ extension Coordinator {
                 notify(.failure(Fault(error.faultCode, error.message)))
             }
         }
-        jobTable.broadcast { jobTable in
-            jobTable.reload = request
-            return true
-        }
+        jobTable.update { jobTable in jobTable.reload = request }
     }
 
     /// Opens the frames that have waited again.

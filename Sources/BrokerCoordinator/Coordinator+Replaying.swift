@@ -51,10 +51,7 @@ extension Coordinator {
     private func waitForRoom(_ progress: Monitor<ReplayProgress>) {
         progress.withLock { $0.hasRoom = false }
         whenRoom {
-            progress.broadcast {
-                $0.hasRoom = true
-                return true
-            }
+            progress.update { $0.hasRoom = true }
         }
         progress.wait { $0.hasRoom || $0.failure != nil ? () : nil }
     }
@@ -84,14 +81,8 @@ extension Coordinator {
 
     /// The job's ticket is never settled, so nothing after it is merged; ``finishAdmitted()`` does not wait for it.
     private func fail(_ error: StoreError, _ progress: Monitor<ReplayProgress>) {
-        progress.broadcast {
-            $0.failure = $0.failure ?? error
-            return true
-        }
-        jobTable.broadcast {
-            $0.isJournalLost = true
-            return true
-        }
+        progress.update { $0.failure = $0.failure ?? error }
+        jobTable.update { $0.isJournalLost = true }
     }
 
     private func useWanted(_ plan: StagingPlan, _ logger: Logger) throws(StoreError) {
@@ -99,10 +90,7 @@ extension Coordinator {
         reload {
             .success(plan)
         } notify: { result in
-            ended.broadcast {
-                $0 = result
-                return true
-            }
+            ended.update { $0 = result }
         }
         switch ended.wait({ $0 }) {
         case .success(let migration): for line in migration.lines { logger.notice("\(line)") }

@@ -94,13 +94,12 @@ package final class Coordinator: Sendable {
         ledger = LedgerThread(path: options.storePath, writer.jobs)
         readers = ReaderPool(path: options.storePath, plan: plan, gate: gate, streams: limits.streams, commits: commits)
         gate.onLongEnd { [weak gate] in
-            jobTable.broadcast { jobTable in
+            jobTable.update { jobTable in
                 jobTable.writerTasks.append { [weak gate] store in
                     // A WAL that grew long is copied beside brief reads; then the gate is closed for a moment only.
                     store.copyLog()
                     gate?.whileIdle { store.copyLog() }
                 }
-                return true
             }
         }
         backups = BackupThread(gate, logger)
@@ -259,12 +258,11 @@ package final class Coordinator: Sendable {
     /// - Parameter seconds: how long jobs still wait for a store that another program has locked; then they fail.
     package func refuseNewJobs(lockSeconds seconds: Int = CoordinatorLimits.defaultLockSecondsAtStop) {
         backups.cancel()
-        jobTable.broadcast {
+        jobTable.update {
             $0.isDraining = true
             $0.refusal = Self.draining
             $0.isPaused = false
             $0.lockDeadline = $0.lockDeadline ?? monotonicMicroseconds() + Int64(seconds) * 1_000_000
-            return true
         }
     }
 
@@ -283,10 +281,7 @@ package final class Coordinator: Sendable {
         ledger.stop()
         readers.stop()
         backups.stop()
-        jobTable.broadcast {
-            $0.isStopped = true
-            return true
-        }
+        jobTable.update { $0.isStopped = true }
         writer.join()
         writer.journal?.stop()
         completions.stop()

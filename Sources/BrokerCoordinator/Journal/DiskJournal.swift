@@ -137,10 +137,7 @@ private struct JournalLoop {
                 """,
                 metadata: ["cause": "\(error)"])
         }
-        jobTable.broadcast {
-            $0.isJournalLost = true
-            return true
-        }
+        jobTable.update { $0.isJournalLost = true }
     }
 
     mutating func trim(through position: Int64) {

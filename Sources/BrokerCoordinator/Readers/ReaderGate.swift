@@ -79,13 +79,12 @@ final class ReaderGate: Sendable {
 
     private func end(_ kind: Kind) {
         var wakesWriter = false
-        state.broadcast { state in
+        state.update { state in
             switch kind {
             case .brief: state.brief -= 1
             case .long: state.long -= 1
             }
             wakesWriter = kind == .long && state.isWriterDue
-            return true
         }
         if wakesWriter { whenLongEnded.withLock { $0 }?() }
     }
@@ -130,10 +129,9 @@ final class ReaderGate: Sendable {
         }
         let isIdle = state.wait(until: monotonicMicroseconds() + Self.patience) { $0.brief == 0 ? true : nil } ?? false
         work()
-        state.broadcast {
+        state.update {
             $0.isClosed = false
             $0.isWriterNext = false
-            return true
         }
         notifyStreams?(false)
         return isIdle
@@ -141,9 +139,6 @@ final class ReaderGate: Sendable {
 
     /// Lets all waiting reads go on.
     func stop() {
-        state.broadcast {
-            $0.isStopped = true
-            return true
-        }
+        state.update { $0.isStopped = true }
     }
 }

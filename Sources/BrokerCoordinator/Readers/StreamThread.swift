@@ -23,10 +23,7 @@ final class StreamThread: Sendable {
         let state = Monitor(State(table: StreamTable(limits), plan: plan))
         self.state = state
         gate.onWriterWaiting { waits in
-            state.broadcast {
-                $0.table.writer(waits: waits)
-                return true
-            }
+            state.update { $0.table.writer(waits: waits) }
         }
         thread = Thread(named: "streams") {
             var loop = StreamLoop(state, gate, path: path)
@@ -53,27 +50,22 @@ final class StreamThread: Sendable {
     }
 
     func ask(_ stream: FetchStream) {
-        state.broadcast { state in
+        state.update { state in
             state.streams[stream.number] = stream
             state.table.ask(stream.number, of: stream.process, at: monotonicMicroseconds())
-            return true
         }
     }
 
     func cancel(_ stream: FetchStream) {
-        state.broadcast { state in
+        state.update { state in
             state.streams[stream.number] = nil
             state.table.cancel(stream.number)
-            return true
         }
     }
 
     /// Ends all streams and the thread. Called once.
     func stop() {
-        state.broadcast {
-            $0.isStopping = true
-            return true
-        }
+        state.update { $0.isStopping = true }
         thread.join()
     }
 }

@@ -50,6 +50,14 @@ final class Monitor<State>: @unchecked Sendable {
         if shouldWake { pthread_cond_broadcast(condition) }
     }
 
+    /// As ``withLock(_:)``; wakes all waiting threads.
+    func update(_ body: (inout State) -> Void) {
+        broadcast { state in
+            body(&state)
+            return true
+        }
+    }
+
     /// Waits until `body` returns a result; it is called at once and after every wake-up.
     func wait<Result>(_ body: (inout State) -> Result?) -> Result {
         pthread_mutex_lock(mutex)

@@ -59,10 +59,7 @@ final class SerialThread: Sendable {
 
     /// Runs the queued tasks, then ends the thread. Called once.
     func stop() {
-        queue.broadcast {
-            $0.isStopping = true
-            return true
-        }
+        queue.update { $0.isStopping = true }
         thread.join()
     }
 }

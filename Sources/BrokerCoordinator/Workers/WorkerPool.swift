@@ -49,10 +49,7 @@ final class WorkerPool: Sendable {
 
     /// Runs the queued tasks, then ends the threads. Called once, when no more will be added, not even by a task.
     func stop() {
-        queues.broadcast {
-            $0.isStopping = true
-            return true
-        }
+        queues.update { $0.isStopping = true }
         for thread in threads { thread.join() }
     }
 

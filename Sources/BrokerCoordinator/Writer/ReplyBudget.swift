@@ -12,9 +12,6 @@ final class ReplyBudget: Sendable {
     func add(_ count: Int) { bytes.withLock { $0 += count } }
 
     func remove(_ count: Int) {
-        bytes.broadcast {
-            $0 -= count
-            return true
-        }
+        bytes.update { $0 -= count }
     }
 }
