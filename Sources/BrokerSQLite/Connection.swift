@@ -126,6 +126,13 @@ package final class Connection {
 
     package func prepare(_ sql: String) throws(StoreError) -> Statement { try Statement(sql, on: self) }
 
+    /// A statement whose first parameter is that text.
+    package func prepare(_ sql: String, _ text: String) throws(StoreError) -> Statement {
+        let statement = try prepare(sql)
+        statement.bind(text, at: 1)
+        return statement
+    }
+
     /// The first column of the first row; nil when there is no row or it is NULL.
     package func integer(_ sql: String) throws(StoreError) -> Int64? {
         let statement = try prepare(sql)
@@ -141,9 +148,6 @@ package final class Connection {
 
     /// The number of rows that the last INSERT, UPDATE or DELETE changed.
     package var changes: Int { Int(sqlite3_changes64(handle)) }
-
-    /// The number of rows that all statements so far have changed, including those changed by foreign keys.
-    package var totalChanges: Int { Int(sqlite3_total_changes64(handle)) }
 
     /// No transaction is open; true after an error when SQLite rolled back the whole one.
     package var isAutocommit: Bool { sqlite3_get_autocommit(handle) != 0 }

@@ -142,10 +142,25 @@ package struct StoreMeta {
 
     package init(connection: Connection) { self.connection = connection }
 
-    package func value(of key: Key) throws(StoreError) -> String? {
-        let statement = try connection.prepare("SELECT value FROM _broker_meta WHERE key = ?1")
-        statement.bind(key.rawValue, at: 1)
+    package func value(of key: Key) throws(StoreError) -> String? { try value(key.rawValue) }
+
+    /// - Parameter value: nil removes the fact.
+    package func set(_ key: Key, to value: String?) throws(StoreError) { try set(key.rawValue, to: value) }
+
+    private func value(_ key: String) throws(StoreError) -> String? {
+        let statement = try connection.prepare("SELECT value FROM _broker_meta WHERE key = ?1", key)
         return try statement.step() ? statement.text(0) : nil
+    }
+
+    private func set(_ key: String, to value: String?) throws(StoreError) {
+        guard let value else {
+            return try connection.prepare("DELETE FROM _broker_meta WHERE key = ?1", key).run()
+        }
+        let statement = try connection.prepare(
+            "INSERT INTO _broker_meta (key, value) VALUES (?1, ?2) "
+                + "ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value", key)
+        statement.bind(value, at: 2)
+        try statement.run()
     }
 
     // MARK: - Row keys
@@ -154,18 +169,11 @@ package struct StoreMeta {
 
     /// The newest row key that was assigned in a table; nil when the table has no mark.
     package func newestRowKey(of table: String) throws(StoreError) -> Int64? {
-        let statement = try connection.prepare("SELECT value FROM _broker_meta WHERE key = ?1")
-        statement.bind(Self.rowKeyPrefix + table, at: 1)
-        return try statement.step() ? Int64(statement.text(0)) : nil
+        try value(Self.rowKeyPrefix + table).flatMap { Int64($0) }
     }
 
     package func set(newestRowKey key: Int64, of table: String) throws(StoreError) {
-        let statement = try connection.prepare(
-            "INSERT INTO _broker_meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-        )
-        statement.bind(Self.rowKeyPrefix + table, at: 1)
-        statement.bind(String(key), at: 2)
-        try statement.run()
+        try set(Self.rowKeyPrefix + table, to: String(key))
     }
 
     /// Called before tables are renamed: the largest mark becomes that of every table, so that no table assigns a key
@@ -176,21 +184,6 @@ package struct StoreMeta {
         let before = try value(of: .rowKeys).flatMap { Int64($0) } ?? 0
         if newest > before { try set(.rowKeys, to: String(newest)) }
         try connection.execute("DELETE FROM _broker_meta WHERE \(marks)")
-    }
-
-    /// - Parameter value: nil removes the fact.
-    package func set(_ key: Key, to value: String?) throws(StoreError) {
-        guard let value else {
-            let delete = try connection.prepare("DELETE FROM _broker_meta WHERE key = ?1")
-            delete.bind(key.rawValue, at: 1)
-            return try delete.run()
-        }
-        let statement = try connection.prepare(
-            "INSERT INTO _broker_meta (key, value) VALUES (?1, ?2) "
-                + "ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value")
-        statement.bind(key.rawValue, at: 1)
-        statement.bind(value, at: 2)
-        try statement.run()
     }
 }
 

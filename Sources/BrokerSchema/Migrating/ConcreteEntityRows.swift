@@ -22,8 +22,7 @@ package struct ConcreteEntityRows {
     }
 
     private func hasRows(_ table: String, _ concreteEntity: String?) throws(StoreError) -> Bool {
-        let columns = try connection.prepare("SELECT name FROM pragma_table_info(?1)")
-        columns.bind(table, at: 1)
+        let columns = try connection.prepare("SELECT name FROM pragma_table_info(?1)", table)
         var names: [String] = []
         while try columns.step() { names.append(columns.text(0)) }
         guard !names.isEmpty, concreteEntity == nil || names.contains(entityColumnName) else { return false }

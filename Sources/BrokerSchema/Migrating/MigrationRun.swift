@@ -89,14 +89,10 @@ package struct MigrationRun {
 
     /// Indexes and triggers on a table that are not the model's.
     private func foreignObjects(on table: Schema.Table) throws(StoreError) -> [(name: String, sql: String)] {
-        let names =
-            table.indexes.map { TableMigration.indexName(table.name, $0) }
-            + table.partialUnique.map(table.partialIndexName)
-        let ours = Set(names.map { Array($0.utf8) })
+        let ours = Set(table.indexDefinitions.map { Array($0.name.utf8) })
         let statement = try connection.prepare(
             "SELECT name, sql FROM sqlite_schema WHERE lower(tbl_name) = lower(?1) AND type IN ('index', 'trigger') "
-                + "AND sql IS NOT NULL ORDER BY rowid")
-        statement.bind(table.name, at: 1)
+                + "AND sql IS NOT NULL ORDER BY rowid", table.name)
         var others: [(name: String, sql: String)] = []
         while try statement.step() {
             if !ours.contains(Array(statement.bytes(0))) { others.append((statement.text(0), statement.text(1))) }
@@ -107,14 +103,8 @@ package struct MigrationRun {
     private func makeIndexes(of table: Schema.Table) throws(StoreError) {
         let find = try connection.prepare(
             "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND lower(name) = lower(?1)")
-        for (columns, sql) in zip(table.indexes, table.indexSQL) {
-            find.bind(TableMigration.indexName(table.name, columns), at: 1)
-            let isThere = try find.step()
-            find.reset()
-            if !isThere { try connection.execute(sql) }
-        }
-        for (list, sql) in zip(table.partialUnique, table.partialUniqueSQL) {
-            find.bind(table.partialIndexName(list), at: 1)
+        for (name, sql) in table.indexDefinitions {
+            find.bind(name, at: 1)
             let isThere = try find.step()
             find.reset()
             if !isThere { try connection.execute(sql) }
@@ -122,8 +112,7 @@ package struct MigrationRun {
     }
 
     private func checkReferences(of table: Schema.Table) throws(StoreError) {
-        let check = try connection.prepare("SELECT rowid, parent FROM pragma_foreign_key_check(?1) LIMIT 1")
-        check.bind(table.name, at: 1)
+        let check = try connection.prepare("SELECT rowid, parent FROM pragma_foreign_key_check(?1) LIMIT 1", table.name)
         guard try check.step() else { return }
         let (row, parent) = (check.integer(0), check.text(1))
         check.reset()

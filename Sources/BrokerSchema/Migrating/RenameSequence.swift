@@ -9,18 +9,18 @@ package struct RenameSequence {
 
     package private(set) var steps: [Step] = []
     /// By the folded name: the name as written.
-    private var present: [[UInt8]: String]
+    private var present: [Name: String]
     private var temporaryCount = 0
 
     /// - Parameters:
     ///   - present: every name that is taken.
     ///   - wanted: existing names and their new names, each once.
     package init(_ present: some Sequence<String>, _ wanted: [(old: String, new: String)]) {
-        self.present = Dictionary(present.map { (Self.folded($0), $0) }, uniquingKeysWith: { first, _ in first })
+        self.present = Dictionary(present.map { (Name($0), $0) }, uniquingKeysWith: { first, _ in first })
         var pending = wanted.filter { !$0.old.hasSameBytes(as: $0.new) }
         while !pending.isEmpty {
             let next = pending.removeFirst()
-            guard let occupant = self.present[Self.folded(next.new)] else {
+            guard let occupant = self.present[Name(next.new)] else {
                 rename(next.old, to: next.new)
                 continue
             }
@@ -44,17 +44,12 @@ package struct RenameSequence {
 
     private mutating func rename(_ old: String, to new: String) {
         steps.append(Step(from: old, to: new))
-        present[Self.folded(old)] = nil
-        present[Self.folded(new)] = new
+        present[Name(old)] = nil
+        present[Name(new)] = new
     }
 
     private mutating func temporaryName() -> String {
-        repeat { temporaryCount += 1 } while present[Self.folded("_broker_aside_\(temporaryCount)")] != nil
+        repeat { temporaryCount += 1 } while present[Name("_broker_aside_\(temporaryCount)")] != nil
         return "_broker_aside_\(temporaryCount)"
-    }
-
-    /// A name as SQLite compares it.
-    package static func folded(_ name: String) -> [UInt8] {
-        name.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 + 0x20 : $0 }
     }
 }

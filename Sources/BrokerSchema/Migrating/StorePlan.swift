@@ -38,22 +38,17 @@ package struct StorePlan {
             guard let origin = origins[table.name], present.table(named: origin.table) != nil else { continue }
             staying[Array(origin.table.utf8)] = (table.name, origin)
         }
-        let known = Set((presentTables + Schema(stored).views.map(\.name)).map(RenameSequence.folded))
+        let views = Schema(stored).views
+        let known = Set((presentTables + views.map(\.name)).map(Name.init))
         for table in schema.tables {
-            if !known.contains(RenameSequence.folded(table.name)), try present.has(["table", "view"], table.name) {
-                changes.append(
-                    StoreChange(
-                        .refused, table.name,
-                        "the table \(table.name) is there already, and not the model's that made the store",
-                        remedy: "drop it, or give the entity another \"table\""))
-            }
+            try refuseTaken(table.name, "the table \(table.name)", known, present)
             guard let origin = origins[table.name], let old = present.table(named: origin.table) else {
                 newTables.append(table)
                 continue
             }
             tables.append(TableMigration(from: old, to: table, origin, staying))
         }
-        try planViews(from: Schema(stored).views, to: schema.views, present)
+        try planViews(from: views, to: schema.views, known, present)
         goneTables = presentTables.filter { staying[Array($0.utf8)] == nil }
         for table in tables { try report(table, removal) }
     }
@@ -70,21 +65,25 @@ package struct StorePlan {
         return defaults(wantedEntity, index)
     }
 
+    /// Refuses a new table or view whose name another program's has.
+    private mutating func refuseTaken(
+        _ name: String, _ what: String, _ known: Set<Name>, _ present: StoredTables
+    ) throws(StoreError) {
+        guard !known.contains(Name(name)), try present.has(["table", "view"], name) else { return }
+        changes.append(
+            StoreChange(
+                .refused, name, "\(what) is there already, and not the model's that made the store",
+                remedy: "drop it, or give the entity another \"table\""))
+    }
+
     private mutating func planViews(
-        from old: [Schema.View], to new: [Schema.View], _ present: StoredTables
+        from old: [Schema.View], to new: [Schema.View], _ known: Set<Name>, _ present: StoredTables
     ) throws(StoreError) {
         for view in old where !new.contains(view) {
             if try present.has(["view"], view.name) { goneViews.append(view) }
         }
-        let known = Set((presentTables + old.map(\.name)).map(RenameSequence.folded))
         for view in new {
-            if !known.contains(RenameSequence.folded(view.name)), try present.has(["table", "view"], view.name) {
-                changes.append(
-                    StoreChange(
-                        .refused, view.name,
-                        "\(view.name) is there already, and not the model's that made the store",
-                        remedy: "drop it, or give the entity another \"table\""))
-            }
+            try refuseTaken(view.name, view.name, known, present)
             if old.contains(view), try present.has(["view"], view.name) { continue }
             newViews.append(view)
         }
@@ -93,8 +92,9 @@ package struct StorePlan {
     // MARK: - Changes seen in the tables
 
     private mutating func report(_ table: TableMigration, _ removal: RemovalPolicy) throws(StoreError) {
+        let named = { (list: [String]) in "\(table.new.name) (\(list.joined(separator: ", ")))" }
         for list in table.newUniqueLists {
-            let name = "\(table.new.name) (\(list.joined(separator: ", ")))"
+            let name = named(list)
             let text = "\(name) is unique in the model, but not in the store"
             if let collisions = try collisions(of: list, in: table) {
                 changes.append(
@@ -106,7 +106,7 @@ package struct StorePlan {
             }
         }
         for list in table.goneUniqueLists {
-            let name = "\(table.new.name) (\(list.joined(separator: ", ")))"
+            let name = named(list)
             let text = "\(name) is unique in the store, but not in the model"
             let change =
                 switch removal {
@@ -129,10 +129,7 @@ package struct StorePlan {
             (table.newIndexes, StoreChange.Verdict.migrated, "is new"),
             (table.droppedIndexes, .dropped, "is in the store, but not in the model"),
         ] {
-            for list in lists {
-                let name = "\(table.new.name) (\(list.joined(separator: ", ")))"
-                changes.append(StoreChange(verdict, name, "the index of \(name) \(words)"))
-            }
+            changes += lists.map(named).map { StoreChange(verdict, $0, "the index of \($0) \(words)") }
         }
     }
 

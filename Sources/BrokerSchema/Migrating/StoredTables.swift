@@ -22,8 +22,7 @@ package struct StoredTables {
     package func has(_ types: [String], _ name: String) throws(StoreError) -> Bool {
         let list = types.map { "'\($0)'" }.joined(separator: ", ")
         let statement = try connection.prepare(
-            "SELECT 1 FROM sqlite_schema WHERE type IN (\(list)) AND lower(name) = lower(?1)")
-        statement.bind(name, at: 1)
+            "SELECT 1 FROM sqlite_schema WHERE type IN (\(list)) AND lower(name) = lower(?1)", name)
         defer { statement.reset() }
         return try statement.step()
     }
@@ -99,8 +98,7 @@ package struct StoredTables {
 
     /// By name, as bytes: Swift treats some names that differ as equal.
     private func columns(of table: String) throws(StoreError) -> [[UInt8]: ExistingColumn] {
-        let statement = try connection.prepare("SELECT name, type, \"notnull\", pk FROM pragma_table_info(?1)")
-        statement.bind(table, at: 1)
+        let statement = try connection.prepare("SELECT name, type, \"notnull\", pk FROM pragma_table_info(?1)", table)
         var columns: [[UInt8]: ExistingColumn] = [:]
         while try statement.step() {
             columns[Array(statement.bytes(0))] = ExistingColumn(
@@ -113,8 +111,7 @@ package struct StoredTables {
     private func uniqueLists(of table: String) throws(StoreError) -> Set<[String]> {
         let statement = try connection.prepare(
             "SELECT l.name, i.name FROM pragma_index_list(?1) AS l, pragma_index_info(l.name) AS i "
-                + "WHERE l.origin = 'u' ORDER BY l.name, i.seqno")
-        statement.bind(table, at: 1)
+                + "WHERE l.origin = 'u' ORDER BY l.name, i.seqno", table)
         var lists: [String: [String]] = [:]
         while try statement.step() { lists[statement.text(0), default: []].append(statement.text(1)) }
         return Set(lists.values)
@@ -123,8 +120,8 @@ package struct StoredTables {
     /// The target of each list of columns.
     private func storedReferences(of table: String) throws(StoreError) -> [[String]: String] {
         let statement = try connection.prepare(
-            "SELECT id, \"from\", \"table\", \"to\", on_delete FROM pragma_foreign_key_list(?1) ORDER BY id, seq")
-        statement.bind(table, at: 1)
+            "SELECT id, \"from\", \"table\", \"to\", on_delete FROM pragma_foreign_key_list(?1) ORDER BY id, seq", table
+        )
         var keys: [Int64: (columns: [String], table: String, keys: [String], onDelete: String)] = [:]
         while try statement.step() {
             var key = keys[statement.integer(0)] ?? ([], statement.text(2), [], statement.text(4))

@@ -139,14 +139,10 @@ package struct TableMigration {
 
     // MARK: - Indexes
 
-    package static func indexName(_ table: String, _ columns: [String]) -> String {
-        "\(table).\(columns.joined(separator: "."))"
-    }
-
     /// Names of indexes that are no longer needed, or have another name.
     package var goneIndexes: [String] {
-        let wanted = Set(new.indexes.map { Array(Self.indexName(new.name, $0).utf8) })
-        return zip(old.indexes, renamed.indexes).map { (Self.indexName(old.name, $0), Self.indexName(new.name, $1)) }
+        let wanted = Set(new.indexes.map { Array(new.indexName($0).utf8) })
+        return zip(old.indexes, renamed.indexes).map { (old.indexName($0), new.indexName($1)) }
             .filter { !$0.hasSameBytes(as: $1) || !wanted.contains(Array($1.utf8)) }.map(\.0) + gonePartialIndexes
     }
 

@@ -34,8 +34,7 @@ package struct ExistingTable {
     /// Nil when there is no table of exactly that name.
     package init?(_ name: String, on connection: Connection) throws(StoreError) {
         let find = try connection.prepare(
-            "SELECT type, wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1")
-        find.bind(name, at: 1)
+            "SELECT type, wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1", name)
         guard try find.step() else { return nil }
         kind = find.text(0)
         hasRowNumbers = find.integer(1) == 0
@@ -51,8 +50,7 @@ package struct ExistingTable {
     private mutating func readColumns(_ table: String, _ connection: Connection) throws(StoreError) {
         let read = try connection.prepare(
             "SELECT name, type, \"notnull\", dflt_value IS NOT NULL, pk, hidden, (SELECT count(*) FROM "
-                + "pragma_table_xinfo(?1) WHERE pk > 0) FROM pragma_table_xinfo(?1) ORDER BY cid")
-        read.bind(table, at: 1)
+                + "pragma_table_xinfo(?1) WHERE pk > 0) FROM pragma_table_xinfo(?1) ORDER BY cid", table)
         while try read.step() {
             let type = read.text(1)
             // Only this exact type makes a primary key the number of the row (sqlite.org/lang_createtable.html#rowid).
@@ -71,9 +69,8 @@ package struct ExistingTable {
     private mutating func readIndexes(_ table: String, _ connection: Connection) throws(StoreError) {
         let read = try connection.prepare(
             "SELECT l.seq, i.name, i.coll = 'BINARY' AND i.name IS NOT NULL FROM pragma_index_list(?1) AS l, "
-                + "pragma_index_xinfo(l.name) AS i WHERE l.\"unique\" AND NOT l.partial AND i.key ORDER BY l.seq, i.seqno"
-        )
-        read.bind(table, at: 1)
+                + "pragma_index_xinfo(l.name) AS i WHERE l.\"unique\" AND NOT l.partial AND i.key ORDER BY l.seq, i.seqno",
+            table)
         var lists: [Int64: (names: [String], isPlain: Bool)] = [:]
         while try read.step() {
             var list = lists[read.integer(0)] ?? ([], true)
@@ -87,8 +84,8 @@ package struct ExistingTable {
     private mutating func readReferences(_ table: String, _ connection: Connection) throws(StoreError) {
         let read = try connection.prepare(
             "SELECT f.id, f.\"from\", f.\"table\", coalesce(f.\"to\", (SELECT name FROM pragma_table_info(f.\"table\") "
-                + "WHERE pk = f.seq + 1), ''), f.on_delete FROM pragma_foreign_key_list(?1) AS f ORDER BY f.id, f.seq")
-        read.bind(table, at: 1)
+                + "WHERE pk = f.seq + 1), ''), f.on_delete FROM pragma_foreign_key_list(?1) AS f ORDER BY f.id, f.seq",
+            table)
         var last: Int64 = -1
         while try read.step() {
             if read.integer(0) != last {

@@ -153,8 +153,7 @@ package struct ExistingTables {
     }
 
     private mutating func checkReferences(of table: String) throws(StoreError) {
-        let check = try connection.prepare("SELECT rowid, parent FROM pragma_foreign_key_check(?1) LIMIT 1")
-        check.bind(table, at: 1)
+        let check = try connection.prepare("SELECT rowid, parent FROM pragma_foreign_key_check(?1) LIMIT 1", table)
         guard try check.step() else { return }
         refuse(
             table,

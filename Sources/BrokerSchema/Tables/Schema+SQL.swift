@@ -6,6 +6,11 @@ package func quoted(_ name: String) -> String {
 
 package func quotedList(_ names: [String]) -> String { names.map(quoted).joined(separator: ", ") }
 
+/// Columns, each equal to a parameter of its own: `"a" = ?1 AND "b" = ?2`.
+package func equations(_ names: [String], from first: Int = 1, by separator: String = " AND ") -> String {
+    names.enumerated().map { "\(quoted($1)) = ?\(first + $0)" }.joined(separator: separator)
+}
+
 extension Schema.Table {
     package var sql: String { sql(named: name) }
 
@@ -26,23 +31,22 @@ extension Schema.Table {
         return "CREATE TABLE \(quoted(name)) (\n    \(lines.joined(separator: ",\n    "))\n)"
     }
 
-    /// One index for every list of columns that is not the beginning of the primary key.
-    package var indexSQL: [String] {
-        indexes.map { columns in
-            // A dot distinguishes index names from table names, which share one namespace.
-            let index = quoted("\(name).\(columns.joined(separator: "."))")
-            return "CREATE INDEX \(index) ON \(quoted(name)) (\(quotedList(columns)))"
+    /// One index for every list of columns that is unique among some rows, then one for every list that is not the
+    /// beginning of the primary key.
+    package var indexDefinitions: [(name: String, sql: String)] {
+        partialUnique.map { list in
+            let index = partialIndexName(list)
+            let columns = "\(quoted(name)) (\(quotedList(list.columns)))"
+            return (index, "CREATE UNIQUE INDEX \(quoted(index)) ON \(columns) WHERE \(list.condition)")
         }
+            + indexes.map { columns in
+                let index = indexName(columns)
+                return (index, "CREATE INDEX \(quoted(index)) ON \(quoted(name)) (\(quotedList(columns)))")
+            }
     }
 
-    /// One index for every list of columns that is unique among some rows.
-    package var partialUniqueSQL: [String] {
-        partialUnique.map { list in
-            let index = quoted(partialIndexName(list))
-            return
-                "CREATE UNIQUE INDEX \(index) ON \(quoted(name)) (\(quotedList(list.columns))) WHERE \(list.condition)"
-        }
-    }
+    /// A dot distinguishes index names from table names, which share one namespace.
+    package func indexName(_ columns: [String]) -> String { "\(name).\(columns.joined(separator: "."))" }
 
     package func partialIndexName(_ list: Schema.PartialList) -> String {
         "\(name).\(list.entity).\(list.columns.joined(separator: "."))"

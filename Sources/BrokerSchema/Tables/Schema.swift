@@ -70,7 +70,7 @@ package struct Schema: Sendable {
 
     /// The statements that create the whole schema, one after the other, as `broker model schema` prints them.
     package var sql: String {
-        (tables.flatMap { [$0.sql] + $0.partialUniqueSQL + $0.indexSQL } + views.map(\.sql)).map { $0 + ";\n" }.joined()
+        (tables.flatMap { [$0.sql] + $0.indexDefinitions.map(\.sql) } + views.map(\.sql)).map { $0 + ";\n" }.joined()
     }
 
     private static func entityTable(
@@ -114,25 +114,21 @@ package struct Schema: Sendable {
     }
 
     private static func linkTable(_ link: LinkTable, _ model: Model, _ naming: ColumnNaming) -> Table {
-        let sides = [("source", link.source), ("destination", link.destination)].map { side, entity in
-            let keys = naming.keyColumns(entity)
-            return (
-                columns: keys.map { key in
-                    Column(
-                        name: keys.count == 1 ? side : "\(side)_\(key.name)", type: key.type, isRequired: true)
-                }, table: model.table(of: entity), keys: keys.map(\.name)
-            )
-        }
-        let ends = sides.map { $0.columns.map(\.name) }
+        let ends = naming.linkSides(link)
+        let sides = zip(ends, [link.source, link.destination])
         let positions = LinkPosition.allCases.filter { $0.isUsed(by: link) }
         let reversed = positions.filter { $0 == .inversePosition }.map(\.rawValue)
         return Table(
             name: naming.linkTable(link),
-            columns: sides.flatMap(\.columns)
+            columns: sides.flatMap { names, entity in
+                zip(names, naming.keyColumns(entity)).map { Column(name: $0, type: $1.type, isRequired: true) }
+            }
                 + positions.map { Column(name: $0.rawValue, type: "INTEGER", isRequired: false) },
             primaryKey: ends.flatMap { $0 }, unique: [],
-            foreignKeys: sides.map {
-                ForeignKey(columns: $0.columns.map(\.name), table: $0.table, keys: $0.keys, onDelete: "CASCADE")
+            foreignKeys: sides.map { names, entity in
+                ForeignKey(
+                    columns: names, table: model.table(of: entity), keys: naming.keyColumns(entity).map(\.name),
+                    onDelete: "CASCADE")
             },
             indexes: [ends[1] + reversed]
                 + positions.filter { $0 == .position }.map { ends[0] + [$0.rawValue] })

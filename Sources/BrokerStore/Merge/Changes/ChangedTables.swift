@@ -84,8 +84,8 @@ final class ChangedTables {
     private static func columns(
         of table: String, on connection: Connection
     ) throws(StoreError) -> (positions: [String: Int32], realColumns: Set<Int32>, long: LongColumns) {
-        let columns = try connection.prepare("SELECT name, cid, type, hidden FROM pragma_table_xinfo(?1) ORDER BY cid")
-        columns.bind(table, at: 1)
+        let columns = try connection.prepare(
+            "SELECT name, cid, type, hidden FROM pragma_table_xinfo(?1) ORDER BY cid", table)
         var positions: [String: Int32] = [:]
         var realColumns: Set<Int32> = []
         var long = LongColumns()
