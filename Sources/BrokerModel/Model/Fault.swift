@@ -45,6 +45,18 @@ package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
     /// The remedy that `busy` gives.
     private static let retryMilliseconds = 1_000
 
+    package func at(_ path: String?) -> Fault {
+        var fault = self
+        fault.path = path
+        return fault
+    }
+
+    package func of(entity: String) -> Fault {
+        var fault = self
+        fault.entity = entity
+        return fault
+    }
+
     package var description: String {
         path.map { "\(code.rawValue) at \($0): \(message)" } ?? "\(code.rawValue): \(message)"
     }

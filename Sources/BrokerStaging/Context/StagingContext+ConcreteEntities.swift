@@ -124,33 +124,26 @@ extension StagingContext {
     private func abstract(_ entity: EntityPlan, offset: Int) -> StagingFault {
         let below = plan.model.subentities(of: entity.ownIndex).filter { !plan.model.entities[$0].isAbstract }
         let names = below.map { plan.model.entities[$0].name }.prefix(20).joined(separator: ", ")
-        return .invalid(
-            Fault(
-                .unmappable,
-                rejections.isListing
-                    ? "\(entity.name) is abstract, so a record of it can make no object, and there is none with this identity. "
-                        + (names.isEmpty ? "No entity inherits from it." : "Process it as one of: \(names).") : "",
-                entity: entity.name), offset: offset)
+        return fault(
+            .unmappable,
+            "\(entity.name) is abstract, so a record of it can make no object, and there is none with this identity. "
+                + (names.isEmpty ? "No entity inherits from it." : "Process it as one of: \(names)."),
+            at: offset, entity)
     }
 
     private func notFound(_ entity: EntityPlan, _ concreteEntity: Int, offset: Int) -> StagingFault {
-        .invalid(
-            Fault(
-                .objectNotFound,
-                rejections.isListing
-                    ? "The object with the key given here is one of \(plan.model.entities[concreteEntity].name), not of "
-                        + "\(entity.name), and a key that makes no object does not change that. Send a record of \(entity.name) "
-                        + "with this identity, or another key." : "",
-                entity: entity.name), offset: offset)
+        fault(
+            .objectNotFound,
+            "The object with the key given here is one of \(plan.model.entities[concreteEntity].name), not of "
+                + "\(entity.name), and a key that makes no object does not change that. Send a record of \(entity.name) "
+                + "with this identity, or another key.", at: offset, entity)
     }
 
     private func unrelatedObject(_ entity: EntityPlan, _ concreteEntity: Int, offset: Int) -> StagingFault {
-        .invalid(
-            Fault(
-                .constraintViolation,
-                rejections.isListing
-                    ? "The object with this identity is one of \(plan.model.entities[concreteEntity].name), and cannot be one of "
-                        + "\(entity.name), too: both share one space of identities. Send another identity, or delete the object "
-                        + "first." : "", entity: entity.name), offset: offset)
+        fault(
+            .constraintViolation,
+            "The object with this identity is one of \(plan.model.entities[concreteEntity].name), and cannot be one of "
+                + "\(entity.name), too: both share one space of identities. Send another identity, or delete the object "
+                + "first.", at: offset, entity)
     }
 }

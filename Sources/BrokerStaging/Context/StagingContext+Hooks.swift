@@ -7,9 +7,7 @@ extension StagingContext {
     func chosen(by mapping: Int, for value: JSONValue) throws(StagingFault) -> StagingHooks.Choice? {
         guard let chooser = plan.hooks?.choosers[mapping] else { return nil }
         let record = value.jsonText
-        return try callHook(.unmappable, nil, value) { () throws(HookError) in
-            do { return try chooser(record) } catch { throw HookError(description: "\(error)") }
-        }
+        return try callHook(.unmappable, nil, value) { try chooser(record) }
     }
 
     /// Returns the record that a rewriter made of this one; nil without a rewriter.
@@ -18,9 +16,7 @@ extension StagingContext {
     mutating func rewritten(_ record: JSONValue, _ entity: EntityPlan) throws(StagingFault) -> JSONValue? {
         guard let rewriter = plan.hooks?.rewriters[entity.ownIndex] else { return nil }
         let before = record.jsonText
-        let text = try callHook(.invalidValue, entity, record) { () throws(HookError) in
-            do { return try rewriter(before) } catch { throw HookError(description: "\(error)") }
-        }
+        let text = try callHook(.invalidValue, entity, record) { try rewriter(before) }
         guard let text else { throw .skipped }
         try take(4 * text.count)
         return try parsed(text, .invalidValue, entity, record)
@@ -49,9 +45,7 @@ extension StagingContext {
             }
         }
         let object = writer.bytes
-        try callHook(.validationFailed, entity, record) { () throws(HookError) in
-            do { try validator(object) } catch { throw HookError(description: "\(error)") }
-        }
+        try callHook(.validationFailed, entity, record) { try validator(object) }
     }
 
     /// Returns the value that the embedding program makes of a value; nil without a conversion.
@@ -60,24 +54,18 @@ extension StagingContext {
     ) throws(StagingFault) -> JSONValue? {
         guard let conversion = plan.hooks?.conversions[entity.ownIndex]?[column] else { return nil }
         let before = value.jsonText
-        let text = try callHook(.invalidValue, entity, value) { () throws(HookError) in
-            do { return try conversion(before) } catch { throw HookError(description: "\(error)") }
-        }
+        let text = try callHook(.invalidValue, entity, value) { try conversion(before) }
         try take(4 * text.count)
         return try parsed(text, .invalidValue, entity, value)
     }
 
-    private struct HookError: Error {
-        let description: String
-    }
-
     private func callHook<Result>(
-        _ code: FaultCode, _ entity: EntityPlan?, _ value: JSONValue, _ body: () throws(HookError) -> Result
+        _ code: FaultCode, _ entity: EntityPlan?, _ value: JSONValue, _ body: () throws -> Result
     ) throws(StagingFault) -> Result {
-        do throws(HookError) {
+        do {
             return try body()
         } catch {
-            throw .invalid(Fault(code, error.description, entity: entity?.name), offset: textOffset(of: value))
+            throw .invalid(Fault(code, "\(error)", entity: entity?.name), offset: textOffset(of: value))
         }
     }
 

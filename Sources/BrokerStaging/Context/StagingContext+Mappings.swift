@@ -46,9 +46,9 @@ extension StagingContext {
             case .object, .array: "\(key) is \(selector!.kind.phrase)"
             default: "\(key) is \(selector!.quotedBriefly)"
             }
-        let message =
+        return fault(
+            .unmappable,
             "\(saw), by which the mapping \"\(select.name)\" chooses; its cases are \(select.summary). Send one of those, or "
-            + "give the mapping an \"otherwise\" (null declines such records)."
-        return .invalid(Fault(.unmappable, rejections.isListing ? message : ""), offset: textOffset(of: value))
+                + "give the mapping an \"otherwise\" (null declines such records).", at: textOffset(of: value), nil)
     }
 }

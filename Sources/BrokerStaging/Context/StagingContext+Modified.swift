@@ -38,12 +38,8 @@ extension StagingContext {
         let cell = scratch[cells + modified.column]
         let table = tables[entity.index]
         let isNewer = scratch.withCells(at: cells) { identity in
-            if let values = exclusions?.modified {
-                return values.isNewer(cell, modified, entity.index, identity: identity)
-            }
-            guard let row = table.pointee.find(identity: identity, concreteEntity: entity.ownIndex) else { return true }
-            return tombstones?.isDeleted(entity, identity) == true
-                || !modified.isStale(cell, against: table.pointee.row(row)[modified.column])
+            exclusions?.modified?.isNewer(cell, modified, entity.index, identity: identity)
+                ?? isNewerThanStaged(cell, modified, entity, identity)
         }
         guard isNewer else {
             return try findOrAdd(plan.entities[hierarchy.identityHead], identity: cells, offset: offset, .mayBeMissing)
@@ -56,24 +52,26 @@ extension StagingContext {
         table.pointee.bring(modified: cell, row)
         return nil
     }
-}
 
-// MARK: - Tombstones
+    private func isNewerThanStaged(
+        _ cell: Cell, _ modified: ModifiedColumn, _ entity: EntityPlan, _ identity: UnsafePointer<Cell>
+    ) -> Bool {
+        let table = tables[entity.index]
+        guard let row = table.pointee.find(identity: identity, concreteEntity: entity.ownIndex) else { return true }
+        return tombstones?.isDeleted(entity, identity) == true
+            || !modified.isStale(cell, against: table.pointee.row(row)[modified.column])
+    }
 
-extension StagingContext {
+    // MARK: - Tombstones
+
     /// Whether a record that deletes its object is newer than the object, as far as this staging knows. If not, it is
     /// skipped like any other.
     mutating func isAccepted(tombstone entity: EntityPlan, _ cells: Int, hasIdentity: Bool) -> Bool {
         guard let modified = entity.modified, hasIdentity else { return true }
         let cell = scratch[cells + modified.column]
-        let table = tables[entity.index]
         let isAccepted = scratch.withCells(at: cells) { identity in
-            if let values = exclusions?.modified {
-                return values.isNewer(tombstone: cell, modified, entity.index, identity: identity)
-            }
-            guard let row = table.pointee.find(identity: identity, concreteEntity: entity.ownIndex) else { return true }
-            return tombstones?.isDeleted(entity, identity) == true
-                || !modified.isStale(cell, against: table.pointee.row(row)[modified.column])
+            exclusions?.modified?.isNewer(tombstone: cell, modified, entity.index, identity: identity)
+                ?? isNewerThanStaged(cell, modified, entity, identity)
         }
         // The merge cannot compare the age of a deleted object.
         if isAccepted, cell.kind.rawValue > Cell.Kind.null.rawValue { needsComparison = true }

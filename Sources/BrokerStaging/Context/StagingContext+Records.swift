@@ -262,11 +262,9 @@ extension StagingContext {
     }
 
     private func missingIdentity(_ column: Int, _ record: JSONValue, _ entity: EntityPlan) -> StagingFault {
-        let attribute = plan.model.entities[entity.ownIndex].attributes[column]
-        return .invalid(
-            Fault(
-                .missingIdentity, entity.missingIdentityMessages[column] ?? "", entity: entity.name,
-                attribute: attribute.name), offset: textOffset(of: record))
+        fault(
+            .missingIdentity, entity.missingIdentityMessages[column] ?? "", at: textOffset(of: record), entity,
+            plan.model.entities[entity.ownIndex].attributes[column].name)
     }
 
     /// - Parameter inexactColumns: gets the column if the attribute cannot represent the value exactly.
@@ -295,16 +293,23 @@ extension StagingContext {
     }
 
     func invalid(_ fault: ValueFault, _ value: JSONValue, _ column: Int, _ entity: EntityPlan) -> StagingFault {
-        .invalid(
-            Fault(
-                fault.code, rejections.isListing ? fault.message : "", entity: entity.name,
-                attribute: plan.model.entities[entity.ownIndex].attributes[column].name), offset: textOffset(of: value))
+        self.fault(
+            fault.code, fault.message, at: textOffset(of: value), entity,
+            plan.model.entities[entity.ownIndex].attributes[column].name)
     }
 
     func fault(
         _ code: FaultCode, _ message: @autoclosure () -> String, _ value: JSONValue, _ entity: EntityPlan
     ) -> StagingFault {
-        .invalid(Fault(code, rejections.isListing ? message() : "", entity: entity.name), offset: textOffset(of: value))
+        fault(code, message(), at: textOffset(of: value), entity)
+    }
+
+    func fault(
+        _ code: FaultCode, _ message: @autoclosure () -> String, at offset: Int, _ entity: EntityPlan?,
+        _ attribute: String? = nil
+    ) -> StagingFault {
+        let message = rejections.isListing ? message() : ""
+        return .invalid(Fault(code, message, entity: entity?.name, attribute: attribute), offset: offset)
     }
 }
 

@@ -18,9 +18,7 @@ extension StagingContext {
                 try tombstone.isMet(budget: &arena.workBudget) { row[$0] }
             }
         } catch {
-            var fault = error
-            fault.entity = entity.name
-            throw .invalid(fault, offset: textOffset(of: record))
+            throw .invalid(error.of(entity: entity.name), offset: textOffset(of: record))
         }
     }
 

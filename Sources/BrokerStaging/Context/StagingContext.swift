@@ -229,9 +229,7 @@ struct StagingContext: ~Copyable {
     }
 
     private func located(_ fault: Fault, _ offset: Int) -> Fault {
-        var fault = fault
-        fault.path = ValuePaths(in: collection.document).paths(of: [offset]).first
-        return fault
+        ValuePaths.located(fault, at: offset, in: collection.document)
     }
 
     /// Hands over the staged contents.

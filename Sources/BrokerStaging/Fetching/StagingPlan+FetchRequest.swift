@@ -56,9 +56,7 @@ extension StagingPlan {
         do throws(Fault) {
             return try model.predicate(text, arguments: description.arguments, ofEntity: entity)
         } catch {
-            var fault = error
-            fault.path = fault.path ?? "/where"
-            throw fault
+            throw error.at(error.path ?? "/where")
         }
     }
 

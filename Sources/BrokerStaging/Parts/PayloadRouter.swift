@@ -111,9 +111,7 @@ package struct PayloadRouter {
     private func entity(of mapping: Int) -> Int { model.entities(ofMapping: mapping).first ?? 0 }
 
     private func located(_ fault: Fault, _ value: JSONValue) -> Fault {
-        var fault = fault
-        fault.path = ValuePaths(in: document).paths(of: [value.offset]).first
-        return fault
+        ValuePaths.located(fault, at: value.offset, in: document)
     }
 
     // MARK: - Faults

@@ -31,11 +31,7 @@ package struct RejectionList: Sendable {
         guard !listed.isEmpty else { return [] }
         let ordered = listed.sorted { $0.offset < $1.offset }
         let paths = ValuePaths(in: document).paths(of: ordered.map(\.offset))
-        return zip(ordered, paths).map { rejection, path in
-            var fault = rejection.fault
-            fault.path = path
-            return fault
-        }
+        return zip(ordered, paths).map { $0.fault.at($1) }
     }
 
     /// Adds the rejections of a later part or of a later check; the first in the text stay listed.

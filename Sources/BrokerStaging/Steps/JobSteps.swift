@@ -113,9 +113,7 @@ package struct JobSteps {
             let name = String(decoding: mapping.bytes.prefix(ModelLimits.longestName + 1), as: UTF8.self)
             return try router.operation(operation.json, mapping: name)
         } catch {
-            var fault = error
-            fault.path = "\(operation.pointer)/mapping"
-            throw fault
+            throw error.at("\(operation.pointer)/mapping")
         }
     }
 
@@ -173,10 +171,7 @@ package struct JobSteps {
             }
             return StagedSelection(entity: entity, checked)
         } catch {
-            var fault = error
-            fault.path = "\(operation.pointer)/where"
-            fault.entity = model.entities[entity].name
-            throw fault
+            throw error.at("\(operation.pointer)/where").of(entity: model.entities[entity].name)
         }
     }
 }

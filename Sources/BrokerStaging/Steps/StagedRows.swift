@@ -87,16 +87,12 @@ package final class StagedRows: Sendable {
             && tables.allSatisfy { $0?.isBatchable ?? true }
     }
 
-    private var document: JSONDocument { collections[0].document }
-
     /// Returns the offset of the record or bare key that first named the row, for `located(_:at:)`.
     package func offset(entity: Int, row: Int) -> Int { Int(tables[entity]!.offsets[row]) }
 
     /// Returns the fault with the path, as a JSON Pointer into the message, of the value at that offset.
     package func located(_ fault: Fault, at offset: Int) -> Fault {
-        var fault = fault
-        fault.path = ValuePaths(in: document).paths(of: [offset]).first
-        return fault
+        ValuePaths.located(fault, at: offset, in: collections[0].document)
     }
 
     /// The fault with which the job fails, unless the merge skips a record because the stored object is as new.

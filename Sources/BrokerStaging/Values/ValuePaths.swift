@@ -1,4 +1,5 @@
 internal import BrokerJSON
+internal import BrokerModel
 
 /// JSON Pointers (RFC 6901) of values, found by their offsets in one walk over the document.
 ///
@@ -7,6 +8,11 @@ struct ValuePaths {
     private let document: JSONDocument
 
     init(in document: JSONDocument) { self.document = document }
+
+    /// Returns the fault with the path of the value at that offset.
+    static func located(_ fault: Fault, at offset: Int, in document: JSONDocument) -> Fault {
+        fault.at(ValuePaths(in: document).paths(of: [offset]).first)
+    }
 
     /// - Parameter offsets: ascending. An offset at which no value begins gets the path of the value around it.
     func paths(of offsets: [Int]) -> [String] {

@@ -27,9 +27,8 @@ struct SelectedObjects {
         do throws(MergeFailure) {
             try body()
         } catch {
-            guard case .store = error, var fault = predicate?.fault else { throw error }
-            fault.path = "\(pointer)/where"
-            throw .fault(fault)
+            guard case .store = error, let fault = predicate?.fault else { throw error }
+            throw .fault(fault.at("\(pointer)/where"))
         }
     }
 }

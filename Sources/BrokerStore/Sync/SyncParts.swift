@@ -51,9 +51,7 @@ final class SyncParts {
         }
         switch opened {
         case .success(let number): return OpenSyncPart(parts: self, number: number, isLast: part.isLast, now: now)
-        case .failure(var fault):
-            fault.path = "\(pointer)/part"
-            throw .fault(fault)
+        case .failure(let fault): throw .fault(fault.at("\(pointer)/part"))
         }
     }
 
