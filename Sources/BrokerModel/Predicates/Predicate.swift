@@ -97,37 +97,27 @@ package struct PredicateTextTest: Sendable, Equatable {
 }
 
 extension Predicate {
-    /// The condition needs values of other objects, or links, so a record alone cannot be tested.
-    package var usesRelationships: Bool {
+    package var comparisons: [PredicateComparison] {
         switch self {
-        case .always: false
-        case .not(let inner): inner.usesRelationships
-        case .all(let parts), .any(let parts): parts.contains(where: \.usesRelationships)
-        case .comparison(let comparison): comparison.operands.contains(where: \.isBeyondTheRecord)
+        case .always: []
+        case .not(let inner): inner.comparisons
+        case .all(let parts), .any(let parts): parts.flatMap(\.comparisons)
+        case .comparison(let comparison): [comparison]
         }
     }
-}
 
-extension Predicate {
+    package var operands: [PredicateOperand] { comparisons.flatMap(\.operands) }
+
+    /// The condition needs values of other objects, or links, so a record alone cannot be tested.
+    package var usesRelationships: Bool { operands.contains(where: \.isBeyondTheRecord) }
+
     /// The number of links on all key paths.
-    package var linkCount: Int {
-        switch self {
-        case .always: 0
-        case .not(let inner): inner.linkCount
-        case .all(let parts), .any(let parts): parts.reduce(0) { $0 + $1.linkCount }
-        case .comparison(let comparison): comparison.operands.reduce(0) { $0 + $1.hops.count }
-        }
-    }
+    package var linkCount: Int { operands.reduce(0) { $0 + $1.hops.count } }
 
     /// The sum of RE2 instructions of all `MATCHES`.
     package var instructions: Int {
-        switch self {
-        case .always: return 0
-        case .not(let inner): return inner.instructions
-        case .all(let parts), .any(let parts): return parts.reduce(0) { $0 + $1.instructions }
-        case .comparison(let comparison):
-            guard case .text(let test) = comparison.test else { return 0 }
-            return test.instructions
+        comparisons.reduce(0) { sum, comparison in
+            if case .text(let test) = comparison.test { sum + test.instructions } else { sum }
         }
     }
 }

@@ -23,13 +23,9 @@ extension Model {
                 return try checker.check(read.syntax)
             }
         } catch {
-            var fault = error.fault(in: text)
-            fault.entity = entities[entity].name
-            return try Self.raise(fault)
+            throw error.fault(in: text).of(entity: entities[entity].name)
         }
     }
-
-    private static func raise(_ fault: Fault) throws(Fault) -> Predicate { throw fault }
 
     /// Returns the arguments, one for each `%@` and `%K`.
     private static func values(

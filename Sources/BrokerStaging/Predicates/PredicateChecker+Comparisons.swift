@@ -8,11 +8,7 @@ extension PredicateChecker {
         _ target: PredicateTarget, _ relation: PredicateRelation, _ term: PredicateTerm
     ) throws(PredicateFault) -> Predicate {
         switch target.kind {
-        case .attribute(let index):
-            let attribute = model.entities[target.entity].attributes[index]
-            let operand = PredicateOperand(hops: target.hops, .attribute(index), attribute.type)
-            let side = PredicateSide(operand: operand, attribute: attribute, offset: target.offset)
-            return try compare(side, relation, term)
+        case .attribute: return try compare(try side(target), relation, term)
         case .relationship(let index): return try compare(target, relationship: index, relation, term)
         }
     }
@@ -35,13 +31,10 @@ extension PredicateChecker {
         default: break
         }
         let constant = try value(of: term)
+        if let order = relation.kind.order { return try side.isOrdered(order, constant, relation) }
         switch relation.kind {
         case .equal: return try side.equals(constant, relation)
         case .notEqual: return .negation(of: try side.equals(constant, relation))
-        case .less: return try side.isOrdered(.less, constant, relation)
-        case .atMost: return try side.isOrdered(.atMost, constant, relation)
-        case .greater: return try side.isOrdered(.greater, constant, relation)
-        case .atLeast: return try side.isOrdered(.atLeast, constant, relation)
         case .matches:
             try addExpression(at: term.offset)
             let predicate = try side.follows(constant, relation)
@@ -161,17 +154,13 @@ extension PredicateChecker {
             throw PredicateFault(
                 "\(first.described) and \(second.described) cannot be compared with each other", at: relation.offset)
         }
-        func ordered(_ order: PredicateOrder) -> Predicate {
-            .comparison(PredicateComparison(first.operand, .isOrderedAgainst(order, second.operand)))
+        if let order = relation.kind.order {
+            return .comparison(PredicateComparison(first.operand, .isOrderedAgainst(order, second.operand)))
         }
         let isEqual = Predicate.comparison(PredicateComparison(first.operand, .equalsOperand(second.operand)))
         switch relation.kind {
         case .equal: return isEqual
         case .notEqual: return .not(isEqual)
-        case .less: return ordered(.less)
-        case .atMost: return ordered(.atMost)
-        case .greater: return ordered(.greater)
-        case .atLeast: return ordered(.atLeast)
         default:
             throw PredicateFault("\(relation.kind.rawValue) wants a constant on its right", at: relation.offset)
         }
@@ -186,6 +175,19 @@ extension PredicateChecker {
         return PredicateSide(
             operand: PredicateOperand(hops: target.hops, .attribute(index), attribute.type), attribute: attribute,
             offset: target.offset)
+    }
+}
+
+extension PredicateRelation.Kind {
+    /// Nil where the relation is none of order.
+    fileprivate var order: PredicateOrder? {
+        switch self {
+        case .less: .less
+        case .atMost: .atMost
+        case .greater: .greater
+        case .atLeast: .atLeast
+        default: nil
+        }
     }
 }
 

@@ -28,7 +28,7 @@ struct PredicateChecker {
     /// Checks the whole predicate against the limits of SQLite.
     mutating func check(_ syntax: PredicateSyntax) throws(PredicateFault) -> Predicate {
         let predicate = try predicate(syntax)
-        guard predicate.comparisonCount <= PredicateParser.mostComparisons else { throw Self.tooMany(at: nil) }
+        guard predicate.comparisons.count <= PredicateParser.mostComparisons else { throw Self.tooMany(at: nil) }
         guard predicate.depth <= Self.deepest else {
             throw PredicateFault(
                 "The predicate has AND and OR nested more than \(Self.deepest) deep. Write it flatter.", at: nil)
@@ -127,15 +127,6 @@ extension PredicateRelation.Kind {
 }
 
 extension Predicate {
-    fileprivate var comparisonCount: Int {
-        switch self {
-        case .always: 0
-        case .not(let inner): inner.comparisonCount
-        case .all(let parts), .any(let parts): parts.reduce(0) { $0 + $1.comparisonCount }
-        case .comparison: 1
-        }
-    }
-
     /// The depth of nested AND and OR.
     fileprivate var depth: Int {
         switch self {
@@ -154,29 +145,22 @@ extension Predicate {
         }
     }
 
-    static func conjunction(_ parts: [Predicate]) -> Predicate {
-        var simplified: [Predicate] = []
-        for part in parts {
-            switch part {
-            case .always(true): continue
-            case .always(false): return part
-            case .all(let inner): simplified += inner
-            default: simplified.append(part)
-            }
-        }
-        return simplified.isEmpty ? .always(true) : simplified.count == 1 ? simplified[0] : .all(simplified)
-    }
+    static func conjunction(_ parts: [Predicate]) -> Predicate { joined(parts, isAll: true) }
 
-    static func alternative(_ parts: [Predicate]) -> Predicate {
+    static func alternative(_ parts: [Predicate]) -> Predicate { joined(parts, isAll: false) }
+
+    private static func joined(_ parts: [Predicate], isAll: Bool) -> Predicate {
         var simplified: [Predicate] = []
         for part in parts {
             switch part {
-            case .always(false): continue
-            case .always(true): return part
-            case .any(let inner): simplified += inner
+            case .always(isAll): continue
+            case .always: return part
+            case .all(let inner) where isAll: simplified += inner
+            case .any(let inner) where !isAll: simplified += inner
             default: simplified.append(part)
             }
         }
-        return simplified.isEmpty ? .always(false) : simplified.count == 1 ? simplified[0] : .any(simplified)
+        guard simplified.count > 1 else { return simplified.first ?? .always(isAll) }
+        return isAll ? .all(simplified) : .any(simplified)
     }
 }

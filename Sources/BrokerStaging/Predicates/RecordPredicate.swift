@@ -97,17 +97,6 @@ package struct RecordPredicate: Sendable {
     }
 }
 
-extension Predicate {
-    fileprivate var operands: [PredicateOperand] {
-        switch self {
-        case .always: []
-        case .not(let inner): inner.operands
-        case .all(let parts), .any(let parts): parts.flatMap(\.operands)
-        case .comparison(let comparison): comparison.operands
-        }
-    }
-}
-
 extension PredicateOperand {
     fileprivate var attribute: Int {
         guard case .attribute(let index) = column else { preconditionFailure("a record's own attribute was asked for") }

@@ -23,8 +23,8 @@ package final class ValueTest: Sendable {
         let isDecimal = type == .decimal
         switch test {
         case .isNil: kind = .isNil
-        case .equals(let value): kind = .equals(OwnedCell(value))
-        case .isOrdered(let order, let value): kind = .isOrdered(order, OwnedCell(value))
+        case .equals(let value): kind = .equals(value.owned)
+        case .isOrdered(let order, let value): kind = .isOrdered(order, value.owned)
         case .isOneOf(let values): kind = .isOneOf(Set(isDecimal ? values.map(\.shortestDecimal) : values))
         case .text(let test): kind = .text(TextTest(test))
         case .equalsOperand, .isOrderedAgainst: return nil
@@ -57,24 +57,16 @@ package final class ValueTest: Sendable {
     }
 }
 
-extension OwnedCell {
-    convenience init(_ value: PredicateValue) {
-        switch value {
-        case .integer(let integer): self.init(copying: .integer(integer))
-        case .real(let real): self.init(copying: .real(real))
-        case .text(let bytes):
-            let cell = bytes.withUnsafeBufferPointer { OwnedCell(copying: .text($0)) }
-            self.init(copying: cell.cell)
-            withExtendedLifetime(cell) {}
-        case .blob(let bytes):
-            let cell = bytes.withUnsafeBufferPointer { OwnedCell(copying: .blob($0)) }
-            self.init(copying: cell.cell)
-            withExtendedLifetime(cell) {}
+extension PredicateValue {
+    fileprivate var owned: OwnedCell {
+        switch self {
+        case .integer(let integer): OwnedCell(copying: .integer(integer))
+        case .real(let real): OwnedCell(copying: .real(real))
+        case .text(let bytes): bytes.withUnsafeBufferPointer { OwnedCell(copying: .text($0)) }
+        case .blob(let bytes): bytes.withUnsafeBufferPointer { OwnedCell(copying: .blob($0)) }
         }
     }
-}
 
-extension PredicateValue {
     /// Equal decimals in one form: without zeros at the end of the fraction.
     fileprivate var shortestDecimal: PredicateValue {
         guard case .text(var bytes) = self, bytes.contains(UInt8(ascii: ".")) else { return self }

@@ -207,7 +207,7 @@ extension PredicateSQLWriter {
     fileprivate func work(for predicate: Predicate, _ table: Table) -> String {
         guard let longColumns else { return "" }
         var (read, compared): ([String], [String]) = ([], [])
-        predicate.forEachOperand { operand in
+        for operand in predicate.operands {
             if let hop = operand.hops.first {
                 read += naming.linkColumns(model.entities[table.entity].relationships[hop])
             } else {
@@ -325,17 +325,6 @@ extension PredicateTextTest {
             let last = prefix.last
         else { return nil }
         return (prefix, prefix.dropLast() + [last + 1])
-    }
-}
-
-extension Predicate {
-    fileprivate func forEachOperand(_ body: (PredicateOperand) -> Void) {
-        switch self {
-        case .always: break
-        case .not(let inner): inner.forEachOperand(body)
-        case .all(let parts), .any(let parts): for part in parts { part.forEachOperand(body) }
-        case .comparison(let comparison): comparison.operands.forEach(body)
-        }
     }
 }
 
