@@ -102,11 +102,10 @@ final class EntityPlan: Sendable {
     let nesting: NestingPlan?
 
     /// The plan of an entity's own records.
-    init(_ ownIndex: Int, _ layout: EntityLayout, firstNode: Int, of model: Model) throws(ModelError) {
-        let entity = model.entities[ownIndex]
+    convenience init(_ ownIndex: Int, _ layout: EntityLayout, firstNode: Int, of model: Model) throws(ModelError) {
         var faults: [ModelFault] = []
         var converters: [ValueConverter] = []
-        for attribute in entity.attributes {
+        for attribute in model.entities[ownIndex].attributes {
             do throws(ModelError) {
                 converters.append(try ValueConverter.compiled(attribute))
             } catch {
@@ -119,9 +118,29 @@ final class EntityPlan: Sendable {
         } catch {
             faults += error.faults
         }
-        guard faults.isEmpty, converters.count == entity.attributes.count else { throw ModelError(faults: faults) }
+        guard faults.isEmpty else { throw ModelError(faults: faults) }
+        self.init(ownIndex, layout, converters, tombstone, firstNode: firstNode, of: model)
+    }
+
+    /// The plan of a mapping, which has keys of its own.
+    ///
+    /// - Parameter selectors: key paths by which a `select` chooses the mapping. They count as known keys, though no
+    ///   attribute has them.
+    convenience init(
+        _ mapping: RecordMapping, of plan: EntityPlan, firstNode: Int, selectors: [[String]], in model: Model
+    ) {
+        self.init(
+            plan.ownIndex, plan.layout, plan.attributes.map(\.converter), plan.tombstone, mapping, selectors,
+            firstNode: firstNode, of: model)
+    }
+
+    private init(
+        _ ownIndex: Int, _ layout: EntityLayout, _ converters: [ValueConverter], _ tombstone: Tombstone?,
+        _ mapping: RecordMapping? = nil, _ selectors: [[String]] = [], firstNode: Int, of model: Model
+    ) {
+        let entity = model.entities[ownIndex]
+        let keys = EntityKeys(entity, layout, converters, mapping, selectors: selectors, of: model)
         self.tombstone = tombstone
-        let keys = EntityKeys(entity, layout, converters, nil, of: model)
         index = model.topmost(of: ownIndex)
         self.ownIndex = ownIndex
         self.firstNode = firstNode
@@ -139,7 +158,7 @@ final class EntityPlan: Sendable {
         uniqueColumns = Set(entity.unique.joined()).sorted()
         isIdentityOptional = entity.isIdentityOptional
         missingIdentityMessages = Dictionary(
-            uniqueKeysWithValues: entity.identity.map { ($0, Self.missingIdentityMessage(entity, $0)) })
+            uniqueKeysWithValues: entity.identity.map { ($0, Self.missingIdentityMessage(entity, $0, in: keys)) })
         hasIntegerIdentity = entity.singleIdentity?.type.isInteger ?? false
         wrappers = keys.wrappers
         isBatchable =
@@ -147,35 +166,9 @@ final class EntityPlan: Sendable {
             && layout.links.allSatisfy { $0.oneToOneColumn == nil }
     }
 
-    /// The plan of a mapping, which has keys of its own.
-    ///
-    /// - Parameter selectors: key paths by which a `select` chooses the mapping. They count as known keys, though no
-    ///   attribute has them.
-    init(_ mapping: RecordMapping, of plan: EntityPlan, firstNode: Int, selectors: [[String]], in model: Model) {
-        let entity = model.entities[plan.ownIndex]
-        let keys = EntityKeys(
-            entity, plan.layout, plan.attributes.map(\.converter), mapping, selectors: selectors, of: model)
-        (index, ownIndex, hierarchy, name, isAbstract) = (
-            plan.index, plan.ownIndex, plan.hierarchy, plan.name, plan.isAbstract
-        )
-        (identity, hasIntegerIdentity) = (plan.identity, plan.hasIntegerIdentity)
-        isIdentityOptional = plan.isIdentityOptional
-        self.firstNode = firstNode
-        (layout, allColumns) = (plan.layout, plan.allColumns)
-        (uniqueColumns, modified, tombstone) = (plan.uniqueColumns, plan.modified, plan.tombstone)
-        isBatchable = plan.isBatchable
-        (tree, innerNodes) = (keys.tree, keys.tree.innerNodes)
-        (attributes, relationships, nesting) = (keys.attributes, keys.relationships, keys.nesting)
-        ownColumns = plan.ownColumns
-        ownRelationships = entity.relationshipIndices.map { keys.relationships[$0] }
-        missingIdentityMessages = Dictionary(
-            uniqueKeysWithValues: entity.identity.map { ($0, Self.missingIdentityMessage(entity, $0, in: keys)) })
-        wrappers = keys.wrappers
-    }
-
-    private static func missingIdentityMessage(_ entity: Entity, _ column: Int, in keys: EntityKeys? = nil) -> String {
+    private static func missingIdentityMessage(_ entity: Entity, _ column: Int, in keys: EntityKeys) -> String {
         let attribute = entity.attributes[column]
-        let paths = keys?.paths[column] ?? attribute.keyPaths
+        let paths = keys.paths[column] ?? attribute.keyPaths
         let names = paths.map { "\"\($0.joined(separator: "."))\"" }.joined(separator: " or ")
         let keys = names.isEmpty ? "to which the model gives no key" : "key \(names)"
         return "A record of \(entity.name) has no value for its identity \(attribute.name) (\(keys)). "

@@ -11,48 +11,33 @@ package final class RouteTree: Sendable {
         let parameters: PathParameters?
     }
 
-    private struct Node: Sendable {
-        let key: [UInt8]
-        var children: [Int] = []
-        var target: Target?
-    }
-
-    private let nodes: [Node]
+    private let tree: KeyTree
+    /// By node of the tree.
+    private let targets: [Int: Target]
 
     /// - Parameter routes: in their order; of two with the same key path the first one counts.
     init(_ routes: [(keyPath: [String], target: Target)]) {
-        var nodes = [Node(key: [])]
-        for (keyPath, target) in routes {
-            var node = 0
-            for key in keyPath.map({ Array($0.utf8) }) {
-                if let known = nodes[node].children.first(where: { nodes[$0].key == key }) {
-                    node = known
-                    continue
-                }
-                nodes.append(Node(key: key))
-                nodes[node].children.append(nodes.count - 1)
-                node = nodes.count - 1
-            }
-            nodes[node].target = nodes[node].target ?? target
-        }
-        self.nodes = nodes
+        var tree = KeyTree()
+        targets = Dictionary(
+            routes.map { (tree.claim($0.keyPath), $0.target) }, uniquingKeysWith: { first, _ in first })
+        self.tree = tree
     }
 
     /// Upper bound in bytes on the memory of a route in a tree: its nodes, with room to grow, and its parameters.
     static func memory(_ keyPath: [String], _ parameters: PathParameters?) -> Int {
-        keyPath.reduce(parameters?.memory ?? 0) { $0 + 2 * MemoryLayout<Node>.stride + 64 + $1.utf8.count }
+        let entry = MemoryLayout<(Int, Target)>.stride
+        return keyPath.reduce((parameters?.memory ?? 0) + 2 * entry) {
+            $0 + 2 * MemoryLayout<KeyTree.Node>.stride + 64 + $1.utf8.count
+        }
     }
 
-    func hasChildren(_ node: Int) -> Bool { !nodes[node].children.isEmpty }
+    private func hasChildren(_ node: Int) -> Bool { !tree.nodes[node].children.isEmpty }
 
     /// Returns the members of an object at the node's keys, in the order of the text. The last of duplicate keys wins.
-    func children(of node: Int, in object: JSONValue) -> [(node: Int, value: JSONValue)] {
+    private func children(of node: Int, in object: JSONValue) -> [(node: Int, value: JSONValue)] {
         var found: [(node: Int, value: JSONValue)] = []
         for (key, value) in object.members {
-            let child = nodes[node].children.first { child in
-                nodes[child].key.withUnsafeBufferPointer { Bytes.areEqual($0, key.bytes) }
-            }
-            guard let child else { continue }
+            guard let child = tree.child(of: node, key.bytes) else { continue }
             found.removeAll { $0.node == child }
             found.append((child, value))
         }
@@ -68,7 +53,7 @@ package final class RouteTree: Sendable {
             for element in payload.elements { try forEachPart(of: element, node, body) }
         case .object:
             for (child, value) in children(of: node, in: payload) {
-                if let target = nodes[child].target, target.mapping != nil, !value.isNull { try body(value, target) }
+                if let target = targets[child], target.mapping != nil, !value.isNull { try body(value, target) }
                 if hasChildren(child) { try forEachPart(of: value, child, body) }
             }
         default: break
@@ -85,7 +70,7 @@ package final class RouteTree: Sendable {
             }
         case .object:
             for (child, value) in children(of: node, in: payload) {
-                if nodes[child].target != nil, isMeant(value) { return value }
+                if targets[child] != nil, isMeant(value) { return value }
                 if hasChildren(child), let found = first(in: value, child, isMeant) { return found }
             }
         default: break
