@@ -27,13 +27,11 @@ extension LinkResolution {
     /// 2. A set that replaces ends the links that its operation does not name. A link that the operation names existed
     ///    throughout, and its element retains its position.
     struct ElementClearings {
-        private var sets: [ClearedSet: [(at: UInt32, isNull: Bool)]] = [:]
+        private var sets: [ToManySet: [(at: UInt32, isNull: Bool)]] = [:]
 
         init(_ replacements: [StagedReplacement]) {
             for replacement in replacements {
-                let set = ClearedSet(
-                    entity: replacement.entity, row: replacement.row, relationship: replacement.relationship)
-                sets[set, default: []].append((replacement.clearsBefore, replacement.isNull))
+                sets[replacement.set, default: []].append((replacement.clearsBefore, replacement.isNull))
             }
             for (set, clearings) in sets {
                 let sorted = clearings.sorted { ($0.at, $0.isNull ? 1 : 0) < ($1.at, $1.isNull ? 1 : 0) }
@@ -48,7 +46,7 @@ extension LinkResolution {
         /// - Parameters:
         ///   - earlier: source offset of the earlier assertion; 0 when there is none.
         ///   - position: the later assertion.
-        func haveEnded(_ set: ClearedSet, since earlier: UInt32, before position: StagedListPosition) -> Bool {
+        func haveEnded(_ set: ToManySet, since earlier: UInt32, before position: StagedListPosition) -> Bool {
             guard let clearings = sets[set] else { return false }
             var (low, high) = (0, clearings.count)
             while low < high {
@@ -67,7 +65,7 @@ extension LinkResolution {
     ///
     /// - Returns: by object and relationship, each element once, in list order.
     func order(
-        _ listPositions: [StagedListPosition], _ cleared: [ClearedSet: Clearing], _ replacements: [StagedReplacement]
+        _ listPositions: [StagedListPosition], _ cleared: [ToManySet: Clearing], _ replacements: [StagedReplacement]
     ) -> [StagedListPosition] {
         let assertions = listPositions.sorted(by: StagedListPosition.precedes)
         let clearings = ElementClearings(replacements)
@@ -106,22 +104,21 @@ extension LinkResolution {
     }
 
     /// Whether the ordered set itself was cleared later. Such a set gets new positions.
-    private func isClearedByObject(_ position: StagedListPosition, _ cleared: [ClearedSet: Clearing]) -> Bool {
-        guard let row = position.row, !cleared.isEmpty else { return false }
-        let own = ClearedSet(entity: position.entity, row: row, relationship: position.relationship)
+    private func isClearedByObject(_ position: StagedListPosition, _ cleared: [ToManySet: Clearing]) -> Bool {
+        guard let own = position.set, !cleared.isEmpty else { return false }
         return cleared[own]?.takes(position.element, sourceOffset: position.linkOffset) ?? false
     }
 
     /// Whether the set of the inverse was cleared after the last assertion of a link.
-    private func isClearedByElement(_ position: StagedListPosition, _ cleared: [ClearedSet: Clearing]) -> Bool {
+    private func isClearedByElement(_ position: StagedListPosition, _ cleared: [ToManySet: Clearing]) -> Bool {
         guard let row = position.row, !cleared.isEmpty, let set = elementSet(of: position) else { return false }
         return cleared[set]?.takes(row, sourceOffset: position.linkOffset) ?? false
     }
 
     /// Returns the set of the inverse, which the element's own records name.
-    private func elementSet(of position: StagedListPosition) -> ClearedSet? {
+    private func elementSet(of position: StagedListPosition) -> ToManySet? {
         let relationship = plan.model.entities[position.entity].relationships[position.relationship]
         guard let inverse = relationship.inverse else { return nil }
-        return ClearedSet(entity: plan.destinationTable(of: position), row: position.element, relationship: inverse)
+        return ToManySet(entity: plan.destinationTable(of: position), row: position.element, relationship: inverse)
     }
 }

@@ -9,12 +9,6 @@ internal import BrokerModel
 /// to-many      assertions that precede a clearing of the set go; the rest is united
 /// ```
 struct LinkResolution {
-    struct ClearedSet: Hashable {
-        let entity: Int
-        let row: Int
-        let relationship: Int
-    }
-
     let plan: StagingPlan
     private let tables: TableSet
 
@@ -78,14 +72,11 @@ struct LinkResolution {
         _ replacements: [StagedReplacement], _ retainedLinks: [RetainedLink], _ links: inout [[StagedLink]],
         _ listPositions: inout [StagedListPosition]
     ) -> ([StagedReplacement], [RetainedLink]) {
-        var cleared: [ClearedSet: Clearing] = [:]
+        var cleared: [ToManySet: Clearing] = [:]
         var remaining: [StagedReplacement] = []
         for replacement in replacements {
-            let set = ClearedSet(
-                entity: replacement.entity, row: replacement.row, relationship: replacement.relationship)
-            let before = max(cleared[set]?.before ?? 0, replacement.clearsBefore)
-            let clearing = Clearing(before: before)
-            if cleared.updateValue(clearing, forKey: set) == nil { remaining.append(replacement) }
+            let clearing = Clearing(before: max(cleared[replacement.set]?.before ?? 0, replacement.clearsBefore))
+            if cleared.updateValue(clearing, forKey: replacement.set) == nil { remaining.append(replacement) }
         }
         let remainingLinks = retainedLinks.isEmpty ? [] : retain(retainedLinks, replacements, &cleared)
         // A link that was cleared and then asserted again counts as named by both records.
@@ -97,20 +88,17 @@ struct LinkResolution {
 
     /// If the last clearing is a set that replaces, it retains the links to elements that it rejected.
     private func retain(
-        _ retainedLinks: [RetainedLink], _ replacements: [StagedReplacement], _ cleared: inout [ClearedSet: Clearing]
+        _ retainedLinks: [RetainedLink], _ replacements: [StagedReplacement], _ cleared: inout [ToManySet: Clearing]
     ) -> [RetainedLink] {
         for replacement in replacements {
-            let set = ClearedSet(
-                entity: replacement.entity, row: replacement.row, relationship: replacement.relationship)
-            guard let last = cleared[set], replacement.clearsBefore < last.before else { continue }
-            cleared[set]!.since = max(last.since, replacement.clearsBefore)
+            guard let last = cleared[replacement.set], replacement.clearsBefore < last.before else { continue }
+            cleared[replacement.set]!.since = max(last.since, replacement.clearsBefore)
         }
         var remainingLinks: [RetainedLink] = []
         for link in retainedLinks {
-            let set = ClearedSet(entity: link.entity, row: link.row, relationship: link.relationship)
-            guard let last = cleared[set], last.before == link.operation else { continue }
+            guard let last = cleared[link.set], last.before == link.operation else { continue }
             if last.since == 0 { remainingLinks.append(link) }
-            if let row = row(of: link) { cleared[set]!.retainedRows.insert(row) }
+            if let row = row(of: link) { cleared[link.set]!.retainedRows.insert(row) }
         }
         return remainingLinks
     }
@@ -127,7 +115,7 @@ struct LinkResolution {
         }
     }
 
-    private func clear(_ cleared: [ClearedSet: Clearing], _ links: inout [[StagedLink]]) {
+    private func clear(_ cleared: [ToManySet: Clearing], _ links: inout [[StagedLink]]) {
         /// By destination entity and column, the clearing of each row's set.
         var columns: [[Int]: [Int: Clearing]] = [:]
         /// By link table and side (1 for the destination).

@@ -7,7 +7,7 @@ internal import BrokerStaging
 /// Few rows are concerned, so they are handled row by row: stored links that this job does not name are removed.
 extension JobMerge {
     mutating func endLinks() throws(MergeFailure) {
-        return try storing { () throws(StoreError) in
+        try storing { () throws(StoreError) in
             try endOneToOneLinks()
             guard !rows.replacements.isEmpty else { return }
             try collectRetainedLinks()
@@ -202,28 +202,19 @@ struct StagedLookups {
         let isReversed: Bool
     }
 
-    private struct ToMany: Hashable {
-        let entity: Int
-        let row: Int
-        let relationship: Int
-    }
-
     private var links: [Side: [Int: Set<Int>]] = [:]
     private var rows: [Int: [Int64: Int]] = [:]
-    private var retained: [ToMany: Set<StoredKey>] = [:]
+    private var retained: [ToManySet: Set<StoredKey>] = [:]
     /// Indexed by entity, for entities whose columns convert staged values.
     private var stored: [Int: [StoredKey: Int]] = [:]
 
     mutating func retain(_ link: RetainedLink, _ key: StoredKey) {
-        retained[ToMany(entity: link.entity, row: link.row, relationship: link.relationship), default: []].insert(key)
+        retained[link.set, default: []].insert(key)
     }
 
     /// Whether the object with that key is a rejected element of the relationship.
     func isRetained(_ replacement: StagedReplacement, _ key: StoredKey) -> Bool {
-        guard !retained.isEmpty else { return false }
-        let set = ToMany(
-            entity: replacement.entity, row: replacement.row, relationship: replacement.relationship)
-        return retained[set]?.contains(key) ?? false
+        retained[replacement.set]?.contains(key) ?? false
     }
 
     /// The rows to which this job links each row of one side.

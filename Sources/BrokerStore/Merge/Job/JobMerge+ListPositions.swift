@@ -9,36 +9,19 @@ extension JobMerge {
     mutating func mergeListPositions() throws(MergeFailure) {
         guard !rows.listPositions.isEmpty else { return }
         try storing { () throws(StoreError) in
-            let replaced = Set(rows.replacements.map { ToManySet($0.entity, $0.row, $0.relationship) })
-            let retaining = Set(rows.retainedLinks.map { ToManySet($0.entity, $0.row, $0.relationship) })
-            var start = 0
-            while start < rows.listPositions.count {
-                let set = ToManySet(of: rows.listPositions[start])
-                var end = start + 1
-                while end < rows.listPositions.count, ToManySet(of: rows.listPositions[end]) == set { end += 1 }
+            let replaced = Set(rows.replacements.map(\.set))
+            let retaining = Set(rows.retainedLinks.map(\.set))
+            var rest = rows.listPositions[...]
+            while let set = rest.first?.set {
+                let own = rest.prefix { $0.set == set }
                 if replaced.contains(set) {
-                    try renumber(set, rows.listPositions[start..<end], isRetaining: retaining.contains(set))
+                    try renumber(set, own, isRetaining: retaining.contains(set))
                 } else {
-                    try append(set, rows.listPositions[start..<end])
+                    try append(set, own)
                 }
-                start = end
+                rest = rest.dropFirst(own.count)
             }
         }
-    }
-
-    /// The to-many relationship of one object.
-    private struct ToManySet: Hashable {
-        let entity: Int
-        let row: Int
-        let relationship: Int
-
-        init(_ entity: Int, _ row: Int, _ relationship: Int) {
-            self.entity = entity
-            self.row = row
-            self.relationship = relationship
-        }
-
-        init(of entry: StagedListPosition) { self.init(entry.entity, entry.row!, entry.relationship) }
     }
 
     /// Assigns positions after the last one to the elements that have none.
