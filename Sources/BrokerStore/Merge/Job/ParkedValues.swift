@@ -109,8 +109,8 @@ final class ParkedValues {
         guard let rowNumber else { return }
         count += 1
         let mark = Array("_broker_parked \(count)".utf8)
-        statements.park.bind(rowNumber, at: 1)
-        statements.park.bind(blob: mark, at: 2)
+        statements.park.bind(blob: mark, at: 1)
+        statements.park.bind(rowNumber, at: 2)
         do throws(StoreError) {
             try run(statements.park)
         } catch {
@@ -193,8 +193,8 @@ final class ParkedValues {
         guard !columns.isEmpty, let predicate = selection.predicate else { return }
         let model = merger.plan.model
         var asked: Set<[Int]> = []
-        predicate.forEachOperand { operand in
-            guard case .attribute(let attribute) = operand.column else { return }
+        for operand in predicate.operands {
+            guard case .attribute(let attribute) = operand.column else { continue }
             var entity = selection.entity
             for hop in operand.hops { entity = model.entities[entity].relationships[hop].destination }
             asked.insert([model.topmost(of: entity), attribute])
@@ -202,21 +202,5 @@ final class ParkedValues {
         guard !asked.isDisjoint(with: columns) else { return }
         columns.subtract(asked)
         try restore(policy) { asked.contains([$0.entity, $1]) }
-    }
-}
-
-extension Predicate {
-    fileprivate func forEachOperand(_ body: (PredicateOperand) -> Void) {
-        switch self {
-        case .always: return
-        case .not(let predicate): predicate.forEachOperand(body)
-        case .all(let predicates), .any(let predicates): for predicate in predicates { predicate.forEachOperand(body) }
-        case .comparison(let comparison):
-            body(comparison.operand)
-            switch comparison.test {
-            case .equalsOperand(let other), .isOrderedAgainst(_, let other): body(other)
-            case .isNil, .equals, .isOrdered, .isOneOf, .text: return
-            }
-        }
     }
 }

@@ -18,7 +18,7 @@ final class DeletionStatements {
     private let plan: StagingPlan
     private let naming: ColumnNaming
     private let connection: Connection
-    private var statements: [String: Statement] = [:]
+    private let statements: StatementCache<String>
     /// By entity index, the statements that `cascade` and `detach` prepared.
     private var cascades: [Int: [Statement]] = [:]
     private var detachments: [Int: [Statement]] = [:]
@@ -34,6 +34,7 @@ final class DeletionStatements {
     init(_ plan: StagingPlan, on connection: Connection) throws(StoreError) {
         self.plan = plan
         self.connection = connection
+        statements = StatementCache(on: connection)
         naming = ColumnNaming(model: plan.model, layout: plan.layout)
         deletionOrder = Self.childrenFirst(plan)
         reachesOthers = plan.model.entities.map { entity in
@@ -48,12 +49,7 @@ final class DeletionStatements {
             "CREATE INDEX \(Self.deletionSet)_generation ON \(Self.deletionSetName) (generation, entity)")
     }
 
-    func prepared(_ sql: String) throws(StoreError) -> Statement {
-        if let known = statements[sql] { return known }
-        let statement = try connection.prepare(sql)
-        statements[sql] = statement
-        return statement
-    }
+    private func prepared(_ sql: String) throws(StoreError) -> Statement { try statements.statement(sql, sql) }
 
     // MARK: - Seeds
 
@@ -97,7 +93,7 @@ final class DeletionStatements {
         return try connection.prepare(
             add(
                 destination, generation: "x.generation + 1",
-                from: "\(Self.deletionSet) x \(source(entity))\(links(entity, relationship)) CROSS JOIN ",
+                from: "\(Self.deletionSet) x \(source(entity))\(links(entity, relationship))CROSS JOIN ",
                 where: "x.generation = ?1 AND x.entity = \(entity) AND \(joined(entity, relationship))"))
     }
 
@@ -105,7 +101,7 @@ final class DeletionStatements {
     /// condition holds, which refers to it as `o`.
     func reached(_ entity: Int, _ relationship: Int, where condition: String) throws(StoreError) -> Statement {
         try prepared(
-            "SELECT 1 FROM \(Self.deletionSet) x \(source(entity))\(links(entity, relationship)) "
+            "SELECT 1 FROM \(Self.deletionSet) x \(source(entity))\(links(entity, relationship))"
                 + "CROSS JOIN \(table(plan.model.destinationTable(entity, relationship))) o "
                 + "WHERE x.entity = \(entity) AND \(joined(entity, relationship)) AND \(condition) LIMIT 1")
     }
@@ -120,7 +116,7 @@ final class DeletionStatements {
         let destination = plan.model.destinationTable(entity, relationship)
         return try prepared(
             "SELECT \(naming.keyColumns(entity).map { "e.\(quoted($0.name))" }.joined(separator: ", ")) "
-                + "FROM \(Self.deletionSet) x \(source(entity))\(links(entity, relationship)) "
+                + "FROM \(Self.deletionSet) x \(source(entity))\(links(entity, relationship))"
                 + "CROSS JOIN \(table(destination)) o WHERE x.entity = \(entity) AND \(joined(entity, relationship)) "
                 + "AND NOT EXISTS (SELECT 1 FROM \(Self.deletionSet) y WHERE y.entity = \(destination) "
                 + "AND y.number = o.\(naming.rowNumber(destination)))\(exception.map { " AND NOT \($0)" } ?? "") LIMIT 1"
@@ -216,32 +212,13 @@ final class DeletionStatements {
 
     /// The rows `l` of the relationship's link table, where it has one.
     private func links(_ entity: Int, _ relationship: Int) -> String {
-        guard case .linkTable(let number, _) = plan.layout.entities[entity].forms[relationship] else { return "" }
-        return " CROSS JOIN \(quoted(naming.linkTable(plan.layout.linkTables[number]))) l"
+        " " + naming.linkJoin(entity, relationship, as: "l")
     }
 
     /// The condition that `e` is linked to `o`.
     private func joined(_ entity: Int, _ relationship: Int) -> String {
-        let model = plan.model.entities[entity].relationships[relationship]
-        let own = naming.keyColumns(entity).map { "e.\(quoted($0.name))" }
-        let others = naming.keyColumns(model.destination).map { "o.\(quoted($0.name))" }
-        switch plan.layout.entities[entity].forms[relationship] {
-        case .column: return equal(others, naming.linkColumns(model).map { "e.\(quoted($0))" })
-        case .destinationColumn:
-            let inverse = plan.model.entities[model.destination].relationships[model.inverse!]
-            return equal(naming.linkColumns(inverse).map { "o.\(quoted($0))" }, own)
-        case .linkTable(let number, let isReversed):
-            let link = plan.layout.linkTables[number]
-            let sides = naming.linkSides(link).map { $0.map { "l.\(quoted($0))" } }
-            return equal(sides[isReversed ? 1 : 0], own) + " AND " + equal(others, sides[isReversed ? 0 : 1])
-        }
+        naming.isLinked(entity, relationship, from: "e", to: "o", over: "l")
     }
 
-    private func equal(_ left: [String], _ right: [String]) -> String {
-        zip(left, right).map { "\($0) = \($1)" }.joined(separator: " AND ")
-    }
-
-    private func keyIsParameters(_ entity: Int) -> String {
-        naming.keyColumns(entity).enumerated().map { "\(quoted($1.name)) = ?\($0 + 1)" }.joined(separator: " AND ")
-    }
+    private func keyIsParameters(_ entity: Int) -> String { equations(naming.keyColumns(entity).map(\.name)) }
 }

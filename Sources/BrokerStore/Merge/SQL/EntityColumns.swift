@@ -86,10 +86,6 @@ struct EntityColumns {
         return entity.relationships[layout.link(atColumn: column).relationship].name
     }
 
-    func keyIsParameters(from first: Int) -> String {
-        keyNames.enumerated().map { "\(quoted($1)) = ?\($0 + first)" }.joined(separator: " AND ")
-    }
-
     /// The default of an attribute; nil when it has none.
     func defaultCell(_ attribute: Int) -> Cell? { plan.defaultCell(entity: index, attribute: attribute) }
 

@@ -24,6 +24,7 @@ final class EntityStatements {
         self.index = index
         self.plan = plan
         self.connection = connection
+        cache = StatementCache(on: connection)
         let entity = plan.model.entities[index]
         let columns = EntityColumns(index, plan)
         self.entity = entity
@@ -56,6 +57,14 @@ final class EntityStatements {
     /// The model's name of a staged column.
     func name(ofColumn column: Int) -> String { columns.nameInModel(column) }
 
+    private enum Key: Hashable {
+        case find, chargingFind, rename, identify, findRowKey, concreteEntityOfRow, key, identityOfRow, modified
+        case linked(Int)
+        case unlink(Int)
+    }
+
+    private let cache: StatementCache<Key>
+
     /// Returns the object with a key; nil when there is none.
     ///
     /// - Parameters:
@@ -64,10 +73,9 @@ final class EntityStatements {
     func find(charging columns: LongColumns? = nil, _ bind: (Statement) -> Void) throws(StoreError) -> StoredObject? {
         let find =
             if let columns, !columns.names.isEmpty {
-                try cached(
-                    &chargingFindStatement,
-                    "\(findSQL) AND \(PredicateFunctions.work(0, for: columns.names.map(quoted)))")
-            } else { try cached(&findStatement, findSQL) }
+                try cache.statement(
+                    .chargingFind, "\(findSQL) AND \(PredicateFunctions.work(0, for: columns.names.map(quoted)))")
+            } else { try cache.statement(.find, findSQL) }
         bind(find)
         defer { find.reset() }
         guard try find.step() else { return nil }
@@ -77,10 +85,8 @@ final class EntityStatements {
 
     private var findSQL: String {
         let names = rowNumber + (kinds == nil ? "" : ", \(quoted(entityColumnName))")
-        return "SELECT \(names) FROM \(table) WHERE \(keyIsParameters(from: 1))"
+        return "SELECT \(names) FROM \(table) WHERE \(equations(keyNames))"
     }
-    private var findStatement: Statement?
-    private var chargingFindStatement: Statement?
 
     /// Returns the object with that key; nil when there is none.
     func find(_ key: StoredKey, charging columns: LongColumns? = nil) throws(StoreError) -> StoredObject? {
@@ -98,34 +104,23 @@ final class EntityStatements {
 
     /// Parameters: the object's new key, then its old one. References to the object follow.
     func rename() throws(StoreError) -> Statement {
-        let assignments = keyNames.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" }.joined(separator: ", ")
-        return try cached(
-            &renameStatement,
-            "UPDATE \(table) SET \(assignments) WHERE \(keyIsParameters(from: keyNames.count + 1))")
+        try cache.statement(.rename, update(keyNames, from: 1, where: equations(keyNames, from: keyNames.count + 1)))
     }
-    private var renameStatement: Statement?
 
     /// Parameters: the row key, then the identity that the object gets.
     func identify() throws(StoreError) -> Statement {
-        let assignments = entity.identity.enumerated().map {
-            "\(quoted(entity.attributes[$1].column)) = ?\(keyNames.count + 1 + $0)"
-        }
-        return try cached(
-            &identifyStatement,
-            "UPDATE \(table) SET \(assignments.joined(separator: ", ")) WHERE \(keyIsParameters(from: 1))")
+        try cache.statement(
+            .identify, update(names(entity.identity), from: keyNames.count + 1, where: equations(keyNames)))
     }
-    private var identifyStatement: Statement?
 
     /// Parameters: the identity. Returns the row key of the object.
     func findRowKey() throws(StoreError) -> Statement {
-        var conditions = entity.identity.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 1)" }
-        // Such an identity is unique among the objects of the entity that declares it.
-        if entity.hasIdentityOfItsOwn, let head = identityHead { conditions.append(head) }
-        return try cached(
-            &findRowKeyStatement,
-            "SELECT \(rowKeyName) FROM \(table) WHERE \(conditions.joined(separator: " AND "))")
+        // An identity of the entity's own is unique among the objects of the entity that declares it.
+        try cache.statement(
+            .findRowKey,
+            select([rowKeyName], where: entity.identity)
+                + (entity.hasIdentityOfItsOwn ? identityHead.map { " AND \($0)" } ?? "" : ""))
     }
-    private var findRowKeyStatement: Statement?
 
     /// The condition that a row is one of the objects among which the identity is unique.
     private var identityHead: String? {
@@ -136,54 +131,41 @@ final class EntityStatements {
 
     /// Parameters: a row number. Returns the name of the object's concrete entity.
     func concreteEntityOfRow() throws(StoreError) -> Statement {
-        try cached(
-            &concreteEntityOfRowStatement, "SELECT \(quoted(entityColumnName)) FROM \(table) WHERE \(rowNumber) = ?1")
+        try cache.statement(
+            .concreteEntityOfRow, "SELECT \(quoted(entityColumnName)) FROM \(table) WHERE \(rowNumber) = ?1")
     }
-    private var concreteEntityOfRowStatement: Statement?
 
     /// Parameters: a link's key. Returns row number and key of the rows whose link at `column` has that key.
     func linked(byColumn column: Int) throws(StoreError) -> Statement {
-        if let known = linkedStatements[column] { return known }
-        let names = columns.linkNames(column)
-        let conditions = names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" }.joined(separator: " AND ")
-        let statement = try connection.prepare(
-            "SELECT \(rowNumber), \(quotedList(keyNames)) FROM \(table) WHERE \(conditions)")
-        linkedStatements[column] = statement
-        return statement
+        try cache.statement(
+            .linked(column),
+            "SELECT \(rowNumber), \(quotedList(keyNames)) FROM \(table) WHERE \(equations(columns.linkNames(column)))")
     }
-    private var linkedStatements: [Int: Statement] = [:]
 
     /// Parameters: a row number. Sets the link at `column` to NULL.
     func unlink(column: Int) throws(StoreError) -> Statement {
-        if let known = unlinkStatements[column] { return known }
-        let assignments = (columns.linkNames(column) + columns.positionNames([column])).map { "\(quoted($0)) = NULL" }
-            .joined(separator: ", ")
-        let statement = try connection.prepare("UPDATE \(table) SET \(assignments) WHERE \(rowNumber) = ?1")
-        unlinkStatements[column] = statement
-        return statement
+        try cache.statement(.unlink(column), unlinkSQL(column))
     }
-    private var unlinkStatements: [Int: Statement] = [:]
+
+    private func unlinkSQL(_ column: Int) -> String {
+        let names = columns.linkNames(column) + columns.positionNames([column])
+        let assignments = names.map { "\(quoted($0)) = NULL" }.joined(separator: ", ")
+        return "UPDATE \(table) SET \(assignments) WHERE \(rowNumber) = ?1"
+    }
 
     /// Parameters: a row number. Returns the key of that row.
     func key() throws(StoreError) -> Statement {
-        try cached(&keyStatement, "SELECT \(quotedList(keyNames)) FROM \(table) WHERE \(rowNumber) = ?1")
+        try cache.statement(.key, "SELECT \(quotedList(keyNames)) FROM \(table) WHERE \(rowNumber) = ?1")
     }
-    private var keyStatement: Statement?
 
     /// Parameters: the key. Returns the values of the identity.
     func identityOfRow() throws(StoreError) -> Statement {
-        if let known = identityOfRowStatement { return known }
-        let statement = try values(of: entity.identity)
-        identityOfRowStatement = statement
-        return statement
+        try cache.statement(.identityOfRow, valuesSQL(of: entity.identity))
     }
-    private var identityOfRowStatement: Statement?
 
     /// Parameters: the key. Returns the values of some attributes.
     func values(of attributes: [Int]) throws(StoreError) -> Statement {
-        try connection.prepare(
-            "SELECT \(quotedList(attributes.map { entity.attributes[$0].column })) FROM \(table) "
-                + "WHERE \(keyIsParameters(from: 1))")
+        try connection.prepare(valuesSQL(of: attributes))
     }
 
     /// The positions of the objects in the ordered relationship whose links are at `column`.
@@ -200,42 +182,27 @@ final class EntityStatements {
 
     /// Parameters: the identity. Returns the value of the attribute that says when the object was modified.
     func modified(_ attribute: Int) throws(StoreError) -> Statement {
-        let conditions = entity.identity.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 1)" }
-        return try cached(
-            &modifiedStatement,
-            "SELECT \(quoted(entity.attributes[attribute].column)) FROM \(table) "
-                + "WHERE \(conditions.joined(separator: " AND "))")
+        try cache.statement(.modified, select(names([attribute]), where: entity.identity))
     }
-    private var modifiedStatement: Statement?
 
     /// Parameters: the values of some attributes. Returns the key of an object that has them all.
     func holder(of attributes: [Int]) throws(StoreError) -> Statement {
-        let conditions = attributes.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 1)" }
-        return try connection.prepare(
-            "SELECT \(quotedList(keyNames)) FROM \(table) WHERE \(conditions.joined(separator: " AND "))")
+        try connection.prepare(select(keyNames, where: attributes))
     }
 
     /// Parameters: the key, then for each of the attributes a value that no other row has.
     func freeValues(_ attributes: [Int]) throws(StoreError) -> Statement {
-        let width = keyNames.count
-        let assignments = attributes.enumerated().map {
-            "\(quoted(entity.attributes[$1].column)) = ?\(width + $0 + 1)"
-        }
-        return try connection.prepare(
-            "UPDATE \(table) SET \(assignments.joined(separator: ", ")) WHERE \(keyIsParameters(from: 1))")
+        try connection.prepare(update(names(attributes), from: keyNames.count + 1, where: equations(keyNames)))
     }
 
     /// Parameters: the values of some attributes. Returns the number of the row that has them all.
     func rowNumber(of attributes: [Int]) throws(StoreError) -> Statement {
-        let conditions = attributes.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 1)" }
-        return try connection.prepare(
-            "SELECT \(rowNumber) FROM \(table) WHERE \(conditions.joined(separator: " AND "))")
+        try connection.prepare("SELECT \(rowNumber) FROM \(table) WHERE \(equations(names(attributes)))")
     }
 
-    /// Parameters: a row number, then a value that no other row has. The row gets the value in that column.
+    /// Parameters: a value that no other row has, then a row number. The row gets the value in that column.
     func park(in column: Int) throws(StoreError) -> Statement {
-        try connection.prepare(
-            "UPDATE \(table) SET \(quoted(entity.attributes[column].column)) = ?2 WHERE \(rowNumber) = ?1")
+        try connection.prepare(update(names([column]), from: 1, where: "\(rowNumber) = ?2"))
     }
 
     /// Parameters: the values of the attributes, then the value that ``park(in:)`` put in that column, and the number of
@@ -267,15 +234,18 @@ final class EntityStatements {
     /// The SQL name of the row number, in a table whose columns may have any name.
     private var rowNumber: String { columns.rowNumber }
 
-    private func keyIsParameters(from first: Int) -> String {
-        columns.keyIsParameters(from: first)
+    private func names(_ attributes: [Int]) -> [String] { attributes.map { entity.attributes[$0].column } }
+
+    private func select(_ names: [String], where attributes: [Int]) -> String {
+        "SELECT \(quotedList(names)) FROM \(table) WHERE \(equations(self.names(attributes)))"
     }
 
-    private func cached(_ cache: inout Statement?, _ sql: @autoclosure () -> String) throws(StoreError) -> Statement {
-        if let cache { return cache }
-        let statement = try connection.prepare(sql())
-        cache = statement
-        return statement
+    private func valuesSQL(of attributes: [Int]) -> String {
+        "SELECT \(quotedList(names(attributes))) FROM \(table) WHERE \(equations(keyNames))"
+    }
+
+    private func update(_ names: [String], from first: Int, where condition: String) -> String {
+        "UPDATE \(table) SET \(equations(names, from: first, by: ", ")) WHERE \(condition)"
     }
 }
 

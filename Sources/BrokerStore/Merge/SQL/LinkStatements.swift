@@ -16,6 +16,7 @@ final class LinkStatements {
         self.number = number
         self.scans = scans
         self.connection = connection
+        cache = StatementCache(on: connection)
         let link = plan.layout.linkTables[number]
         self.link = link
         let naming = ColumnNaming(model: plan.model, layout: plan.layout)
@@ -23,39 +24,37 @@ final class LinkStatements {
         sides = naming.linkSides(link)
     }
 
+    private enum Key: Hashable {
+        case insert, delete
+        case linked(side: Int)
+    }
+
+    private let cache: StatementCache<Key>
+
     /// Inserts all links of the scan; existing links do not change.
     func insert() throws(StoreError) -> Statement {
-        if let insertStatement { return insertStatement }
+        try cache.statement(.insert, insertSQL)
+    }
+
+    private var insertSQL: String {
         let names = sides.flatMap { $0 }
         let values = names.indices.map { "c\($0)" }.joined(separator: ", ")
-        let statement = try connection.prepare(
-            "INSERT INTO \(table) (\(quotedList(names))) SELECT \(values) FROM \(scans.tableName(linkTable: number)) "
-                + "WHERE true ON CONFLICT DO NOTHING")
-        insertStatement = statement
-        return statement
+        return "INSERT INTO \(table) (\(quotedList(names))) SELECT \(values) "
+            + "FROM \(scans.tableName(linkTable: number)) WHERE true ON CONFLICT DO NOTHING"
     }
-    private var insertStatement: Statement?
 
     /// Parameters: the key of the object at one side. Returns row number and the other side's key of its links.
     func linked(isReversed: Bool) throws(StoreError) -> Statement {
         let side = isReversed ? 1 : 0
-        if let known = linkedStatements[side] { return known }
-        let conditions = sides[side].enumerated().map { "\(quoted($1)) = ?\($0 + 1)" }.joined(separator: " AND ")
-        let statement = try connection.prepare(
-            "SELECT rowid, \(quotedList(sides[1 - side])) FROM \(table) WHERE \(conditions)")
-        linkedStatements[side] = statement
-        return statement
+        return try cache.statement(
+            .linked(side: side),
+            "SELECT rowid, \(quotedList(sides[1 - side])) FROM \(table) WHERE \(equations(sides[side]))")
     }
-    private var linkedStatements: [Statement?] = [nil, nil]
 
     /// Parameters: a row number.
     func delete() throws(StoreError) -> Statement {
-        if let deleteStatement { return deleteStatement }
-        let statement = try connection.prepare("DELETE FROM \(table) WHERE rowid = ?1")
-        deleteStatement = statement
-        return statement
+        try cache.statement(.delete, "DELETE FROM \(table) WHERE rowid = ?1")
     }
-    private var deleteStatement: Statement?
 
     /// The positions in the ordered relationship of each side.
     private(set) lazy var positions = [false, true].map { isReversed in

@@ -220,7 +220,7 @@ final class UpsertStatements {
             names.enumerated().map { "\(quoted($1)) IS NOT ?\($0 + 1)" } + (kinds?.isAnother(table) ?? [])
         let statement = try connection.prepare(
             "UPDATE \(table) SET \(assignments.joined(separator: ", ")) "
-                + "WHERE \(columns.keyIsParameters(from: names.count + 1)) AND (\(anyOf(differences)))")
+                + "WHERE \(equations(keyNames, from: names.count + 1)) AND (\(anyOf(differences)))")
         // The plan owns the defaults' bytes and outlives the statement.
         for (position, cell) in defaults.enumerated() {
             statement.bind(cell, at: names.count + keyNames.count + position + 1)
