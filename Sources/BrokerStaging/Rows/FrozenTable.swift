@@ -39,6 +39,11 @@ public final class FrozenTable: Sendable {
     /// Rows of objects that were named by the store's own key, by that key.
     public var givenKeys: [Int64: Int] { table.givenKeys }
 
+    /// The same by row.
+    public var keysByRow: [Int: Int64] {
+        Dictionary(givenKeys.map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
+    }
+
     /// Returns the rows of a group by the columns that they bring: groups with ``RowGroup/columns``.
     public func uniform(_ group: RowGroup) -> [RowGroup] {
         group.columns == nil ? RowGrouping(entity, cells, table.concreteEntities, rowCount).uniform(group) : [group]

@@ -21,19 +21,14 @@ struct Deletion {
     /// - Returns: the number of keys that name no object.
     func delete(named rows: StagedRows) throws(MergeFailure) -> Int {
         guard let table = rows.tables[merger.plan.model.topmost(of: entity)] else { return 0 }
-        return try delete(named: table)
-    }
-
-    /// - Returns: the number of rows that name no object.
-    private func delete(named table: FrozenTable) throws(MergeFailure) -> Int {
-        try deleting { isDirect throws(StoreError) in try seed(table, isDirect: isDirect) }
+        return try deleting([entity]) { isDirect throws(StoreError) in try seed(table, isDirect: isDirect) }
     }
 
     /// Deletes the object that each row names, or adds it to the deletion set.
     ///
     /// - Returns: the number of distinct named objects that do not exist.
     private func seed(_ table: FrozenTable, isDirect: Bool) throws(StoreError) -> Int {
-        let keys = NamedKeys(table, merger.entities)
+        let given = table.keysByRow
         let statement = try isDirect ? statements.deleteKey(entity) : statements.addKey(entity)
         var missing = 0
         // Values that differ in JSON may be one value in a column.
@@ -43,7 +38,16 @@ struct Deletion {
                 let key = try merger.forms.key(table.identity(ofRow: row), of: table.entityIndex)
                 guard seen!.insert(key).inserted else { continue }
             }
-            try keys.bind(row, to: statement)
+            if merger.entities[table.entityIndex].entity.hasRowKey {
+                var key = given[row]
+                if key == nil, table.hasIdentity(row) {
+                    key = try merger.rowKey(of: table.row(row), table.concreteEntity(of: row))
+                }
+                // No row has the number 0.
+                statement.bind(key ?? 0, at: 1)
+            } else {
+                merger.entities[table.entityIndex].bindIdentity(table.row(row), to: statement, from: 1)
+            }
             try statement.run()
             if merger.connection.changes == 0 { missing += 1 }
         }
@@ -56,65 +60,50 @@ struct Deletion {
     ///   - condition: SQL that refers to them as `o`.
     ///   - bind: binds its parameters, from 1.
     func delete(where condition: String, _ bind: (Statement) -> Void) throws(MergeFailure) {
-        try deleting { isDirect throws(StoreError) in
+        _ = try deleting([entity]) { isDirect throws(StoreError) in
             let statement =
                 try isDirect
                 ? statements.delete(entity, where: condition) : statements.add(entity, where: condition)
             bind(statement)
             try statement.run()
+            return 0
         }
-    }
-
-    /// - Parameter seed: deletes the objects directly, or adds them to the deletion set.
-    private func deleting<Result>(
-        _ seed: (_ isDirect: Bool) throws(StoreError) -> Result
-    ) throws(MergeFailure) -> Result {
-        let result: Result
-        let fault: Fault?
-        do throws(StoreError) {
-            if statements.takesRowKeys[entity] { try merger.readRowKeys() }
-            guard statements.reachesOthers[entity] else { return try seed(true) }
-            try statements.clear().run()
-            result = try seed(false)
-            try cascade()
-            fault = try denial()
-            if fault == nil { try deleteSet() }
-        } catch {
-            throw .store(error)
-        }
-        if let fault { throw .fault(fault) }
-        return result
     }
 
     /// Deletes, as one deletion, the objects that tombstones name.
     static func delete(_ tombstones: Tombstones, _ merger: Merger, at pointer: String) throws(MergeFailure) {
-        guard tombstones.reachesOthers(merger.deletions) else {
-            for table in tombstones.tables {
-                _ = try Deletion(merger: merger, entity: table.entityIndex, pointer: pointer).delete(named: table)
+        let deletions = tombstones.tables.map { Deletion(merger: merger, entity: $0.entityIndex, pointer: pointer) }
+        _ = try deletions[0].deleting(deletions.map(\.entity), tombstones) { isDirect throws(StoreError) in
+            for (deletion, table) in zip(deletions, tombstones.tables) {
+                _ = try deletion.seed(table, isDirect: isDirect)
             }
-            return
+            return 0
         }
-        let deletion = Deletion(merger: merger, entity: tombstones.tables[0].entityIndex, pointer: pointer)
-        let (isEntangled, fault) = try storing { () throws(StoreError) -> (Bool, Fault?) in
-            if tombstones.tables.contains(where: { merger.deletions.takesRowKeys[$0.entityIndex] }) {
-                try merger.readRowKeys()
+    }
+
+    /// - Parameters:
+    ///   - entities: the entities of the objects.
+    ///   - seed: deletes the objects directly, or adds them to the deletion set. Returns the number of those that do not
+    ///     exist.
+    private func deleting(
+        _ entities: [Int], _ tombstones: Tombstones? = nil, _ seed: (_ isDirect: Bool) throws(StoreError) -> Int
+    ) throws(MergeFailure) -> Int {
+        let (missing, isEntangled, fault) = try storing { () throws(StoreError) -> (Int, Bool, Fault?) in
+            if entities.contains(where: { statements.takesRowKeys[$0] }) { try merger.readRowKeys() }
+            guard entities.contains(where: { statements.reachesOthers[$0] }) else {
+                return (try seed(true), false, nil)
             }
-            try merger.deletions.clear().run()
-            for table in tombstones.tables {
-                _ = try Deletion(merger: merger, entity: table.entityIndex, pointer: pointer).seed(
-                    table, isDirect: false)
-            }
-            try deletion.cascade()
-            if try tombstones.records.map({ rows throws(StoreError) in try deletion.reaches(rows) }) ?? false {
-                return (true, nil)
-            }
-            let fault = try deletion.denial(apartFrom: tombstones.otherDeletions)
-            if fault == nil { try deletion.deleteSet() }
-            return (false, fault)
+            try statements.clear().run()
+            let missing = try seed(false)
+            try cascade()
+            if let records = tombstones?.records, try reaches(records) { return (missing, true, nil) }
+            let fault = try denial(apartFrom: tombstones?.otherDeletions ?? [])
+            if fault == nil { try deleteSet() }
+            return (missing, false, fault)
         }
-        if isEntangled { throw .entangled }
-        guard let fault else { return }
-        throw tombstones.records == nil ? .fault(fault) : .entangled
+        if isEntangled || fault != nil && tombstones?.records != nil { throw .entangled }
+        if let fault { throw .fault(fault) }
+        return missing
     }
 
     /// Whether the deletion reaches, by `cascade`, an object that the rows name.

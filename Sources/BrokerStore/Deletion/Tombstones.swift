@@ -9,8 +9,4 @@ struct Tombstones {
     var records: StagedRows?
     /// The rows of other deletions of the same operation.
     var otherDeletions: [FrozenTable] = []
-
-    func reachesOthers(_ statements: DeletionStatements) -> Bool {
-        tables.contains { statements.reachesOthers[$0.entityIndex] }
-    }
 }

@@ -130,7 +130,7 @@ struct JobMerge {
     private mutating func resolveRowKeys() throws(StoreError) {
         for (entity, table) in rows.tables.enumerated() {
             guard let table, merger.entities[entity].entity.hasRowKey else { continue }
-            let given = Dictionary(table.givenKeys.map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
+            let given = table.keysByRow
             var keys: [Int64] = []
             keys.reserveCapacity(table.rowCount)
             for row in 0..<table.rowCount {
