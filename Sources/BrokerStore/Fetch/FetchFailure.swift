@@ -9,3 +9,13 @@ package enum FetchFailure: Error, Sendable {
     /// The client no longer waits for it.
     case stopped
 }
+
+/// Runs `body`; an error of the store becomes ``FetchFailure/store(_:)``.
+@inline(__always)
+func fetching<Result>(_ body: () throws(StoreError) -> Result) throws(FetchFailure) -> Result {
+    do throws(StoreError) {
+        return try body()
+    } catch {
+        throw .store(error)
+    }
+}

@@ -59,7 +59,7 @@ extension FetchNode.Inclusion {
     fileprivate func read(_ numbers: [UInt8], _ memory: Int) throws(FetchFailure) -> FetchedNest? {
         var nest = FetchedNest(level: FetchedLevel(holeCount: node.inclusions.count), isToMany: isToMany)
         defer { statement.reset() }
-        do throws(StoreError) {
+        return try fetching { () throws(StoreError) in
             statement.bind(text: numbers, at: 1)
             while try statement.step() {
                 let row =
@@ -71,10 +71,8 @@ extension FetchNode.Inclusion {
                 nest.links.append(row, of: Int(statement.integer(node.reader.shape.columns.count)))
                 if nest.memory > memory { return nil }
             }
-        } catch {
-            throw .store(error)
+            return nest
         }
-        return nest
     }
 }
 

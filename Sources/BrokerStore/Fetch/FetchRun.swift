@@ -50,13 +50,11 @@ struct FetchRun {
         }
         sql = FetchSQL(plan)
         self.connection = connection
-        do throws(StoreError) {
-            tree = try FetchNode(
+        (tree, statement) = try fetching { [sql, predicate] () throws(StoreError) in
+            let tree = try FetchNode(
                 request.inclusions, of: request.entity, ObjectShape.Style(request.names, request.dates), sql, connection
             )
-            statement = try connection.prepare(sql.objects(request, tree.reader.shape, predicate))
-        } catch {
-            throw .store(error)
+            return (tree, try connection.prepare(sql.objects(request, tree.reader.shape, predicate)))
         }
         batch = Batch(level: FetchedLevel(holeCount: tree.inclusions.count))
         var parameter = 1
@@ -106,11 +104,9 @@ struct FetchRun {
     /// - Returns: nil without a row, and for a sorted fetch, which does not continue after a key.
     private mutating func key(ofRow number: Int64?) throws(FetchFailure) -> [UInt8]? {
         guard let number, request.sort.isEmpty else { return nil }
-        do throws(StoreError) {
+        return try fetching { () throws(StoreError) in
             if key == nil { key = try FetchedKey(of: request.entity, sql, on: connection) }
             return try key?.json(ofRow: number)
-        } catch {
-            throw .store(error)
         }
     }
 
@@ -163,7 +159,7 @@ struct FetchRun {
                 }
             }
         } catch {
-            throw predicate?.fault.map { .fault($0.at("/where")) } ?? .store(error)
+            throw predicate?.fault.map { .fault($0.at($0.path ?? "/where")) } ?? .store(error)
         }
         return batch
     }
@@ -224,13 +220,5 @@ struct FetchRun {
                 .unsupportedMessage,
                 "One object, with what `include` nests in it, has more bytes than an answer may. Include less, and fetch "
                     + "the nested objects by themselves.", path: "/include"))
-    }
-}
-
-extension Fault {
-    fileprivate func at(_ path: String) -> Fault {
-        var fault = self
-        fault.path = fault.path ?? path
-        return fault
     }
 }

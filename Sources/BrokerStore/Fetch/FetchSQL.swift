@@ -79,39 +79,19 @@ struct FetchSQL {
     /// Parameter: a JSON array of row numbers.
     func destinations(of relationship: Int, of entity: Int, _ shape: ObjectShape) -> String {
         let destination = plan.model.entities[entity].relationships[relationship].destination
-        let keys = naming.keyColumns(destination).map { ObjectShape.column($0.name) }
+        let keys = keys(destination).map(ObjectShape.column)
         let order = [place(relationship, of: entity)].compactMap { $0 } + keys
         return """
             SELECT \(shape.columns.joined(separator: ", ")), k."key" FROM json_each(?1) AS k \
             CROSS JOIN \(table(entity)) AS p ON p.\(naming.rowNumber(entity)) = k."value" \
-            \(join(relationship, of: entity)) ORDER BY k."key", \(order.joined(separator: ", "))
+            \(naming.linkJoin(entity, relationship, as: "l"))CROSS JOIN \(table(destination)) AS t \
+            ON \(naming.isLinked(entity, relationship, from: "p", to: "t", over: "l")) ORDER BY k."key", \(order.joined(separator: ", "))
             """
     }
 
     private func table(_ entity: Int) -> String { quoted(plan.model.table(of: entity)) }
 
     private func keys(_ entity: Int) -> [String] { naming.keyColumns(entity).map(\.name) }
-
-    /// The join from the row `p` to the rows `t`.
-    private func join(_ relationship: Int, of entity: Int) -> String {
-        let own = plan.model.entities[entity].relationships[relationship]
-        let destination = table(own.destination)
-        switch plan.layout.entities[entity].forms[relationship] {
-        case .column:
-            let condition = equal("t", keys(own.destination), "p", naming.linkColumns(own))
-            return "CROSS JOIN \(destination) AS t ON \(condition)"
-        case .destinationColumn(let column):
-            let link = plan.layout.entities[own.destination].link(atColumn: column)
-            let inverse = plan.model.entities[own.destination].relationships[link.relationship]
-            let condition = equal("t", naming.linkColumns(inverse), "p", keys(entity))
-            return "CROSS JOIN \(destination) AS t ON \(condition)"
-        case .linkTable(let number, let isReversed):
-            let (near, far) = isReversed ? ("destination", "source") : ("source", "destination")
-            let links = quoted(naming.linkTable(plan.layout.linkTables[number]))
-            return "CROSS JOIN \(links) AS l ON \(equal("l", side(near, entity), "p", keys(entity))) "
-                + "CROSS JOIN \(destination) AS t ON \(equal("t", keys(own.destination), "l", side(far, own.destination)))"
-        }
-    }
 
     /// The position of a row `t` in an ordered relationship; nil for an unordered one.
     private func place(_ relationship: Int, of entity: Int) -> String? {
@@ -124,15 +104,6 @@ struct FetchSQL {
         case .linkTable(_, let isReversed):
             return "l.\(quoted((isReversed ? LinkPosition.inversePosition : .position).rawValue))"
         }
-    }
-
-    private func side(_ name: String, _ entity: Int) -> [String] {
-        let keys = keys(entity)
-        return keys.count == 1 ? [name] : keys.map { "\(name)_\($0)" }
-    }
-
-    private func equal(_ left: String, _ leftNames: [String], _ right: String, _ rightNames: [String]) -> String {
-        zip(leftNames, rightNames).map { "\(left).\(quoted($0)) = \(right).\(quoted($1))" }.joined(separator: " AND ")
     }
 
     /// The expression of a sort term; decimals sort by their value, because no number type of SQLite holds all of their
@@ -154,7 +125,7 @@ struct FetchSQL {
         let relationship = plan.model.entities[entity].relationships[first]
         let next = "s\(depth)"
         let end = value(path.dropFirst(), attribute, of: relationship.destination, next, depth: depth + 1)
-        let condition = equal(next, keys(relationship.destination), alias, naming.linkColumns(relationship))
+        let condition = naming.isLinked(entity, first, from: alias, to: next, over: "l")
         return ("(SELECT \(end.sql) FROM \(table(relationship.destination)) AS \(next) WHERE \(condition))", end.1)
     }
 }

@@ -30,11 +30,7 @@ package final class ObjectStream {
     package func next() throws(FetchFailure) -> FetchedObjects {
         try guardian.watch { () throws(FetchFailure) in
             if run == nil {
-                do throws(StoreError) {
-                    try reader.connection.execute("BEGIN")
-                } catch {
-                    throw .store(error)
-                }
+                try fetching { () throws(StoreError) in try reader.connection.execute("BEGIN") }
                 run = try FetchRun(request, reader.plan, reader.connection, limits, envelope, guardian)
             }
             // Not optional chaining: `run` may not be copied, and a missing one is a programming error.
