@@ -24,7 +24,7 @@ extension Store {
 
     private func setLog(_ identity: String?, _ history: StateDigest?) throws(StoreError) {
         do throws(StoreError) {
-            try statements.begin.run()
+            try beginning.run()
             let meta = StoreMeta(connection: connection)
             try meta.set(.log, to: identity)
             try meta.set(.logApplied, to: history?.text)

@@ -14,7 +14,8 @@ package final class Store {
     let merger: Merger
     var ledger: Ledger
     var feed: FeedKeys
-    let statements: TransactionStatements
+    let beginning: Statement
+    private let committing: Statement
     let savepoints: Savepoints
     let syncParts: SyncParts
     private let files: OpenedFiles
@@ -50,7 +51,8 @@ package final class Store {
         walCheckpointer = try WALCheckpointer(
             of: connection, file: file.location + "-wal", workingPages: options.walPages)
         migration = try Self.migrate(connection, path, plan, options, walCheckpointer)
-        try Self.configure(connection, options)
+        try connection.execute("PRAGMA temp_store = MEMORY")
+        try connection.execute("PRAGMA foreign_keys = ON")
         let isForeign = try StoreFormat.isForeign(connection)
         defersForeignKeys = try isForeign ? Self.hasForeignKeys(connection) : false
         merger = try Merger(plan, on: connection, isForeign: isForeign)
@@ -58,7 +60,8 @@ package final class Store {
         ledger = try Ledger(on: connection, options.retention)
         feed = try FeedKeys(on: connection, maximumBytes: options.feedBytes)
         merger.keepsFeedKeys = feed.isKept
-        statements = try TransactionStatements(on: connection)
+        beginning = try connection.prepare("BEGIN IMMEDIATE")
+        committing = try connection.prepare("COMMIT")
         savepoints = try Savepoints(on: connection)
         files = try OpenedFiles(file)
     }
@@ -110,12 +113,6 @@ package final class Store {
         try connection.execute("PRAGMA journal_size_limit = \(walBytes)")
         if let pages = options.maximumPages { try connection.execute("PRAGMA max_page_count = \(pages)") }
         try connection.ignoreTriggers()
-    }
-
-    /// Configures what merges need.
-    private static func configure(_ connection: Connection, _ options: StoreOptions) throws(StoreError) {
-        try connection.execute("PRAGMA temp_store = MEMORY")
-        try connection.execute("PRAGMA foreign_keys = ON")
     }
 
     private static func hasForeignKeys(_ connection: Connection) throws(StoreError) -> Bool {
@@ -193,7 +190,7 @@ package final class Store {
         do throws(StoreError) {
             try checkUsable()
             let newest = try lastSequence()
-            try statements.begin.run()
+            try beginning.run()
             try reserveSequences(through: newest + count)
             try commit()
             return newest
@@ -235,7 +232,7 @@ package final class Store {
     package func begin() throws(StoreError) {
         try checkUsable()
         connection.waitForLocks(milliseconds: 0)
-        try statements.begin.run()
+        try beginning.run()
         // The setting lasts until COMMIT or ROLLBACK, and SQLite then compiles its statements again.
         if defersForeignKeys { try connection.execute("PRAGMA defer_foreign_keys = ON") }
     }
@@ -255,7 +252,7 @@ package final class Store {
         try merger.writeRowKeys()
         try ledger.finish()
         try feed.finish(first: ledger.firstSequence)
-        try connection.commit(by: statements.commit)
+        try connection.commit(by: committing)
         ledger.transactionEnded(isDurable: true)
         feed.transactionEnded(isDurable: true)
         walCheckpointer.committed()
@@ -364,16 +361,5 @@ package final class Store {
             .idConflict,
             "The job id \"\(id)\" was used before, for a job with other content or of another user. Give every job an id "
                 + "of its own; to repeat a job, send the same operations and the same `onInvalid`.")
-    }
-}
-
-/// The statements around jobs.
-struct TransactionStatements {
-    let begin: Statement
-    let commit: Statement
-
-    init(on connection: Connection) throws(StoreError) {
-        begin = try connection.prepare("BEGIN IMMEDIATE")
-        commit = try connection.prepare("COMMIT")
     }
 }

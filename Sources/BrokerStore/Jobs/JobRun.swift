@@ -146,10 +146,7 @@ struct JobRun {
             merger.connection.work.budget.charge(rows.stagingWork)
             return rows
         } catch {
-            switch error {
-            case .fault(let fault): throw .fault(fault)
-            case .noRoom: throw .fault(MergeMemory.refusal)
-            }
+            throw MergeFailure(error)
         }
     }
 

@@ -3,40 +3,44 @@ internal import BrokerStaging
 
 /// Savepoints inside a transaction: one for each job, and one for each of its steps when there are several.
 struct Savepoints {
-    private let begin: Statement
-    private let release: Statement
-    private let undo: Statement
-    private let stepBegin: Statement
-    private let stepRelease: Statement
-    private let stepUndo: Statement
+    private struct Savepoint {
+        let begin: Statement
+        let release: Statement
+        let undo: Statement
+
+        init(_ name: String, on connection: Connection) throws(StoreError) {
+            begin = try connection.prepare("SAVEPOINT \(name)")
+            release = try connection.prepare("RELEASE \(name)")
+            undo = try connection.prepare("ROLLBACK TO \(name)")
+        }
+    }
+
+    private let job: Savepoint
+    private let step: Savepoint
 
     init(on connection: Connection) throws(StoreError) {
-        begin = try connection.prepare("SAVEPOINT job")
-        release = try connection.prepare("RELEASE job")
-        undo = try connection.prepare("ROLLBACK TO job")
-        stepBegin = try connection.prepare("SAVEPOINT step")
-        stepRelease = try connection.prepare("RELEASE step")
-        stepUndo = try connection.prepare("ROLLBACK TO step")
+        job = try Savepoint("job", on: connection)
+        step = try Savepoint("step", on: connection)
     }
 
-    func beginJob() throws(StoreError) { try begin.run() }
+    func beginJob() throws(StoreError) { try job.begin.run() }
 
-    func endJob() throws(MergeFailure) { try run(release) }
+    func endJob() throws(MergeFailure) { try run(job.release) }
 
     func undoJob() throws(StoreError) {
-        try undo.run()
-        try release.run()
+        try job.undo.run()
+        try job.release.run()
     }
 
-    func beginStep() throws(MergeFailure) { try run(stepBegin) }
+    func beginStep() throws(MergeFailure) { try run(step.begin) }
 
-    func endStep() throws(MergeFailure) { try run(stepRelease) }
+    func endStep() throws(MergeFailure) { try run(step.release) }
 
     /// - Parameter isSingle: the step is the whole job, whose savepoint stays.
     func undoStep(isSingle: Bool) throws(MergeFailure) {
-        guard !isSingle else { return try run(undo) }
-        try run(stepUndo)
-        try run(stepRelease)
+        guard !isSingle else { return try run(job.undo) }
+        try run(step.undo)
+        try run(step.release)
     }
 
     private func run(_ statement: Statement) throws(MergeFailure) {

@@ -116,10 +116,7 @@ struct StepMerge {
         do throws(StagingRefusal) {
             return try staged.staged(without: known, merger.plan, memory)
         } catch {
-            switch error {
-            case .fault(let fault): throw .fault(fault)
-            case .noRoom: throw .fault(MergeMemory.refusal)
-            }
+            throw MergeFailure(error)
         }
     }
 

@@ -1,4 +1,5 @@
 internal import BrokerModel
+internal import BrokerStaging
 
 /// Why a job's rows were not merged.
 enum MergeFailure: Error {
@@ -29,6 +30,15 @@ enum MergeFailure: Error {
     case targetRejected(Fault)
     /// The store is at fault.
     case store(StoreError)
+}
+
+extension MergeFailure {
+    init(_ refusal: StagingRefusal) {
+        switch refusal {
+        case .fault(let fault): self = .fault(fault)
+        case .noRoom: self = .fault(MergeMemory.refusal)
+        }
+    }
 }
 
 struct RejectedRow {

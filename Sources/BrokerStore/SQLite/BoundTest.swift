@@ -42,18 +42,10 @@ final class BoundTest {
         }
     }
 
-    /// Valid during the call of the function.
+    /// Valid during the call of the function. A text is in UTF-8, whatever the encoding of the database is.
     private static func cell(_ value: OpaquePointer?) -> Cell {
-        switch sqlite3_value_type(value) {
-        case SQLITE_INTEGER: return .integer(sqlite3_value_int64(value))
-        case SQLITE_FLOAT: return .real(sqlite3_value_double(value))
-        case SQLITE_TEXT:
-            let start = sqlite3_value_text(value)
-            return .text(UnsafeBufferPointer(start: start, count: Int(sqlite3_value_bytes(value))))
-        case SQLITE_BLOB:
-            let start = sqlite3_value_blob(value)?.assumingMemoryBound(to: UInt8.self)
-            return .blob(UnsafeBufferPointer(start: start, count: Int(sqlite3_value_bytes(value))))
-        default: return .null
-        }
+        guard sqlite3_value_type(value) == SQLITE_TEXT else { return Cell(value) }
+        let start = sqlite3_value_text(value)
+        return .text(UnsafeBufferPointer(start: start, count: Int(sqlite3_value_bytes(value))))
     }
 }
