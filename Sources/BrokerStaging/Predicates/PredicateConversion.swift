@@ -75,25 +75,6 @@ extension NumberText {
         // Between two integers, the lower of which is one further from zero; there is none below the least.
         return magnitude >= 1 << 63 ? .belowAll : .above(-Int64(magnitude) - 1)
     }
-
-    /// The digits before the point after the exponent is applied; nil when they do not fit.
-    private var wholeMagnitude: UInt64? {
-        let wholeCount = integer.count + exponent
-        var magnitude: UInt64 = 0
-        for index in 0..<max(0, min(wholeCount, digitCount)) {
-            let (tens, isTooLarge) = magnitude.multipliedReportingOverflow(by: 10)
-            let (sum, isStillTooLarge) = tens.addingReportingOverflow(UInt64(digit(index)))
-            guard !isTooLarge, !isStillTooLarge else { return nil }
-            magnitude = sum
-        }
-        guard magnitude != 0, wholeCount > digitCount else { return magnitude }
-        for _ in digitCount..<wholeCount {
-            let (tens, isTooLarge) = magnitude.multipliedReportingOverflow(by: 10)
-            guard !isTooLarge else { return nil }
-            magnitude = tens
-        }
-        return magnitude
-    }
 }
 
 extension PredicateValue {

@@ -18,11 +18,11 @@ extension DateFormat {
             return true
         case .month(let digits, let most): return take(digits, most, 1...12, from: &cursor, into: &fields.month)
         case .monthName:
-            guard let month = month(&cursor) else { return false }
-            fields.month = month
+            guard let month = DateNames.months.firstIndex(where: { cursor.take(name: $0) }) else { return false }
+            fields.month = month + 1
             return true
         case .day(let digits, let most): return take(digits, most, 1...31, from: &cursor, into: &fields.day)
-        case .weekdayName: return isWeekday(&cursor)
+        case .weekdayName: return DateNames.weekdays.contains { cursor.take(name: $0) }
         case .hour(let digits, let most): return take(digits, most, 0...24, from: &cursor, into: &fields.hour)
         case .hourFromOne(let digits, let most):
             guard take(digits, most, 1...24, from: &cursor, into: &fields.hour) else { return false }
@@ -68,45 +68,22 @@ extension DateFormat {
         guard cursor.take(anyCase: "gmt") || cursor.take(anyCase: "utc") else { return nil }
         return cursor.next == UInt8(ascii: "+") || cursor.next == UInt8(ascii: "-") ? cursor.zoneOffset() : 0
     }
+}
 
-    /// Returns 1 for January.
-    private static func month(_ cursor: inout TextCursor) -> Int? {
-        if cursor.take(anyCase: "jan") { return named(1, orLonger: "uary", &cursor) }
-        if cursor.take(anyCase: "feb") { return named(2, orLonger: "ruary", &cursor) }
-        if cursor.take(anyCase: "mar") { return named(3, orLonger: "ch", &cursor) }
-        if cursor.take(anyCase: "apr") { return named(4, orLonger: "il", &cursor) }
-        if cursor.take(anyCase: "may") { return 5 }
-        if cursor.take(anyCase: "jun") { return named(6, orLonger: "e", &cursor) }
-        if cursor.take(anyCase: "jul") { return named(7, orLonger: "y", &cursor) }
-        if cursor.take(anyCase: "aug") { return named(8, orLonger: "ust", &cursor) }
-        if cursor.take(anyCase: "sep") { return named(9, orLonger: "tember", &cursor) }
-        if cursor.take(anyCase: "oct") { return named(10, orLonger: "ober", &cursor) }
-        if cursor.take(anyCase: "nov") { return named(11, orLonger: "ember", &cursor) }
-        if cursor.take(anyCase: "dec") { return named(12, orLonger: "ember", &cursor) }
-        return nil
+extension TextCursor {
+    /// Reads a name, or its first three letters, in either case.
+    fileprivate mutating func take(name: StaticString) -> Bool {
+        take(anyCase: name) || take(anyCase: name, first: 3)
     }
+}
 
-    private static func named(_ month: Int, orLonger rest: StaticString, _ cursor: inout TextCursor) -> Int {
-        _ = cursor.take(anyCase: rest)
-        return month
-    }
-
-    private static func isWeekday(_ cursor: inout TextCursor) -> Bool {
-        let rest: StaticString
-        if cursor.take(anyCase: "mon") || cursor.take(anyCase: "fri") || cursor.take(anyCase: "sun") {
-            rest = "day"
-        } else if cursor.take(anyCase: "tue") {
-            rest = "sday"
-        } else if cursor.take(anyCase: "wed") {
-            rest = "nesday"
-        } else if cursor.take(anyCase: "thu") {
-            rest = "rsday"
-        } else if cursor.take(anyCase: "sat") {
-            rest = "urday"
-        } else {
-            return false
-        }
-        _ = cursor.take(anyCase: rest)
-        return true
-    }
+/// English names, as dates have them.
+enum DateNames {
+    static let months: [StaticString] = [
+        "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+        "December",
+    ]
+    static let weekdays: [StaticString] = [
+        "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
+    ]
 }

@@ -65,12 +65,6 @@ private struct LocalTime {
 }
 
 private struct DateText {
-    private static let months = [
-        "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-        "December",
-    ]
-    private static let weekdays = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
-
     var bytes: [UInt8] = []
 
     mutating func append(_ letter: UInt8, _ count: Int, of time: LocalTime) {
@@ -80,9 +74,10 @@ private struct DateText {
         case "y": append(time.date.year, digits: count)
         case "M", "L":
             count < 3
-                ? append(time.date.month, digits: count) : append(Self.months[time.date.month - 1], isLong: count > 3)
+                ? append(time.date.month, digits: count)
+                : append(DateNames.months[time.date.month - 1], isLong: count > 3)
         case "d": append(time.date.day, digits: count)
-        case "E": append(Self.weekdays[time.weekday], isLong: count > 3)
+        case "E": append(DateNames.weekdays[time.weekday], isLong: count > 3)
         case "H": append(hour, digits: count)
         case "k": append(hour == 0 ? 24 : hour, digits: count)
         case "h": append(hour % 12 == 0 ? 12 : hour % 12, digits: count)
@@ -104,8 +99,8 @@ private struct DateText {
         bytes += text
     }
 
-    private mutating func append(_ name: String, isLong: Bool) {
-        bytes += name.utf8.prefix(isLong ? .max : 3)
+    private mutating func append(_ name: StaticString, isLong: Bool) {
+        bytes += name.description.utf8.prefix(isLong ? .max : 3)
     }
 
     /// Digits beyond nanoseconds are zeros; digits beyond the field's width are dropped.

@@ -50,23 +50,20 @@ struct NumberText {
     }
 
     /// The exact value; nil when it is not whole or does not fit.
-    var int64: Int64? {
+    var int64: Int64? { isWhole ? wholeMagnitude.flatMap(signed) : nil }
+
+    /// The digits before the point after the exponent is applied; nil when they do not fit.
+    var wholeMagnitude: UInt64? {
         let wholeCount = integer.count + exponent
         var magnitude: UInt64 = 0
-        for index in 0..<digitCount {
-            let digit = digit(index)
-            if index < wholeCount {
-                guard Self.append(digit, to: &magnitude) else { return nil }
-            } else if digit != 0 {
-                return nil
-            }
+        for index in 0..<max(0, min(wholeCount, digitCount)) {
+            guard Self.append(digit(index), to: &magnitude) else { return nil }
         }
-        if magnitude != 0, wholeCount > digitCount {
-            for _ in digitCount..<wholeCount {
-                guard Self.append(0, to: &magnitude) else { return nil }
-            }
+        guard magnitude != 0, wholeCount > digitCount else { return magnitude }
+        for _ in digitCount..<wholeCount {
+            guard Self.append(0, to: &magnitude) else { return nil }
         }
-        return signed(magnitude)
+        return magnitude
     }
 
     /// Only zeros follow the point.

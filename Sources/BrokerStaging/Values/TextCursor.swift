@@ -18,14 +18,14 @@ struct TextCursor {
         return true
     }
 
-    /// Reads ASCII letters in either case; `letters` is in lower case.
-    mutating func take(anyCase letters: StaticString) -> Bool {
-        guard bytes.count - index >= letters.utf8CodeUnitCount else { return false }
-        for position in 0..<letters.utf8CodeUnitCount
-        where bytes[index + position] | 0x20 != letters.utf8Start[position] {
+    /// Reads ASCII letters, or only the first of them, in either case.
+    mutating func take(anyCase letters: StaticString, first most: Int = .max) -> Bool {
+        let count = min(letters.utf8CodeUnitCount, most)
+        guard bytes.count - index >= count else { return false }
+        for position in 0..<count where bytes[index + position] | 0x20 != letters.utf8Start[position] | 0x20 {
             return false
         }
-        index += letters.utf8CodeUnitCount
+        index += count
         return true
     }
 

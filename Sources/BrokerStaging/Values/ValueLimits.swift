@@ -44,9 +44,9 @@ struct ValueLimits: Sendable {
                 guard verdict == .matches else { return .pattern(verdict) }
             }
         }
-        guard !allowed.isEmpty else { return nil }
-        for index in allowed.indices where isEqual(cell, allowed[index].cell) { return nil }
-        return .notListed
+        let isAllowed =
+            allowed.isEmpty || allowed.contains { Cell.order(cell, $0.cell, isDecimal: comparesDecimals) == 0 }
+        return isAllowed ? nil : .notListed
     }
 
     private func isWithinBounds(_ cell: Cell) -> Bool {
@@ -59,20 +59,6 @@ struct ValueLimits: Sendable {
             if let minimum, value < DecimalText(normal: minimum.cell.bytes) { return false }
             if let maximum, value > DecimalText(normal: maximum.cell.bytes) { return false }
             return true
-        }
-    }
-
-    private func isEqual(_ left: Cell, _ right: Cell) -> Bool {
-        guard left.kind == right.kind else { return false }
-        switch left.kind {
-        case .integer: return left.integer == right.integer
-        case .real: return left.real == right.real
-        case .text where comparesDecimals: return DecimalText(normal: left.bytes) == DecimalText(normal: right.bytes)
-        case .text, .blob:
-            guard left.count == right.count else { return false }
-            for index in left.bytes.indices where left.bytes[index] != right.bytes[index] { return false }
-            return true
-        case .absent, .null, .object: return true
         }
     }
 

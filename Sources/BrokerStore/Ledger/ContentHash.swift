@@ -7,15 +7,7 @@ package enum ContentHash {
         -> [UInt8]
     {
         var state = SipState(key)
-        let blocks = bytes.count / 8
-        for block in 0..<blocks {
-            state.absorb(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: block * 8, as: UInt64.self)))
-        }
-        var last = UInt64(bytes.count & 0xFF) << 56
-        for (position, byte) in bytes.dropFirst(blocks * 8).enumerated() {
-            last |= UInt64(byte) << (8 * UInt64(position))
-        }
-        state.absorb(last)
+        state.absorb(bytes, last: UInt64(bytes.count & 0xFF) << 56)
         let (low, high) = state.finish()
         return withUnsafeBytes(of: (low.littleEndian, high.littleEndian), Array.init)
     }
@@ -39,6 +31,19 @@ package enum ContentHash {
             round()
             round()
             v0 ^= word
+        }
+
+        /// - Parameter last: the beginning of the last word, which has the bytes after the last whole word.
+        mutating func absorb(_ bytes: UnsafeRawBufferPointer, last: UInt64) {
+            let blocks = bytes.count / 8
+            for block in 0..<blocks {
+                absorb(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: block * 8, as: UInt64.self)))
+            }
+            var last = last
+            for (position, byte) in bytes.dropFirst(blocks * 8).enumerated() {
+                last |= UInt64(byte) << (8 * UInt64(position))
+            }
+            absorb(last)
         }
 
         mutating func finish() -> (UInt64, UInt64) {
@@ -83,15 +88,7 @@ package struct FieldHasher {
 
     package mutating func add(_ bytes: UnsafeRawBufferPointer) {
         state.absorb(UInt64(bytes.count))
-        let blocks = bytes.count / 8
-        for block in 0..<blocks {
-            state.absorb(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: block * 8, as: UInt64.self)))
-        }
-        var last: UInt64 = 0
-        for (position, byte) in bytes.dropFirst(blocks * 8).enumerated() {
-            last |= UInt64(byte) << (8 * UInt64(position))
-        }
-        state.absorb(last)
+        state.absorb(bytes, last: 0)
     }
 
     package mutating func add(_ text: String) {
