@@ -13,7 +13,7 @@ extension Coordinator {
     /// The limits of this server do not apply to these jobs: a job that was accepted is applied, or the replay fails.
     ///
     /// - Parameter open: opens the frame of an accepted job, under the conditions of
-    ///   ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``.
+    ///   ``admit(_:from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``.
     /// - Throws: `StoreError` when the journal cannot be read, one of its jobs cannot be applied, or the store cannot be changed to
     ///   the wanted model. No job after the one that failed has been applied then, and the coordinator can only be stopped.
     package func replay(
@@ -61,8 +61,7 @@ extension Coordinator {
         _ open: @escaping @Sendable ([UInt8], JournaledJob, JobMemory) -> ReopenedJob
     ) {
         admit(
-            logged, from: 0, payloadBytes: payload.count, contentBytesAtMost: payload.count, mayOpenHere: false,
-            payload: nil,
+            logged, payloadBytes: payload.count, contentBytesAtMost: payload.count,
             open: { [self] memory in
                 switch open(payload, logged, memory) {
                 case .job(let job): return .job(job)

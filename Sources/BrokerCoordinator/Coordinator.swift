@@ -18,10 +18,9 @@ package import Logging
 ///
 /// Embeddable: it uses neither sockets nor frames. All its methods may be called from any thread, and only
 /// ``finishAdmitted()`` and ``stop()`` block.
-/// ``finishAdmitted()`` and ``stop()`` block.
 ///
 /// Ordering: tickets are given in the order of
-/// ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``, except that a scan may have to
+/// ``admit(_:from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``, except that a scan may have to
 /// wait for a later ticket, with the later jobs of its source. Jobs take effect, and end, in the order of their
 /// tickets. Observers are called one after the other, each on a thread of the coordinator; they must not block.
 package final class Coordinator: Sendable {
@@ -113,6 +112,7 @@ package final class Coordinator: Sendable {
     /// A whole frame has arrived: it gets its ticket, and a worker opens it.
     ///
     /// - Parameters:
+    ///   - logged: the job as it was read from the journal; nil for all others.
     ///   - source: the connection of the frame; sources take turns with the workers.
     ///   - payloadBytes: bytes of the frame.
     ///   - contentBytesAtMost: an upper bound of its content's bytes, from the outside. Until the frame is opened it
@@ -125,20 +125,9 @@ package final class Coordinator: Sendable {
     ///     has to wait for its turn to search; each call must return the same result. Must not call back here.
     ///   - refuse: called instead when there will never be room to open the frame; answers it.
     package func admit(
-        from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0, mayOpenHere: Bool = false,
-        payload: (@Sendable () -> [UInt8])? = nil,
+        _ logged: JournaledJob? = nil, from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0,
+        mayOpenHere: Bool = false, payload: (@Sendable () -> [UInt8])? = nil,
         open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
-    ) {
-        admit(
-            nil, from: source, payloadBytes: payloadBytes, contentBytesAtMost: contentBytesAtMost,
-            mayOpenHere: mayOpenHere, payload: payload, open: open, refuse: refuse)
-    }
-
-    /// - Parameter logged: the job as it was read from the journal.
-    func admit(
-        _ logged: JournaledJob?, from source: Int, payloadBytes: Int, contentBytesAtMost: Int, mayOpenHere: Bool,
-        payload: (@Sendable () -> [UInt8])?, open: @escaping @Sendable (JobMemory) -> Opened,
-        refuse: @escaping @Sendable (_ message: String) -> Void
     ) {
         let most = max(payloadBytes, contentBytesAtMost)
         let weight = most > CoordinatorLimits.largeBytes ? most * CoordinatorLimits.unopenedFactor : most

@@ -2,7 +2,7 @@ internal import BrokerModel
 
 /// A frame between admission and the merge order; it is retained until its job is staged, to be opened again.
 struct AdmittedFrame: Sendable {
-    let ticket: Int
+    private(set) var ticket: Int
     /// Its first ticket, which it keeps unless it has to wait for its turn to scan.
     let arrival: Int
     let source: Int
@@ -11,7 +11,7 @@ struct AdmittedFrame: Sendable {
     let contentBytesAtMost: Int
     /// The weight that it counts for until it is opened.
     let weight: Int
-    let memory: JobMemory
+    private(set) var memory: JobMemory
     /// Why it is refused if it holds a job, decided at admission.
     let refusal: Fault?
     let admittedAt: Int64
@@ -28,9 +28,8 @@ struct AdmittedFrame: Sendable {
 
     /// The same frame, not opened yet.
     func again(at ticket: Int, _ memory: JobMemory) -> AdmittedFrame {
-        AdmittedFrame(
-            ticket: ticket, arrival: arrival, source: source, payloadBytes: payloadBytes,
-            contentBytesAtMost: contentBytesAtMost, weight: weight, memory: memory,
-            refusal: refusal, admittedAt: admittedAt, logged: logged, payload: payload, open: open, refuse: refuse)
+        var frame = self
+        (frame.ticket, frame.memory) = (ticket, memory)
+        return frame
     }
 }
