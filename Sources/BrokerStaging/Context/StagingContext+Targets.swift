@@ -95,7 +95,10 @@ extension StagingContext {
         if let exclusions, exclusions.excludes(recordAt: textOffset(of: record)) { throw .skipped }
         let row =
             if let identity {
-                try copiedCells(entity, identity).withUnsafeBufferPointer { cells throws(StagingFault) in
+                try Cell.row(
+                    entity.identity.map { scratch[identity + $0] }, at: entity.identity,
+                    width: entity.layout.columnCount
+                ).withUnsafeBufferPointer { cells throws(StagingFault) in
                     try self.row(
                         ofKey: key, cells.baseAddress, at: textOffset(of: record), entity, .record,
                         concreteEntity: entity.ownIndex)
@@ -105,13 +108,6 @@ extension StagingContext {
             }
         self.target?.row = row
         return row
-    }
-
-    /// Returns a row's worth of cells with the identity at that index of the stack.
-    private func copiedCells(_ entity: EntityPlan, _ identity: Int) -> [Cell] {
-        var cells = Array(repeating: Cell.absent, count: entity.layout.columnCount)
-        for column in entity.identity { cells[column] = scratch[identity + column] }
-        return cells
     }
 
     /// Returns the row of the object that the operation names by the store's own key, with the object's identity if

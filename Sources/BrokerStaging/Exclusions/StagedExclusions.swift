@@ -104,11 +104,9 @@ package final class StagedExclusions: @unchecked Sendable {
     ///
     /// - Parameter identity: a value for each attribute of the identity; copied.
     package func note(targetIdentity identity: [Cell], concreteEntity: Int) {
-        var cells = Array(repeating: Cell.absent, count: plan.entities[concreteEntity].layout.columnCount)
-        for (column, cell) in zip(plan.entities[concreteEntity].identity, identity) {
-            cells[column] = arena.copy(of: cell)
-        }
-        targetIdentity = (cells, concreteEntity)
+        let entity = plan.entities[concreteEntity]
+        let cells = identity.map { arena.copy(of: $0) }
+        targetIdentity = (Cell.row(cells, at: entity.identity, width: entity.layout.columnCount), concreteEntity)
     }
 
     /// Adds the stored concrete entity of a row's object; nil when the object does not exist.

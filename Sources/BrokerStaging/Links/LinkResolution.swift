@@ -108,9 +108,8 @@ struct LinkResolution {
         let entity = plan.entities[link.entity].relationships[link.relationship].destinationTable
         guard tables.exists(entity) else { return nil }
         let plan = plan.entities[entity]
-        var cells = [Cell](repeating: .absent, count: plan.layout.columnCount)
-        for (column, cell) in zip(plan.identityColumns(of: link.concreteEntity), link.identity) { cells[column] = cell }
-        return cells.withUnsafeBufferPointer {
+        let columns = plan.identityColumns(of: link.concreteEntity)
+        return Cell.row(link.identity, at: columns, width: plan.layout.columnCount).withUnsafeBufferPointer {
             tables[entity].pointee.find(identity: $0.baseAddress!, concreteEntity: link.concreteEntity)
         }
     }

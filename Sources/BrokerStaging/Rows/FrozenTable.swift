@@ -78,6 +78,13 @@ public final class FrozenTable: Sendable {
         table.find(identity: identity, concreteEntity: concreteEntity)
     }
 
+    /// The same for the values of that entity's identity, in its order.
+    package func find(identity values: [Cell], concreteEntity: Int) -> Int? {
+        Cell.row(values, at: table.identityColumns(of: concreteEntity), width: columnCount).withUnsafeBufferPointer {
+            find(identity: $0.baseAddress!, concreteEntity: concreteEntity)
+        }
+    }
+
     /// Its rows are found and inserted by their identities, or are always new; the result depends on nothing else.
     var isBatchable: Bool {
         entity.isBatchable && givenKeys.isEmpty && keyEntities.isEmpty
@@ -104,6 +111,13 @@ public final class FrozenTable: Sendable {
 }
 
 extension Cell {
+    /// A row's worth of cells with these values at some columns.
+    static func row(_ values: [Cell], at columns: [Int], width: Int) -> [Cell] {
+        var cells = Array(repeating: Cell.absent, count: width)
+        for (column, value) in zip(columns, values) { cells[column] = value }
+        return cells
+    }
+
     /// SQLite's order of one column's values: NULL first.
     func precedes(_ other: Cell) -> Bool {
         guard kind == other.kind else { return kind.rawValue < other.kind.rawValue }

@@ -16,9 +16,7 @@ struct InnerNames {
 
     /// - Parameter identity: its cells are valid as long as the staged rows.
     func add(_ identity: [Cell], of entity: EntityPlan, at offset: Int) {
-        var cells = Array(repeating: Cell.absent, count: entity.layout.columnCount)
-        for (column, cell) in zip(entity.identity, identity) { cells[column] = cell }
-        cells.withUnsafeBufferPointer {
+        Cell.row(identity, at: entity.identity, width: entity.layout.columnCount).withUnsafeBufferPointer {
             _ = names[table].pointee.findOrAdd(
                 identity: $0.baseAddress!, offset: offset, origin: .ignored, concreteEntity: entity.ownIndex)
         }

@@ -7,7 +7,6 @@ final class BaseRows {
     private let merged: MergedRows
     private let entities: [EntityStatements]
     private var lookups = StagedLookups()
-    private var cells: [Cell] = []
     /// By entity index, for entities whose columns convert staged values.
     private var stored: [Int: [StoredKey: Int]] = [:]
 
@@ -34,9 +33,7 @@ final class BaseRows {
                 found = lookups.row(ofKey: key[0].integer, entity, merged.rowKeys)
                 return
             }
-            cells = Array(repeating: .absent, count: table.columnCount)
-            for (position, column) in model.identity.enumerated() { cells[column] = key[position] }
-            found = cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!, concreteEntity: entity) }
+            found = table.find(identity: key, concreteEntity: entity)
         }
         return found
     }

@@ -140,18 +140,13 @@ extension JobMerge {
     /// Looks up the rejected elements, whose links stay.
     private mutating func collectRetainedLinks() throws(StoreError) {
         for retained in rows.retainedLinks {
-            let destination = merger.entities[retained.concreteEntity].entity
-            var key = try merger.forms.key(retained.identity, of: retained.concreteEntity)
-            if destination.hasRowKey {
-                var cells = Array(repeating: Cell.absent, count: destination.attributes.count)
-                for (cell, column) in zip(retained.identity, destination.identity) { cells[column] = cell }
-                let rowKey = try cells.withUnsafeBufferPointer { cells throws(StoreError) in
-                    try merger.rowKey(of: cells.baseAddress!, retained.concreteEntity)
-                }
-                guard let rowKey else { continue }
-                key = StoredKey([.integer(rowKey)])
+            guard merger.entities[retained.concreteEntity].entity.hasRowKey else {
+                lookups.retain(retained, try merger.forms.key(retained.identity, of: retained.concreteEntity))
+                continue
             }
-            lookups.retain(retained, key)
+            let identity = StoredKey(retained.identity)
+            let rowKey = try merger.rowKey(retained.concreteEntity) { identity.bind(to: $0, from: 1) }
+            if let rowKey { lookups.retain(retained, StoredKey([.integer(rowKey)])) }
         }
     }
 
@@ -166,9 +161,8 @@ extension JobMerge {
             let key = try merger.forms.key(model.identity.indices.map { statement.cell(first + $0) }, of: entity)
             return try lookups.row(of: key, table, merger.forms)
         }
-        var cells = Array(repeating: Cell.absent, count: table.columnCount)
-        for (position, column) in model.identity.enumerated() { cells[column] = statement.cell(first + position) }
-        return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!, concreteEntity: entity) }
+        return table.find(
+            identity: model.identity.indices.map { statement.cell(first + $0) }, concreteEntity: entity)
     }
 
     /// The key of the entity in the statement's columns from 1 on.

@@ -34,20 +34,17 @@ extension JobMerge {
         key.bind(to: values, from: 1)
         defer { values.reset() }
         guard try values.step() else { return nil }
-        var cells = Array(repeating: Cell.absent, count: merger.plan.layout.entities[entity].columnCount)
-        for (position, column) in identity.enumerated() { cells[column] = values.cell(position) }
+        let cells = identity.indices.map { values.cell($0) }
         let record = rows.tables[entity]!.row(target.row)
         if identity.contains(where: { record[$0].kind != .absent }) {
-            let isWhole = identity.allSatisfy { record[$0].kind != .absent || cells[$0].kind != .null }
-            return isWhole ? (StoredKey(identity.map { cells[$0] }), kind) : nil
+            let isWhole = zip(identity, cells).allSatisfy { record[$0].kind != .absent || $1.kind != .null }
+            return isWhole ? (StoredKey(cells), kind) : nil
         }
-        guard identity.allSatisfy({ cells[$0].kind != .null }) else { return nil }
+        guard cells.allSatisfy({ $0.kind != .null }) else { return nil }
         let deleted = rows.tombstoneDeletions?.all.filter { $0.entityIndex == entity } ?? []
         let tables = [rows.tables[entity]].compactMap(\.self) + deleted
-        let isNamed = cells.withUnsafeBufferPointer { cells in
-            tables.contains { $0.find(identity: cells.baseAddress!, concreteEntity: kind) != nil }
-        }
-        return isNamed ? (StoredKey(identity.map { cells[$0] }), kind) : nil
+        let isNamed = tables.contains { $0.find(identity: cells, concreteEntity: kind) != nil }
+        return isNamed ? (StoredKey(cells), kind) : nil
     }
 
     private mutating func settle(_ target: StagedTarget) throws(StoreError) -> Fault? {

@@ -165,8 +165,13 @@ final class Merger {
 
     /// The row key of the object with the identity in this row of cells; nil when there is none.
     func rowKey(of cells: UnsafePointer<Cell>, _ entity: Int) throws(StoreError) -> Int64? {
+        try rowKey(entity) { entities[entity].bindIdentity(cells, to: $0, from: 1) }
+    }
+
+    /// - Parameter bind: binds the identity, from parameter 1.
+    func rowKey(_ entity: Int, _ bind: (Statement) -> Void) throws(StoreError) -> Int64? {
         let find = try entities[entity].findRowKey()
-        entities[entity].bindIdentity(cells, to: find, from: 1)
+        bind(find)
         defer { find.reset() }
         return try find.step() ? find.integer(0) : nil
     }
@@ -177,10 +182,8 @@ final class Merger {
         guard entities[target.entity].entity.hasRowKey, !entities[target.concreteEntity].entity.isNamedByRowKey else {
             return try forms.key(target.key, of: target.entity)
         }
-        let find = try entities[target.concreteEntity].findRowKey()
-        StoredKey(target.key).bind(to: find, from: 1)
-        defer { find.reset() }
-        return try find.step() ? StoredKey([.integer(find.integer(0))]) : nil
+        let identity = StoredKey(target.key)
+        return try rowKey(target.concreteEntity) { identity.bind(to: $0, from: 1) }.map { StoredKey([.integer($0)]) }
     }
 
     /// The object with the identity in this row of cells; nil when there is none.
