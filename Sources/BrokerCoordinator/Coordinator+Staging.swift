@@ -137,7 +137,7 @@ extension Coordinator {
                     staged.append(step.staged(nil))
                     continue
                 }
-                let whole = JobCollection.whole(
+                let whole = JobCollection(
                     step.operations, in: job.document, keepsPayload: job.wantsObjects,
                     refusesUnknownKeys: job.refusesUnknownKeys)
                 let part = try whole.stage(plan, job.policy, run.frame.memory)

@@ -80,7 +80,7 @@ package final class Store {
             try connection.rewriteWAL()
             try connection.execute("COMMIT")
         }
-        walCheckpointer.copyFound()
+        walCheckpointer.copyAll()
         if let failure = connection.failure { throw failure }
         try connection.execute("BEGIN IMMEDIATE")
         let opening = try StoreOpening(

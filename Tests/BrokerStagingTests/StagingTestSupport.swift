@@ -26,7 +26,7 @@ struct Staging {
     /// Stages the whole payload in one context.
     func stageTogether(_ payload: String, _ policy: InvalidRecordPolicy = .fail) throws -> Staged {
         let document = try JSONDocument(parsing: JSONText(copying: Array(payload.utf8)))
-        let whole = JobCollection(document: document, operations: operations(document))
+        let whole = JobCollection(operations(document), in: document)
         return Staged(rows: StagedJobRows.unite([try whole.stage(plan, policy)], plan), plan: plan)
     }
 
@@ -35,7 +35,7 @@ struct Staging {
     /// - Parameter limit: bytes that the allowance grants.
     func memory(_ payload: String, _ policy: InvalidRecordPolicy = .fail, limit: Int = .max) throws -> Int? {
         let document = try JSONDocument(parsing: JSONText(copying: Array(payload.utf8)))
-        let whole = JobCollection(document: document, operations: operations(document))
+        let whole = JobCollection(operations(document), in: document)
         let allowance = CountingAllowance(limit: limit)
         do {
             _ = try whole.stage(plan, policy, allowance)

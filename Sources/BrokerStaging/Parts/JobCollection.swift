@@ -18,33 +18,28 @@ package struct JobCollection: @unchecked Sendable {
     /// A record with a key that the model does not name is at fault.
     var refusesUnknownKeys = false
 
-    /// Returns all of a job's operations as one collection, for a job that is not worth dividing.
-    ///
     /// - Parameters:
     ///   - keepsPayload: the rows have ``StagedRows/payload``.
     ///   - refusesUnknownKeys: a record with a key that the model does not name is at fault.
-    package static func whole(
+    package init(
         _ operations: [StagingOperation], in document: JSONDocument, keepsPayload: Bool = false,
         refusesUnknownKeys: Bool = false
-    ) -> JobCollection {
-        JobCollection(
-            document: document, operations: operations, keepsPayload: keepsPayload,
-            refusesUnknownKeys: refusesUnknownKeys)
+    ) {
+        self.document = document
+        self.operations = operations
+        self.keepsPayload = keepsPayload
+        self.refusesUnknownKeys = refusesUnknownKeys
     }
 
     /// Divides a job's operations into collections, in payload order. Without operations, returns one empty collection.
     ///
     /// A change of the entity begins a new collection; if it changes often, neighbours share a collection.
-    ///
-    /// - Parameters:
-    ///   - keepsPayload: the rows have ``StagedRows/payload``.
-    ///   - refusesUnknownKeys: a record with a key that the model does not name is at fault.
     package static func collections(
         of operations: [StagingOperation], in document: JSONDocument, keepsPayload: Bool = false,
         refusesUnknownKeys: Bool = false
     ) -> [JobCollection] {
         let collection = { (gathered: [StagingOperation]) in
-            whole(gathered, in: document, keepsPayload: keepsPayload, refusesUnknownKeys: refusesUnknownKeys)
+            JobCollection(gathered, in: document, keepsPayload: keepsPayload, refusesUnknownKeys: refusesUnknownKeys)
         }
         let runs = 1 + zip(operations, operations.dropFirst()).count { $0.entity != $1.entity }
         let smallest = runs <= maximumCount ? 0 : document.text.count / maximumCount

@@ -19,7 +19,6 @@ package struct JobOperation {
         /// `json` is an array of keys.
         case delete
         case deleteMatching(where: String?, arguments: JSONValue?)
-
     }
 
     /// As the client wrote it; the model may not have it. Empty for a `map`.

@@ -8,9 +8,8 @@ extension RecordBatch {
     package func staged(
         _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: any StagingAllowance
     ) throws(StagingRefusal) -> StagedRows {
-        var collection = JobCollection(document: document, operations: [])
-        collection.keepsPayload = keepsPayload
-        collection.refusesUnknownKeys = refusesUnknownKeys
+        var collection = JobCollection(
+            [], in: document, keepsPayload: keepsPayload, refusesUnknownKeys: refusesUnknownKeys)
         collection.batch = self
         return StagedJobRows.unite([try collection.stage(plan, policy, allowance)], plan)
     }

@@ -67,11 +67,6 @@ struct PayloadObjects {
 
     // MARK: - Reply
 
-    private enum Stop: Error {
-        case tooLarge
-        case store(StoreError)
-    }
-
     /// The reply: an array with an array of objects for each operation.
     ///
     /// - Parameter limit: the maximum number of bytes; if the objects need more, only their number is reported.
@@ -79,49 +74,37 @@ struct PayloadObjects {
         let count = steps.reduce(0) { $0 + $1.counts.reduce(0, +) }
         let settled = renamings.settled()
         var writer = JSONWriter()
-        do throws(Stop) {
-            try writer.array { writer throws(Stop) in
-                for (number, step) in steps.enumerated() {
-                    for operation in step.counts.indices {
-                        try writer.array { writer throws(Stop) in
-                            try write(step, operation, &writer, limit) { settled.key($0, $1, after: number) }
-                        }
+        try writer.array { writer throws(StoreError) in
+            for (number, step) in steps.enumerated() {
+                for operation in step.counts.indices where writer.count <= limit {
+                    try writer.array { writer throws(StoreError) in
+                        try write(step, operation, &writer, limit) { settled.key($0, $1, after: number) }
                     }
                 }
             }
-        } catch {
-            switch error {
-            case .tooLarge: return ReplyObjects(count: count, json: nil)
-            case .store(let error): throw error
-            }
         }
-        return ReplyObjects(count: count, json: writer.bytes)
+        return ReplyObjects(count: count, json: writer.count > limit ? nil : writer.bytes)
     }
 
     /// - Parameter lastKey: returns the key that an object has at the end, by its key after the step.
     private func write(
         _ step: Step, _ operation: Int, _ writer: inout JSONWriter, _ limit: Int,
         _ lastKey: (StoredKey, Int) -> StoredKey?
-    ) throws(Stop) {
+    ) throws(StoreError) {
         guard !step.merged.isEmpty else {
             for _ in 0..<step.counts[operation] { writer.null() }
             return
         }
-        do throws(StoreError) {
-            for batch in step.batches(of: operation) {
-                for object in batch.rows.payload!.operations[operation - batch.firstOperation].objects {
-                    guard let object, try bind(object, batch.rows, batch.result, lastKey) else {
-                        writer.null()
-                        continue
-                    }
-                    try merger.entities[object.table].object(dates).write(to: &writer)
-                    guard writer.count <= limit else { break }
+        for batch in step.batches(of: operation) {
+            for object in batch.rows.payload!.operations[operation - batch.firstOperation].objects {
+                guard writer.count <= limit else { return }
+                guard let object, try bind(object, batch.rows, batch.result, lastKey) else {
+                    writer.null()
+                    continue
                 }
+                try merger.entities[object.table].object(dates).write(to: &writer)
             }
-        } catch {
-            throw .store(error)
         }
-        if writer.count > limit { throw .tooLarge }
     }
 
     /// Binds the key that an object has at the end to the statement that reads it; false when it has none.

@@ -39,7 +39,7 @@ struct StepMerge {
                 case .contended: isCareful = true
                 case .occupied(let values): try resources.parked.park(values, staged)
                 case .rejected, .stale, .misjudged, .mismatchedKeys, .needsTargetIdentity:
-                    try resources.budget.charge(staged, after: count)
+                    try resources.chargeStaging(staged, after: count)
                     merger.connection.work.budget.charge(staged.stagingWork)
                     count += 1
                     let known = exclusions ?? StagedExclusions(merger.plan, policy)

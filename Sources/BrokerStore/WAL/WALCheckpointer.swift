@@ -59,7 +59,8 @@ final class WALCheckpointer {
     /// last true. So the writer does not wait again at each COMMIT for readers that stay.
     var isOverdue: Bool { isCopyDue && watch.isOverdue }
 
-    /// Copies the WAL, however long it is.
+    /// Copies the WAL, however long it is. The one that a new connection finds may fill the disk, so that there would be
+    /// no room for what opening a store writes.
     func copyAll() {
         checkpoint()
         status.bytes = fileSize(name) ?? 0
@@ -71,13 +72,6 @@ final class WALCheckpointer {
         isCopyDue = false
         if watch.isOverdue { watch.notedOverdue() }
         checkpoint()
-    }
-
-    /// Copies the WAL that a new connection finds, whose length is unknown. It may fill the disk, so that there would
-    /// be no room for what opening a store writes.
-    func copyFound() {
-        checkpoint()
-        status.bytes = fileSize(name) ?? 0
     }
 
     /// Copies the WAL after a transaction found no room and was rolled back, so that the next one overwrites it.

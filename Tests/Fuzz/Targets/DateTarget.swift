@@ -66,7 +66,7 @@ final class DateTarget: FuzzTarget {
         let text = Array("{\"at\": ".utf8) + json + Array("}".utf8)
         guard let document = try? JSONDocument(parsing: JSONText(copying: text)) else { return nil }
         do {
-            let part = try JobCollection.whole([StagingOperation(entity: 0, json: document.root)], in: document)
+            let part = try JobCollection([StagingOperation(entity: 0, json: document.root)], in: document)
                 .stage(plan, .fail)
             let rows = StagedJobRows.unite([part], plan)
             guard let table = rows.tables[0], table.rowCount == 1 else { return nil }

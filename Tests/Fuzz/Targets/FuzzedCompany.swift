@@ -117,7 +117,7 @@ struct FuzzedCompany {
     func stage(
         _ document: JSONDocument, _ policy: InvalidRecordPolicy, _ allowance: CountingAllowance? = nil
     ) throws -> StagedRows {
-        let part = try JobCollection.whole(try operations(document), in: document).stage(plan, policy, allowance)
+        let part = try JobCollection(try operations(document), in: document).stage(plan, policy, allowance)
         return StagedJobRows.unite([part], plan)
     }
 
