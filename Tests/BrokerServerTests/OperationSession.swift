@@ -72,8 +72,10 @@ struct OperationSession {
     }
 
     /// Starts a server, runs the body, stops the server whatever happens.
-    static func run(_ model: String = model, _ body: (OperationSession) throws -> Void) async throws {
-        try await RunningServer.run(model: model) { running in
+    static func run(
+        _ model: String = model, jobWork: Int? = nil, _ body: (OperationSession) throws -> Void
+    ) async throws {
+        try await RunningServer.run(model: model, jobWork: jobWork) { running in
             try body(OperationSession(client: running.connect(), storePath: running.storePath))
         }
     }

@@ -32,7 +32,8 @@ struct RunningServer {
 
     init(
         model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2), walPages: Int? = nil,
-        outcomesKept: Int = LedgerRetention.defaultCount, _ adjust: (inout ServerOptions) -> Void = { _ in }
+        outcomesKept: Int = LedgerRetention.defaultCount, jobWork: Int? = nil,
+        _ adjust: (inout ServerOptions) -> Void = { _ in }
     ) async throws {
         folder = NSTemporaryDirectory() + "broker-" + UUID().uuidString.prefix(8)
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -43,6 +44,7 @@ struct RunningServer {
         var coordinatorOptions = CoordinatorOptions(storePath: folder + "/store.sqlite", limits: limits)
         coordinatorOptions.store.retention.count = outcomesKept
         if let walPages { coordinatorOptions.store.walPages = walPages }
+        if let jobWork { coordinatorOptions.store.jobWork = jobWork }
         let coordinator = try Coordinator(plan: plan, options: coordinatorOptions, logger: logger)
         var options = ServerOptions(socketPath: folder + "/broker.sock")
         adjust(&options)
@@ -59,11 +61,12 @@ struct RunningServer {
     /// Starts a server, runs the body, stops the server whatever happens.
     static func run(
         model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2), walPages: Int? = nil,
-        outcomesKept: Int = LedgerRetention.defaultCount, _ adjust: (inout ServerOptions) -> Void = { _ in },
+        outcomesKept: Int = LedgerRetention.defaultCount, jobWork: Int? = nil,
+        _ adjust: (inout ServerOptions) -> Void = { _ in },
         _ body: (RunningServer) async throws -> Void
     ) async throws {
         let running = try await RunningServer(
-            model: model, limits: limits, walPages: walPages, outcomesKept: outcomesKept, adjust)
+            model: model, limits: limits, walPages: walPages, outcomesKept: outcomesKept, jobWork: jobWork, adjust)
         do {
             try await body(running)
         } catch {

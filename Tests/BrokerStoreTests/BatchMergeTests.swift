@@ -94,7 +94,7 @@ import Testing
         var options = StoreOptions()
         options.synchronous = .off
         var (joined, all) = (0, 0)
-        for _ in 0..<12 {
+        for _ in 0..<Cases.count(4, of: 12) {
             let together = try TestStore(model, options: options)
             let alone = try TestStore(model, options: options)
             var sent: [(payload: String, id: String)] = []

@@ -9,7 +9,7 @@ import TestSupport
 @Suite(.timeLimit(.minutes(5))) struct MigrationPropertyTests {
     @Test func `a migrated store is like one that was made by the changed model`() throws {
         var generator = SeededGenerator()
-        for _ in 0..<120 { try Self.check(&generator) }
+        for _ in 0..<Cases.count(40, of: 120) { try Self.check(&generator) }
     }
 
     private static func check(_ generator: inout SeededGenerator) throws {

@@ -84,7 +84,8 @@ struct LoadCommandTests {
     @Test func `sweep finds a ceiling and runs its steps`() throws {
         _ = try programs.startServer()
         let result = try load([
-            "sweep", "--duration", "0.5", "--records", "1", "--steps", "20,40", "--html", "sweep.html", "--json",
+            "sweep", "--duration", "0.5", "--records", "1", "--prepare", "1", "--steps", "20,40", "--html",
+            "sweep.html", "--json",
         ])
         #expect(result.status == 0, "\(result.complaints)")
         let report = try json(result.output)

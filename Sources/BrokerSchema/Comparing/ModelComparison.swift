@@ -98,7 +98,7 @@ package struct ModelComparison {
 
     private mutating func compare(_ kind: PartKind, _ index: Int, of oldIndex: Int, _ newIndex: Int) {
         let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
-        let name = "\(old.name).\(old.names(of: kind)[index])"
+        let name = "\(old.name).\(old.name(of: kind, index))"
         let wasRetained = retained.has(kind, index, of: oldIndex)
         guard let found = match.place(kind, for: index, of: newIndex) else {
             return remove(

@@ -13,6 +13,10 @@ extension Entity {
         kind == .attribute ? attributes.map(\.name) : relationships.map(\.name)
     }
 
+    func name(of kind: PartKind, _ index: Int) -> String {
+        kind == .attribute ? attributes[index].name : relationships[index].name
+    }
+
     /// Among those that its objects have.
     func index(of kind: PartKind, named name: String) -> Int? {
         kind == .attribute ? index(ofAttribute: name) : index(ofRelationship: name)

@@ -15,6 +15,6 @@ package struct RetainedParts {
     package func has(_ kind: PartKind, _ index: Int, of entity: Int) -> Bool {
         let entity = stored.entities[entity]
         guard let found = inForce.index(ofEntity: entity.name) else { return false }
-        return inForce.entities[found].index(of: kind, named: entity.names(of: kind)[index]) == nil
+        return inForce.entities[found].index(of: kind, named: entity.name(of: kind, index)) == nil
     }
 }
