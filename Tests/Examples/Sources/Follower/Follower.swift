@@ -20,6 +20,9 @@ import Foundation
                 } catch let error as BrokerError where error.code == .gone {
                     // The follower was away for too long, or the store is another one: begin again.
                     try FileManager.default.removeItem(at: file)
+                } catch let error as BrokerError where [.connectionLost, .cannotConnect].contains(error.code) {
+                    // The server went while objects were fetched, or is away for long: go on where the file is.
+                    print(error)
                 }
             }
         }
