@@ -39,7 +39,7 @@ extension BrokerProtocol {
     ///
     /// Without `after`, the first element has no changes, and says where the feed begins: fetch the objects then, and apply the
     /// further elements to them. What a fetch returns may be newer than a commit; a later commit names the object again. See
-    /// <doc:Following>.
+    /// <doc:FollowingAStore>.
     ///
     /// With a server, the feed goes on by itself after a lost connection. When the server is not back in time, it ends with
     /// ``BrokerError/Code/connectionLost``: call again with the newest sequence as `after`. A feed has no `timeout`: it waits.
