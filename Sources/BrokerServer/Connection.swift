@@ -125,6 +125,12 @@ final class Connection: Sendable {
         send(ServerMessageWriter.error(fault.encoded, about: frame), about: frame)
     }
 
+    /// Sends an error, and ends the connection after it.
+    func breakOff(_ error: WireError, about frame: FrameReference) {
+        send(error, about: frame)
+        onHandler { $0.breakOff(error) }
+    }
+
     /// A message that arrived needs no further answer.
     func finish() { put(nil, finishing: true) }
 

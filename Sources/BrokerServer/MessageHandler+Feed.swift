@@ -1,33 +1,16 @@
 internal import BrokerCoordinator
-internal import BrokerJSON
-internal import BrokerModel
 internal import BrokerWire
 
 extension MessageHandler {
-    /// Checks a subscription; a fault is sent at once.
-    func subscribe(
-        _ message: SubscribeMessage, _ content: JSONText, _ memory: JobMemory, _ frame: FrameReference,
-        _ connection: Connection
-    ) -> Opened {
-        if let unknown = message.entities?.enumerated().first(where: {
-            coordinator.model.index(ofEntity: $0.element) == nil
-        }) {
-            let fault = Fault(
-                .unknownEntity,
-                "The model has no entity \(unknown.element.quotedBriefly). See `entities` of `welcome`.",
-                path: "/entities/\(unknown.offset)")
-            connection.send(fault, about: frame)
-            return .nothing
-        }
+    func subscribe(_ message: SubscribeMessage, _ frame: FrameReference, _ connection: Connection) -> Opened {
         let bytes = Self.bytesPerSubscription + (message.entities?.count ?? 0) * Self.bytesPerFollowedEntity
         return .question { [self] ticket in
             guard connection.subscriptions.withLock({ $0.reserve() }) else {
                 return connection.send(Self.tooManySubscriptions, about: frame)
             }
             guard fetches.hasRoom(connection.peer.process) else {
-                let error = WireError.busy("Too many fetches and subscriptions of this process are open.")
-                connection.send(error, about: frame)
-                return connection.onHandler { $0.breakOff(error) }
+                return connection.breakOff(
+                    .busy("Too many fetches and subscriptions of this process are open."), about: frame)
             }
             connection.subscribe(
                 PendingSubscription(

@@ -29,9 +29,8 @@ extension MessageHandler {
         _ request: FetchRequest, _ bytes: Int, before ticket: Int, _ frame: FrameReference, _ connection: Connection
     ) {
         guard fetches.hasRoom(connection.peer.process) else {
-            let error = WireError.busy("Too many fetches of this process wait. Ask again when some have ended.")
-            connection.send(error, about: frame)
-            return connection.onHandler { $0.breakOff(error) }
+            return connection.breakOff(
+                .busy("Too many fetches of this process wait. Ask again when some have ended."), about: frame)
         }
         connection.answer(
             PendingFetch(

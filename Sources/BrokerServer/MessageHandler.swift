@@ -124,7 +124,7 @@ final class MessageHandler: Sendable {
             coordinator.model.write(to: &writer)
             connection.send(ServerMessageWriter.model(writer.bytes, tag: tag), about: frame)
         case .fetch(let message): return try fetch(message, content, memory, frame, connection)
-        case .subscribe(let message): return subscribe(message, content, memory, frame, connection)
+        case .subscribe(let message): return subscribe(message, frame, connection)
         case .cancel(let id): return .question { [self] ticket in cancelJob(id, before: ticket, frame, connection) }
         // At once, whatever is before it: it ends what a pause delays.
         case .admin(let action): administer(action, frame, connection)
@@ -138,10 +138,8 @@ final class MessageHandler: Sendable {
         let bytes = Self.bytesPerAwait + (frame.tag?.count ?? 0)
         let process = connection.peer.process
         guard awaits.hasRoom(process) else {
-            let error = WireError.busy(
-                "This process awaits too many jobs that have not ended. Ask again when some have.")
-            connection.send(error, about: frame)
-            return connection.onHandler { $0.breakOff(error) }
+            return connection.breakOff(
+                .busy("This process awaits too many jobs that have not ended. Ask again when some have."), about: frame)
         }
         awaits.add(bytes, process)
         connection.answer(awaitOf: id, before: ticket, about: frame) { [awaits] in awaits.remove(bytes, process) }

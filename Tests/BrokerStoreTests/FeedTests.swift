@@ -286,4 +286,14 @@ import Testing
         #expect(commits.map(\.sequence) == [3, 4, 5])
         #expect(commits.allSatisfy { $0.keys == nil })
     }
+
+    @Test func `a damaged line of the ledger or of the keys is an error, and no commit is skipped`() throws {
+        let store = try TestStore(Self.model)
+        for number in 1...2 { try store.apply(#"{"Team": {"id": \#(number)}, "Desk": {"id": \#(number)}}"#) }
+        try store.execute("UPDATE _broker_feed SET keys = x'32207b0a' WHERE sequence = 2")
+        #expect(throws: StoreError.self) { try feed(store, selection(store, ["Team"])) }
+        try store.execute("UPDATE _broker_jobs SET outcome = '{' WHERE sequence = 2")
+        let error = #expect(throws: StoreError.self) { try feed(store, selection(store, ["Team"], keys: false)) }
+        #expect(error?.code == .unavailable)
+    }
 }

@@ -127,7 +127,7 @@ extension FeedSubscription {
             guard let entity = model.index(ofEntity: name) else {
                 throw Fault(
                     .unknownEntity,
-                    "The model has no entity \(name.quotedBriefly) any more. See `entities` of `welcome`.",
+                    "The model has no entity \(name.quotedBriefly). See `entities` of `welcome`.",
                     path: "/entities/\(position)")
             }
             for kind in model.subentities(of: entity) { names.insert(model.entities[kind].name) }

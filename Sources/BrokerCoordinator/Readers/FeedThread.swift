@@ -54,10 +54,9 @@ final class FeedThread: Sendable {
 
     /// The contents of the store are unknown: every subscription ends, also those that wait.
     func fail(_ error: StoreError) {
-        state.broadcast { state in
+        state.update { state in
             state.failure = error
             state.table.committed()
-            return true
         }
     }
 
@@ -78,10 +77,7 @@ final class FeedThread: Sendable {
     }
 
     func ask(_ subscription: FeedSubscription) {
-        state.broadcast { state in
-            state.table.ask(subscription.number)
-            return true
-        }
+        state.update { $0.table.ask(subscription.number) }
     }
 
     func cancel(_ subscription: FeedSubscription) {
@@ -91,10 +87,7 @@ final class FeedThread: Sendable {
     /// Ends all subscriptions and the thread. Called once.
     func stop() {
         commits.observe(nil)
-        state.broadcast {
-            $0.isStopping = true
-            return true
-        }
+        state.update { $0.isStopping = true }
         thread.join()
     }
 }

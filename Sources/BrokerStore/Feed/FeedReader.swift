@@ -94,7 +94,7 @@ package final class FeedReader {
 
     /// - Returns: the present line of the ledger; nil when the job changed none of the entities.
     private func commit(_ selection: FeedSelection, _ lines: inout KeyLines) throws(StoreError) -> FeedCommit? {
-        guard let outcome = try? JSONDocument(parsing: JSONText(copying: Array(jobs.bytes(4)))) else { return nil }
+        let outcome = try Self.document(Array(jobs.bytes(4)))
         var writer = JSONWriter(capacity: 96)
         var (wanted, others) = (0, 0)
         writer.object { writer in
@@ -120,7 +120,7 @@ package final class FeedReader {
         guard wanted > 0 else { return nil }
         var keys: [UInt8]?
         if selection.wantsKeys, let all = try lines.keys(of: jobs.integer(0)) {
-            keys = others == 0 ? Array(all) : Self.keys(in: Array(all), of: selection.entities)
+            keys = others == 0 ? Array(all) : try Self.keys(in: Array(all), of: selection.entities)
         }
         let owner = jobs.isNull(3) ? nil : JobOwner(user: UInt32(truncatingIfNeeded: jobs.integer(3)))
         return FeedCommit(
@@ -128,9 +128,20 @@ package final class FeedReader {
             changes: writer.bytes, keys: keys)
     }
 
+    /// A text that the writer stored.
+    private static func document(_ json: [UInt8]) throws(StoreError) -> JSONDocument {
+        do {
+            return try JSONDocument(parsing: JSONText(copying: json))
+        } catch {
+            throw StoreError(
+                .unavailable,
+                "The store is damaged: an outcome or its keys are no JSON (\(error)). Put a good copy in its place.")
+        }
+    }
+
     /// The keys of these entities alone.
-    private static func keys(in all: [UInt8], of entities: Set<[UInt8]>) -> [UInt8]? {
-        guard let document = try? JSONDocument(parsing: JSONText(copying: all)) else { return nil }
+    private static func keys(in all: [UInt8], of entities: Set<[UInt8]>) throws(StoreError) -> [UInt8] {
+        let document = try document(all)
         var writer = JSONWriter(capacity: all.count)
         writer.object { writer in
             for (entity, keys) in document.root.members where entities.contains(Array(entity.bytes)) {
