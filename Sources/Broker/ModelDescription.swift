@@ -10,11 +10,15 @@ public struct ModelDescription: Sendable, Hashable, Codable {
     public var routes: [Route]
     /// How keys of records are made of names. Every key is written out here, so it is `exact`.
     public var keyStyle: String?
+    /// For people.
+    public var description: String?
+    /// The digest by which `broker submit` sees whether a person has edited the model that it inferred.
+    public var inferred: String?
     /// The whole model, in the form of `protocol/model.schema.json`, with what a newer server adds to it.
     public var json: RawJSON { RawJSON(text) }
     private var text: [UInt8] = []
 
-    private enum CodingKeys: String, CodingKey { case entities, mappings, routes, keyStyle }
+    private enum CodingKeys: String, CodingKey { case entities, mappings, routes, keyStyle, description, inferred }
 
     package init(json: [UInt8]) throws {
         self = try ValueDecoder.decode(Self.self, from: json)
@@ -27,11 +31,15 @@ public struct ModelDescription: Sendable, Hashable, Codable {
         mappings = try container.decodeIfPresent([String: Mapping].self, forKey: .mappings) ?? [:]
         routes = try container.decodeIfPresent([Route].self, forKey: .routes) ?? []
         keyStyle = try container.decodeIfPresent(String.self, forKey: .keyStyle)
+        description = try container.decodeIfPresent(String.self, forKey: .description)
+        inferred = try container.decodeIfPresent(String.self, forKey: .inferred)
     }
 }
 
 extension ModelDescription {
     public struct Entity: Sendable, Hashable, Codable {
+        /// For people.
+        public var description: String?
         /// The table of the entity; that of its hierarchy for a subentity.
         public var table: String?
         /// The entity that it inherits from. Its attributes, relationships and identity are listed there only.
@@ -58,6 +66,7 @@ extension ModelDescription {
         public var renamedFrom: String?
 
         private enum CodingKeys: String, CodingKey {
+            case description
             case table, parent, abstract, root, identity, identityOptional, attributes, relationships, tombstone,
                 modified
             case unique, indexes, renamedFrom
@@ -65,6 +74,7 @@ extension ModelDescription {
 
         public init(from decoder: any Decoder) throws {
             let container = try decoder.container(keyedBy: CodingKeys.self)
+            description = try container.decodeIfPresent(String.self, forKey: .description)
             table = try container.decodeIfPresent(String.self, forKey: .table)
             parent = try container.decodeIfPresent(String.self, forKey: .parent)
             abstract = try container.decodeIfPresent(Bool.self, forKey: .abstract)
@@ -82,6 +92,8 @@ extension ModelDescription {
     }
 
     public struct Attribute: Sendable, Hashable, Codable {
+        /// For people.
+        public var description: String?
         /// The model's word, such as `integer64`, `string`, `date`.
         public var type: String
         /// The key paths in records, with dots.
@@ -109,6 +121,8 @@ extension ModelDescription {
     }
 
     public struct Relationship: Sendable, Hashable, Codable {
+        /// For people.
+        public var description: String?
         /// The entity of the other end.
         public var entity: String
         public var toMany: Bool?

@@ -90,6 +90,10 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
         FaultCase(#"{"entities": {"A": {}}, "routes": {}}"#, "/routes", "expected an array"),
         FaultCase(
             #"{"entities": {"A": {}}, "entities": {"A": {}}}"#, "/entities", "occurs twice here, first on line 1"),
+        FaultCase(#"{"entities": {"A": {}}, "inferred": 1}"#, "/inferred", "expected a string"),
+        FaultCase(
+            #"{"entities": {"A": {}}, "inferred": ""# + String(repeating: "é", count: 51) + #""}"#, "/inferred",
+            "more than 100 bytes"),
         FaultCase(#"{"entities": {"A": {}}, "version": 1}"#, "/version", #"no field "version""#),
         FaultCase(#"{"entities": {"A": "B"}}"#, "/entities/A", "an object that describes an entity"),
         FaultCase(#"{"entities": {"A": {}, "A": {}}}"#, "/entities/A", "twice"),

@@ -24,6 +24,11 @@ import Testing
           "A": {"identity": "hiredAt", "identityOptional": true, "attributes": {"hiredAt": "date", "b": "boolean"},
                 "relationships": {"z": {"entity": "Z"}}}}}
         """,
+        """
+        {"description": "d1", "inferred": "m", "entities": {"A": {
+          "description": "d2", "attributes": {"x": {"type": "string", "description": "d3"}},
+          "relationships": {"a": {"entity": "A", "description": "d4 é\\n"}}}}}
+        """,
     ])
     func `a written model reads as the same model`(json: String) throws {
         let model = try read(json)
@@ -31,6 +36,20 @@ import Testing
         let again = try read(text)
         #expect(content(of: again) == content(of: model))
         #expect(written(again) == text)
+    }
+
+    @Test func `descriptions and the mark of an inferred model are written`() throws {
+        let text = """
+            {"inferred": "m 1", "description": "d1", "entities": {
+              "A": {"description": "d2", "attributes": {"x": {"type": "uuid", "description": "d3"}},
+                    "relationships": {"a": {"entity": "A", "description": "d4"}}}}}
+            """
+        #expect(
+            written(try read(text))
+                == #"{"keyStyle":"exact","description":"d1","inferred":"m 1","entities":{"A":{"description":"d2","#
+                + #""table":"A","attributes":{"x":{"description":"d3","type":"uuid","key":["x"],"optional":true}},"#
+                + #""relationships":{"a":{"description":"d4","entity":"A","toMany":false,"key":["a"],"#
+                + #""deleteRule":"nullify","missing":"stub"}}}}}"#)
     }
 
     @Test func `implied parts of the model are written out`() throws {

@@ -88,6 +88,8 @@ package struct Attribute: Sendable {
     package var onInvalid: InvalidValuePolicy
     /// The former name: a store that has the attribute under that name retains its values.
     package var renamedFrom: String?
+    /// For people.
+    package var description: String?
     package var place: ModelPlace
 
     package init(

@@ -7,6 +7,8 @@ extension Model {
         writer.object { writer in
             // Every key path is written, so no key style applies.
             writer.member("keyStyle", KeyStyle.exact.rawValue)
+            if let description { writer.member("description", description) }
+            if let inferred { writer.member("inferred", inferred) }
             writer.key("entities")
             writer.object { writer in
                 for entity in entities { write(entity, to: &writer) }
@@ -20,6 +22,7 @@ extension Model {
         let parent = entity.parent.map { entities[$0] }
         writer.key(entity.name)
         writer.object { writer in
+            if let description = entity.description { writer.member("description", description) }
             writer.member("table", entity.table)
             if let parent { writer.member("parent", parent.name) }
             if entity.isAbstract { writer.member("abstract", true) }
@@ -70,6 +73,7 @@ extension Model {
     private func write(_ relationship: Relationship, to writer: inout JSONWriter) {
         writer.key(relationship.name)
         writer.object { writer in
+            if let description = relationship.description { writer.member("description", description) }
             writer.member("entity", entities[relationship.destination].name)
             writer.member("toMany", relationship.isToMany)
             if let inverse = inverse(of: relationship) { writer.member("inverse", inverse.name) }
@@ -89,6 +93,7 @@ extension Attribute {
     fileprivate func write(to writer: inout JSONWriter) {
         writer.key(name)
         writer.object { writer in
+            if let description { writer.member("description", description) }
             writer.member("type", type.rawValue)
             writer.member("key", keyPaths.map { $0.joined(separator: ".") })
             writer.member("optional", isOptional)

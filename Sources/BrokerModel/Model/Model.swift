@@ -7,6 +7,10 @@ package struct Model: Sendable {
     package let mappings: [Mapping]
     /// In the order in which they are tried.
     package let routes: [Route]
+    /// For people.
+    package let description: String?
+    /// The digest by which `broker submit` sees whether a person has edited the model that it inferred; nil otherwise.
+    package let inferred: String?
     /// By entity index.
     private let families: [Family]
     /// Topmost entities whose hierarchies' objects may be linked to any number of others, or have delete rules.
@@ -26,10 +30,15 @@ package struct Model: Sendable {
 
     /// - Precondition: every index is in range, names are unique, and parents form no circle. ``ModelReader`` ensures
     ///   that.
-    package init(entities: [Entity], mappings: [Mapping] = [], routes: [Route] = []) {
+    package init(
+        entities: [Entity], mappings: [Mapping] = [], routes: [Route] = [], description: String? = nil,
+        inferred: String? = nil
+    ) {
         self.entities = entities
         self.mappings = mappings
         self.routes = routes
+        self.description = description
+        self.inferred = inferred
         var families = entities.indices.map { Family(topmost: $0) }
         for index in entities.indices {
             var ancestor = index

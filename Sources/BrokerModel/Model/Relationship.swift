@@ -42,6 +42,8 @@ package struct Relationship: Sendable {
     package var renamedFrom: String?
     /// Index of the mapping that reads the nested records; nil reads them as records of the destination.
     package var mapping: Int?
+    /// For people.
+    package var description: String?
     package var place: ModelPlace
 
     package init(

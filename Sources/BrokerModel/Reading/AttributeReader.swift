@@ -43,6 +43,7 @@ struct AttributeReader {
             fields.node.report("an attribute needs a \"type\"; add one of \(AttributeType.list)")
         }
         let name = draft.attribute.name
+        draft.attribute.description = fields.description
         draft.attribute.keyPaths = KeyPaths.read(fields["key"], name: name, style: keyStyle)
         draft.optional = fields["optional"]
         draft.attribute.isOptional = fields["optional"]?.bool() ?? true

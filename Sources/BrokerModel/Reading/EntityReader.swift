@@ -32,6 +32,7 @@ struct EntityReader {
         defer { if let fault = ModelName.fault(ofTable: draft.entity.table) { draft.tableNode.report(fault) } }
         guard let fields = ModelFields(of: member.node, vocabulary: .entity) else { return draft }
         draft.fields = fields
+        draft.entity.description = fields.description
         if member.name.isEmpty, fields["table"] != nil { member.key.report("the name is empty; give it one") }
         if let node = fields["table"], let table = node.string() {
             draft.entity.table = table

@@ -1,6 +1,8 @@
 /// The fields of one of the model's objects, all of them known.
 struct ModelFields {
     let node: ModelNode
+    /// For people; allowed in every object.
+    private(set) var description: String?
     private var nodes: [String: ModelNode] = [:]
 
     /// Nil, with a report, when the node is no object. Fields outside of its vocabulary are reported and omitted.
@@ -11,7 +13,7 @@ struct ModelFields {
             if vocabulary.fields.contains(member.name) {
                 nodes[member.name] = member.node
             } else if member.name == "description" {
-                _ = member.node.string()
+                description = member.node.string()
             } else {
                 let question = NearMiss.question(member.name, among: vocabulary.fields)
                 member.key.report("\(vocabulary.subject) has no field \"\(member.name)\"" + question)
@@ -32,7 +34,7 @@ struct ModelVocabulary: Sendable {
     let fields: [String]
 
     static let model = ModelVocabulary(
-        subject: "a model", fields: ["$schema", "keyStyle", "entities", "mappings", "routes"])
+        subject: "a model", fields: ["$schema", "keyStyle", "inferred", "entities", "mappings", "routes"])
 
     static let entity = ModelVocabulary(
         subject: "an entity",

@@ -18,12 +18,19 @@ package enum ModelReader {
         let root = ModelNode(value: document.root, pointer: "", faults: faults)
         let parts = ModelLimits.check(root) ? read(root) : nil
         guard faults.isEmpty, let parts else { throw ModelError(faults: faults.inDocumentOrder) }
-        return Model(entities: parts.entities, mappings: parts.mappings, routes: parts.routes)
+        return Model(
+            entities: parts.entities, mappings: parts.mappings, routes: parts.routes,
+            description: document.root["description"]?.string, inferred: document.root["inferred"]?.string)
     }
+
+    private static let longestMark = 100
 
     /// Only meaningful when no fault was reported; nil when nothing could be linked.
     private static func read(_ root: ModelNode) -> (entities: [Entity], mappings: [Mapping], routes: [Route])? {
         guard let fields = ModelFields(of: root, vocabulary: .model) else { return nil }
+        if let node = fields["inferred"], let mark = node.string(), mark.utf8.count > longestMark {
+            node.report("\"inferred\" has more than \(longestMark) bytes; take it out: `broker submit` writes it")
+        }
         let keyStyle: KeyStyle = fields["keyStyle"]?.choice() ?? .exact
         guard let node = fields["entities"] else {
             root.report("a model needs \"entities\"; add an object of entities by name")

@@ -25,6 +25,7 @@ struct RelationshipReader {
         var draft = RelationshipDraft(
             relationship: Relationship(name: member.name, destination: 0, place: member.node.place), key: member.key)
         guard let fields = ModelFields(of: member.node, vocabulary: .relationship) else { return draft }
+        draft.relationship.description = fields.description
         if let entity = fields["entity"] {
             draft.destinationNode = entity
         } else {
