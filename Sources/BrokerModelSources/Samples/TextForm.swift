@@ -1,68 +1,187 @@
-/// The possible type of a text, by its form.
+internal import BrokerJSON
+
+/// The possible types of a text, by its form.
+///
+/// Each form is one that the type's conversion reads. The bytes are read at most a few times, without copies; a text longer
+/// than ``longest`` has no form.
 struct TextForm: OptionSet, Hashable {
     let rawValue: Int
 
     static let uuid = TextForm(rawValue: 1)
-    /// A date and a time as ISO 8601 writes them, with milliseconds at most.
+    /// A day, or a day and a time, as ISO 8601 writes them.
     static let iso8601 = TextForm(rawValue: 2)
-    static let dateAlone = TextForm(rawValue: 4)
+    /// `2012-09-24`, which is ``iso8601`` as well.
+    static let day = TextForm(rawValue: 4)
+    /// `2012/09/24`.
+    static let dayWithSlashes = TextForm(rawValue: 8)
     /// `Mon Sep 24 03:35:21 +0000 2012`, as Twitter writes it.
-    static let twitter = TextForm(rawValue: 8)
-    /// `Mon, 24 Sep 2012 03:35:21 +0000`, as mail and HTTP write it.
-    static let mail = TextForm(rawValue: 16)
+    static let twitter = TextForm(rawValue: 16)
+    /// `Mon, 24 Sep 2012 03:35:21 GMT`, as mail and HTTP write it (RFC 1123).
+    static let mail = TextForm(rawValue: 32)
     /// `2012/09/24 03:35:21 +0000`, as Rails writes it.
-    static let slashes = TextForm(rawValue: 32)
+    static let slashes = TextForm(rawValue: 64)
+    /// `-12.5`, `12` or `1.5e-7`: a number of JSON that a person would not take for a code. ``integer`` is one as well.
+    static let number = TextForm(rawValue: 128)
+    /// A number without fraction and exponent that fits 64 bits.
+    static let integer = TextForm(rawValue: 256)
+    /// `true` or `false`, in any case.
+    static let trueOrFalse = TextForm(rawValue: 512)
+    /// `yes` or `no`, in any case.
+    static let yesOrNo = TextForm(rawValue: 1024)
 
-    static let all: TextForm = [.uuid, .iso8601, .dateAlone, .twitter, .mail, .slashes]
+    /// Bytes. A date of nanoseconds has 35.
+    static let longest = 64
+
+    static let all = TextForm(rawValue: 2047)
 
     init(rawValue: Int) { self.rawValue = rawValue }
 
-    init(of text: String) {
-        self = []
-        guard (10...40).contains(text.utf8.count) else { return }
-        if text.wholeMatch(of: #/[0-9A-Fa-f]{8}-([0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}/#) != nil { insert(.uuid) }
-        let day = #/(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])/#
-        if let match = text.wholeMatch(of: day), Self.isDay(match.1, match.2, match.3) { insert(.dateAlone) }
-        let iso =
-            #/(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[T ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,3})?(Z|[+-]\d\d:?\d\d)?/#
-        if let match = text.wholeMatch(of: iso), Self.isDay(match.1, match.2, match.3) { insert(.iso8601) }
-        let twitter =
-            #/(Mon|Tue|Wed|Thu|Fri|Sat|Sun) (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) (0[1-9]|[12]\d|3[01]) ([01]\d|2[0-3]):[0-5]\d:[0-5]\d [+-]\d{4} (\d{4})/#
-        if let match = text.wholeMatch(of: twitter), Self.isDay(match.5, match.2, match.3) { insert(.twitter) }
-        let mail =
-            #/(Mon|Tue|Wed|Thu|Fri|Sat|Sun), (0[1-9]|[12]\d|3[01]) (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) (\d{4}) ([01]\d|2[0-3]):[0-5]\d:[0-5]\d [+-]\d{4}/#
-        if let match = text.wholeMatch(of: mail), Self.isDay(match.4, match.3, match.2) { insert(.mail) }
-        let slashes =
-            #/(\d{4})\/(0[1-9]|1[0-2])\/(0[1-9]|[12]\d|3[01]) ([01]\d|2[0-3]):[0-5]\d:[0-5]\d [+-]\d{4}/#
-        if let match = text.wholeMatch(of: slashes), Self.isDay(match.1, match.2, match.3) { insert(.slashes) }
+    init(of text: UnsafeBufferPointer<UInt8>) {
+        guard (1...Self.longest).contains(text.count) else {
+            self = []
+            return
+        }
+        let form = Self.plainForm(of: text)
+        self = form.isEmpty && Self.isUUID(text) ? .uuid : form
     }
 
-    private static let months = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    /// The form, UUIDs aside. The first byte decides which forms are worth a try.
+    private static func plainForm(of text: UnsafeBufferPointer<UInt8>) -> TextForm {
+        switch text[0] {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
+            let form = number(text)
+            return form.isEmpty ? date(text) : form
+        default: return text.count <= 5 ? boolean(text) : dateWithWeekday(text)
+        }
+    }
+
+    private static func isUUID(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard text.count == 36 else { return false }
+        for index in 0..<36 {
+            switch index {
+            case 8, 13, 18, 23: guard text[index] == UInt8(ascii: "-") else { return false }
+            default: guard text[index].isHexadecimalDigit else { return false }
+            }
+        }
+        return true
+    }
+
+    private static func boolean(_ text: UnsafeBufferPointer<UInt8>) -> TextForm {
+        var scan = ByteScan(text)
+        if scan.takeWord("true") || scan.takeWord("false") { return scan.isAtEnd ? .trueOrFalse : [] }
+        if scan.takeWord("yes") || scan.takeWord("no") { return scan.isAtEnd ? .yesOrNo : [] }
+        return []
+    }
+
+    /// Numbers as JSON writes them. Leading zeros and a plus occur in codes and telephone numbers, and `12E5` may be a
+    /// code, too: an exponent has a sign, or follows a fraction.
+    private static func number(_ text: UnsafeBufferPointer<UInt8>) -> TextForm {
+        var scan = ByteScan(text)
+        let isNegative = scan.take(UInt8(ascii: "-"))
+        let start = scan.index
+        guard scan.takeDigits(), scan.index - start == 1 || text[start] != UInt8(ascii: "0") else { return [] }
+        // -0 is 0: the sign would be lost.
+        let isNegativeZero = isNegative && text[start] == UInt8(ascii: "0")
+        if scan.isAtEnd {
+            guard !isNegativeZero else { return [] }
+            return Int64(decimalDigits: text) != nil ? [.number, .integer] : .number
+        }
+        let hasFraction = scan.take(UInt8(ascii: "."))
+        if hasFraction, !scan.takeDigits() { return [] }
+        if scan.take(UInt8(ascii: "e")) || scan.take(UInt8(ascii: "E")) {
+            let hasSign = scan.take(UInt8(ascii: "-")) || scan.take(UInt8(ascii: "+"))
+            guard hasFraction || hasSign, scan.takeDigits() else { return [] }
+        }
+        return scan.isAtEnd ? .number : []
+    }
+}
+
+// MARK: - Dates
+
+extension TextForm {
+    private static func date(_ text: UnsafeBufferPointer<UInt8>) -> TextForm {
+        var scan = ByteScan(text)
+        guard let year = scan.number(4) else { return [] }
+        let separator = scan.next
+        guard separator == UInt8(ascii: "-") || separator == UInt8(ascii: "/"), scan.take(separator),
+            let month = scan.number(2), scan.take(separator), let day = scan.number(2), isDay(year, month, day)
+        else { return [] }
+        let hasSlashes = separator == UInt8(ascii: "/")
+        if scan.isAtEnd { return hasSlashes ? .dayWithSlashes : [.day, .iso8601] }
+        if hasSlashes {
+            guard scan.take(UInt8(ascii: " ")), scan.takeTime(), scan.take(UInt8(ascii: " ")), scan.takeOffset(),
+                scan.isAtEnd, yearsWithOffset.contains(year)
+            else { return [] }
+            return .slashes
+        }
+        guard scan.take(UInt8(ascii: "T")) || scan.take(UInt8(ascii: " ")), scan.takeTime(isPrecise: true) else {
+            return []
+        }
+        guard !scan.isAtEnd else { return .iso8601 }
+        _ = scan.take(UInt8(ascii: " "))
+        if scan.take(UInt8(ascii: "Z")) { return scan.isAtEnd ? .iso8601 : [] }
+        return scan.takeOffset() && scan.isAtEnd && yearsWithOffset.contains(year) ? .iso8601 : []
+    }
+
+    private static func dateWithWeekday(_ text: UnsafeBufferPointer<UInt8>) -> TextForm {
+        var scan = ByteScan(text)
+        guard scan.position(in: weekdays) != nil else { return [] }
+        let isMail = scan.take(UInt8(ascii: ","))
+        guard scan.take(UInt8(ascii: " ")) else { return [] }
+        return isMail ? mail(&scan) : twitter(&scan)
+    }
+
+    private static func mail(_ scan: inout ByteScan) -> TextForm {
+        guard let day = scan.number(1, upTo: 2), scan.take(UInt8(ascii: " ")),
+            let month = scan.position(in: months), scan.take(UInt8(ascii: " ")),
+            let year = scan.number(4), isDay(year, month + 1, day), scan.take(UInt8(ascii: " ")), scan.takeTime(),
+            scan.take(UInt8(ascii: " ")), scan.takeWord("gmt") || scan.takeWord("utc") || scan.takeOffset(),
+            scan.isAtEnd, yearsWithOffset.contains(year)
+        else { return [] }
+        return .mail
+    }
+
+    private static func twitter(_ scan: inout ByteScan) -> TextForm {
+        guard let month = scan.position(in: months), scan.take(UInt8(ascii: " ")),
+            let day = scan.number(1, upTo: 2), scan.take(UInt8(ascii: " ")), scan.takeTime(),
+            scan.take(UInt8(ascii: " ")), scan.takeOffset(), scan.take(UInt8(ascii: " ")),
+            let year = scan.number(4), isDay(year, month + 1, day), scan.isAtEnd, yearsWithOffset.contains(year)
+        else { return [] }
+        return .twitter
+    }
+
+    private static let weekdays: [StaticString] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+    private static let months: [StaticString] = [
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
     ]
 
+    /// In UTC, an instant of another year may be outside of 0001 to 9999, and is refused then.
+    private static let yearsWithOffset = 2...9998
+
     /// The month has such a day.
-    private static func isDay(_ year: Substring, _ month: Substring, _ day: Substring) -> Bool {
-        guard let year = Int(year), let day = Int(day),
-            let month = Int(month) ?? months.firstIndex(of: String(month)).map({ $0 + 1 }), (1...12).contains(month)
-        else { return false }
+    private static func isDay(_ year: Int, _ month: Int, _ day: Int) -> Bool {
+        guard year >= 1, (1...12).contains(month), day >= 1 else { return false }
         let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-        return day <= [31, isLeap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month - 1]
+        switch month {
+        case 2: return day <= (isLeap ? 29 : 28)
+        case 4, 6, 9, 11: return day <= 30
+        default: return day <= 31
+        }
     }
 
-    /// The type that all texts of these forms have, with its members, and why.
-    var type: (name: String, members: [(key: String, json: String)], reason: String) {
-        if contains(.uuid) { return ("uuid", [], "all texts are UUIDs, which are stored in upper case") }
-        let formats: [(TextForm, String?, String)] = [
-            (.iso8601, nil, "all texts are dates with a time, as ISO 8601 writes them"),
-            (.dateAlone, "yyyy-MM-dd", "all texts are dates without a time"),
-            (.twitter, "EEE MMM dd HH:mm:ss Z yyyy", "all texts are dates, as Twitter writes them"),
-            (.mail, "EEE, dd MMM yyyy HH:mm:ss Z", "all texts are dates, as mail writes them"),
-            (.slashes, "yyyy/MM/dd HH:mm:ss Z", "all texts are dates"),
+    /// The type that all texts of these forms have, with its members, and why; nil when they are texts.
+    var type: (name: String, members: [(key: String, json: String)], reason: String)? {
+        let types: [(TextForm, type: String, format: String?, reason: String)] = [
+            (.uuid, "uuid", nil, "all texts are UUIDs, which are stored in upper case"),
+            (.day, "date", "yyyy-MM-dd", "all texts are days"),
+            (.iso8601, "date", nil, "all texts are dates as ISO 8601 writes them; without a zone they are in UTC"),
+            (.dayWithSlashes, "date", "yyyy/MM/dd", "all texts are days"),
+            (.twitter, "date", "EEE MMM dd HH:mm:ss Z yyyy", "all texts are dates, as Twitter writes them"),
+            (.mail, "date", "EEE, dd MMM yyyy HH:mm:ss Z", "all texts are dates, as mail and HTTP write them"),
+            (.slashes, "date", "yyyy/MM/dd HH:mm:ss Z", "all texts are dates"),
         ]
-        for (form, format, reason) in formats where contains(form) {
-            return ("date", format.map { [("format", ImportedModel.json($0))] } ?? [], reason)
+        return types.first { contains($0.0) }.map { found in
+            (found.type, found.format.map { [("format", ImportedModel.json($0))] } ?? [], found.reason)
         }
-        return ("string", [], "")
     }
 }
