@@ -12,6 +12,7 @@ struct Worker: Codable, Hashable, Sendable {
     var `class`: String?
     var hiredAt: Date?
     var birthday: Date?
+    var started: String?
     var latitude: Double?
     var longitude: Double?
     var extra: RawJSON?
@@ -34,6 +35,7 @@ struct Worker: Codable, Hashable, Sendable {
         `class`: String? = nil,
         hiredAt: Date? = nil,
         birthday: Date? = nil,
+        started: String? = nil,
         latitude: Double? = nil,
         longitude: Double? = nil,
         extra: RawJSON? = nil,
@@ -52,6 +54,7 @@ struct Worker: Codable, Hashable, Sendable {
         self.`class` = `class`
         self.hiredAt = hiredAt
         self.birthday = birthday
+        self.started = started
         self.latitude = latitude
         self.longitude = longitude
         self.extra = extra
@@ -73,6 +76,7 @@ struct Worker: Codable, Hashable, Sendable {
         `class` = try record.valueIfPresent(at: ["class"])
         hiredAt = try record.valueIfPresent(at: ["hired_at"])
         birthday = try record.valueIfPresent(at: ["birthday"])
+        started = try record.valueIfPresent(at: ["started"])
         latitude = try record.valueIfPresent(at: ["place", "geo", "lat"])
         longitude = try record.valueIfPresent(at: ["place", "geo", "lng"])
         extra = try record.valueIfPresent(at: ["extra"])
@@ -94,6 +98,7 @@ struct Worker: Codable, Hashable, Sendable {
         try RecordPath.write(`class`, at: ["class"][...], into: &record)
         try RecordPath.write(hiredAt, at: ["hired_at"][...], into: &record)
         try RecordPath.write(birthday, at: ["birthday"][...], into: &record)
+        try RecordPath.write(started, at: ["started"][...], into: &record)
         try RecordPath.write(latitude, at: ["place", "geo", "lat"][...], into: &record)
         try RecordPath.write(longitude, at: ["place", "geo", "lng"][...], into: &record)
         try RecordPath.write(extra, at: ["extra"][...], into: &record)

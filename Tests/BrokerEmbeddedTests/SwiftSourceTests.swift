@@ -13,6 +13,7 @@ import Testing
             "attributes": {
               "id": "integer64", "name": {"type": "string", "optional": false}, "class": "string",
               "hiredAt": {"type": "date", "key": "hired_at"}, "birthday": {"type": "date", "format": "yyyy/MM/dd"},
+              "started": "calendarDate",
               "latitude": {"type": "double", "key": "place.geo.lat"}, "longitude": {"type": "double", "key": "place.geo.lng"},
               "extra": "transformable", "salary": "decimal", "photo": "binary", "token": "uuid", "page": "uri",
               "level": "integer16", "isActive": "boolean"},
@@ -41,7 +42,7 @@ import Testing
         let employee = Worker(
             id: 1, name: "Ada", class: "a", hiredAt: Date(timeIntervalSince1970: 1.25),
             birthday: try Date("1815-12-10T00:00:00Z", strategy: .iso8601),
-            latitude: 51.5, longitude: nil, extra: RawJSON(#"{"a":[1,null,"x",true,1.5]}"#),
+            started: "1833-06-05", latitude: 51.5, longitude: nil, extra: RawJSON(#"{"a":[1,null,"x",true,1.5]}"#),
             salary: Decimal(string: "12500.50"), photo: Data([1, 2, 255]),
             token: UUID(uuidString: "8C1D0A3E-5E0B-4C3A-9F5C-0B0B0B0B0B0B"),
             page: URL(string: "https://example.com/a"), level: 3, isActive: true, team: 7,

@@ -25,6 +25,8 @@ import Testing
         ("INTEGER", "1", "integer64"), ("BIGINT", "1", "integer64"), ("REAL", "1.5", "double"),
         ("TEXT", "'a'", "string"), ("BLOB", "x'00'", "binary"), ("BOOLEAN", "1", "boolean"),
         ("DATE", "'2011-12-22T02:24:51.000Z'", "date"), ("DATETIME", "1324520691", "date"),
+        ("DATE", "'2011-12-22'", "calendarDate"), ("DATE", "'2011-02-29'", "string"),
+        ("TEXT", "'2011-12-22'", "string"),
         ("TIMESTAMP", "'2011-12-22 02:24:51'", "string"), ("DECIMAL(10,2)", "1.5", "double"),
         ("VARCHAR(20)", "'a'", "string"), ("UUID", "'68753A44-4D6F-1226-9C60-0050E4C00067'", "uuid"),
         ("UUID", "'68753a44-4d6f-1226-9c60-0050e4c00067'", "string"), ("", "1", "integer64"), ("", "'a'", "string"),

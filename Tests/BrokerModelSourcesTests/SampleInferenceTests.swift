@@ -38,7 +38,8 @@ import Testing
     @Test(arguments: [
         ("2012-09-24T03:35:21Z", "date", [String]()), ("2012-09-24 03:35:21.123+02:00", "date", []),
         ("2012-09-24T03:35:21.123456Z", "date", []), ("2012-02-30T03:35:21Z", "string", []),
-        ("2012-09-24", "date", ["yyyy-MM-dd"]), ("2012-13-24", "string", []),
+        ("2012-09-24", "calendarDate", []), ("2012/09/24", "calendarDate", ["yyyy/MM/dd"]),
+        ("2012-13-24", "string", []),
         ("Mon Sep 24 03:35:21 +0000 2012", "date", ["EEE MMM dd HH:mm:ss Z yyyy"]),
         ("Mon, 24 Sep 2012 03:35:21 +0000", "date", ["EEE, dd MMM yyyy HH:mm:ss Z"]),
         ("2012/09/24 03:35:21 +0000", "date", ["yyyy/MM/dd HH:mm:ss Z"]),

@@ -16,7 +16,7 @@ import Testing
             "ownerName": {"type": "string", "key": "owner.name"},
             "price": "decimal", "ratio": "double", "half": "float", "isNew": "boolean", "data": "binary",
             "code": "uuid", "link": "uri", "extra": "transformable",
-            "plain": "date",
+            "plain": "date", "birthday": "calendarDate", "died": {"type": "calendarDate", "format": "dd/MM/yy"},
             "hiredAt": {"type": "date", "format": "yyyy/MM/dd HH:mm:ss Z"},
             "day": {"type": "date", "format": "yyyy-MM-dd", "timeZone": "Europe/Berlin"},
             "seen": {"type": "date", "format": "EEE, d MMM yy h:mm a", "storage": "unix"},
@@ -35,11 +35,12 @@ import Testing
         [{"id": 1, "contact": {"email": "a@b", "phone": null}, "price": 12345678901234567890.123456789, "ratio": 0.1,
           "half": 1.5, "is_new": true, "data": "AAEC/w==", "code": "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
           "link": "https://example.org/ä", "extra": {"a": [1, null, "\\u0001\\"ü"], "b": 1.0},
-          "plain": "2011-12-22T02:24:51.123Z", "hired_at": "2011/12/22 02:24:51 +0200", "day": "2011-07-01",
+          "plain": "2011-12-22T02:24:51.123Z", "birthday": "1985-12-10", "died": "24/12/11",
+          "hired_at": "2011/12/22 02:24:51 +0200", "day": "2011-07-01",
           "seen": "Thu, 22 Dec 11 2:24 PM", "touched": "22.12.2011", "week": "2011-W51-5",
           "owner": {"id": 7, "name": "O"}, "place": {"row_name": "a", "number": 1.50}, "tag": {"label": "t"},
           "links": {"whole": 2}},
-         {"id": 2, "email": "second", "hired_at": "2011-12-22T02:24:51.999Z", "day": "2011-07-01T12:00:00Z",
+         {"id": 2, "email": "second", "hired_at": "2011-12-22T02:24:51.999Z", "day": "2011-07-01T12:00:00Z", "died": "1852-11-27",
           "seen": 1324563891, "touched": -0.001, "week": 1324563891.5, "ratio": -1e300, "price": -0.5,
           "tag": {"note": "nameless"}, "extra": "text", "is_new": false, "data": ""},
          {"id": 3, "extra": false, "touched": "1969-12-31T23:59:59.001Z", "plain": "0001-01-01", "whole": null}]
@@ -79,6 +80,7 @@ import Testing
             #""id":1"#, #""contact":{"email":"a@b","phone":null}"#, #""price":12345678901234567890.123456789"#,
             #""is_new":true"#, #""data":"AAEC/w==""#, #""code":"6BA7B810-9DAD-11D1-80B4-00C04FD430C8""#,
             #""extra":{"a":[1,null,"\u0001\"ü"],"b":1.0}"#, #""plain":"2011-12-22T02:24:51.123Z""#,
+            #""birthday":"1985-12-10""#, #""died":"24/12/11""#,
             #""hired_at":"2011/12/22 00:24:51 +0000""#, #""day":"2011-07-01""#, #""seen":"Thu, 22 Dec 11 2:24 PM""#,
             #""touched":"22.12.2011""#, #""week":"2011-W51-5""#, #""owner":7"#,
             #""place":{"row_name":"a","number":1.50}"#, #""tag":"t""#, #""links":{"whole":2}"#,
@@ -88,6 +90,7 @@ import Testing
         // A value that the format cannot express is written in another way.
         let two = try store.fetch("Thing", object: "2")
         #expect(two.contains(#""hired_at":"2011-12-22T02:24:51.999Z""#))
+        #expect(two.contains(#""died":"1852-11-27""#))
         #expect(two.contains(#""day":"2011-07-01T12:00:00.000Z""#))
         #expect(two.contains(#""email":"second""#))
         #expect(!two.contains(#""tag""#))

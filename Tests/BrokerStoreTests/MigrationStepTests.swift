@@ -100,6 +100,7 @@ import Testing
         ("integer64", "-9223372036854775808", "-9223372036854775808"), ("double", "1e300", "1e+300"),
         ("double", "0.1", "0.1"), ("decimal", "12345678901234567890.10", "12345678901234567890.10"),
         ("boolean", "true", "1"), ("date", "0", "1970-01-01T00:00:00.000Z"), ("binary", #""AP8=""#, "x'00ff'"),
+        ("calendarDate", #""1985-12-10""#, "1985-12-10"),
         ("transformable", #"{"a": [1]}"#, #"{"a":[1]}"#),
     ])
     func `a default of every type is what an insert would give`(type: String, value: String, stored: String) throws {

@@ -13,7 +13,7 @@ import Testing
             "id": "integer64", "i": "integer16", "l": "integer64", "n": "decimal", "m": "decimal", "d": "double",
             "s": "string", "t": "string", "u": "uri", "b": "boolean", "at": "date", "then": "date",
             "unix": {"type": "date", "storage": "unix"}, "core": {"type": "date", "storage": "coreData"},
-            "bytes": "binary", "uuid": "uuid", "any": "transformable"}}}}
+            "day": "calendarDate", "until": "calendarDate", "bytes": "binary", "uuid": "uuid", "any": "transformable"}}}}
         """
 
     @Test func `SQL and memory agree on random rows and predicates`() throws {
@@ -74,6 +74,8 @@ struct RandomPredicate {
         ("b", ["true", "false"]),
         ("at", ["\"2011-12-22T02:24:51Z\"", "\"2011-12-22\"", "\"2020-02-29T12:00:00.123Z\"", "0"]),
         ("then", ["\"2011-12-22\"", "\"1969-12-31T23:59:59.999Z\""]),
+        ("day", ["\"2011-12-22\"", "\"0001-01-01\"", "\"9999-12-31\""]),
+        ("until", ["\"2011-12-22\"", "\"1969-12-31\""]),
         ("unix", ["\"2011-12-22\"", "0", "-5"]),
         ("core", ["\"2011-12-22T00:00:00.5Z\"", "0"]),
         ("bytes", ["\"\"", "\"AAE=\"", "\"/w==\"", "\"AA==\""]),
@@ -84,7 +86,7 @@ struct RandomPredicate {
         "0", "1.5", "3.5", "-0.5", "1e30", "-1e30", "40000", "9007199254740993", "9223372036854775807",
     ]
     private static let comparable = [
-        ("i", "l"), ("l", "d"), ("i", "b"), ("n", "m"), ("s", "t"), ("u", "s"), ("at", "then"),
+        ("i", "l"), ("l", "d"), ("i", "b"), ("n", "m"), ("s", "t"), ("u", "s"), ("at", "then"), ("day", "until"),
     ]
 
     private mutating func pick<Element>(_ elements: [Element]) -> Element { elements.randomElement(using: &generator)! }

@@ -194,7 +194,7 @@ extension ObjectGraph {
         case .integer16, .integer64, .double, .transformable: stored
         case .boolean: stored == "1" ? "true" : "false"
         case .binary: type.samples.first { $0.stored == stored }!.json
-        case .string, .decimal, .date, .uuid: "\"\(stored)\""
+        case .string, .decimal, .date, .calendarDate, .uuid: "\"\(stored)\""
         }
     }
 }

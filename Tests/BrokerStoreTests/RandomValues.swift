@@ -73,7 +73,7 @@ struct PlacedTree {
 ///
 /// The contents of a table, as `SQLRows` reads them. The first values are the identities that jobs share.
 enum SampleType: String, CaseIterable {
-    case integer16, integer64, string, boolean, double, decimal, date, binary, uuid, transformable
+    case integer16, integer64, string, boolean, double, decimal, date, calendarDate, binary, uuid, transformable
 
     var samples: [(json: String, stored: String)] {
         switch self {
@@ -93,6 +93,8 @@ enum SampleType: String, CaseIterable {
                 ("\"1970-01-01\"", "1970-01-01T00:00:00.000Z"),
                 ("\"1970-01-02T01:00:00+01:00\"", "1970-01-02T00:00:00.000Z"),
             ]
+        case .calendarDate:
+            [("\"1970-01-01\"", "1970-01-01"), ("\"2000-02-29\"", "2000-02-29"), ("\"0001-01-01\"", "0001-01-01")]
         case .binary: [("\"AQ==\"", "x'01'"), ("\"Ag==\"", "x'02'"), ("\"AQ\"", "x'01'"), ("\"AwQ=\"", "x'0304'")]
         case .uuid:
             [
@@ -114,6 +116,7 @@ enum SampleType: String, CaseIterable {
         case .boolean: ["2", "\"maybe\"", "{}"]
         case .double, .decimal: ["\"abc\"", "[]"]
         case .date: ["\"soon\"", "{}"]
+        case .calendarDate: ["0", "\"1970-01-01T00:00:00Z\"", "\"2001-02-29\""]
         case .binary: ["\"*\"", "{}"]
         case .uuid: ["\"abc\"", "{}"]
         case .transformable: []

@@ -14,7 +14,7 @@ import TestSupport
     @Test func `every attribute has a column of its name and of the type that stores it`() throws {
         let types = [
             "integer16", "integer32", "integer64", "boolean", "double", "float", "decimal", "string", "uuid", "uri",
-            "transformable", "binary", "date",
+            "transformable", "binary", "date", "calendarDate",
         ]
         let attributes = types.map { "\"a_\($0)\": \"\($0)\"" }.joined(separator: ", ")
         let sql = try schema(
@@ -40,6 +40,7 @@ import TestSupport
                     "a_transformable" TEXT,
                     "a_binary" BLOB,
                     "a_date" TEXT,
+                    "a_calendarDate" TEXT,
                     "unix" INTEGER,
                     "coreData" REAL,
                     "needed" TEXT NOT NULL

@@ -1,10 +1,12 @@
 /// The types of the contract, named as in Core Data.
 package enum AttributeType: String, Sendable, CaseIterable {
-    case integer16, integer32, integer64, decimal, double, float, string, boolean, date, binary, uuid, uri,
-        transformable
+    case integer16, integer32, integer64, decimal, double, float, string, boolean, date, calendarDate, binary, uuid,
+        uri, transformable
 
     package var isInteger: Bool { self == .integer16 || self == .integer32 || self == .integer64 }
     package var isNumber: Bool { isInteger || self == .decimal || self == .double || self == .float }
+    /// A time or a day: texts of these have formats.
+    package var isDate: Bool { self == .date || self == .calendarDate }
 }
 
 /// The form of a date in its column.
@@ -77,7 +79,7 @@ package struct Attribute: Sendable {
     package var defaultValue: JSONFragment?
     /// A record that lacks the attribute sets its default, also in an existing object.
     package var usesDefaultWhenMissing = false
-    /// Unicode date patterns (UTS 35), tried in order; empty means ISO 8601.
+    /// Unicode date patterns (UTS 35) of a date or calendar date, tried in order; empty means ISO 8601.
     package var dateFormats: [String]
     /// The time zone of dates that name none: an IANA name or an offset; nil is UTC.
     package var timeZone: String?

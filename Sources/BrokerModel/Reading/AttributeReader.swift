@@ -84,8 +84,9 @@ struct AttributeReader {
     }
 
     private func readDates(_ fields: ModelFields, type: AttributeType?, into attribute: inout Attribute) {
-        for name in ["format", "formats", "timeZone", "storage"] {
-            fields.refuse(name, unless: type.map { $0 == .date }, isFor: "dates")
+        for name in ["format", "formats"] { fields.refuse(name, unless: type?.isDate, isFor: "dates") }
+        for name in ["timeZone", "storage"] {
+            fields.refuse(name, unless: type.map { $0 == .date }, isFor: "dates with a time")
         }
         if let format = fields["format"]?.string() { attribute.dateFormats = [format] }
         if let formats = fields["formats"] {

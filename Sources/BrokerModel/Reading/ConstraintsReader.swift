@@ -27,7 +27,7 @@ struct ConstraintsReader {
 
     private func refuseMisplaced() {
         for name in ["min", "max"] {
-            fields.refuse(name, unless: type.map { $0.isNumber || $0 == .date }, isFor: "numbers and dates")
+            fields.refuse(name, unless: type.map { $0.isNumber || $0.isDate }, isFor: "numbers and dates")
         }
         for name in ["minLength", "maxLength", "pattern"] {
             fields.refuse(name, unless: type?.isText, isFor: "text")
@@ -37,7 +37,7 @@ struct ConstraintsReader {
     private func bound(_ name: String) -> JSONFragment? {
         guard let node = fields[name] else { return nil }
         guard node.value.kind == .number || node.value.kind == .string else {
-            node.reportExpected(type == .date ? "a date" : "a number")
+            node.reportExpected(type?.isDate == true ? "a date" : "a number")
             return nil
         }
         return node.fragment(for: nil)

@@ -232,7 +232,7 @@ extension AttributeType {
     /// Its values have an order in which a later value is newer.
     fileprivate var isComparable: Bool {
         switch self {
-        case .integer16, .integer32, .integer64, .decimal, .double, .float, .date, .string: true
+        case .integer16, .integer32, .integer64, .decimal, .double, .float, .date, .calendarDate, .string: true
         case .boolean, .binary, .uuid, .uri, .transformable: false
         }
     }

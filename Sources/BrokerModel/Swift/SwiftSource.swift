@@ -150,7 +150,7 @@ package struct SwiftSource {
         case .integer64: return "Int64"
         case .double: return "Double"
         case .float: return "Float"
-        case .string: return "String"
+        case .string, .calendarDate: return "String"
         case .boolean: return "Bool"
         case .transformable:
             needsBroker = true

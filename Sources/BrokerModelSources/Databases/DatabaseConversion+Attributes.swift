@@ -65,7 +65,12 @@ extension DatabaseConversion {
         case []: return ("date", [], "no value yet, so it gets ISO 8601")
         case ["integer"]: return ("date", [("storage", "\"unix\"")], "whole numbers, taken for seconds since 1970")
         case ["text"] where column.hasOurDates: return ("date", [], "")
-        default: return ("string", [], "its values are not as Broker writes dates (2011-12-22T02:24:51.000Z)")
+        case ["text"] where column.hasDays: return ("calendarDate", [], "all values are days")
+        default:
+            return (
+                "string", [],
+                "its values are not as Broker writes dates (2011-12-22T02:24:51.000Z) and days (2011-12-22)"
+            )
         }
     }
 

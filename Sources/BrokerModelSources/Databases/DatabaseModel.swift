@@ -38,6 +38,7 @@ struct DatabaseTable {
         /// The types of the sampled values: `typeof`, and whether all texts have the form that Broker writes.
         var storedTypes: Set<String> = []
         var hasOurDates = true
+        var hasDays = true
         var hasOurUUIDs = true
     }
 
@@ -165,13 +166,16 @@ final class DatabaseReader {
         let types = try rows("SELECT DISTINCT t FROM (SELECT typeof(\(value)) AS t \(sampled))", [])
         column.storedTypes = Set(types.map { $0[0]! })
         guard !types.isEmpty else { return }
-        (column.hasOurDates, column.hasOurUUIDs) = (false, false)
+        (column.hasOurDates, column.hasDays, column.hasOurUUIDs) = (false, false, false)
         guard column.storedTypes == ["text"] else { return }
         let date = "____-__-__T__:__:__.___Z"
-        let forms = "min(v LIKE '\(date)'), min(length(v) = 36 AND v = upper(v))"
+        // SQLite reads a day that does not exist as another one.
+        let day = "v LIKE '____-__-__' AND v IS date(julianday(v)) AND v >= '0001'"
+        let forms = "min(v LIKE '\(date)'), min(length(v) = 36 AND v = upper(v)), min(\(day))"
         do throws(StoreError) {
             let found = try rows("SELECT \(forms) FROM (SELECT \(value) AS v \(sampled))", [])
             (column.hasOurDates, column.hasOurUUIDs) = (found[0][0] == "1", found[0][1] == "1")
+            column.hasDays = found[0][2] == "1"
         } catch {
             // A text beyond the bound is neither.
             guard error.isTooLarge else { throw error }

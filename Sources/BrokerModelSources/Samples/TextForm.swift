@@ -173,9 +173,9 @@ extension TextForm {
     var type: (name: String, members: [(key: String, json: String)], reason: String)? {
         let types: [(TextForm, type: String, format: String?, reason: String)] = [
             (.uuid, "uuid", nil, "all texts are UUIDs, which are stored in upper case"),
-            (.day, "date", "yyyy-MM-dd", "all texts are days"),
+            (.day, "calendarDate", nil, "all texts are days"),
             (.iso8601, "date", nil, "all texts are dates as ISO 8601 writes them; without a zone they are in UTC"),
-            (.dayWithSlashes, "date", "yyyy/MM/dd", "all texts are days"),
+            (.dayWithSlashes, "calendarDate", "yyyy/MM/dd", "all texts are days"),
             (.twitter, "date", "EEE MMM dd HH:mm:ss Z yyyy", "all texts are dates, as Twitter writes them"),
             (.mail, "date", "EEE, dd MMM yyyy HH:mm:ss Z", "all texts are dates, as mail and HTTP write them"),
             (.slashes, "date", "yyyy/MM/dd HH:mm:ss Z", "all texts are dates"),

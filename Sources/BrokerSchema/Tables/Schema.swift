@@ -224,7 +224,7 @@ extension Attribute {
         switch type {
         case .integer16, .integer32, .integer64, .boolean: "INTEGER"
         case .double, .float: "REAL"
-        case .decimal, .string, .uuid, .uri, .transformable: "TEXT"
+        case .decimal, .string, .calendarDate, .uuid, .uri, .transformable: "TEXT"
         case .binary: "BLOB"
         case .date:
             switch dateStorage {

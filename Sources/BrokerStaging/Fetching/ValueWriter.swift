@@ -15,7 +15,7 @@ package struct ValueWriter: Sendable {
         type = attribute.type
         self.converter = converter
         isUnixTime = dates == .model && converter.dates.writesUnixTime
-        guard attribute.type == .date, dates == .model, !isUnixTime, let pattern = attribute.dateFormats.first else {
+        guard attribute.type.isDate, dates == .model, !isUnixTime, let pattern = attribute.dateFormats.first else {
             format = nil
             return
         }
@@ -34,6 +34,7 @@ package struct ValueWriter: Sendable {
         case (_, .null), (_, .absent), (_, .object): writer.null()
         case (.boolean, .integer) where cell.integer == 0 || cell.integer == 1: writer.bool(cell.integer == 1)
         case (.date, _): writeDate(cell, to: &writer)
+        case (.calendarDate, .text): writeDay(cell.bytes, to: &writer)
         case (.decimal, .text) where Self.isNumber(cell.bytes), (.transformable, .text): writer.raw(cell.bytes)
         case (_, .integer): writer.integer(cell.integer)
         case (_, .real): writer.double(cell.real)
@@ -47,7 +48,7 @@ package struct ValueWriter: Sendable {
         var writer = JSONWriter(capacity: 32)
         switch (type, cell.kind) {
         case (.transformable, .text): return Array(cell.bytes)
-        case (_, .text) where type != .date: return Array(cell.bytes)
+        case (_, .text) where !type.isDate: return Array(cell.bytes)
         case (_, .blob): return Base64.encode(cell.bytes)
         default: write(cell, to: &writer)
         }
@@ -77,6 +78,14 @@ package struct ValueWriter: Sendable {
         if text.withUnsafeBufferPointer({ reads($0, as: instant) }) { return writer.string(ofBytes: text) }
         if reads(iso, as: instant) { return writer.string(iso) }
         writer.raw(instant.secondsText)
+    }
+
+    private func writeDay(_ stored: UnsafeBufferPointer<UInt8>, to writer: inout JSONWriter) {
+        guard let format, let day = ISO8601.day(stored) else { return writer.text(stored) }
+        let text = format.text(of: day.midnight)
+        // A format of a year of two digits would change the century.
+        let isSame = text.withUnsafeBufferPointer { converter.day($0) } == day
+        isSame ? writer.string(ofBytes: text) : writer.text(stored)
     }
 
     /// Whether processing that text stores that time.

@@ -199,7 +199,7 @@ extension Attribute {
             other.type.isNumber && other.type != .decimal || other.type == .boolean
         case .string, .uri: other.type == .string || other.type == .uri
         case .date: other.type == .date && other.dateStorage == dateStorage
-        case .decimal, .uuid, .binary: other.type == type
+        case .decimal, .calendarDate, .uuid, .binary: other.type == type
         case .transformable: false
         }
     }

@@ -40,6 +40,11 @@ struct CivilDate: Equatable, Sendable {
         return era * Self.daysPerEra + dayOfEra - 719_468
     }
 
+    /// The beginning of the day in UTC.
+    ///
+    /// - Precondition: a year with four digits.
+    var midnight: Instant { Instant(seconds: daysSince1970 * Instant.secondsPerDay)! }
+
     static func isLeap(year: Int) -> Bool { year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) }
 
     static func days(inMonth month: Int, of year: Int) -> Int {

@@ -1,12 +1,15 @@
 extension DateFormat {
     static func instant(_ text: UnsafeBufferPointer<UInt8>, steps: [Step], zone: LocalZone) -> Instant? {
+        fields(text, steps: steps)?.instant(in: zone)
+    }
+
+    static func fields(_ text: UnsafeBufferPointer<UInt8>, steps: [Step]) -> DateFields? {
         var cursor = TextCursor(text)
         var fields = DateFields()
         for step in steps {
             guard take(step, from: &cursor, into: &fields) else { return nil }
         }
-        guard cursor.isAtEnd else { return nil }
-        return fields.instant(in: zone)
+        return cursor.isAtEnd ? fields : nil
     }
 
     private static func take(_ step: Step, from cursor: inout TextCursor, into fields: inout DateFields) -> Bool {

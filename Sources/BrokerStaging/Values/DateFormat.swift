@@ -62,4 +62,23 @@ struct DateFormat: Sendable {
         if let steps, let instant = Self.instant(text, steps: steps, zone: zone) { return instant }
         return foundation?.instant(text)
     }
+
+    /// Returns the day that the text names, in whatever zone it is.
+    ///
+    /// - Precondition: the steps suffice: see ``readsDays``.
+    func day(_ text: UnsafeBufferPointer<UInt8>) -> CivilDate? {
+        guard let steps, var fields = Self.fields(text, steps: steps) else { return nil }
+        fields.zoneOffset = nil
+        guard fields.instant(in: .utc) != nil else { return nil }
+        return CivilDate(year: fields.year, month: fields.month, day: fields.day)
+    }
+
+    /// The pattern names a year, a month and a day, and steps read it.
+    var readsDays: Bool {
+        guard let steps else { return false }
+        let hasYear = steps.contains { if case .year = $0 { true } else { $0 == .twoDigitYear } }
+        let hasMonth = steps.contains { if case .month = $0 { true } else { $0 == .monthName } }
+        let hasDay = steps.contains { if case .day = $0 { true } else { false } }
+        return hasYear && hasMonth && hasDay
+    }
 }

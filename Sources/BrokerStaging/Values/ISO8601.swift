@@ -6,22 +6,37 @@
 enum ISO8601 {
     /// Bytes of `2011-12-22T02:24:51.000Z`.
     static let storedCount = 24
+    /// Bytes of `2011-12-22`.
+    static let dayCount = 10
 
     /// Returns nil when the text is not such a date, or names a day or time that does not exist.
     static func instant(_ text: UnsafeBufferPointer<UInt8>, zone: LocalZone) -> Instant? {
         var cursor = TextCursor(text)
         var fields = DateFields()
-        guard let year = cursor.number(digits: 4), cursor.take(UInt8(ascii: "-")),
-            let month = cursor.number(digits: 2), cursor.take(UInt8(ascii: "-")),
-            let day = cursor.number(digits: 2)
-        else { return nil }
-        fields.year = year
-        fields.month = month
-        fields.day = day
+        guard readDay(&cursor, into: &fields) else { return nil }
         if !cursor.isAtEnd {
             guard readTime(&cursor, into: &fields), cursor.isAtEnd else { return nil }
         }
         return fields.instant(in: zone)
+    }
+
+    /// Returns the day of `2011-12-22`; nil when the text is anything else, or there is no such day.
+    static func day(_ text: UnsafeBufferPointer<UInt8>) -> CivilDate? {
+        var cursor = TextCursor(text)
+        var fields = DateFields()
+        guard readDay(&cursor, into: &fields), cursor.isAtEnd else { return nil }
+        return CivilDate(year: fields.year, month: fields.month, day: fields.day)
+    }
+
+    private static func readDay(_ cursor: inout TextCursor, into fields: inout DateFields) -> Bool {
+        guard let year = cursor.number(digits: 4), cursor.take(UInt8(ascii: "-")),
+            let month = cursor.number(digits: 2), cursor.take(UInt8(ascii: "-")),
+            let day = cursor.number(digits: 2)
+        else { return false }
+        fields.year = year
+        fields.month = month
+        fields.day = day
+        return true
     }
 
     private static func readTime(_ cursor: inout TextCursor, into fields: inout DateFields) -> Bool {

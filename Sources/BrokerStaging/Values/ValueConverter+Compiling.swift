@@ -17,7 +17,7 @@ private struct Compiler {
     var faults: [ModelFault] = []
 
     mutating func compile() -> ValueConverter {
-        let dates = attribute.type == .date ? dates() : ValueConverter.Dates()
+        let dates = attribute.type.isDate ? dates() : ValueConverter.Dates()
         // The values of the constraints are converted like all values, but without these constraints.
         let limits = limits(of: converter(dates: dates))
         guard let json = attribute.defaultValue?.text else { return converter(dates: dates, limits: limits) }
@@ -48,13 +48,19 @@ private struct Compiler {
             }
         }
         for (position, pattern) in attribute.dateFormats.enumerated() {
-            guard pattern != DateFormat.unixTime else {
+            guard pattern != DateFormat.unixTime || attribute.type == .calendarDate else {
                 dates.readsUnixTime = true
                 if position == 0 { dates.writesUnixTime = true }
                 continue
             }
             do {
-                dates.formats.append(try DateFormat(pattern: pattern, zone: dates.zone))
+                let format = try DateFormat(pattern: pattern, zone: dates.zone)
+                if attribute.type == .calendarDate, !format.readsDays {
+                    fault(
+                        "the date format \"\(pattern)\" reads no calendar date: it needs a year, a month and a day, like "
+                            + "dd/MM/yyyy, and other common fields only")
+                }
+                dates.formats.append(format)
             } catch {
                 fault("the date format \"\(pattern)\" cannot be read: \(error.message)")
             }
@@ -114,11 +120,11 @@ extension Compiler {
     private mutating func bounds(by converter: ValueConverter) -> ValueLimits.Bounds {
         let constraints = attribute.constraints
         guard constraints.minimum != nil || constraints.maximum != nil else { return .none }
-        guard attribute.type.isNumber || attribute.type == .date else {
+        guard attribute.type.isNumber || attribute.type.isDate else {
             fault("\"min\" and \"max\" are for numbers and dates; omit them for \(attribute.type.rawValue)")
             return .none
         }
-        if attribute.type == .date {
+        if attribute.type.isDate {
             let minimum = instant(constraints.minimum, named: "min", by: converter) ?? .earliest
             return range(minimum, instant(constraints.maximum, named: "max", by: converter) ?? .latest)
                 .map { .date($0) } ?? .none

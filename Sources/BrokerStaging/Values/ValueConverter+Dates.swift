@@ -7,6 +7,9 @@ extension ValueConverter {
         if limits.isLimiting, case .date(let range) = limits.bounds, !range.contains(instant) {
             throw violation(.bounds, value, .null)
         }
+        if type == .calendarDate {
+            return .text(UnsafeBufferPointer(rebasing: ISO8601.write(instant, arena: &arena)[..<ISO8601.dayCount]))
+        }
         switch dates.storage {
         case .iso8601: return .text(ISO8601.write(instant, arena: &arena))
         case .unix: return .integer(Int64(instant.seconds))
@@ -17,7 +20,10 @@ extension ValueConverter {
     /// Converts a date. A number is seconds since 1970; with the format ``DateFormat/unixTime``, a number of 13 digits
     /// or more is milliseconds, and a string may be such a number. Other strings match one of the formats, the first
     /// that fits, or ISO 8601.
+    ///
+    /// A calendar date is the beginning of its day in UTC.
     func instant(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Instant {
+        guard type != .calendarDate else { return try day(value, arena: &arena).midnight }
         switch value.kind {
         case .number:
             if dates.readsUnixTime, let number = NumberText(value.bytes), let instant = Instant(unixTime: number) {
@@ -45,4 +51,26 @@ extension ValueConverter {
         case .null, .true, .false, .array, .object: throw refusal(of: value, as: "a date")
         }
     }
+
+    /// Converts a calendar date: a string in one of the formats, the first that fits, or `2011-12-22`. A time and a zone
+    /// that a format has are read and ignored.
+    private func day(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> CivilDate {
+        guard value.kind == .string else { throw refusal(of: value, as: "a calendar date", remedy: Self.dayRemedy) }
+        let text = text(of: value, arena: &arena)
+        if let day = day(text) { return day }
+        throw refusal(
+            of: value, as: "a calendar date",
+            remedy: dates.formats.isEmpty
+                ? Self.dayRemedy : "it follows neither the attribute's \"format\" nor ISO 8601")
+    }
+
+    func day(_ text: UnsafeBufferPointer<UInt8>) -> CivilDate? {
+        for index in dates.formats.indices {
+            if let day = dates.formats[index].day(text) { return day }
+        }
+        return ISO8601.day(text)
+    }
+
+    private static let dayRemedy =
+        "one is a day, like 2011-12-22; for texts with a time, give the attribute a \"format\", or the type date"
 }

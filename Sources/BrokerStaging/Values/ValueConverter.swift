@@ -8,7 +8,7 @@ import BrokerModel
 /// Converts as RestKit's table does and never loses information: a value that does not fit exactly is rejected. Texts
 /// that need no change stay in the document; other results are in the caller's arena.
 final class ValueConverter: Sendable {
-    /// The reading and storing of dates; for date attributes only.
+    /// The reading and storing of dates and calendar dates; for these attributes only.
     struct Dates: Sendable {
         var formats: [DateFormat] = []
         var zone = LocalZone.utc
@@ -52,7 +52,7 @@ final class ValueConverter: Sendable {
             case .integer64: try integer(value, in: Int64.min...Int64.max, arena: &arena)
             case .string: try string(value, arena: &arena)
             case .boolean: try boolean(value, arena: &arena)
-            case .date: try date(value, arena: &arena)
+            case .date, .calendarDate: try date(value, arena: &arena)
             case .decimal: try decimal(value, arena: &arena)
             case .double: try real(value, largest: Double.greatestFiniteMagnitude, arena: &arena)
             case .float: try real(value, largest: Double(Float.greatestFiniteMagnitude), arena: &arena)
