@@ -6,8 +6,8 @@ struct InputOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
-            The format of the input. Default: by the file's name (.json, .ndjson, .jsonl, .csv, .form, .xml, each also \
-            followed by .gz or .lz4), else json. Input compressed by gzip or lz4 is always decompressed.
+            The format of the input. Default: by the file's name (.json, .ndjson, .jsonl, .csv, .tsv, .form, .xml, each \
+            also followed by .gz or .lz4), else json. Input compressed by gzip or lz4 is always decompressed.
             """))
     var type: RecordFormat?
 
@@ -20,6 +20,21 @@ struct InputOptions: ParsableArguments {
             """, valueName: "path"))
     var root: RecordRoot?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            The delimiter of CSV: one character, or tab. Default: the one of , ; | and tab that divides the header into \
+            most fields.
+            """, valueName: "character"))
+    var delimiter: CSVDelimiter?
+
+    @Option(
+        help: """
+            What happens with a row of CSV that has fewer fields than the header: it is a fault (fail), or the missing \
+            fields are null (fill). With fill, a row may also have more fields if these are empty.
+            """)
+    var ragged: RaggedRows = .fail
+
     @Argument(help: "Files of records; none or - is standard input.", completion: .file())
     var files: [String] = []
 
@@ -28,12 +43,20 @@ struct InputOptions: ParsableArguments {
 
     func sources(root: RecordRoot?) -> [RecordSource] {
         (files.isEmpty ? ["-"] : files).map {
-            RecordSource(path: $0, format: type ?? RecordFormat(fileName: $0) ?? .json, root: root)
+            RecordSource(
+                path: $0, format: type ?? RecordFormat(fileName: $0) ?? .json, root: root,
+                csv: CSVOptions(delimiter: delimiter, ragged: ragged))
         }
     }
 }
 
 extension RecordFormat: ExpressibleByArgument {}
+
+extension RaggedRows: ExpressibleByArgument {}
+
+extension CSVDelimiter: ExpressibleByArgument {
+    public init?(argument: String) { self.init(argument) }
+}
 
 extension RecordRoot: ExpressibleByArgument {
     public init?(argument: String) { self.init(argument) }

@@ -8,6 +8,7 @@ struct RecordSource: Sendable {
     let format: RecordFormat
     /// Where in each value the records are; nil when the values are the records, or arrays of them.
     let root: RecordRoot?
+    var csv = CSVOptions()
 
     /// Hands each record to `take`, with the number of bytes read so far.
     ///
@@ -22,7 +23,7 @@ struct RecordSource: Sendable {
     ///
     /// - Throws: an `InputFault`, once all records before it were handed over; or what `take` throws.
     func forEachBatch(_ take: (RecordStream.Batch) async throws -> Void) async throws {
-        let stream = RecordStream(path: path, format: format, root: root)
+        let stream = RecordStream(path: path, format: format, root: root, csv: csv)
         defer { stream.abandon() }
         while let batch = try await stream.next() { try await take(batch) }
     }

@@ -50,7 +50,7 @@ struct SampleRecords {
         try Data(beginning).write(to: copy)
         defer { unlink(copy.path) }
         do {
-            try await look(at: RecordSource(path: copy.path, format: source.format, root: source.root))
+            try await look(at: RecordSource(path: copy.path, format: source.format, root: source.root, csv: source.csv))
         } catch let fault as InputFault where !isAll && inference.recordCount > 0 {
             // It is cut somewhere, and whole records were before that.
             _ = fault

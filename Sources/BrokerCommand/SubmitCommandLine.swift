@@ -44,6 +44,8 @@ struct SubmitCommandLine: Sendable {
         add("--unknown", command.unknown.rawValue, unless: defaults.unknown.rawValue)
         add("--type", command.input.type?.rawValue)
         add("--root", command.input.root?.text)
+        add("--delimiter", command.input.delimiter?.text)
+        add("--ragged", command.input.ragged.rawValue, unless: defaults.input.ragged.rawValue)
         if command.json { options.append("--json") }
         if command.empty { options.append("--empty") }
         self.options = options

@@ -2,7 +2,13 @@ import BrokerJSON
 
 /// The format of an input.
 package enum RecordFormat: String, CaseIterable, Sendable {
-    case json, ndjson, csv, form, xml
+    case json, ndjson, csv
+    /// CSV with tabs.
+    case tsv
+    case form, xml
+
+    /// The format has no other values than texts.
+    package var readsTexts: Bool { self != .json && self != .ndjson }
 
     /// The format by the file's name, without the extension of its compression; nil when the name does not show it.
     package init?(fileName: String) {
@@ -21,16 +27,20 @@ extension RecordFormat {
     /// Reads all records of an input.
     ///
     /// - Parameters:
+    ///   - csv: how CSV is read.
     ///   - wait: called before bytes are read, which may block.
     ///   - emit: gets each record; its error ends the reading.
     /// - Throws: the first fault, after the records before it were passed on.
     package func read(
-        _ bytes: any ByteSource, root: RecordRoot?, limits: RecordLimits = .ofJobs,
+        _ bytes: any ByteSource, root: RecordRoot?, csv: CSVOptions = CSVOptions(), limits: RecordLimits = .ofJobs,
         wait: () throws(InputFault) -> Void, _ emit: (InputRecord) throws(InputFault) -> Void
     ) throws(InputFault) {
         switch self {
         case .json, .ndjson: try read(bytes, RecordCutter(opensArrays: root == nil, limits: limits), root, wait, emit)
-        case .csv: try read(bytes, CSVReader(limits: limits), root, wait, emit)
+        case .csv: try read(bytes, CSVReader(csv, limits: limits), root, wait, emit)
+        case .tsv:
+            let options = CSVOptions(delimiter: csv.delimiter ?? .tab, ragged: csv.ragged)
+            try read(bytes, CSVReader(options, limits: limits), root, wait, emit)
         case .form: try read(bytes, FormReader(limits: limits), root, wait, emit)
         case .xml: try read(bytes, XMLReader(root: root, limits: limits), nil, wait, emit)
         }
@@ -51,7 +61,7 @@ extension RecordFormat {
             }
             func take(_ record: InputRecord) throws(InputFault) {
                 guard let root else { return try emit(record) }
-                try record.records(below: root, isWritten: self == .json || self == .ndjson, emit)
+                try record.records(below: root, isWritten: !readsTexts, emit)
             }
             if chunk.isEmpty { return try reader.finish(take) }
             try reader.feed(chunk, take)

@@ -35,10 +35,10 @@ package final class RecordStream: Sendable {
     private let room = DispatchSemaphore(value: 0)
 
     /// - Parameter path: `-` is standard input.
-    package init(path: String, format: RecordFormat, root: RecordRoot?) {
+    package init(path: String, format: RecordFormat, root: RecordRoot?, csv: CSVOptions = CSVOptions()) {
         // A semaphore that ends below its initial value is a crash.
         for _ in 0..<Self.waitingBatches { room.signal() }
-        DispatchQueue(label: "input").async { self.read(path, format, root) }
+        DispatchQueue(label: "input").async { self.read(path, format, root, csv) }
     }
 
     /// The next records; nil at the end.
@@ -77,7 +77,7 @@ package final class RecordStream: Sendable {
 
     // MARK: - On the input's thread
 
-    private func read(_ path: String, _ format: RecordFormat, _ root: RecordRoot?) {
+    private func read(_ path: String, _ format: RecordFormat, _ root: RecordRoot?, _ csv: CSVOptions) {
         do throws(InputFault) {
             let file: FileBytes
             do throws(ByteFault) {
@@ -95,7 +95,7 @@ package final class RecordStream: Sendable {
             }
             let result: Result<Void, InputFault>
             do throws(InputFault) {
-                try format.read(bytes, root: root, wait: flush) { record throws(InputFault) in
+                try format.read(bytes, root: root, csv: csv, wait: flush) { record throws(InputFault) in
                     batch.records.append(record)
                     batch.count += record.json.count
                     if batch.count >= Self.batchBytes { try flush() }

@@ -23,10 +23,13 @@ struct Reading {
         self.init(format, text.utf8, root: root, pieces: size)
     }
 
-    init(_ format: RecordFormat, _ source: any ByteSource, root: String? = nil, limits: RecordLimits = .ofJobs) {
+    init(
+        _ format: RecordFormat, _ source: any ByteSource, root: String? = nil, csv: CSVOptions = CSVOptions(),
+        limits: RecordLimits = .ofJobs
+    ) {
         var records: [InputRecord] = []
         do throws(InputFault) {
-            try format.read(source, root: root.flatMap(RecordRoot.init), limits: limits, wait: {}) {
+            try format.read(source, root: root.flatMap(RecordRoot.init), csv: csv, limits: limits, wait: {}) {
                 records.append($0)
             }
         } catch {
@@ -37,10 +40,12 @@ struct Reading {
     }
 
     /// All records, however the bytes are cut into pieces; nil when that makes a difference.
-    static func always(_ format: RecordFormat, _ text: String, root: String? = nil) -> Reading? {
-        let whole = Reading(format, text, root: root)
+    static func always(
+        _ format: RecordFormat, _ text: String, root: String? = nil, csv: CSVOptions = CSVOptions()
+    ) -> Reading? {
+        let whole = Reading(format, PiecedBytes(Array(text.utf8), 1 << 16), root: root, csv: csv)
         for size in 1...9 {
-            let other = Reading(format, text, root: root, pieces: size)
+            let other = Reading(format, PiecedBytes(Array(text.utf8), size), root: root, csv: csv)
             guard other.records == whole.records, other.lines == whole.lines, other.faultText == whole.faultText else {
                 return nil
             }

@@ -10,7 +10,7 @@ import Testing
             ("a.b.form", .form),
             ("a.xml.gz", .xml), ("/x/a.csv.lz4", .csv), ("a.JSONL.GZ", .ndjson), ("a.gz", nil), ("a", nil),
             ("a.txt", nil),
-            (".csv", nil), ("-", nil), ("", nil), ("a.csv.gz.gz", nil), ("x.csv/", .csv),
+            (".csv", nil), ("-", nil), ("", nil), ("a.csv.gz.gz", nil), ("x.csv/", .csv), ("a.TSV.gz", .tsv),
         ] as [(String, RecordFormat?)])
     func `a file's name determines its format, packed or not`(name: String, format: RecordFormat?) {
         #expect(RecordFormat(fileName: name) == format)

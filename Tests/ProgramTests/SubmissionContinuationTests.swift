@@ -79,7 +79,7 @@ import Testing
             "8",
             "--max-in-flight", "2", "--on-invalid", "skip", "--unknown", "fail", "--id", "x", "--json", "--empty",
             "--type",
-            "csv", "--root", "/a/b", "--skip", "3", "--take", "4", "f", "-",
+            "csv", "--root", "/a/b", "--delimiter", ";", "--ragged", "fill", "--skip", "3", "--take", "4", "f", "-",
         ],
         ["--store", "s", "--model", "m", "--model", "n", "--migrate", "keep", "--mapping", "m", "--", "-f"],
         ["--store=-s", "--model", "m", "--entity=--", "--id=-"], ["--entity", "", "a"],

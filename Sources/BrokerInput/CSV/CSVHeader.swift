@@ -1,6 +1,8 @@
 import BrokerJSON
 
 /// The header line of CSV: the position of each field in a record. Dots make nested objects.
+///
+/// Each field has a place of its own: one without a name is `column_N`, and one whose name is taken gets a number.
 struct CSVHeader {
     /// A key of an object, and its value.
     private struct Member {
@@ -14,64 +16,68 @@ struct CSVHeader {
         case object(Int)
     }
 
-    /// The record itself, and its nested objects; a nested object follows its parent.
-    private var objects: [[Member]] = [[]]
-    /// The number of fields of each line.
-    let count: Int
-
-    /// - Parameter place: the position of the line.
-    /// - Throws: the names that are missing, occur twice, or are both a value and an object.
-    init(_ names: [String], at place: InputPlace) throws(InputFault) {
-        count = names.count
-        if let name = names.first, names.count == 1, let separator = name.first(where: { $0 == ";" || $0 == "\t" }) {
-            throw InputFault(
-                reason:
-                    "the header names one field, with a \(separator == ";" ? "semicolon" : "tab") in it; fields are "
-                    + "separated by commas here",
-                place: place)
-        }
-        var places: [Key: Value] = [:]
-        for (field, name) in names.enumerated() {
-            func fault(_ reason: String) -> InputFault {
-                InputFault(reason: "the header's field \(field + 1) \(reason)", place: place)
-            }
-            guard !name.isEmpty else { throw fault("has no name") }
-            let parts = name.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).map(Array.init)
-            guard !parts.contains([]) else { throw fault("is \"\(name)\"; each part between dots must have a name") }
-            guard parts.count < RecordLimits.maximumDepth else {
-                throw fault("has too many dots: \(RecordLimits.tooDeep)")
-            }
-            var object = 0
-            for (depth, part) in parts.enumerated() {
-                let key = Key(object: object, name: part)
-                let isLast = depth == parts.count - 1
-                switch places[key] {
-                case nil where isLast: add(part, .field(field), at: key, to: &places)
-                case nil:
-                    objects.append([])
-                    add(part, .object(objects.count - 1), at: key, to: &places)
-                    object = objects.count - 1
-                case .object(let number) where !isLast: object = number
-                case .field where isLast: throw fault("is \"\(name)\", as another one is; each name may occur once")
-                default: throw fault("is \"\(name)\", and another one makes the same a value and an object")
-                }
-            }
-        }
-    }
-
     private struct Key: Hashable {
         let object: Int
         let name: [UInt8]
     }
 
-    private mutating func add(_ name: [UInt8], _ value: Value, at key: Key, to places: inout [Key: Value]) {
-        objects[key.object].append(Member(key: String(decoding: name, as: UTF8.self), value: value))
+    /// The record itself, and its nested objects; a nested object follows its parent.
+    private var objects: [[Member]] = [[]]
+    private var places: [Key: Value] = [:]
+    /// The next number for a field whose name is taken.
+    private var numbers: [Key: Int] = [:]
+    /// The number of fields of each line.
+    let count: Int
+
+    /// - Parameter place: the position of the line.
+    /// - Throws: for a name with too many dots.
+    init(_ names: [String], at place: InputPlace) throws(InputFault) {
+        count = names.count
+        let written = CSVNames(names)
+        for field in names.indices {
+            let path = written.path(of: field)
+            guard path.count < RecordLimits.maximumDepth else {
+                throw InputFault(
+                    reason: "the header's field \(field + 1) has too many dots: \(RecordLimits.tooDeep)", place: place)
+            }
+            var object = 0
+            for name in path.dropLast() { object = nested(Key(object: object, name: name)) }
+            add(field, Key(object: object, name: path[path.count - 1]), isGiven: written.isGiven(field), written)
+        }
+    }
+
+    /// The number of the object at that key.
+    private mutating func nested(_ key: Key) -> Int {
+        // Names that other fields have as values are no paths.
+        if case .object(let number) = places[key] { return number }
+        objects.append([])
+        add(.object(objects.count - 1), at: key)
+        return objects.count - 1
+    }
+
+    private mutating func add(_ field: Int, _ key: Key, isGiven: Bool, _ written: CSVNames) {
+        // A name that was made here gives way to those of the header.
+        guard places[key] != nil || (!isGiven && written.hasKey(key.name)) else {
+            return add(.field(field), at: key)
+        }
+        var number = numbers[key] ?? 2
+        while true {
+            let numbered = Key(object: key.object, name: key.name + Array("_\(number)".utf8))
+            number += 1
+            guard places[numbered] == nil, !written.hasKey(numbered.name) else { continue }
+            numbers[key] = number
+            return add(.field(field), at: numbered)
+        }
+    }
+
+    private mutating func add(_ value: Value, at key: Key) {
+        objects[key.object].append(Member(key: String(decoding: key.name, as: UTF8.self), value: value))
         places[key] = value
     }
 
     /// The record of a line. A missing value is null, and so is an object with only missing values.
     ///
-    /// - Precondition: the row has ``count`` fields of UTF-8.
+    /// - Precondition: the row has fields of UTF-8.
     func record(of row: CSVRow) -> [UInt8] {
         var isMissing = [Bool](repeating: true, count: objects.count)
         for object in objects.indices.reversed() {

@@ -1,7 +1,7 @@
-/// Records of CSV (RFC 4180): fields separated by commas, lines that end in LF or CRLF, quotes where they are needed.
+/// Records of CSV (RFC 4180): fields separated by commas or another delimiter, lines that end in LF or CRLF, quotes where they are needed.
 ///
 /// The first line names the fields. The reader is strict: a quote inside of an unquoted field, text after a closing
-/// quote, another number of fields than the first line has, a lone carriage return, a zero byte and invalid UTF-8 are
+/// quote, another number of fields than the first line has (unless ragged rows are filled), a lone carriage return, a zero byte and invalid UTF-8 are
 /// faults. Empty lines are ignored.
 struct CSVReader: RecordReader {
     private enum State: Equatable {
@@ -22,12 +22,40 @@ struct CSVReader: RecordReader {
     private var row = CSVRow()
     private var rowPlace: InputPlace?
     private var header: CSVHeader?
+    private var delimiter: CSVDelimiter
+    /// Until the delimiter is found, no byte of the header is read.
+    private var search: CSVDelimiterSearch?
+    private let ragged: RaggedRows
 
-    init(limits: RecordLimits) { self.limits = limits }
+    init(_ options: CSVOptions = CSVOptions(), limits: RecordLimits) {
+        self.limits = limits
+        delimiter = options.delimiter ?? .comma
+        search = options.delimiter == nil ? CSVDelimiterSearch() : nil
+        ragged = options.ragged
+    }
 
-    var place: InputPlace { position.place }
+    var place: InputPlace { search.map { position.place.advanced(over: $0.bytes) } ?? position.place }
 
     mutating func feed(_ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+        guard search != nil else { return try read(bytes, emit) }
+        search?.append(bytes)
+        if let blank = search?.takeBlank() { return try read(blank, emit) }
+        guard let search, search.isComplete || search.bytes.count > limits.maximumBytes else { return }
+        try readSearched(emit)
+    }
+
+    private mutating func readSearched(
+        _ emit: (InputRecord) throws(InputFault) -> Void
+    ) throws(InputFault) {
+        guard let bytes = search?.bytes else { return }
+        delimiter = search?.found ?? .comma
+        search = nil
+        try read(bytes, emit)
+    }
+
+    private mutating func read(
+        _ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void
+    ) throws(InputFault) {
         var index = 0
         while index < bytes.count {
             let end = plainEnd(bytes, from: index)
@@ -42,6 +70,7 @@ struct CSVReader: RecordReader {
     }
 
     mutating func finish(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+        try readSearched(emit)
         switch state {
         case .mark(let count) where count > 0: throw fault("the input ends inside of a byte order mark")
         case .quoted:
@@ -61,7 +90,7 @@ struct CSVReader: RecordReader {
         var index = start
         switch state {
         case .bare, .field, .line:
-            while index < bytes.count, !Self.isSpecial(bytes[index]) { index += 1 }
+            while index < bytes.count, !isSpecial(bytes[index]) { index += 1 }
         case .quoted:
             while index < bytes.count, bytes[index] != UInt8(ascii: "\""), bytes[index] != UInt8(ascii: "\n"),
                 bytes[index] != 0
@@ -71,10 +100,10 @@ struct CSVReader: RecordReader {
         return index
     }
 
-    private static func isSpecial(_ byte: UInt8) -> Bool {
+    private func isSpecial(_ byte: UInt8) -> Bool {
         switch byte {
-        case UInt8(ascii: ","), UInt8(ascii: "\""), UInt8(ascii: "\n"), UInt8(ascii: "\r"), 0: true
-        default: false
+        case UInt8(ascii: "\""), UInt8(ascii: "\n"), UInt8(ascii: "\r"), 0: true
+        default: byte == delimiter.byte
         }
     }
 
@@ -114,12 +143,13 @@ struct CSVReader: RecordReader {
         case (_, UInt8(ascii: "\r")):
             if state == .field { beginField() }
             state = .carriageReturn
-        case (_, UInt8(ascii: ",")):
+        case (_, delimiter.byte):
             beginField()
             try endField()
             state = .field
         case (.quote, _):
-            throw fault("expected a comma or the end of the line after the closing quote, saw \(byte.asSeen)")
+            throw fault(
+                "expected \(delimiter.described) or the end of the line after the closing quote, saw \(byte.asSeen)")
         default: preconditionFailure("the byte \(byte) has no special meaning")
         }
         if byte == UInt8(ascii: "\n") { position.advanceOverLineEnd() } else { position.advance() }
@@ -137,7 +167,7 @@ struct CSVReader: RecordReader {
             throw fault("expected a byte order mark, saw \(byte.asSeen)")
         } else {
             state = .line
-            try feed([byte], emit)
+            try read([byte], emit)
         }
     }
 
@@ -168,12 +198,8 @@ struct CSVReader: RecordReader {
             rowPlace = nil
             return
         }
-        guard row.fieldCount == header.count else {
-            throw InputFault(
-                reason:
-                    "this record has \(row.fieldCount) field\(row.fieldCount == 1 ? "" : "s"), and the header names "
-                    + "\(header.count)\(row.fieldCount > header.count ? "; a comma inside of a field needs quotes" : "")",
-                place: place, recordPlace: place)
+        guard row.fieldCount == header.count || mayFill(header) else {
+            throw InputFault(reason: raggedness(header), place: place, recordPlace: place)
         }
         let json = header.record(of: row)
         guard json.count <= limits.maximumBytes else {
@@ -182,6 +208,20 @@ struct CSVReader: RecordReader {
         try emit(InputRecord(json: json, place: place, isSound: true))
         row.removeAll()
         rowPlace = nil
+    }
+
+    /// Fields that no name in the header has must be empty: else their values would be lost.
+    private func mayFill(_ header: CSVHeader) -> Bool {
+        guard ragged == .fill else { return false }
+        return row.fieldCount < header.count || (header.count..<row.fieldCount).allSatisfy(row.isMissing)
+    }
+
+    private func raggedness(_ header: CSVHeader) -> String {
+        let remedy =
+            row.fieldCount > header.count
+            ? "\(delimiter.described) inside of a field needs quotes" : "with --ragged fill, missing fields are null"
+        return "this record has \(row.fieldCount) field\(row.fieldCount == 1 ? "" : "s"), and the header names "
+            + "\(header.count); \(remedy)"
     }
 
     private func loneCarriageReturn() -> InputFault {

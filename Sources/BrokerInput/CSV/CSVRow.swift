@@ -26,8 +26,10 @@ struct CSVRow {
         fields.removeAll(keepingCapacity: true)
     }
 
-    /// Empty, and not quoted: a missing value.
-    func isMissing(_ field: Int) -> Bool { range(field).isEmpty && !fields[field].isQuoted }
+    /// Not there, or empty and not quoted: a missing value.
+    func isMissing(_ field: Int) -> Bool {
+        field >= fields.count || (range(field).isEmpty && !fields[field].isQuoted)
+    }
 
     func withText<Result>(_ field: Int, _ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
         bytes.withUnsafeBufferPointer { body(UnsafeBufferPointer(rebasing: $0[range(field)])) }
