@@ -88,6 +88,20 @@ package final class XMLPushParser {
         events?.begin(name, Self.attributes(attributes, count))
     }
 
+    /// Namespaces that the document type gives to elements.
+    private var namespaceDefaults = 0
+    /// libxml2 looks for each of them among the namespaces in force, at each element.
+    private static let mostNamespaceDefaults = 16
+
+    /// A default makes more of an element than its text. One of a namespace is no attribute, as all namespaces are none.
+    private func noteDefault(of attribute: String) {
+        if attribute == "xmlns" || attribute.hasPrefix("xmlns:") {
+            namespaceDefaults += 1
+            if namespaceDefaults <= Self.mostNamespaceDefaults { return }
+        }
+        events?.refuse(.attributeDefault(attribute))
+    }
+
     private func endElement() {
         namespaceCount -= namespaceCounts.popLast() ?? 0
         events?.end()
@@ -150,8 +164,8 @@ package final class XMLPushParser {
         }
         handler.attributeDecl = { context, _, name, _, _, value, choices in
             xmlFreeEnumeration(choices)
-            guard value != nil else { return }
-            XMLPushParser.of(context)?.events?.refuse(.attributeDefault(XMLPushParser.text(name)))
+            guard value != nil, let parser = XMLPushParser.of(context) else { return }
+            parser.noteDefault(of: XMLPushParser.text(name))
         }
         handler.serror = { context, error in
             guard let error, error.pointee.level != XML_ERR_WARNING, let parser = XMLPushParser.of(context) else {

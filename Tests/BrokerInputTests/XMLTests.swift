@@ -161,6 +161,21 @@ import Testing
         #expect(Reading(.xml, hidden).fault != nil)
     }
 
+    @Test func `a document type may give namespaces to elements`() throws {
+        let declarations =
+            "<!ATTLIST r xmlns CDATA #FIXED 'urn:a' xmlns:x CDATA 'urn:b' id CDATA #IMPLIED><!ATTLIST e xmlns CDATA 'urn:c'>"
+        let reading = try #require(
+            Reading.always(.xml, "<!DOCTYPE r [\(declarations)]><r id='7'><e/><x:f>1</x:f></r>"))
+        #expect(reading.records == [#"{"@id":"7","e":null,"x:f":"1"}"#] && reading.fault == nil, "\(reading.faultText)")
+    }
+
+    @Test func `many namespaces of a document type are refused`() {
+        let declarations = (1...17).map { " xmlns:n\($0) CDATA 'urn:\($0)'" }.joined()
+        let reading = Reading(.xml, "<!DOCTYPE r [<!ATTLIST r\(declarations)>]><r/>")
+        #expect(
+            reading.faultText.contains("declares a default for the attribute \"xmlns:n17\""), "\(reading.faultText)")
+    }
+
     @Test func `a default of an attribute is refused, because each element would have more than its text`() throws {
         let text = "<!DOCTYPE r [<!ATTLIST e a CDATA 'x'>]><r><e/></r>"
         let reading = try #require(Reading.always(.xml, text))
