@@ -17,11 +17,13 @@ package struct StoreOpening {
     private let foreignContents: String?
     private let renamedEntities: [(old: String, new: String)]
 
-    /// - Parameter defaults: the values that a migration gives to rows without the attribute.
+    /// - Parameters:
+    ///   - defaults: the values that a migration gives to rows without the attribute.
+    ///   - convert: see ``AttributeConversion``.
     /// - Throws: ``StoreError`` when the database is no store, or a newer one.
     package init(
         of connection: Connection, path: String, to model: Model, removal: RemovalPolicy = .refuse,
-        defaults: AttributeDefaults
+        defaults: AttributeDefaults, convert: AttributeConversion
     ) throws(StoreError) {
         self.path = path
         self.model = model
@@ -50,12 +52,10 @@ package struct StoreOpening {
             inForce = try Self.read(text, path)
             stored = try heldText.map { text throws(StoreError) in try Self.read(text, path) } ?? inForce
         }
-        let match = ModelMatch(from: stored, to: model)
-        let populated = try ConcreteEntityRows(of: connection).populated(stored, model, match)
-        let meaning = ModelComparison(from: stored, inForce: inForce, to: model, match, removal, populated: populated)
-            .changes
+        var match = ModelMatch(from: stored, to: model)
+        let meaning = try Self.compare(connection, from: stored, inForce: inForce, to: model, &match, removal)
         held = EffectiveModel(model, keepingFrom: stored, match, inForce: inForce, removal: removal)
-        let plan = try StorePlan(of: connection, from: stored, to: held, model, defaults, removal: removal)
+        let plan = try StorePlan(of: connection, from: stored, to: held, model, defaults, convert, removal: removal)
         self.plan = plan
         let reported = Set(meaning.filter { $0.verdict == .refused }.map(\.subject))
         // A change that is refused in terms of the model is not reported in terms of SQL, too.
@@ -71,6 +71,25 @@ package struct StoreOpening {
         renamedEntities = match.entities.enumerated().compactMap { [model] index, entity in
             guard let old = entity.old.map({ stored.entities[$0].name }) else { return nil }
             return old.hasSameBytes(as: model.entities[index].name) ? nil : (old, model.entities[index].name)
+        }
+    }
+
+    /// Compares the models. Parts that are in the way of a change, and without values, are separated from their
+    /// counterparts.
+    private static func compare(
+        _ connection: Connection, from stored: Model, inForce: Model, to model: Model, _ match: inout ModelMatch,
+        _ removal: RemovalPolicy
+    ) throws(StoreError) -> [StoreChange] {
+        let rows = StoredRows(of: connection, stored)
+        let populated = try rows.populated(model, match)
+        while true {
+            let comparison = ModelComparison(
+                from: stored, inForce: inForce, to: model, match, removal, populated: populated,
+                inexact: try rows.inexact(model, match))
+            // Each round releases some more parts: others may only be in the way once these are gone.
+            let empty = try rows.empty(comparison.obstacles.subtracting(match.released))
+            guard !empty.isEmpty else { return comparison.changes }
+            match.release(empty, of: stored)
         }
     }
 
@@ -124,12 +143,11 @@ package struct StoreOpening {
         try LedgerTables.prepare(connection)
         let meta = StoreMeta(connection: connection)
         if let plan {
-            let migration = MigrationRun(plan, on: connection)
             if !plan.isIdle {
                 try meta.uniteRowKeys()
-                try migration.run()
+                try MigrationRun(plan, on: connection).run()
             }
-            try migration.renameOpenSyncs(renamedEntities)
+            try OpenSyncs(on: connection).rename(renamedEntities)
             if !isMarked { try connection.execute("PRAGMA application_id = \(StoreFormat.applicationID)") }
         } else {
             try meta.set(.tables, to: StoreMeta.foreign)

@@ -83,8 +83,7 @@ package final class Store {
         walCheckpointer.copyAll()
         if let failure = connection.failure { throw failure }
         try connection.execute("BEGIN IMMEDIATE")
-        let opening = try StoreOpening(
-            of: connection, path: path, to: plan.model, removal: options.removal, defaults: plan.defaultLiteral)
+        let opening = try opening(connection, path, plan, options.removal)
         try opening.refuseDifferences()
         try opening.run(on: connection)
         try connection.execute("COMMIT")
@@ -159,8 +158,15 @@ package final class Store {
     ) throws(StoreError) -> StoreOpening {
         let connection = try look(at: file, vfs: vfs)
         try connection.execute("PRAGMA foreign_keys = ON")
-        return try StoreOpening(
-            of: connection, path: file.path, to: plan.model, removal: removal, defaults: plan.defaultLiteral)
+        return try opening(connection, file.path, plan, removal)
+    }
+
+    private static func opening(
+        _ connection: Connection, _ path: String, _ plan: StagingPlan, _ removal: RemovalPolicy
+    ) throws(StoreError) -> StoreOpening {
+        try StoreOpening(
+            of: connection, path: path, to: plan.model, removal: removal, defaults: plan.defaultLiteral,
+            convert: ValueConversions(on: connection).number)
     }
 
     /// A connection that changes nothing.

@@ -20,7 +20,7 @@ struct ChangingModel {
         var name: String
         /// Number of an entity.
         let destination: Int
-        let isToMany: Bool
+        var isToMany: Bool
         /// Number of a relationship.
         var inverse: Int?
         var isOrdered = false
@@ -145,7 +145,7 @@ struct ChangingModel {
             !attributes.isEmpty && entities[entity].identity.contains(entities[entity].attributes[attribute].number)
         let relationship = entities[entity].relationships.indices.randomElement(using: &generator)
         guard !attributes.isEmpty else { return addEntity(using: &generator) }
-        switch Int.random(in: 0..<18, using: &generator) {
+        switch Int.random(in: 0..<22, using: &generator) {
         case 0: entities[entity].name = renamed(entities[entity].name, using: &generator)
         case 1: entities[entity].table = generator.chance(2) ? nil : name(using: &generator)
         case 2, 3:
@@ -185,6 +185,9 @@ struct ChangingModel {
             let wider = ["integer16": "integer32", "integer32": "integer64"]
             let type = entities[entity].attributes[attribute].type
             entities[entity].attributes[attribute].type = wider[type] ?? type
+        case 17, 18: widen(entity, attribute, using: &generator)
+        case 19: identify(entity, by: attribute)
+        case 20: if let relationship { makeToMany(entity, relationship) }
         default:
             if let relationship, entities[entity].relationships[relationship].inverse != nil {
                 entities[entity].relationships[relationship].deleteRule =

@@ -243,6 +243,7 @@ import Testing
     @Test func `a relationship that is ordered now, or no more, is refused`() throws {
         for (old, new) in [(Self.model(), false), (Self.model().replacing(#""ordered": true, "#, with: ""), true)] {
             let store = try TestStore(old)
+            try store.apply(#"{"Album": {"id": 7, "songs": [{"disc": 1, "no": 1, "title": "t"}]}}"#)
             let other = new ? Self.model() : old.replacing(#""ordered": true, "#, with: "")
             #expect { try store.reopen(other) } throws: { error in
                 let text =

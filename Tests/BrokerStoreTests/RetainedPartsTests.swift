@@ -115,6 +115,7 @@ import Testing
             #"{"entities": {"A": {"attributes": {"y": "string", \#(attribute)}, "relationships": {"b": {"entity": "B"\#(end)"#
                 .replacing(#""B"}}, "B": {"#, with: #""B"}}}, "B": {"#)
                 + #""attributes": {"z": "string"}}}}"#)
+        #expect(try store.fault(#"{"A": {"y": "y", "x": "x", "b": {"z": "z"}}}"#) == nil)
         let after = #"{"entities": {"A": {"attributes": {"y": "string"}}, "B": {"attributes": {"z": "string"}}}}"#
         let error = try #require(throws: StoreError.self) { try store.reopen(after, removal: .keep) }
         #expect(error.message.contains("\(subject) is in the store, but not in the model, and cannot be retained: "))

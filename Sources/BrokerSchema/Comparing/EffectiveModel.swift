@@ -119,6 +119,7 @@ private struct EffectiveModelDraft {
                 where before.place(kind, for: place, of: new) == nil
                     && !before.inherits(kind, place, of: new, stored, wanted)
                     && (keepsAll || retained.has(kind, place, of: old))
+                    && !before.released.contains(stored.part(kind, place, of: old))
                 {
                     keepsParts = true
                     keep(kind, place, of: old, in: new)

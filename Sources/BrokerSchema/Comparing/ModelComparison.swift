@@ -5,8 +5,8 @@ package import BrokerModel
 ///
 /// Columns alone do not suffice: a `string` and a `date` are both TEXT. Parts of a model that only concern incoming
 /// records may change freely: keys, `root`, formats and time zones, transforms, limits, `onInvalid`, defaults,
-/// `assignment`, `missing`, `modified`. Unique lists, and whether the rows satisfy them, are compared in the tables:
-/// ``StorePlan``.
+/// `assignment`, `missing`, `modified`. Unique lists, an identity that is given later, and whether the rows satisfy them, are
+/// compared in the tables: ``StorePlan``.
 package struct ModelComparison {
     package private(set) var changes: [StoreChange] = []
     package let stored: Model
@@ -15,18 +15,24 @@ package struct ModelComparison {
     private let removal: RemovalPolicy
     /// Entities of the stored model that may have no rows in the changed model, and have some.
     package let populated: Set<Int>
+    /// Whole numbers of attributes that would become doubles, which no double holds for certain.
+    private let inexact: [StoredPart: Int64]
+    /// Parts of the stored model for whose values a change is refused: without values they may change freely.
+    package private(set) var obstacles: Set<StoredPart> = []
     /// The parts of the stored model that were not in force any more.
     private let retained: RetainedParts
 
     /// - Parameters:
     ///   - stored: the effective model of the store: the model in force, and the retained parts of earlier models.
     ///   - inForce: the last model with which the store was opened.
-    ///   - populated: see ``ConcreteEntityRows``.
+    ///   - populated: see ``StoredRows``.
+    ///   - inexact: see ``StoredRows``.
     package init(
         from stored: Model, inForce: Model, to wanted: Model, _ match: ModelMatch, _ removal: RemovalPolicy,
-        populated: Set<Int>
+        populated: Set<Int>, inexact: [StoredPart: Int64]
     ) {
         self.populated = populated
+        self.inexact = inexact
         self.stored = stored
         self.wanted = wanted
         self.match = match
@@ -100,7 +106,24 @@ package struct ModelComparison {
         let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
         let name = "\(old.name).\(old.name(of: kind, index))"
         let wasRetained = retained.has(kind, index, of: oldIndex)
-        guard let found = match.place(kind, for: index, of: newIndex) else {
+        let part = stored.part(kind, index, of: oldIndex)
+        let found = match.place(kind, for: index, of: newIndex)
+        let isIdentity =
+            kind == .attribute && (old.identity.contains(index) || found.map(new.identity.contains) ?? false)
+        let reported = changes.count
+        defer {
+            let isRefused = changes[reported...].contains { $0.verdict == .refused }
+            if isRefused, !isIdentity { obstacles.insert(part) }
+        }
+        guard let found else {
+            if match.released.contains(part) {
+                let none = kind == .attribute ? "no value" : "no link"
+                return change(.migrated, name, "\(name) has \(none) in the store, and is dropped")
+            }
+            // A retained part would be in the way of a new one of its name.
+            if PartKind.allCases.contains(where: { new.index(of: $0, named: old.name(of: kind, index)) != nil }) {
+                obstacles.insert(part)
+            }
             return remove(
                 name, "\(name) is in the store, but not in the model", wasRetained: wasRetained,
                 obstacle: obstacle(toRetaining: kind, index, of: oldIndex))
@@ -108,7 +131,8 @@ package struct ModelComparison {
         if wasRetained { change(.migrated, name, "\(name) was retained, and is used again") }
         switch kind {
         case .attribute:
-            compare(old.attributes[index], new.attributes[found], new, isIdentity: old.identity.contains(index))
+            compareForm(old.attributes[index], new.attributes[found], new, part)
+            if !isIdentity { compareRequirement(old.attributes[index], new.attributes[found], new) }
         case .relationship:
             compareLinkTables(index, old.relationships[index], oldIndex, found, newIndex)
             compare(old.relationships[index], new.relationships[found], of: newIndex)
@@ -117,7 +141,7 @@ package struct ModelComparison {
 
     private mutating func compareIdentity(_ oldIndex: Int, _ newIndex: Int) {
         let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
-        guard !inheritsIdentity(oldIndex, newIndex) else { return }
+        guard !inheritsIdentity(oldIndex, newIndex), !gainsIdentity(oldIndex, newIndex) else { return }
         guard old.identity.map({ match.place(.attribute, for: $0, of: newIndex) }) == new.identity else {
             return change(
                 .refused, new.name,
@@ -131,7 +155,21 @@ package struct ModelComparison {
             remedy: "keep it \(words.0), or make another entity")
     }
 
-    private mutating func compare(_ old: Attribute, _ new: Attribute, _ entity: Entity, isIdentity: Bool) {
+    /// Whether the entity, or the topmost one above it, has an identity for the first time, or objects that lack it no
+    /// more. Whether the rows allow it is seen in the table.
+    private func gainsIdentity(_ oldIndex: Int, _ newIndex: Int) -> Bool {
+        let topmost = (old: stored.topmost(of: oldIndex), new: wanted.topmost(of: newIndex))
+        guard match.entity(for: topmost.old) == topmost.new else { return false }
+        let (old, new) = (stored.entities[topmost.old], wanted.entities[topmost.new])
+        guard !new.identity.isEmpty, new.identity == wanted.entities[newIndex].identity,
+            old.identity == stored.entities[oldIndex].identity
+        else { return false }
+        let sources = new.identity.map { match.entities[topmost.new].attributes[$0] }
+        guard !old.identity.isEmpty else { return !sources.contains(nil) }
+        return old.isIdentityOptional && !new.isIdentityOptional && sources == old.identity
+    }
+
+    private mutating func compareForm(_ old: Attribute, _ new: Attribute, _ entity: Entity, _ part: StoredPart) {
         let name = "\(entity.name).\(new.name)"
         if !old.name.hasSameBytes(as: new.name) {
             change(.migrated, name, "\(entity.name).\(old.name) is renamed to \(new.name)")
@@ -140,18 +178,25 @@ package struct ModelComparison {
                 .migrated, name, "\(name) is the column \(old.column) in the store, and \(new.column) in the model")
         }
         if old.type != new.type {
-            let isWider = new.type.holds(old.type)
-            change(
-                isWider ? .migrated : .refused, name,
-                "\(name) is \(old.type.rawValue) in the store, and \(new.type.rawValue) in the model",
-                remedy: isWider ? nil : "keep the type, or give the new one another name")
+            let text = "\(name) is \(old.type.rawValue) in the store, and \(new.type.rawValue) in the model"
+            if let number = inexact[part] {
+                change(.refused, name, "\(text), which does not hold \(number)", remedy: "make it decimal")
+            } else if new.type.change(from: old.type) != nil {
+                change(.migrated, name, text)
+            } else {
+                change(.refused, name, text, remedy: "keep the type, or give the new one another name")
+            }
         } else if old.type == .date, old.dateStorage != new.dateStorage {
             change(
                 .refused, name,
                 "\(name) is stored as \(old.dateStorage.rawValue) in the store, and as \(new.dateStorage.rawValue) in "
                     + "the model", remedy: "keep the storage, or give the new one another name")
         }
-        guard old.isOptional != new.isOptional, !isIdentity else { return }
+    }
+
+    private mutating func compareRequirement(_ old: Attribute, _ new: Attribute, _ entity: Entity) {
+        let name = "\(entity.name).\(new.name)"
+        guard old.isOptional != new.isOptional else { return }
         if new.isOptional {
             change(.migrated, name, "\(name) is required in the store, and optional in the model")
         } else if let value = new.defaultValue {
@@ -253,6 +298,9 @@ extension ModelComparison {
             return change(
                 .refused, name, "\(name) leads to \(was) in the store, and to \(now) in the model", remedy: remedy)
         }
+        if !old.isToMany, new.isToMany, old.inverse == nil, new.inverse == nil {
+            return change(.migrated, name, "\(name) is to-one in the store, and to-many in the model")
+        }
         guard old.isToMany == new.isToMany else {
             let words = old.isToMany ? ("to-many", "to-one") : ("to-one", "to-many")
             return change(
@@ -291,16 +339,5 @@ extension ModelComparison {
 extension Entity {
     fileprivate var identityNames: String {
         identity.isEmpty ? "nothing" : identity.map { attributes[$0].name }.joined(separator: ", ")
-    }
-}
-
-extension AttributeType {
-    /// Whether every stored value of the other type is a value of this one, in the same form.
-    fileprivate func holds(_ other: AttributeType) -> Bool {
-        let widths: [AttributeType] = [.integer16, .integer32, .integer64]
-        guard let width = widths.firstIndex(of: self), let otherWidth = widths.firstIndex(of: other) else {
-            return false
-        }
-        return otherWidth <= width
     }
 }

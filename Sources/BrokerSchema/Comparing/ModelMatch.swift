@@ -17,7 +17,9 @@ package struct ModelMatch {
     }
 
     /// By entity of the changed model.
-    package let entities: [Entity]
+    package private(set) var entities: [Entity]
+    /// Parts of the earlier model without a value in any row, which no part of the changed model continues.
+    package private(set) var released: Set<StoredPart> = []
     /// By entity of the changed model, the topmost entity of the earlier hierarchy whose table has its objects; nil
     /// when they have a new table.
     package let tables: [Int?]
@@ -45,6 +47,20 @@ package struct ModelMatch {
             for member in members { tables[member] = found }
         }
         self.tables = tables
+    }
+
+    /// Separates parts without values from their counterparts: they are removed, and the counterparts are new.
+    package mutating func release(_ parts: Set<StoredPart>, of old: Model) {
+        released.formUnion(parts)
+        for index in entities.indices {
+            guard let former = entities[index].old else { continue }
+            func kept(_ kind: PartKind) -> [Int?] {
+                entities[index][kind].map { place in
+                    place.flatMap { parts.contains(old.part(kind, $0, of: former)) ? nil : $0 }
+                }
+            }
+            (entities[index].attributes, entities[index].relationships) = (kept(.attribute), kept(.relationship))
+        }
     }
 
     private static func match(_ entity: BrokerModel.Entity, _ old: (index: Int, entity: BrokerModel.Entity)?) -> Entity

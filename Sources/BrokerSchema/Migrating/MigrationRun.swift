@@ -1,5 +1,4 @@
 package import BrokerSQLite
-internal import BrokerJSON
 internal import BrokerModel
 
 /// Changes a store's tables to those of a changed model, inside the caller's transaction.
@@ -37,9 +36,15 @@ package struct MigrationRun {
             }
         }
         for table in plan.newTables { try connection.execute(table.sql) }
-        for table in plan.tables {
-            if table.needsRebuild { try rebuild(table) } else { try addColumns(to: table) }
+        for filling in plan.fillings { try connection.execute(filling) }
+        for table in plan.tables where table.newIdentity == nil {
+            if table.needsRebuild { try rebuild([table]) } else { try addColumns(to: table) }
         }
+        // Links to these are made of their row keys, which are needed until all tables are copied.
+        let identified = plan.tables.filter { $0.newIdentity != nil }
+        try rebuild(identified)
+        // The stored keys of the feed are row keys.
+        if !identified.isEmpty { try connection.execute("DELETE FROM _broker_feed") }
         for table in plan.newTables + plan.tables.map(\.new) { try makeIndexes(of: table) }
         for table in plan.tables where table.needsRebuild { try checkReferences(of: table.new) }
         for view in plan.newViews { try connection.execute(view.sql) }
@@ -57,21 +62,31 @@ package struct MigrationRun {
         try connection.execute("UPDATE \(quoted(table.new.name)) SET \(values.joined(separator: ", "))")
     }
 
-    /// A name that no table of a model can have.
-    private static let rebuiltName = "_broker_rebuilt"
+    /// Copies all of the tables, then puts the copies in their places.
+    private func rebuild(_ migrations: [TableMigration]) throws(StoreError) {
+        for (number, migration) in migrations.enumerated() {
+            let table = migration.new
+            try connection.execute(table.sql(named: Self.rebuiltName(number)))
+            let values = table.columns.map { migration.expression(for: $0.name, isRenamed: true) }
+            try connection.execute(
+                "INSERT INTO \(quoted(Self.rebuiltName(number))) (\(quotedList(table.columns.map(\.name)))) "
+                    + "SELECT \(values.joined(separator: ", ")) "
+                    + "FROM \(quoted(table.name)) AS \(TableOrigin.rowAlias)")
+        }
+        for (number, migration) in migrations.enumerated() {
+            try replace(migration.new, by: Self.rebuiltName(number))
+        }
+    }
 
-    private func rebuild(_ migration: TableMigration) throws(StoreError) {
-        let table = migration.new
+    /// A name that no table of a model can have.
+    private static func rebuiltName(_ number: Int) -> String { "_broker_rebuilt_\(number)" }
+
+    private func replace(_ table: Schema.Table, by copy: String) throws(StoreError) {
         let others = try foreignObjects(on: table)
-        try connection.execute(table.sql(named: Self.rebuiltName))
-        let values = table.columns.map { migration.expression(for: $0.name, isRenamed: true) }
-        try connection.execute(
-            "INSERT INTO \(quoted(Self.rebuiltName)) (\(quotedList(table.columns.map(\.name)))) "
-                + "SELECT \(values.joined(separator: ", ")) FROM \(quoted(table.name))")
         try connection.execute("DROP TABLE \(quoted(table.name))")
         // With this setting SQLite ignores other programs' views, which lack the table at this moment.
         try connection.execute("PRAGMA legacy_alter_table = ON")
-        try connection.execute("ALTER TABLE \(quoted(Self.rebuiltName)) RENAME TO \(quoted(table.name))")
+        try connection.execute("ALTER TABLE \(quoted(copy)) RENAME TO \(quoted(table.name))")
         try connection.execute("PRAGMA legacy_alter_table = OFF")
         for (name, sql) in others {
             do throws(StoreError) {
@@ -120,36 +135,5 @@ package struct MigrationRun {
             .incompatible,
             "Row \(row) of the table \(table.name) refers to a row of \(parent) that does not exist; something else "
                 + "than Broker changed the file. Correct it, then start again; nothing was touched.")
-    }
-
-    /// Syncs whose parts are still arriving store the name of their entity: the next part will have the new name.
-    ///
-    /// - Parameter renamed: old names and new ones.
-    package func renameOpenSyncs(_ renamed: [(old: String, new: String)]) throws(StoreError) {
-        guard !renamed.isEmpty,
-            try connection.integer("SELECT 1 FROM sqlite_schema WHERE name = '_broker_open_syncs'") != nil
-        else { return }
-        let read = try connection.prepare("SELECT number, definition FROM _broker_open_syncs")
-        var changed: [(number: Int64, definition: [UInt8])] = []
-        while try read.step() {
-            let definition = Array(read.bytes(1))
-            for (old, new) in renamed where definition.starts(with: Self.beginning(old)) {
-                changed.append(
-                    (read.integer(0), Self.beginning(new) + definition.dropFirst(Self.beginning(old).count)))
-            }
-        }
-        let write = try connection.prepare("UPDATE _broker_open_syncs SET definition = ?2 WHERE number = ?1")
-        for (number, definition) in changed {
-            write.bind(number, at: 1)
-            write.bind(blob: definition, at: 2)
-            try write.run()
-        }
-    }
-
-    /// The beginning of the definition of a sync of that entity: `["Employee",`.
-    private static func beginning(_ entity: String) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.array { $0.string(entity) }
-        return writer.bytes.dropLast() + [UInt8(ascii: ",")]
     }
 }

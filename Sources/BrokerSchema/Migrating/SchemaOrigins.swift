@@ -13,12 +13,19 @@ package struct SchemaOrigins {
     private let new: Model
     private let match: ModelMatch
     private let sides: (old: ColumnNaming, new: ColumnNaming)
+    /// By entity with a table of its own, what becomes of its keys, if anything.
+    private var keyChanges: [Int: KeyChange] = [:]
+    /// Tables of links that were in a column before.
+    package private(set) var filledTables: [FilledTable] = []
 
     package subscript(table: String) -> TableOrigin? { origins[Array(table.utf8)] }
 
-    /// - Parameter fill: returns the default of an entity's attribute of the changed model, as SQL.
+    /// - Parameters:
+    ///   - fill: returns the default of an entity's attribute of the changed model, as SQL.
+    ///   - convert: see ``AttributeConversion``.
     package init(
-        from old: Model, to new: Model, _ match: ModelMatch, fill: (_ entity: Int, _ attribute: Int) -> String?
+        from old: Model, to new: Model, _ match: ModelMatch, fill: (_ entity: Int, _ attribute: Int) -> String?,
+        convert: AttributeConversion
     ) {
         (self.old, self.new, self.match) = (old, new, match)
         sides = (
@@ -26,11 +33,73 @@ package struct SchemaOrigins {
         )
         for index in new.tableEntities {
             guard let former = match.tables[index] else { continue }
-            origins[Array(new.entities[index].table.utf8)] = origin(of: index, former, fill)
+            keyChanges[index] = keyChange(of: index, former, convert)
+        }
+        for index in new.tableEntities {
+            guard let former = match.tables[index] else { continue }
+            origins[Array(new.entities[index].table.utf8)] = origin(of: index, former, fill, convert)
         }
         for link in sides.new.layout.linkTables {
-            guard let origin = origin(of: link) else { continue }
-            origins[Array(sides.new.linkTable(link).utf8)] = origin
+            if let origin = origin(of: link) {
+                origins[Array(sides.new.linkTable(link).utf8)] = origin
+            } else if let filled = filledTable(of: link) {
+                filledTables.append(filled)
+            }
+        }
+    }
+
+    // MARK: - Keys
+
+    /// A change of the keys of a table, and so of the links to its rows.
+    private enum KeyChange {
+        /// Attributes of the identity become others of another type; by attribute of the identity.
+        case converted([TableOrigin.Change?])
+        /// The identity takes the place of the row key; by attribute of the identity.
+        case identity([TableOrigin.Change])
+    }
+
+    /// The topmost entities of the earlier model whose objects have other keys.
+    package var changedKeys: [Int] { keyChanges.keys.sorted().compactMap { match.tables[$0] } }
+
+    private func keyChange(of topmost: Int, _ former: Int, _ convert: AttributeConversion) -> KeyChange? {
+        let (entity, before) = (new.entities[topmost], old.entities[former])
+        guard !entity.hasRowKey else { return nil }
+        let conversions = entity.identity.map { place -> TableOrigin.Change? in
+            source(ofAttribute: place, in: topmost).flatMap {
+                Self.change(from: before.attributes[$0], to: entity.attributes[place], convert)
+            }
+        }
+        guard before.hasRowKey else {
+            return conversions.allSatisfy { $0 == nil } ? nil : .converted(conversions)
+        }
+        return .identity(
+            zip(entity.identity, conversions).map { place, change in
+                let number: Int? = if case .converted(let number) = change { number } else { nil }
+                return .identity(
+                    table: entity.table, column: entity.attributes[place].column, conversion: number)
+            })
+    }
+
+    private static func change(
+        from old: Attribute, to new: Attribute, _ convert: AttributeConversion
+    ) -> TableOrigin.Change? {
+        guard old.type != new.type else { return nil }
+        return switch new.type.change(from: old.type) {
+        case .converted, .convertedIfExact: .converted(convert(old, new))
+        case .sameForm, nil: nil
+        }
+    }
+
+    /// The earlier columns of links to an entity of the changed model, as origins of its link columns.
+    ///
+    /// - Parameter destination: an entity of the changed model.
+    private func linkSources(_ count: Int, _ former: [String], to destination: Int) -> [TableOrigin.Source] {
+        switch keyChanges[new.topmost(of: destination)] {
+        case .identity(let changes) where former.count == 1 && changes.count == count:
+            changes.map { TableOrigin.Source(column: former[0], change: $0) }
+        case .converted(let changes) where changes.count == former.count:
+            zip(former, changes).map { TableOrigin.Source(column: $0, change: $1) }
+        default: former.map { TableOrigin.Source(column: $0) }
         }
     }
 
@@ -44,7 +113,9 @@ package struct SchemaOrigins {
         let hasRows: Bool
     }
 
-    private func origin(of topmost: Int, _ former: Int, _ fill: (Int, Int) -> String?) -> TableOrigin {
+    private func origin(
+        of topmost: Int, _ former: Int, _ fill: (Int, Int) -> String?, _ convert: AttributeConversion
+    ) -> TableOrigin {
         let members = new.subentities(of: topmost).compactMap { index -> Member? in
             guard let found = match.entities[index].old, old.topmost(of: found) == former else { return nil }
             return Member(new: index, old: found, hasRows: !old.entities[found].isAbstract)
@@ -59,9 +130,12 @@ package struct SchemaOrigins {
         }
         let attributes = Sources(members, match.entities.map(\.attributes)) { old.entities[$0].attributeIndices }
         for (place, attribute) in entity.attributes.enumerated() {
+            let former = { (source: Int) in
+                let change = Self.change(from: before.attributes[source], to: attribute, convert)
+                return [TableOrigin.Source(column: before.attributes[source].column, change: change)]
+            }
             attributes.add(
-                [attribute.column], from: place, { [before.attributes[$0].column] }, to: &origin,
-                name: { old.entities[$0].name }
+                [attribute.column], from: place, former, to: &origin, name: { old.entities[$0].name }
             ) { member, source in
                 guard new.entities[member.new].attributeIndices.contains(place) else { return nil }
                 guard let source else { return fill(member.new, place) }
@@ -80,11 +154,13 @@ package struct SchemaOrigins {
         for (place, relationship) in entity.relationships.enumerated() where !relationship.isToMany {
             let position = new.positionColumn(of: relationship)
             let names = sides.new.linkColumns(relationship) + [position].compactMap { $0 }
-            let former = { (source: Int) -> [String] in
+            let former = { (source: Int) -> [TableOrigin.Source] in
                 let found = before.relationships[source]
                 guard !found.isToMany else { return [] }
                 let place = position == nil ? nil : old.positionColumn(of: found)
-                return sides.old.linkColumns(found) + [place].compactMap { $0 }
+                let count = names.count - (position == nil ? 0 : 1)
+                return linkSources(count, sides.old.linkColumns(found), to: relationship.destination)
+                    + [place].compactMap { $0.map { TableOrigin.Source(column: $0) } }
             }
             links.add(names, from: place, former, to: &origin, name: { old.entities[$0].name }) { _, _ in nil }
         }
@@ -110,23 +186,29 @@ package struct SchemaOrigins {
         }
 
         func add(
-            _ columns: [String], from place: Int, _ former: @escaping (Int) -> [String], to origin: inout TableOrigin,
-            name: (Int) -> String, fill: (Member, Int?) -> String?
+            _ columns: [String], from place: Int, _ former: (Int) -> [TableOrigin.Source],
+            to origin: inout TableOrigin, name: (Int) -> String, fill: (Member, Int?) -> String?
         ) {
             let sources = Set(members.compactMap { places[$0.new][place] })
             // All rows with the attribute had it in one column, and no other column takes values from that.
             let only = sources.count == 1 && targets[sources.first!] == [place] ? sources.first : nil
-            if let only { origin.add(zip(columns, former(only))) }
+            if let only {
+                for (column, source) in zip(columns, former(only)) where !source.isReplaced {
+                    origin.add(column, from: source)
+                }
+            }
             for (index, column) in columns.enumerated() {
-                let columnNamed = { (source: Int) in former(source).dropFirst(index).first }
-                let stays = only.flatMap(columnNamed)
+                func found(_ source: Int) -> TableOrigin.Source? { former(source).dropFirst(index).first }
+                let stays = only.flatMap(found).flatMap { $0.isReplaced ? nil : $0.column }
                 let values = members.filter(\.hasRows).map { member in
                     let source = places[member.new][place]
+                    let taken = source.flatMap(found)
                     // Rows that did not have the attribute have NULL in the column that stays.
                     let lacked = only.flatMap { !had(member.old).contains($0) ? stays : nil }
                     let fill = fill(member, source)
                     return TableOrigin.EntityValue(
-                        entity: name(member.old), column: source.map(columnNamed) ?? (fill == nil ? lacked : nil),
+                        entity: name(member.old),
+                        column: source == nil ? (fill == nil ? lacked : nil) : taken?.column, change: taken?.change,
                         fill: fill)
                 }
                 if !values.allSatisfy({ $0.column == stays && $0.fill == nil }) { origin.add(column, values) }
@@ -135,6 +217,11 @@ package struct SchemaOrigins {
     }
 
     // MARK: - Tables of links
+
+    /// For an attribute of a hierarchy, its index in the earlier one; nil when it is new.
+    private func source(ofAttribute place: Int, in topmost: Int) -> Int? {
+        new.subentities(of: topmost).lazy.compactMap { match.entities[$0].attributes[place] }.first
+    }
 
     /// For a relationship of a hierarchy, the earlier topmost entity and the index there; nil when it is new.
     private func source(ofRelationship place: Int, in topmost: Int) -> (topmost: Int, relationship: Int)? {
@@ -169,8 +256,18 @@ package struct SchemaOrigins {
         let (positions, places) = (LinkPosition.allCases, LinkPosition.allCases)
         for side in 0..<2 {
             let other = isReversed ? 1 - side : side
-            guard columns[side].count == before[other].count else { return nil }
-            origin.add(zip(columns[side], before[other]))
+            let entity = side == 0 ? link.source : link.destination
+            let sources = linkSources(columns[side].count, before[other], to: entity)
+            guard columns[side].count == sources.count else { return nil }
+            for (column, source) in zip(columns[side], sources) {
+                if source.isReplaced {
+                    origin.add(
+                        column,
+                        [TableOrigin.EntityValue(entity: "", column: source.column, change: source.change, fill: nil)])
+                } else {
+                    origin.add(column, from: source)
+                }
+            }
             if positions[side].isUsed(by: link), places[other].isUsed(by: former) {
                 origin.add([(positions[side].rawValue, places[other].rawValue)])
             }
@@ -184,5 +281,19 @@ package struct SchemaOrigins {
         let form = sides.old.layout.entities[before.topmost].forms[before.relationship]
         guard case .linkTable(let table, let isReversed) = form else { return nil }
         return (table, isReversed != isSeenFromBehind)
+    }
+
+    /// A table of the links of a to-one relationship that is to-many now; nil for a relationship that is new.
+    private func filledTable(of link: LinkTable) -> FilledTable? {
+        guard let before = source(ofRelationship: link.relationship, in: link.source),
+            case .column = sides.old.layout.entities[before.topmost].forms[before.relationship]
+        else { return nil }
+        let former = sides.old.linkColumns(old.entities[before.topmost].relationships[before.relationship])
+        let columns = sides.new.linkSides(link)
+        return FilledTable(
+            table: sides.new.linkTable(link), entityTable: new.entities[link.source].table, source: columns[0],
+            keys: sides.new.keyColumns(link.source).map(\.name), destination: columns[1],
+            links: linkSources(columns[1].count, former, to: link.destination),
+            position: link.isOrdered ? LinkPosition.position.rawValue : nil)
     }
 }

@@ -13,6 +13,8 @@ package struct StorePlan {
     /// Views of subentities that are changed or removed.
     package private(set) var goneViews: [Schema.View] = []
     package private(set) var newViews: [Schema.View] = []
+    /// Statements that fill tables of links.
+    package private(set) var fillings: [String] = []
     /// Every existing table, by name.
     package private(set) var presentTables: [String]
     private let connection: Connection
@@ -21,18 +23,19 @@ package struct StorePlan {
     ///   - stored: the effective model before.
     ///   - held: the effective model after.
     ///   - wanted: the wanted model, to whose indices `defaults` refers.
+    ///   - convert: see ``AttributeConversion``.
     package init(
         of connection: Connection, from stored: Model, to held: EffectiveModel, _ wanted: Model,
-        _ defaults: AttributeDefaults, removal: RemovalPolicy
+        _ defaults: AttributeDefaults, _ convert: AttributeConversion, removal: RemovalPolicy
     ) throws(StoreError) {
         self.connection = connection
         let schema = Schema(held.model)
         let present = try StoredTables(connection, of: Schema(stored))
         changes = present.differences
         presentTables = present.tables.map(\.name)
-        let origins = SchemaOrigins(from: stored, to: held.model, held.match) {
-            Self.fill(held.model, $0, $1, wanted, defaults)
-        }
+        let origins = SchemaOrigins(
+            from: stored, to: held.model, held.match, fill: { Self.fill(held.model, $0, $1, wanted, defaults) },
+            convert: convert)
         var staying: [[UInt8]: (name: String, origin: TableOrigin)] = [:]
         for table in schema.tables {
             guard let origin = origins[table.name], present.table(named: origin.table) != nil else { continue }
@@ -51,6 +54,25 @@ package struct StorePlan {
         try planViews(from: views, to: schema.views, known, present)
         goneTables = presentTables.filter { staying[Array($0.utf8)] == nil }
         for table in tables { try report(table, removal) }
+        for filled in origins.filledTables {
+            guard let table = tables.first(where: { $0.new.name.hasSameBytes(as: filled.entityTable) }) else {
+                continue
+            }
+            fillings.append(filled.sql(table))
+        }
+        try refuseOpenSyncs(
+            of: origins.changedKeys.flatMap { stored.subentities(of: $0).map { stored.entities[$0].name } })
+    }
+
+    /// Refuses other keys for objects that a sync in parts has named by their keys.
+    private mutating func refuseOpenSyncs(of entities: [String]) throws(StoreError) {
+        let syncs = OpenSyncs(on: connection)
+        for name in entities where try syncs.has(entity: name) {
+            changes.append(
+                StoreChange(
+                    .refused, name, "\(name) has other keys in the model, and a sync in parts of it is open",
+                    remedy: "send its last part with the model before"))
+        }
     }
 
     /// The default of an attribute of the effective model, which the wanted one may have at another index; nil for
@@ -93,6 +115,7 @@ package struct StorePlan {
 
     private mutating func report(_ table: TableMigration, _ removal: RemovalPolicy) throws(StoreError) {
         let named = { (list: [String]) in "\(table.new.name) (\(list.joined(separator: ", ")))" }
+        if let identity = table.newIdentity { try report(identity: identity, named(identity), table) }
         for list in table.newUniqueLists {
             let name = named(list)
             let text = "\(name) is unique in the model, but not in the store"
@@ -131,6 +154,22 @@ package struct StorePlan {
         ] {
             changes += lists.map(named).map { StoreChange(verdict, $0, "the index of \($0) \(words)") }
         }
+    }
+
+    private mutating func report(
+        identity: [String], _ name: String, _ table: TableMigration
+    ) throws(StoreError) {
+        let text = "\(name) is the identity in the model, but not in the store"
+        let nulls = identity.map { "\(table.expression(for: $0, isRenamed: false)) IS NULL" }
+        let count = try connection.integer(
+            "SELECT count(*) FROM \(quoted(table.old.name)) WHERE \(nulls.joined(separator: " OR "))")
+        var faults = try collisions(of: identity, in: table).map { [$0] } ?? []
+        if let count, count > 0 { faults.insert("\(count) \(count == 1 ? "row has" : "rows have") none", at: 0) }
+        guard !faults.isEmpty else { return changes.append(StoreChange(.migrated, name, text)) }
+        changes.append(
+            StoreChange(
+                .refused, name, "\(text), where \(faults.joined(separator: ", and "))",
+                remedy: "change these rows, or choose another identity"))
     }
 
     /// The number of groups of rows that are reported.

@@ -93,6 +93,11 @@ package struct TableMigration {
 
     // MARK: - Required changes
 
+    /// The identity that takes the place of the row key; nil when the key stays.
+    package var newIdentity: [String]? { replacesRowKey ? new.primaryKey : nil }
+
+    private var replacesRowKey: Bool { old.primaryKey == [rowKeyName] && new.primaryKey != [rowKeyName] }
+
     /// Whether a constraint changes that SQLite cannot change in place.
     package var needsRebuild: Bool {
         let added = Set(addedColumns.map(\.name))
@@ -106,6 +111,7 @@ package struct TableMigration {
         }
         for column in new.columns where !added.contains(column.name) {
             let before = renamed.columns.first { $0.name.hasSameBytes(as: column.name) }
+            if before?.type != column.type { return true }
             if before?.isRequired != column.isRequired, !new.primaryKey.contains(column.name) { return true }
         }
         guard Set(renamed.unique) == Set(new.unique), Set(renamed.checks) == Set(new.checks), !origin.mixesColumns
@@ -127,7 +133,9 @@ package struct TableMigration {
     /// Unique lists of columns that stay, which are no longer unique.
     package var goneUniqueLists: [[String]] {
         let gone = Set(goneColumns.map(\.name))
-        return renamed.unique.filter { !new.unique.contains($0) && gone.isDisjoint(with: $0) }
+        return renamed.unique.filter {
+            !new.unique.contains($0) && gone.isDisjoint(with: $0) && Set($0) != Set(new.primaryKey)
+        }
     }
 
     /// Foreign keys with another target or another action on deletion: before and after.

@@ -2,14 +2,60 @@ internal import BrokerModel
 
 /// The origins of the columns of a changed model's table.
 package struct TableOrigin {
+    /// A change of the values of a store's column.
+    package enum Change: Equatable {
+        /// They become values of another type, by the conversion of that number.
+        case converted(Int)
+        /// They are row keys of another table, and become the values of an identity that it has from now on.
+        case identity(table: String, column: String, conversion: Int?)
+
+        /// The SQL of the changed value.
+        ///
+        /// - Parameter column: a column of the table that has ``rowAlias``.
+        fileprivate func sql(of column: String) -> String {
+            switch self {
+            case .converted(let number): Self.converted(quoted(column), number)
+            case .identity(let table, let key, let number):
+                "(SELECT \(number.map { Self.converted(quoted(key), $0) } ?? quoted(key)) FROM \(quoted(table)) "
+                    + "WHERE \(quoted(rowKeyName)) = \(TableOrigin.rowAlias).\(quoted(column)))"
+            }
+        }
+
+        private static func converted(_ value: String, _ number: Int) -> String {
+            "\(conversionFunction)(\(number), \(value))"
+        }
+    }
+
+    /// A column of the store, and what becomes of its values.
+    package struct Source {
+        let column: String
+        var change: Change?
+
+        /// The column itself does not stay: values of another table replace its own.
+        var isReplaced: Bool {
+            if case .identity = change { true } else { false }
+        }
+
+        /// - Parameter current: the current name of a store's column.
+        package func expression(current: (String) -> String) -> String {
+            change?.sql(of: current(column)) ?? quoted(current(column))
+        }
+    }
+
+    /// The name of the table in statements that read its rows.
+    package static let rowAlias = "_broker_row"
+
     /// The values of one concrete entity's rows in a column of the changed table.
     package struct EntityValue: Equatable {
         /// Their entity, by its name in the store.
         let entity: String
         /// The store's column; nil when they had no such value.
         let column: String?
+        var change: Change?
         /// The SQL of the value that replaces NULL.
         let fill: String?
+
+        var source: Source? { column.map { Source(column: $0, change: change) } }
     }
 
     /// The name of the table in the store.
@@ -20,6 +66,8 @@ package struct TableOrigin {
     package let concreteEntities: [(old: String, new: String)]
     /// By column of the changed table: the store's column, for columns that stay. Other columns are new.
     package private(set) var columns: [[UInt8]: String] = [:]
+    /// By column of the changed table, what becomes of the values of the column that stays.
+    private var changes: [[UInt8]: Change] = [:]
     /// By column of the changed table, where some rows need another value than that of the column that stays.
     package private(set) var values: [[UInt8]: [EntityValue]] = [:]
 
@@ -36,12 +84,24 @@ package struct TableOrigin {
         for (new, old) in pairs { columns[Array(new.utf8)] = old }
     }
 
+    /// Adds a column that stays.
+    package mutating func add(_ column: String, from source: Source) {
+        columns[Array(column.utf8)] = source.column
+        changes[Array(column.utf8)] = source.change
+    }
+
     package mutating func add(_ column: String, _ values: [EntityValue]) { self.values[Array(column.utf8)] = values }
 
-    /// Every column of the store from which values are taken.
+    /// The change of the values of a column that stays; nil when they stay.
+    package func change(of column: String) -> Change? { changes[Array(column.utf8)] }
+
+    /// Every column of the store whose values are taken; not those that values of another table replace.
     package var sources: Set<[UInt8]> {
         Set(columns.values.map { Array($0.utf8) })
-            .union(values.values.joined().compactMap { $0.column.map { Array($0.utf8) } })
+            .union(
+                values.values.joined().compactMap { value in
+                    value.source.flatMap { $0.isReplaced ? nil : Array($0.column.utf8) }
+                })
     }
 
     /// A column takes values of several that do not stay, or one is divided.
@@ -54,9 +114,12 @@ package struct TableOrigin {
     /// - Parameter current: the current name of a store's column.
     package func expression(for column: String, isConcreteEntity: Bool, current: (String) -> String) -> String {
         if isConcreteEntity { return concreteEntityExpression }
-        guard let values = values[Array(column.utf8)] else { return old(column).map { quoted(current($0)) } ?? "NULL" }
+        guard let values = values[Array(column.utf8)] else {
+            return old(column).map { Source(column: $0, change: change(of: column)).expression(current: current) }
+                ?? "NULL"
+        }
         let branches = values.map { value in
-            let found = value.column.map { quoted(current($0)) }
+            let found = value.source?.expression(current: current)
             let expression =
                 switch (found, value.fill) {
                 case (let found?, let fill?): "coalesce(\(found), \(fill))"
