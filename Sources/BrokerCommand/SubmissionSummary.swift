@@ -14,7 +14,7 @@ struct SubmissionSummary {
     private var failed: [(place: (input: Int, record: Int), message: String)] = []
     private var changes: [String: Completion.Changes] = [:]
     private var rejections: [(place: String, error: Completion.Rejection)] = []
-    private var warnings: [(warning: Completion.Warning, count: Int)] = []
+    private var warnings = WarningCounts()
 
     var rejectedCount: Int { changes.values.reduce(0) { $0 + $1.rejected } }
 
@@ -27,16 +27,7 @@ struct SubmissionSummary {
             changes[entity, default: Completion.Changes()].add(counts)
         }
         rejections += completion.rejections.map { (place($0.path), $0) }
-        for warning in completion.warnings {
-            let known = warnings.firstIndex {
-                $0.warning.code == warning.code && $0.warning.entity == warning.entity && $0.warning.key == warning.key
-            }
-            if let known {
-                warnings[known].count += warning.count ?? 1
-            } else {
-                warnings.append((warning, warning.count ?? 1))
-            }
-        }
+        for warning in completion.warnings { warnings.add(warning) }
     }
 
     /// - Parameter place: where what failed begins: the input's number and the record's.
@@ -49,9 +40,7 @@ struct SubmissionSummary {
     ///
     /// - Parameter countsRecords: false where no records were submitted, or their number is unknown.
     func say(countsRecords: Bool = true) throws(CommandFailure) {
-        for (warning, count) in warnings {
-            Program.complain("broker: warning: \(warning.text(count))")
-        }
+        for line in warnings.lines { Program.complain("broker: warning: \(line)") }
         for (place, error) in rejections.prefix(Self.listedRejections) {
             Program.complain("broker: skipped, \(place): \(error)")
         }
@@ -92,7 +81,7 @@ struct SubmissionSummary {
         }
         writer.key("warnings")
         writer.array { writer in
-            for (warning, count) in warnings { warning.write(to: &writer, count: count) }
+            warnings.write(to: &writer)
         }
         writer.key("failures")
         writer.array { writer in
@@ -147,32 +136,6 @@ extension Completion.Rejection {
                 writer.key(key)
                 writer.string(value)
             }
-        }
-    }
-}
-
-extension Completion.Warning {
-    fileprivate func text(_ count: Int) -> String {
-        let times = count == 1 ? "once" : "\(count) times"
-        return switch (code, key) {
-        case (.inexact, let key?):
-            "\(key) of \(entity ?? "") does not hold a number exactly, \(times); decimal keeps every digit"
-        case (.unknownKey, let key?): "the model does not name the key \"\(key)\" of \(entity ?? ""), \(times)"
-        case (.objectNotFound, _): "\(count) \(count == 1 ? "key names" : "keys name") no \(entity ?? "object")"
-        case (.deletionSkipped, _): "no \(entity ?? "object") was deleted, because a record was skipped"
-        default: "\(code.rawValue), \(times)"
-        }
-    }
-
-    fileprivate func write(to writer: inout JSONWriter, count: Int) {
-        writer.object { writer in
-            for (key, value) in [("code", code.rawValue), ("entity", entity), ("key", key)] {
-                guard let value else { continue }
-                writer.key(key)
-                writer.string(value)
-            }
-            writer.key("count")
-            writer.integer(count)
         }
     }
 }
