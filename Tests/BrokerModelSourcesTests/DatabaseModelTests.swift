@@ -30,7 +30,8 @@ import Testing
         ("TIMESTAMP", "'2011-12-22 02:24:51'", "string"), ("DECIMAL(10,2)", "1.5", "double"),
         ("VARCHAR(20)", "'a'", "string"), ("UUID", "'68753A44-4D6F-1226-9C60-0050E4C00067'", "uuid"),
         ("UUID", "'68753a44-4d6f-1226-9c60-0050e4c00067'", "string"), ("", "1", "integer64"), ("", "'a'", "string"),
-        ("INTEGER", "'a'", "string"), ("JSON", "'{}'", "transformable"),
+        ("INTEGER", "'a'", "string"), ("JSON", "'{}'", "transformable"), ("TEXT", "'{\"a\": 1}'", "transformable"),
+        ("", "'[1]'", "transformable"), ("TEXT", "'[1'", "string"), ("TEXT", "'5'", "string"), ("TEXT", "''", "string"),
     ])
     func `types follow from what is declared and what is stored`(type: String, value: String, expected: String) throws {
         let model = try convert(
@@ -40,6 +41,19 @@ import Testing
         #expect(attribute.type.rawValue == expected)
         #expect(attribute.constraints.maximumLength == (type == "VARCHAR(20)" ? 20 : nil))
         #expect(attribute.dateStorage == (type == "DATETIME" ? .unix : .iso8601))
+    }
+
+    @Test func `texts are JSON if all sampled values are objects or arrays, and the column is no key`() throws {
+        let (model, text) = try convert(
+            """
+            CREATE TABLE t (k TEXT PRIMARY KEY, a TEXT NOT NULL DEFAULT '{"x": ''y''}', b TEXT DEFAULT '[]', c TEXT DEFAULT 'x');
+            INSERT INTO t VALUES ('{}', '{}', '[1]', '{}'), ('[]', '[{"a": null}]', NULL, '{'), ('[1]', '{}', '[]', '[]');
+            """)
+        #expect(
+            model.entities[0].attributes.map { "\($0.name) \($0.type.rawValue) \($0.defaultValue?.text ?? "")" } == [
+                "k string ", "a transformable ", "b transformable []", "c string \"x\"",
+            ])
+        #expect(text.contains("all values are JSON objects or arrays"))
     }
 
     @Test func `keys, defaults, lists and indexes become those of entities`() throws {

@@ -1,3 +1,5 @@
+internal import BrokerJSON
+
 extension DatabaseConversion {
     static func attribute(_ column: DatabaseTable.Column) -> ImportedModel.Property {
         let type = type(of: column)
@@ -38,7 +40,7 @@ extension DatabaseConversion {
         }
         if declared.contains("INT") { return numberType(column, "integer64", ["integer"]) }
         if declared.contains("CHAR") || declared.contains("CLOB") || declared.contains("TEXT") {
-            return ("string", length(declared), "")
+            return textType(column) ?? ("string", length(declared), "")
         }
         if declared.contains("BLOB") { return ("binary", [], "") }
         if declared.contains("REAL") || declared.contains("FLOA") || declared.contains("DOUB") {
@@ -81,8 +83,16 @@ extension DatabaseConversion {
         case ["integer"]: ("integer64", [], "all values are whole numbers")
         case ["real"]: ("double", [], "all values are numbers")
         case ["blob"]: ("binary", [], "all values are blobs")
-        default: ("string", [], "")
+        default: textType(column) ?? ("string", [], "")
         }
+    }
+
+    /// JSON that another program stores as a text. A key is compared byte by byte, and so remains a text.
+    private static func textType(
+        _ column: DatabaseTable.Column
+    ) -> (name: String, members: [(key: String, json: String)], reason: String)? {
+        guard column.hasJSON, column.keyPosition == 0 else { return nil }
+        return ("transformable", [], "all values are JSON objects or arrays")
     }
 
     /// `VARCHAR(20)` holds 20 characters.
@@ -104,9 +114,14 @@ extension DatabaseConversion {
         case "FALSE" where type == "boolean": return "false"
         default: break
         }
-        guard type == "string", sql.count >= 2, sql.first == "'", sql.last == "'" else { return nil }
+        guard type == "string" || type == "transformable", sql.count >= 2, sql.first == "'", sql.last == "'" else {
+            return nil
+        }
         let text = sql.dropFirst().dropLast()
         let parts = text.split(separator: "''", omittingEmptySubsequences: false)
-        return parts.contains { $0.contains("'") } ? nil : ImportedModel.json(parts.joined(separator: "'"))
+        guard !parts.contains(where: { $0.contains("'") }) else { return nil }
+        let value = parts.joined(separator: "'")
+        guard type == "transformable" else { return ImportedModel.json(value) }
+        return (try? JSONDocument(parsing: JSONText(copying: Array(value.utf8)))) == nil ? nil : value
     }
 }

@@ -40,6 +40,8 @@ struct DatabaseTable {
         var hasOurDates = true
         var hasDays = true
         var hasOurUUIDs = true
+        /// All sampled values are texts with an object or an array of JSON.
+        var hasJSON = false
     }
 
     struct ForeignKey {
@@ -176,6 +178,10 @@ final class DatabaseReader {
             let found = try rows("SELECT \(forms) FROM (SELECT \(value) AS v \(sampled))", [])
             (column.hasOurDates, column.hasOurUUIDs) = (found[0][0] == "1", found[0][1] == "1")
             column.hasDays = found[0][2] == "1"
+            // The first byte decides for most other texts.
+            let json = "v GLOB '[[{]*' AND json_valid(v) AND json_type(v) IN ('object', 'array')"
+            let other = try rows("SELECT 1 FROM (SELECT \(value) AS v \(sampled)) WHERE NOT (\(json)) LIMIT 1", [])
+            column.hasJSON = other.isEmpty
         } catch {
             // A text beyond the bound is neither.
             guard error.isTooLarge else { throw error }
