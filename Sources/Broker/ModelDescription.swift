@@ -134,6 +134,8 @@ extension ModelDescription {
         /// `union` or `replace`; of a to-many relationship.
         public var assignment: String?
         public var ordered: Bool?
+        /// Its objects live in this end's object, and end with it.
+        public var owned: Bool?
         /// The treatment of a key without an object: `stub`, `ignore` or `fail`.
         public var missing: String?
         /// The mapping of its records.

@@ -80,6 +80,7 @@ extension Model {
             writer.member("key", relationship.keyPaths.map { $0.joined(separator: ".") })
             writer.member("deleteRule", relationship.deleteRule.rawValue)
             if relationship.isToMany { writer.member("assignment", relationship.assignment.rawValue) }
+            if relationship.isOwned { writer.member("owned", true) }
             if relationship.isOrdered { writer.member("ordered", true) }
             writer.member("missing", relationship.missing.rawValue)
             if let name = relationship.renamedFrom { writer.member("renamedFrom", name) }

@@ -11,6 +11,7 @@ package struct Model: Sendable {
     package let description: String?
     /// The digest by which `broker submit` sees whether a person has edited the model that it inferred; nil otherwise.
     package let inferred: String?
+    package let holders: HolderRelationships
     /// By entity index.
     private let families: [Family]
     /// Topmost entities whose hierarchies' objects may be linked to any number of others, or have delete rules.
@@ -39,6 +40,7 @@ package struct Model: Sendable {
         self.routes = routes
         self.description = description
         self.inferred = inferred
+        holders = HolderRelationships(entities)
         var families = entities.indices.map { Family(topmost: $0) }
         for index in entities.indices {
             var ancestor = index

@@ -44,7 +44,7 @@ struct AttributeReader {
         }
         let name = draft.attribute.name
         draft.attribute.description = fields.description
-        draft.attribute.keyPaths = KeyPaths.read(fields["key"], name: name, style: keyStyle)
+        draft.attribute.keyPaths = KeyPaths.read(fields["key"], name: name, style: keyStyle, mayNameHolder: true)
         draft.optional = fields["optional"]
         draft.attribute.isOptional = fields["optional"]?.bool() ?? true
         draft.attribute.onInvalid = fields["onInvalid"]?.choice() ?? .fail

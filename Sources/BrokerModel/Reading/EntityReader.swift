@@ -14,6 +14,8 @@ struct EntityDraft {
     var fields: ModelFields?
     /// By index of the entity's attributes, those that its objects have.
     var attributesByIndex: [Int: AttributeDraft] = [:]
+    /// The names of the identity of an owned entity; nil for any other entity.
+    var ownedIdentity: [String]?
 
     var name: String { entity.name }
     var parentNode: ModelNode? { fields?["parent"] }
@@ -58,22 +60,23 @@ struct EntityReader {
     static func complete(_ draft: inout EntityDraft, inheritingFrom parent: EntityDraft?) {
         guard let fields = draft.fields else { return }
         let reader = PropertyNamesReader(fields: fields, attributes: draft.attributesByIndex)
-        reader.readIdentity(inheritingFrom: parent, into: &draft.entity)
+        reader.readIdentity(draft.ownedIdentity, inheritingFrom: parent, into: &draft.entity)
         reader.readIndexes(of: draft.attributes, into: &draft.entity)
         reader.readModified(inheritingFrom: parent, into: &draft.entity)
         reader.readTombstone(inheritingFrom: parent, into: &draft.entity)
     }
 
-    /// The contract's rule: a key `id` that no other part claims belongs to the single identity attribute, after all
-    /// its own keys.
+    /// The contract's rule: a key `id` that no other part claims belongs to the single identity attribute that the record
+    /// itself brings, after all its own keys.
     static func claimPlainID(in entity: inout Entity) {
-        guard entity.identity.count == 1 else { return }
+        let own = entity.identity.filter { entity.attributes[$0].holderValue == nil }
+        guard own.count == 1 else { return }
         let plain = ["id"]
         let isClaimed = entity.attributeIndices.contains { entity.attributes[$0].keyPaths.contains(plain) }
         guard !isClaimed,
             !entity.relationshipIndices.contains(where: { entity.relationships[$0].keyPaths.contains(plain) })
         else { return }
-        entity.attributes[entity.identity[0]].keyPaths.append(plain)
+        entity.attributes[own[0]].keyPaths.append(plain)
     }
 }
 
@@ -87,10 +90,13 @@ struct PropertyNamesReader {
 // MARK: - Identity
 
 extension PropertyNamesReader {
-    fileprivate func readIdentity(inheritingFrom parent: EntityDraft?, into entity: inout Entity) {
+    /// - Parameter ownedIdentity: the complete identity of an owned entity.
+    fileprivate func readIdentity(
+        _ ownedIdentity: [String]?, inheritingFrom parent: EntityDraft?, into entity: inout Entity
+    ) {
         if let parent, !parent.entity.identity.isEmpty { return inheritIdentity(of: parent.entity, into: &entity) }
         entity.isIdentityOptional = fields.flag("identityOptional")
-        guard let node = fields["identity"] else {
+        guard let node = fields["identity"] ?? ownedIdentity.map({ _ in fields.node }) else {
             if entity.isIdentityOptional {
                 fields["identityOptional"]?.report(
                     "the entity has no identity that could be optional; add \"identity\"")
@@ -98,7 +104,9 @@ extension PropertyNamesReader {
             return
         }
         let expected = "the name of an attribute or an array of them"
-        entity.identity = indices(of: node.oneOrMore(expected: expected) ?? [], in: entity)
+        let named = fields["identity"]?.oneOrMore(expected: expected) ?? []
+        entity.identity = indices(of: named.filter { !isRelationship($0, of: entity) }, in: entity)
+        if let ownedIdentity { entity.identity = ownedIdentity.compactMap(entity.index(ofAttribute:)) }
         entity.hasIdentityOfItsOwn = parent != nil && !entity.identity.isEmpty
         for index in entity.identity {
             guard let draft = attributes[index] else { continue }
@@ -119,6 +127,18 @@ extension PropertyNamesReader {
             attributes[first]?.optional?.report(
                 "the entity says \"identityOptional\", so its identity is optional; take this out")
         }
+    }
+
+    /// Reports a name that is a relationship's.
+    private func isRelationship(_ node: ModelNode, of entity: Entity) -> Bool {
+        guard let name = node.value.string, entity.index(ofAttribute: name) == nil,
+            entity.index(ofRelationship: name) != nil
+        else { return false }
+        node.report(
+            "\"\(name)\" is a relationship, and attributes identify an object; name an attribute with the key "
+                + "\"@parent.id\" instead, which takes the id of the record around this one, or make the relationship "
+                + "that leads here \"owned\"")
+        return true
     }
 
     private func inheritIdentity(of parent: Entity, into entity: inout Entity) {

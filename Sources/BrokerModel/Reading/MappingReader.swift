@@ -137,6 +137,10 @@ extension MappingReader {
             member.key.report("the key path \"\(member.name)\" has an empty key; take out the dot too many")
             return nil
         }
+        if let fault = KeyPaths.holderFault(keys, mayNameHolder: false) {
+            member.key.report(fault)
+            return nil
+        }
         guard let first = keys.first, first.hasPrefix("("), first.hasSuffix(")"), first.utf8.count > 2 else {
             return MappedPath(keys: keys)
         }
@@ -156,7 +160,14 @@ extension MappingReader {
 
     private func attribute(_ node: ModelNode, _ entity: Entity) -> Int? {
         guard let name = node.string() else { return nil }
-        if let index = entity.index(ofAttribute: name) { return index }
+        if let index = entity.index(ofAttribute: name) {
+            let attribute = entity.attributes[index]
+            guard let value = attribute.holderValue, attribute.recordPaths.isEmpty else { return index }
+            node.report(
+                "\"\(name)\" of \(entity.name) has the key \"\(value.text)\", so its value comes from the record around "
+                    + "this one; take this out")
+            return nil
+        }
         let question = NearMiss.question(name, among: entity.attributeNames)
         let other =
             entity.index(ofRelationship: name) == nil ? "" : "; it is a relationship: name it in \"relationships\""

@@ -55,8 +55,8 @@ struct ModelVocabulary: Sendable {
     static let relationship = ModelVocabulary(
         subject: "a relationship",
         fields: [
-            "entity", "toMany", "inverse", "key", "deleteRule", "assignment", "missing", "ordered", "mapping",
-            "renamedFrom",
+            "entity", "toMany", "inverse", "key", "deleteRule", "assignment", "missing", "ordered", "owned",
+            "mapping", "renamedFrom",
         ])
 
     static let mapping = ModelVocabulary(

@@ -1,7 +1,8 @@
 /// Resolves the references between entities, and checks rules about several of them.
 ///
 /// ```
-/// parents ─▶ destinations ─▶ inverses ─▶ hierarchies put together, topmost entities first ─▶ names in the store
+/// parents ─▶ destinations ─▶ inverses ─▶ owned entities completed ─▶ hierarchies put together, topmost entities first
+///         ─▶ values of records around others ─▶ names in the store
 /// ```
 struct ModelLinker {
     var drafts: [EntityDraft]
@@ -23,10 +24,13 @@ struct ModelLinker {
         for entity in drafts.indices {
             for index in drafts[entity].relationships.indices { resolveInverse(of: index, in: entity) }
         }
-        var hierarchies = HierarchyLinker(drafts)
+        var ownership = OwnershipLinker(drafts)
+        ownership.link()
+        var hierarchies = HierarchyLinker(ownership.drafts)
         hierarchies.link()
         drafts = hierarchies.drafts
         let entities = drafts.map(\.entity)
+        HolderCheck(drafts: drafts, entities: entities).check()
         StoreNames(drafts: drafts, entities: entities).check()
         FormerNames.check(drafts)
         return entities

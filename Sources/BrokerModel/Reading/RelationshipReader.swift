@@ -9,6 +9,7 @@ struct RelationshipDraft {
     var renamedFrom: ModelNode?
     /// The position of the name of the mapping of its values.
     var mappingNode: ModelNode?
+    var fields: ModelFields?
     /// False until the destination is found; until then the relationship has a substitute.
     var isResolved = false
 
@@ -26,6 +27,7 @@ struct RelationshipReader {
             relationship: Relationship(name: member.name, destination: 0, place: member.node.place), key: member.key)
         guard let fields = ModelFields(of: member.node, vocabulary: .relationship) else { return draft }
         draft.relationship.description = fields.description
+        draft.fields = fields
         if let entity = fields["entity"] {
             draft.destinationNode = entity
         } else {
@@ -39,6 +41,7 @@ struct RelationshipReader {
         draft.relationship.keyPaths = KeyPaths.read(fields["key"], name: member.name, style: keyStyle)
         draft.relationship.deleteRule = fields["deleteRule"]?.choice() ?? .nullify
         draft.relationship.missing = fields["missing"]?.choice() ?? .stub
+        draft.relationship.isOwned = fields.flag("owned")
         draft.relationship.isOrdered = fields.flag("ordered")
         if draft.relationship.isOrdered, !draft.relationship.isToMany {
             fields["ordered"]?.report(

@@ -124,7 +124,7 @@ package struct SwiftSource {
         let isKey = entity.identity.contains(index) && !entity.isIdentityOptional
         return Member(
             name: attribute.name, type: type(of: attribute), isOptional: attribute.isOptional && !isKey,
-            path: attribute.keyPaths.first ?? [attribute.name], comment: nil)
+            path: attribute.recordPaths.first ?? [attribute.name], comment: nil)
     }
 
     private mutating func member(of relationship: Relationship) -> Member {

@@ -306,6 +306,11 @@ extension ModelComparison {
             return change(
                 .refused, name, "\(name) is \(words.0) in the store, and \(words.1) in the model", remedy: remedy)
         }
+        if new.isOwned, !old.isOwned {
+            change(
+                .refused, name, "\(name) does not own its objects in the store, and owns them in the model",
+                remedy: "take \"owned\" out, or give the new one another name and another entity")
+        }
         if old.isOrdered != new.isOrdered {
             let words = old.isOrdered ? ("ordered", "not ordered") : ("not ordered", "ordered")
             change(.refused, name, "\(name) is \(words.0) in the store, and \(words.1) in the model", remedy: remedy)

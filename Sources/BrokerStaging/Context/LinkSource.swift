@@ -6,4 +6,6 @@ struct LinkSource {
     let entity: EntityPlan
     let row: Int
     let sourceOffset: UInt32
+    /// The position, from 0, of the relationship's value that is read.
+    var position = 0
 }

@@ -7,6 +7,8 @@ struct RecordSource {
     let slots: Int
     /// The dictionary key of the record, where that key is one of its values.
     var nestedKey: JSONValue?
+    /// The record that contains it, where that one brings values of its own, or owns it.
+    var holder: RecordHolder?
     /// Values of path parameters, for attributes that a record of the operation lacks.
     var parameters: PathParameters?
     /// The record has keys, and none of them is known.

@@ -10,6 +10,7 @@ extension StagingContext {
     ) throws(StagingFault) -> RecordSource {
         var source = try scan(mapped, record, parameters)
         source.hasOnlyUnknownKeys = scanner.hasOnlyUnknownKeys
+        source.holder = mapped.holder
         return source
     }
 

@@ -62,7 +62,7 @@ extension StagingContext {
         let (row, decision) = try convert(record, entity, source)
         if decision == .ignored {
             try stageNestedAlone(
-                entity, slots, LinkSource(entity: entity, row: 0, sourceOffset: UInt32(textOffset(of: record))))
+                entity, slots, LinkSource(entity: entity, row: row ?? -1, sourceOffset: UInt32(textOffset(of: record))))
         }
         if decision == .notNewer { try nameInside(entity, slots) }
         guard let row else { throw .skipped }
@@ -86,10 +86,10 @@ extension StagingContext {
     private mutating func convert(
         _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource
     ) throws(StagingFault) -> (row: Int?, RecordDecision) {
+        let isTarget = try isTarget(record, entity, nestedIn: source.holder)
         let cells = scratch.push(entity.attributes.count)
         defer { scratch.pop(entity.attributes.count) }
-        var first: StagingFault?
-        var firstOffset = Int.max
+        var (first, firstOffset): (StagingFault?, Int) = (nil, .max)
         var (failed, inexactColumns): (Set<Int>, [Int]) = ([], [])
         for column in entity.ownColumns {
             let attribute = entity.attributes[column]
@@ -106,14 +106,14 @@ extension StagingContext {
                 failed.insert(column)
             }
         }
+        if let holder = source.holder { takeHolderValues(entity, holder, cells) }
         let isTombstone =
             try entity.tombstone.map { tombstone throws(StagingFault) in
                 try isMet(tombstone, record, entity, cells, failed)
             } ?? false
-        if let first, !isTombstone { throw try earliest(first, at: firstOffset, record, entity, source) }
+        if let first, !isTombstone { throw try earliest(first, at: firstOffset, record, entity, source, cells) }
         if !isTombstone { try validate(record, entity, cells) }
         try take(arena.takeFresh())
-        let isTarget = target.map { $0.isMadeOf(recordAt: textOffset(of: record), entity) } ?? false
         if isTarget { completeIdentity(entity, cells) }
         if isTarget, let row = try staleTargetRow(entity, cells) { return (row, .notNewer) }
         let identity = try identity(record, entity, cells, isTarget: isTarget)
@@ -211,13 +211,15 @@ extension StagingContext {
     /// Returns the first fault in the text of a record with a bad attribute. A missing identity counts at the record's
     /// offset. If the policy is `fail`, a fault in a nested record may precede the attribute.
     private mutating func earliest(
-        _ fault: StagingFault, at offset: Int, _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource
+        _ fault: StagingFault, at offset: Int, _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource,
+        _ cells: Int
     ) throws(StagingFault) -> StagingFault {
         if !entity.isIdentityOptional {
             // The record of a target takes missing identity values from the target's key.
             let isTarget = target.map { $0.isMadeOf(recordAt: textOffset(of: record), entity) } ?? false
             let missing = entity.identity.first { column in
                 !isTarget && value(of: entity.attributes[column], column, source, entity)?.isNull ?? true
+                    && holderCell(column, entity, source.holder) == nil
             }
             if let missing { return missingIdentity(missing, record, entity) }
         }
@@ -225,6 +227,7 @@ extension StagingContext {
         // The job fails, so the nested records may be staged for any row.
         let row = tables[entity.index].pointee.findOrAdd(
             identity: nil, offset: offset, origin: .record, concreteEntity: entity.ownIndex)
+        for column in entity.identity { tables[entity.index].pointee.row(row)[column] = scratch[cells + column] }
         let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(textOffset(of: record)))
         try stageRelationships(entity, source.slots, linkSource, before: offset)
         return fault

@@ -67,15 +67,23 @@ extension StagingContext {
             replacements.append(
                 StagedReplacement(
                     entity: linkSource.entity.index, row: linkSource.row, relationship: plan.index,
-                    clearsBefore: value.isNull ? linkSource.sourceOffset : operationOffset, isNull: value.isNull))
+                    clearsBefore: value.isNull ? linkSource.sourceOffset : replacementOffset(plan, linkSource),
+                    isNull: value.isNull))
             if value.isNull { endSelfLink(plan, linkSource) }
         }
+        var linkSource = linkSource
         switch value.kind {
         case .null: return
         case .array:
-            for element in value.elements { try stageElements(element, plan, linkSource) }
-        default: try stageElements(value, plan, linkSource)
+            for element in value.elements { try stageElements(element, plan, &linkSource) }
+        default: try stageElements(value, plan, &linkSource)
         }
+    }
+
+    /// Links that were asserted before this offset end with a set that replaces. The sets of one operation are united,
+    /// but a record names all objects that its object owns.
+    func replacementOffset(_ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource) -> UInt32 {
+        plan.relationship.isOwned ? linkSource.sourceOffset : operationOffset
     }
 
     /// Ends a link that an earlier key of the same record asserted. Such a link leads from the record's object to
@@ -105,11 +113,16 @@ extension StagingContext {
 
     /// Stages the elements of a to-many value: one object, or those of a dictionary of records.
     private mutating func stageElements(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: inout LinkSource
     ) throws(StagingFault) {
-        guard let entity = try dictionaryPlan(value, plan) else { return try stageElement(value, plan, linkSource) }
+        guard let entity = try dictionaryPlan(value, plan) else {
+            try stageElement(value, plan, linkSource)
+            linkSource.position += 1
+            return
+        }
         for (key, record) in value.members {
             try stageElement(record, plan, linkSource, MappedRecord(value: record, entity: entity, nestedKey: key))
+            linkSource.position += 1
         }
     }
 
@@ -123,11 +136,12 @@ extension StagingContext {
         return entity
     }
 
-    /// Stages the records nested in an ignored record, without links to them.
+    /// Stages the records nested in an ignored record, without links to them. Owned objects are part of the ignored one.
     mutating func stageNestedAlone(
         _ entity: EntityPlan, _ slots: Int, _ linkSource: LinkSource
     ) throws(StagingFault) {
-        for (value, relationship) in valuesInTextOrder(entity, slots) where !value.isNull {
+        for (value, relationship) in valuesInTextOrder(entity, slots)
+        where !value.isNull && !relationship.relationship.isOwned {
             if value.kind == .array, relationship.relationship.isToMany {
                 for element in value.elements {
                     _ = try destination(element, relationship, linkSource, isLinked: false)
@@ -229,9 +243,11 @@ extension StagingContext {
         let destination = self.plan.entities[plan.relationship.destination]
         var record = mapped ?? MappedRecord(value: value, entity: destination)
         do throws(StagingFault) {
+            record.holder = try holder(of: record.entity, plan, linkSource)
             if mapped == nil, value.kind == .object, let mapping = plan.mapping {
                 guard let chosen = try self.plan(of: mapping, for: value) else { return nil }
                 record = MappedRecord(value: value, entity: chosen)
+                record.holder = try holder(of: chosen, plan, linkSource)
             }
             if value.kind == .object || mapped != nil { return try stage(record, for: destination) }
             return try stageBareKey(value, plan.relationship, of: linkSource.entity, to: destination)
@@ -262,6 +278,12 @@ extension StagingContext {
                     + "\(relationship.isToMany ? ", or an array of those" : ""), not \(value.kind.phrase) here.",
                 value, destination)
         }
+        guard !relationship.isOwned else {
+            throw fault(
+                .invalidValue,
+                "A bare key cannot name an object of \(destination.name), which lives in the \(entity.name) whose record "
+                    + "has it. Send an object.", value, destination)
+        }
         guard destination.identity.count == 1 else {
             let why = destination.identity.isEmpty ? "has no identity" : "has an identity of several attributes"
             throw fault(
@@ -286,47 +308,6 @@ extension StagingContext {
         if isInexact { inexactValues.note(entity: destination.ownIndex, attributes: [column]) }
         try noteNesting(destination, at: textOffset(of: value))
         return row
-    }
-
-    /// Retains the existing link of a rejected element, if the element's identity is readable.
-    private mutating func retainLink(
-        _ record: MappedRecord, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource
-    ) throws(StagingFault) {
-        guard let identity = try identityCells(of: record) else { return }
-        try take(MemoryLayout<RetainedLink>.stride + identity.count * MemoryLayout<Cell>.stride + arena.takeFresh())
-        retainedLinks.append(
-            RetainedLink(
-                entity: linkSource.entity.index, row: linkSource.row, relationship: plan.index,
-                concreteEntity: record.entity.ownIndex,
-                identity: identity, operation: operationOffset))
-    }
-
-    mutating func identityCells(of mapped: MappedRecord) throws(StagingFault) -> [Cell]? {
-        let (value, entity) = (mapped.value, mapped.entity)
-        guard !entity.identity.isEmpty, value.kind != .array, !value.isNull else { return nil }
-        var cells: [Cell] = []
-        if value.kind != .object {
-            guard entity.identity.count == 1 else { return nil }
-            cells = [identityCell(value, entity, entity.identity[0])]
-        } else {
-            let source = try open(mapped, entity.unwrap(value), nil)
-            defer { scanner.close(source.slots) }
-            cells = entity.identity.map { column in
-                self.value(of: entity.attributes[column], column, source, entity)
-                    .map { identityCell($0, entity, column) } ?? .null
-            }
-        }
-        return cells.contains { $0.kind == .null } ? nil : cells
-    }
-
-    /// Returns null for a value that is not an identity.
-    private mutating func identityCell(_ value: JSONValue, _ entity: EntityPlan, _ column: Int) -> Cell {
-        do throws(ValueFault) {
-            return try entity.attributes[column].converter.convert(value, arena: &arena)
-        } catch {
-            // The fault has been reported, or the record reports it.
-            return .null
-        }
     }
 
     // MARK: - Assertions about links

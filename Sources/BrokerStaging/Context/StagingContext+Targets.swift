@@ -30,6 +30,12 @@ extension StagingContext {
     mutating func relate(
         _ json: JSONValue, _ key: JSONValue, _ entity: EntityPlan, _ relationship: Int
     ) throws(StagingFault) {
+        guard !entity.relationships[relationship].leadsToOwner else {
+            throw fault(
+                .invalidValue,
+                "An object of \(entity.name) lives in its owner and has no other one. Process the record of the owner "
+                    + "that is to have it, or delete it.", json, entity)
+        }
         let cells = try keyCells(key, entity)
         isRelating = true
         let row = try row(ofKey: cells, at: key.offset, entity, .mustExist)

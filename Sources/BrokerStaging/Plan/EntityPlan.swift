@@ -45,6 +45,8 @@ final class EntityPlan: Sendable {
         let destinationTable: Int
         /// Index of the inverse, if the inverse is ordered.
         let orderedInverse: Int?
+        /// The inverse owns the objects that have this relationship.
+        let leadsToOwner: Bool
 
         init(_ index: Int, _ entity: Entity, _ form: RelationshipForm, nodes: [Int], mapping: Int?, of model: Model) {
             let relationship = entity.relationships[index]
@@ -54,6 +56,7 @@ final class EntityPlan: Sendable {
             self.relationship = relationship
             self.mapping = mapping ?? relationship.mapping
             destinationTable = model.topmost(of: relationship.destination)
+            leadsToOwner = model.inverse(of: relationship)?.isOwned ?? false
             orderedInverse = model.inverse(of: relationship)?.isOrdered ?? false ? relationship.inverse : nil
         }
     }
@@ -100,6 +103,12 @@ final class EntityPlan: Sendable {
     let wrappers: [[UInt8]]
     /// Set where the key of a dictionary is a value of its records.
     let nesting: NestingPlan?
+    /// The columns whose values come from the record that contains a nested one.
+    let holderValues: [HolderValuePlan]
+    /// Set for an entity whose objects live in those of another one.
+    let owner: OwnerPlan?
+    /// A nested record is read with the record that contains it.
+    let needsHolder: Bool
 
     /// The plan of an entity's own records.
     convenience init(_ ownIndex: Int, _ layout: EntityLayout, firstNode: Int, of model: Model) throws(ModelError) {
@@ -161,9 +170,22 @@ final class EntityPlan: Sendable {
             uniqueKeysWithValues: entity.identity.map { ($0, Self.missingIdentityMessage(entity, $0, in: keys)) })
         hasIntegerIdentity = entity.singleIdentity?.type.isInteger ?? false
         wrappers = keys.wrappers
+        holderValues = Self.holderValues(ownIndex, mapping, of: model)
+        owner = model.holders.owners[ownIndex].map { OwnerPlan($0, of: model) }
+        needsHolder = owner != nil || !holderValues.isEmpty
         isBatchable =
             hierarchy == nil && modified == nil && !entity.isIdentityOptional
             && layout.links.allSatisfy { $0.oneToOneColumn == nil }
+    }
+
+    /// A mapping's own keys for an attribute take the place of all others.
+    private static func holderValues(_ index: Int, _ mapping: RecordMapping?, of model: Model) -> [HolderValuePlan] {
+        let entity = model.entities[index]
+        let values = entity.attributeIndices.compactMap { column -> (Int, HolderValue)? in
+            guard mapping?.attributes[column] == nil, mapping?.nesting?.attribute != column else { return nil }
+            return entity.attributes[column].holderValue.map { (column, $0) }
+        }
+        return values.map { HolderValuePlan($0, $1, of: index, model) }
     }
 
     private static func missingIdentityMessage(_ entity: Entity, _ column: Int, in keys: EntityKeys) -> String {
@@ -171,8 +193,10 @@ final class EntityPlan: Sendable {
         let paths = keys.paths[column] ?? attribute.keyPaths
         let names = paths.map { "\"\($0.joined(separator: "."))\"" }.joined(separator: " or ")
         let keys = names.isEmpty ? "to which the model gives no key" : "key \(names)"
-        return "A record of \(entity.name) has no value for its identity \(attribute.name) (\(keys)). "
-            + "Send it, or set identityOptional in the model."
+        let remedy =
+            attribute.recordPaths.isEmpty && attribute.holderValue != nil
+            ? "Send the record nested in one that has it." : "Send it, or set identityOptional in the model."
+        return "A record of \(entity.name) has no value for its identity \(attribute.name) (\(keys)). \(remedy)"
     }
 }
 
@@ -199,7 +223,7 @@ private struct EntityKeys {
             var nodes: [Int] = []
             if ownColumns.contains(column), column != mapping?.nesting?.attribute {
                 let mapped = mapping?.attributes[column]
-                nodes = tree.claim(mapped, or: attribute.keyPaths, below: below, nesting)
+                nodes = tree.claim(mapped, or: attribute.recordPaths, below: below, nesting)
                 paths[column] = mapped?.map(\.keys)
             }
             attributes.append(

@@ -91,4 +91,6 @@ struct MappedRecord {
     let entity: EntityPlan
     /// The dictionary key of the record, where that key is one of its values.
     var nestedKey: JSONValue?
+    /// The record that contains it, where that one brings values of its own, or owns it.
+    var holder: RecordHolder?
 }

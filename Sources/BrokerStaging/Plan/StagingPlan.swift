@@ -7,6 +7,8 @@ package final class StagingPlan: Sendable {
     /// Entities whose records may be skipped because they are not newer than their objects; in a hierarchy the topmost
     /// entity.
     package let entitiesWithModified: [Int]
+    /// By entity index, the column of the link to its owner; nil for an entity that is not owned.
+    package let ownerColumns: [Int?]
     /// By entity index, the plan of its records without a mapping.
     let entities: [EntityPlan]
     /// By mapping index.
@@ -50,6 +52,13 @@ package final class StagingPlan: Sendable {
                 entity.tombstone == nil && entity.attributes.allSatisfy { $0.constraints.pattern == nil }
             }
         self.layout = layout
+        ownerColumns = model.entities.indices.map { entity in
+            guard let owner = model.holders.owners[entity],
+                let inverse = model.entities[owner.entity].relationships[owner.relationship].inverse,
+                case .column(let column) = layout.entities[entity].forms[inverse]
+            else { return nil }
+            return column
+        }
         entitiesWithModified = model.tableEntities.filter { entities[$0].modified != nil }
         self.entities = entities
         self.nodeCount = nodeCount

@@ -81,6 +81,25 @@ struct Deletion {
         }
     }
 
+    /// Deletes, as one deletion, owned objects that no owner names any more.
+    ///
+    /// - Parameter orphans: their row numbers, by entity index; not empty.
+    static func delete(orphans: [Int: Set<Int64>], _ merger: Merger, at pointer: String) throws(MergeFailure) {
+        let entities = orphans.keys.sorted()
+        let deletion = Deletion(merger: merger, entity: entities[0], pointer: pointer)
+        _ = try deletion.deleting(entities) { isDirect throws(StoreError) in
+            for entity in entities {
+                let statements = merger.deletions
+                let statement = try isDirect ? statements.deleteRow(entity) : statements.addRow(entity)
+                for number in orphans[entity]!.sorted() {
+                    statement.bind(number, at: 1)
+                    try statement.run()
+                }
+            }
+            return 0
+        }
+    }
+
     /// - Parameters:
     ///   - entities: the entities of the objects.
     ///   - seed: deletes the objects directly, or adds them to the deletion set. Returns the number of those that do not

@@ -122,7 +122,7 @@ private struct ShapeBuilder {
         for position in entity.relationshipIndices {
             let relationship = entity.relationships[position]
             let inclusion = inclusions.firstIndex(of: position)
-            guard inclusion != nil || !relationship.isToMany else { continue }
+            guard inclusion != nil || !relationship.isToMany && isNameable(by: relationship) else { continue }
             let node = inclusion.map(ObjectShape.Node.inclusion) ?? link(relationship)
             let places = paths(relationship.name, relationship.keyPaths)
             // A relationship without a key path in records is still included when the request asks for it.
@@ -131,7 +131,7 @@ private struct ShapeBuilder {
         var tree = KeyPathTree()
         for position in entity.attributeIndices {
             let attribute = entity.attributes[position]
-            let free = paths(attribute.name, attribute.keyPaths).drop { links.isTaken($0, onlyAsPart: true) }
+            let free = paths(attribute.name, attribute.recordPaths).drop { links.isTaken($0, onlyAsPart: true) }
             guard let path = free.first, !links.isTaken(path) else { continue }
             tree.insert(value(attribute, position, of: index), at: Array(free))
         }
@@ -139,6 +139,17 @@ private struct ShapeBuilder {
         // Like any other member, if the entity has none of that name.
         if style.names == .local, entity.parent != nil { tree.insert(.text(entity.name), at: [["entity"]]) }
         return tree.node
+    }
+
+    /// Whether a record may name the object at the other end by its key: it is not owned, and no part of a key of several
+    /// attributes comes from the record around it alone.
+    private func isNameable(by relationship: Relationship) -> Bool {
+        guard style.names == .remote else { return true }
+        let destination = plan.model.entities[relationship.destination]
+        guard !relationship.isOwned, destination.identity.count > 1, !destination.hasRowKey else {
+            return !relationship.isOwned
+        }
+        return destination.identity.allSatisfy { !destination.attributes[$0].recordPaths.isEmpty }
     }
 
     private func paths(_ name: String, _ keyPaths: [[String]]) -> [[String]] {
@@ -192,7 +203,7 @@ private struct ShapeBuilder {
         var tree = KeyPathTree()
         for (position, value) in zip(identity, values) {
             let attribute = plan.model.entities[entity].attributes[position]
-            tree.insert(value, at: paths(attribute.name, attribute.keyPaths))
+            tree.insert(value, at: paths(attribute.name, attribute.recordPaths))
         }
         return tree.node
     }

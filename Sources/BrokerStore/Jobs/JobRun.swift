@@ -27,6 +27,8 @@ struct JobRun {
     let resources: MergeResources
     /// Further work of the job follows the merge of the step's rows, so objects may still give up unique values.
     private var isFollowed = false
+    /// Owned objects with unique values may be deleted after the merge of the step's rows.
+    private var endsOwnedObjects = false
     /// Nil unless the job asks for them.
     private(set) var objects: PayloadObjects?
 
@@ -44,7 +46,8 @@ struct JobRun {
     }
 
     mutating func apply(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
-        isFollowed = !isLast || step.rows?.tombstoneDeletions != nil
+        endsOwnedObjects = mayEndOwnedObjects(step)
+        isFollowed = !isLast || step.rows?.tombstoneDeletions != nil || endsOwnedObjects
         if case .sync(let sync) = step.action, sync.deletes { isFollowed = true }
         try JobWork.counting(step, on: merger.connection.work) { () throws(MergeFailure) in
             try act(step, isFirst: isFirst, isLast: isLast)
@@ -99,7 +102,8 @@ struct JobRun {
         guard rows.tombstoneDeletions == nil else { return try mergeInOrder(rows, nil, step, sync) }
         // The stored names of a sync's part, and parked values, must outlast an attempt that is rolled back.
         let merged = try merge(
-            rows, isFirst: isFirst, isAlone: isSingle && sync == nil, sync, preparing: { _ in })
+            rows, isFirst: isFirst, isAlone: isSingle && sync == nil && !endsOwnedObjects, sync, at: step.pointer,
+            preparing: { _ in })
         return merged.map { [$0] } ?? []
     }
 
@@ -171,7 +175,8 @@ struct JobRun {
             guard !tables.isEmpty else { return nil }
             return Tombstones(tables: tables, otherDeletions: isPiece ? step.rows!.tombstoneDeletions?.all ?? [] : [])
         }
-        let merged = try merge(rows, isFirst: false, isAlone: false, sync) { rows throws(MergeFailure) in
+        let merged = try merge(rows, isFirst: false, isAlone: false, sync, at: step.pointer) {
+            rows throws(MergeFailure) in
             let isNamedBefore =
                 rows.tombstoneDeletions?.namedBefore.contains { merger.deletions.reachesOthers[$0] } ?? false
             if !isOneRecord, isNamedBefore { throw .entangled }
@@ -192,7 +197,7 @@ struct JobRun {
     /// - Parameter prepare: called before each attempt to merge the rows.
     /// - Returns: the rows of the last attempt, and their states; nil when all of them were rejected.
     private mutating func merge(
-        _ rows: StagedRows, isFirst: Bool, isAlone: Bool, _ sync: StagedSync?,
+        _ rows: StagedRows, isFirst: Bool, isAlone: Bool, _ sync: StagedSync?, at pointer: String,
         preparing prepare: (StagedRows) throws(MergeFailure) -> Void
     ) throws(MergeFailure) -> MergedBatch? {
         let isBase = isFirst && rows.target == nil
@@ -205,6 +210,7 @@ struct JobRun {
             base = (rows, merged)
             merger.digest?.add(rows, merged)
             reported.add(rows)
+            try deleteOrphans(merged, at: pointer)
             return MergedBatch(rows: rows, result: merged)
         }
         let history = started()
@@ -212,12 +218,31 @@ struct JobRun {
             let (rows, merged) = try merge.run(rows, history, prepare: prepare)
             reported.add(rows)
             try touch(rows, merged, history)
+            try deleteOrphans(merged, at: pointer)
             return MergedBatch(rows: rows, result: merged)
         } catch {
             guard case .targetRejected(let fault) = error else { throw error }
             guard job.policy == .skip else { throw .fault(fault) }
             reported.reject(fault)
             return nil
+        }
+    }
+
+    /// Whether the step names owned objects, or owners of objects, with unique values that a deletion may free.
+    private func mayEndOwnedObjects(_ step: StagedStep) -> Bool {
+        guard let rows = step.rows else { return false }
+        let model = merger.plan.model
+        return model.holders.owners.contains { entity, owner in
+            rows.tables[model.topmost(of: owner.entity)] != nil && !model.entities[entity].unique.isEmpty
+        }
+    }
+
+    /// Deletes the owned objects that no owner names any more.
+    private mutating func deleteOrphans(_ merged: MergedRows, at pointer: String) throws(MergeFailure) {
+        guard merged.orphans.contains(where: { !$0.value.isEmpty }) else { return }
+        let merger = merger
+        try recording(false) { () throws(MergeFailure) in
+            try Deletion.delete(orphans: merged.orphans, merger, at: pointer)
         }
     }
 

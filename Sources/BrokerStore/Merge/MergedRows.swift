@@ -7,6 +7,8 @@ struct MergedRows {
     var linkStates: [[UInt8]]
     /// Row numbers, by entity index, of changed rows that the job did not stage: a link to or from them ended.
     var changedOutside: [Set<Int64>]
+    /// By entity index, row numbers of owned objects that no owner names any more, and that are to be deleted.
+    var orphans: [Int: Set<Int64>] = [:]
     /// By entity index and staged row, for entities with row keys.
     var rowKeys: [[Int64]]
 

@@ -9,6 +9,7 @@ extension JobMerge {
     mutating func endLinks() throws(MergeFailure) {
         try storing { () throws(StoreError) in
             try endOneToOneLinks()
+            try noteUnlinkedOwnedRows()
             guard !rows.replacements.isEmpty else { return }
             try collectRetainedLinks()
             var ended = EndedLinks(linkTableCount: rows.links.count)
@@ -65,6 +66,11 @@ extension JobMerge {
             let stagedRow = try stagedRow(entity, linked, from: 1)
             if try !isRetained(self, stagedRow, linked) { ended.append((linked.integer(0), stagedRow)) }
         }
+        guard merger.plan.ownerColumns[entity] != column else {
+            // The link stays until the object is deleted: another program's table may require it.
+            result.orphans[entity, default: []].formUnion(ended.map(\.rowNumber))
+            return
+        }
         let unlink = try merger.entities[entity].unlink(column: column)
         for (rowNumber, stagedRow) in ended {
             unlink.bind(rowNumber, at: 1)
@@ -89,6 +95,9 @@ extension JobMerge {
         switch plan.layout.entities[replacement.entity].forms[replacement.relationship] {
         case .column: return
         case .destinationColumn(let column):
+            // All links to a new object are this job's.
+            let state = result.states[replacement.entity][replacement.row]
+            guard state != MergeTally.RowState.inserted.rawValue else { return }
             let table = rows.tables[destination]
             try unlink(
                 destination, column: column, linkedTo: replacement.row, of: replacement.entity

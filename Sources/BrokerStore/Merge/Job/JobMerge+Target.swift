@@ -80,6 +80,10 @@ extension JobMerge {
         key.bind(to: rename, from: 1 + model.identity.count)
         merger.hasRenamed = true
         try rename.run()
+        for update in try merger.ownedKeys.updates(target.entity) {
+            new.bind(to: update, from: 1)
+            try update.run()
+        }
         return nil
     }
 

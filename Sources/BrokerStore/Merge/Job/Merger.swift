@@ -20,6 +20,7 @@ final class Merger {
     let entities: [EntityStatements]
     let links: [LinkStatements]
     let deletions: DeletionStatements
+    let ownedKeys: OwnedKeyStatements
     let forms: ColumnAffinities
     let historyTables: ChangedTables
     private let named: NamedObjects
@@ -54,6 +55,7 @@ final class Merger {
         self.entities = entities
         links = plan.layout.linkTables.indices.map { LinkStatements($0, plan, scans, on: connection) }
         deletions = try DeletionStatements(plan, on: connection)
+        ownedKeys = OwnedKeyStatements(plan, on: connection)
         named = try NamedObjects(on: connection)
         historyTables = try ChangedTables(entities, plan, on: connection)
         order = Self.parentsFirst(plan.layout)

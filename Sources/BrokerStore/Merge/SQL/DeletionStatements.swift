@@ -63,6 +63,16 @@ final class DeletionStatements {
         try prepared("DELETE FROM \(table(entity)) AS o WHERE \(own(entity, keyIsParameters(entity)))")
     }
 
+    /// Parameters: a row number. Adds the object to the deletion set.
+    func addRow(_ entity: Int) throws(StoreError) -> Statement {
+        try prepared(add(entity, generation: "0", from: "", where: "o.\(naming.rowNumber(entity)) = ?1"))
+    }
+
+    /// Parameters: a row number. Deletes the object, when that reaches no others.
+    func deleteRow(_ entity: Int) throws(StoreError) -> Statement {
+        try prepared("DELETE FROM \(table(entity)) AS o WHERE o.\(naming.rowNumber(entity)) = ?1")
+    }
+
     /// Adds the objects to the deletion set for which the condition holds, which refers to them as `o`.
     func add(_ entity: Int, where condition: String) throws(StoreError) -> Statement {
         try connection.prepare(add(entity, generation: "0", from: "", where: own(entity, condition)))

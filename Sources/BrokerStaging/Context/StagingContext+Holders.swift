@@ -1,0 +1,68 @@
+internal import BrokerJSON
+internal import BrokerModel
+
+/// Values that a nested record takes from the record that contains it, and records that must be nested.
+extension StagingContext {
+    /// Writes the values of the holder into the record's cells.
+    ///
+    /// - Parameter cells: index of the record's converted attributes on the stack.
+    mutating func takeHolderValues(_ entity: EntityPlan, _ holder: RecordHolder, _ cells: Int) {
+        for value in entity.holderValues {
+            let cell = cell(of: value, holder)
+            guard cell.kind.rawValue > Cell.Kind.null.rawValue,
+                value.isPreferred || scratch[cells + value.column].kind.rawValue <= Cell.Kind.null.rawValue
+            else { continue }
+            scratch[cells + value.column] = cell
+        }
+    }
+
+    /// Returns the value of the attribute at that column that the holder brings; nil without one.
+    ///
+    /// - Parameter hasOwn: the record's own keys bring a value, too.
+    func holderCell(
+        _ column: Int, _ entity: EntityPlan, _ holder: RecordHolder?, hasOwn: Bool = false
+    ) -> Cell? {
+        guard let holder, let value = entity.holderValues.first(where: { $0.column == column }),
+            value.isPreferred || !hasOwn
+        else { return nil }
+        let cell = cell(of: value, holder)
+        return cell.kind.rawValue > Cell.Kind.null.rawValue ? cell : nil
+    }
+
+    /// Returns the holder of a record that is nested in another one's relationship; nil where it does not matter.
+    ///
+    /// - Throws: `skipped` when the holder's identity is not known: a sync ignores its record, or the record is at fault.
+    func holder(
+        of entity: EntityPlan, _ relationship: EntityPlan.RelationshipPlan, _ source: LinkSource
+    ) throws(StagingFault) -> RecordHolder? {
+        guard entity.needsHolder else { return nil }
+        if !source.entity.identity.isEmpty, !source.entity.isIdentityOptional,
+            source.row < 0 || !tables[source.entity.index].pointee.hasIdentity(source.row)
+        {
+            throw .skipped
+        }
+        return RecordHolder(
+            entity: source.entity.index, row: source.row, relationship: relationship.index, position: source.position)
+    }
+
+    private func cell(of value: HolderValuePlan, _ holder: RecordHolder) -> Cell {
+        guard let source = value.source(holder) else { return .absent }
+        guard let column = source.column else { return .integer(Int64(holder.position)) }
+        return tables.cell(holder.entity, holder.row, column).pointee
+    }
+
+    /// Whether the record is the one for the object that the operation names.
+    ///
+    /// - Throws: `missingIdentity` for any other record of an owned entity that is not nested in its owner's.
+    @inline(__always)
+    func isTarget(
+        _ record: JSONValue, _ entity: EntityPlan, nestedIn holder: RecordHolder?
+    ) throws(StagingFault) -> Bool {
+        if let target, target.isMadeOf(recordAt: textOffset(of: record), entity) { return true }
+        guard let owner = entity.owner, !owner.isHolder(holder) else { return false }
+        throw fault(
+            .missingIdentity,
+            "An object of \(entity.name) lives in its \(owner.name). Send its record nested there, or name an object "
+                + "that exists with `object`.", record, entity)
+    }
+}
