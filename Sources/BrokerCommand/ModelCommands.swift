@@ -30,10 +30,6 @@ struct ModelFiles: ParsableArguments {
             valueName: "file"), completion: .file())
     var more: [String] = []
 
-    mutating func validate() throws {
-        guard !all.isEmpty else { throw ValidationError("A model is missing: broker model check model.json") }
-    }
-
     var all: [String] { (file.map { [$0] } ?? []) + more }
 
     var model: ModelFile { ModelFile(all) }
@@ -44,6 +40,10 @@ struct ModelArguments: ParsableArguments {
 
     @Flag(help: "Print the result as JSON.")
     var json = false
+
+    mutating func validate() throws {
+        guard !files.all.isEmpty else { throw ValidationError("A model is missing: broker model check model.json") }
+    }
 
     /// The model, or every fault on standard error.
     func readOrComplain() throws(CommandFailure) -> Model {

@@ -169,4 +169,29 @@ import Testing
         #expect(start.complaints.split(separator: "\n").count == 1)
         #expect(!FileManager.default.fileExists(atPath: programs.path("s")))
     }
+
+    @Test func `the model of a store is printed, also while a server has it open`() throws {
+        let model = """
+            {"inferred": "v1", "description": "All", "entities": {"A": {
+              "identity": "id", "attributes": {"id": "integer64", "x": {"type": "string", "description": "why"}}}}}
+            """
+        try programs.write(model, to: "model.json")
+        let server = try programs.startServer()
+        defer { kill(server.processIdentifier, SIGKILL) }
+        let shown = try programs.run("broker", ["model", "show", "--store", "store.sqlite"])
+        #expect(shown.status == 0 && shown.complaints.isEmpty, "\(shown.complaints)")
+        #expect(shown.output.contains(#""inferred": "v1""#) && shown.output.contains(#""description": "why""#))
+        try programs.write(shown.output, to: "again.json")
+        for arguments in [[], ["--json"]] {
+            let file = try programs.run("broker", ["model", "show", "again.json"] + arguments)
+            let store = try programs.run("broker", ["model", "show", "--store", "store.sqlite"] + arguments)
+            #expect(file.output == store.output)
+        }
+        let diff = try programs.run("broker", ["model", "diff", "--model", "again.json", "--store", "store.sqlite"])
+        #expect(diff.status == 0 && diff.output.isEmpty)
+        #expect(try programs.run("broker", ["model", "show", "--store", "missing"]).status == 1)
+        for arguments in [[], ["model.json", "--store", "store.sqlite"], ["--notes", "--store", "store.sqlite"]] {
+            #expect(try programs.run("broker", ["model", "show"] + arguments).status == 2)
+        }
+    }
 }
