@@ -2,6 +2,7 @@ import BrokerJSON
 import BrokerModel
 import BrokerStaging
 
+@testable import BrokerSchema
 @testable import BrokerStore
 
 /// Jobs of several operations, written as a message has them.
@@ -104,6 +105,18 @@ extension TestStore {
         case "delete" where operation["objects"] != nil: return (.delete(entity: entity), staging("objects", .name))
         case "delete": return (.deleteMatching(try selection()), nil)
         default: throw Fault(.unsupportedMessage, "no such operation")
+        }
+    }
+}
+
+extension TestStore {
+    /// Opens the store with another model, and returns the reason if that is refused.
+    func refusal(_ model: String, _ removal: RemovalPolicy = .refuse) throws -> String? {
+        do {
+            try reopen(model, removal: removal)
+            return nil
+        } catch let error as StoreError {
+            return error.message
         }
     }
 }

@@ -5,18 +5,8 @@ import TestSupport
 @testable import BrokerSchema
 @testable import BrokerStore
 
-/// A model that widens: what has no values changes freely, types hold more, an entity gets an identity, a relationship
-/// more links.
+/// A model that widens: a part without values changes freely, and types hold more.
 @Suite(.timeLimit(.minutes(5))) struct WideningTests {
-    private func refusal(_ model: String, of store: TestStore, _ removal: RemovalPolicy = .refuse) throws -> String? {
-        do {
-            try store.reopen(model, removal: removal)
-            return nil
-        } catch let error as StoreError {
-            return error.message
-        }
-    }
-
     // MARK: - Without values
 
     private static let sparse = """
@@ -62,7 +52,7 @@ import TestSupport
         #expect(after != Self.sparse)
         for removal in [RemovalPolicy.refuse, .keep] {
             let store = try sparseStore()
-            #expect(try refusal(after, of: store, removal) == nil)
+            #expect(try store.refusal(after, removal) == nil)
             #expect(try store.rows("SELECT id, name, home FROM Person ORDER BY id") == ["1|a|x", "2|NULL|NULL"])
             #expect(try store.isSound())
             #expect(!store.store.migration.changes.isEmpty)
@@ -86,7 +76,7 @@ import TestSupport
                     "relationships": {"home": {"entity": "Place"}}},
                   "Place": {"identity": "code", "attributes": {"code": "string"}}}}
                 """
-            let message = try #require(try refusal(after, of: store))
+            let message = try #require(try store.refusal(after))
             // A pair has one set of links.
             #expect(message.split(separator: "; ").count == (record.contains("boss") ? 3 : 2), "\(message)")
         }
@@ -97,7 +87,7 @@ import TestSupport
         let without = Self.sparse.replacing(#", "none": "string"}"#, with: "}")
         try store.reopen(without, removal: .keep)
         #expect(try store.rows("SELECT \"none\" FROM Person") == ["NULL", "NULL"])
-        #expect(try refusal(Self.sparse.replacing(#""none": "string""#, with: #""none": "date""#), of: store) == nil)
+        #expect(try store.refusal(Self.sparse.replacing(#""none": "string""#, with: #""none": "date""#)) == nil)
         #expect(try store.isSound())
     }
 
@@ -112,10 +102,10 @@ import TestSupport
         try store.apply(#"{"Cat": {"id": 1, "breed": 3}}"#)
         let after = model.replacing(#""size": "string""#, with: #""size": "date""#)
             .replacing(#""breed": "string""#, with: #""breed": "boolean""#)
-        #expect(try refusal(after, of: store) == nil)
+        #expect(try store.refusal(after) == nil)
         #expect(try store.changes(#"{"Dog": {"id": 2, "breed": true, "size": "2012-09-24"}}"#) == ["Dog +1 ~0 =0 !0"])
         #expect(try store.changes(#"{"Cat": {"id": 1, "breed": 3}}"#) == ["Cat +0 ~0 =1 !0"])
-        #expect(try refusal(after.replacing(#""breed": "integer16""#, with: #""breed": "date""#), of: store) != nil)
+        #expect(try store.refusal(after.replacing(#""breed": "integer16""#, with: #""breed": "date""#)) != nil)
     }
 
     // MARK: - Types
@@ -204,169 +194,11 @@ import TestSupport
             let model = #"{"entities": {"A": {"attributes": {"v": "integer64"}}}}"#
             let store = try TestStore(model)
             try store.apply(#"{"A": [{"v": 1}, {"v": \#(number)}]}"#)
-            let message = try #require(try refusal(model.replacing("integer64", with: "double"), of: store))
+            let message = try #require(try store.refusal(model.replacing("integer64", with: "double")))
             #expect(message.contains("which does not hold \(number) (make it decimal)"))
-            #expect(try refusal(model.replacing("integer64", with: "decimal"), of: store) == nil)
+            #expect(try store.refusal(model.replacing("integer64", with: "decimal")) == nil)
             #expect(try store.rows("SELECT v FROM A") == ["1", "\(number)"])
         }
-    }
-
-    // MARK: - Keys of other types
-
-    private static let linked = """
-        {"entities": {
-          "A": {"identity": "id", "attributes": {"id": "integer64", "n": "string"}, "relationships": {
-            "next": {"entity": "A", "inverse": "previous"},
-            "previous": {"entity": "A", "toMany": true, "inverse": "next", "ordered": true},
-            "friends": {"entity": "A", "toMany": true, "ordered": true}, "pair": {"entity": "Pair"},
-            "pairs": {"entity": "Pair", "toMany": true, "inverse": "as"}}},
-          "Pair": {"identity": ["x", "y"], "attributes": {"x": "integer16", "y": "string"}, "relationships": {
-            "as": {"entity": "A", "toMany": true, "inverse": "pairs"}}}
-        }}
-        """
-    private static let links = """
-        {"A": [{"id": 1, "n": "a", "next": 2, "friends": [3, 2], "pair": {"x": 1, "y": "p"},
-                 "pairs": [{"x": 1, "y": "p"}, {"x": 2, "y": "q"}]},
-                {"id": 2, "previous": [3, 1]}, {"id": 3, "friends": [1]}]}
-        """
-
-    @Test(arguments: ["decimal", "string"])
-    func `links follow a key of another type`(type: String) throws {
-        let store = try TestStore(Self.linked)
-        #expect(try store.fault(Self.links) == nil)
-        let after = Self.linked.replacing(#""id": "integer64""#, with: #""id": "\#(type)""#)
-            .replacing(#""x": "integer16""#, with: #""x": "\#(type)""#)
-        try store.reopen(after)
-        try compare(store, with: after)
-        #expect(try store.changes(Self.links) == ["A +0 ~0 =3 !0", "Pair +0 ~0 =2 !0"])
-    }
-
-    /// Compares a migrated store with a fresh one that has the same records.
-    private func compare(_ store: TestStore, with model: String) throws {
-        let fresh = try TestStore(model)
-        #expect(try fresh.fault(Self.links) == nil)
-        for table in Schema(store.plan.model).tables {
-            let columns = quotedList(table.columns.filter { !$0.name.hasSuffix("osition") }.map(\.name))
-            let sql = "SELECT \(columns) FROM \(quoted(table.name)) ORDER BY \(columns)"
-            #expect(try store.rows(sql) == fresh.rows(sql), "\(table.name)")
-        }
-        #expect(try store.isSound())
-    }
-
-    @Test func `an open sync in parts keeps the keys as they are`() throws {
-        let store = try TestStore(Self.linked)
-        try store.apply(Self.links)
-        try store.execute(
-            """
-            CREATE TABLE IF NOT EXISTS _broker_open_syncs (number INTEGER PRIMARY KEY, id TEXT, definition BLOB,
-              rejected INTEGER, changed INTEGER);
-            INSERT INTO _broker_open_syncs (id, definition, rejected, changed) VALUES ('s', '["A",null]', 0, 0)
-            """)
-        let after = Self.linked.replacing(#""id": "integer64""#, with: #""id": "string""#)
-        #expect(try refusal(after, of: store)?.contains("a sync in parts of it is open") == true)
-        #expect(
-            try refusal(Self.linked.replacing(#""x": "integer16""#, with: #""x": "string""#), of: store) == nil)
-    }
-
-    // MARK: - Identity
-
-    private static let keyless = linked.replacing(#""identity": "id", "#, with: "")
-        .replacing(#""identity": ["x", "y"], "#, with: "")
-    private static let keylessLinks = """
-        {"A": [{"id": 1, "n": "a", "next": {"id": 2, "n": "b"}, "friends": [{"id": 3}, {"id": 4}],
-                 "pair": {"x": 1, "y": "p"}, "pairs": [{"x": 1, "y": "q"}, {"x": 2, "y": "p"}]}]}
-        """
-
-    @Test(arguments: ["integer64", "string"])
-    func `an entity gets an identity, and its links lead to it`(type: String) throws {
-        let store = try TestStore(Self.keyless)
-        #expect(try store.fault(Self.keylessLinks) == nil)
-        let after = Self.linked.replacing(#""id": "integer64""#, with: #""id": "\#(type)""#)
-        #expect(try refusal(after, of: store) == nil)
-        #expect(
-            try store.rows("SELECT id, n, next, pair_x, pair_y FROM A ORDER BY id")
-                == ["1|a|2|1|p", "2|b|NULL|NULL|NULL", "3|NULL|NULL|NULL|NULL", "4|NULL|NULL|NULL|NULL"])
-        #expect(try store.rows("SELECT source, destination FROM A_friends ORDER BY position") == ["1|3", "1|4"])
-        #expect(try store.rows("SELECT * FROM A_pairs ORDER BY 1, 2, 3") == ["1|1|q", "1|2|p"])
-        #expect(try store.isSound())
-        #expect(try store.changes(Self.keylessLinks) == ["A +0 ~0 =4 !0", "Pair +0 ~0 =3 !0"])
-        #expect(try store.rows("SELECT count(*) FROM _broker_feed") == ["0"])
-        #expect(try store.changes(#"{"A": {"id": 9, "next": 1}}"#) == ["A +1 ~0 =1 !0"])
-        // And not the other way.
-        #expect(
-            try refusal(Self.keyless, of: store)?.contains("A is identified by id in the store, and by nothing") == true
-        )
-    }
-
-    @Test func `values that do not identify rows are reported`() throws {
-        let store = try TestStore(Self.keyless)
-        try store.apply(#"{"A": [{"id": 1}, {"id": 1}, {"n": "x"}], "Pair": [{"x": 1, "y": "p"}, {"x": 1, "y": "q"}]}"#)
-        let message = try #require(try refusal(Self.linked, of: store))
-        #expect(
-            message.contains(
-                "A (id) is the identity in the model, but not in the store, where 1 row has none, and 1 in 2 rows "
-                    + "(change these rows, or choose another identity)"))
-        #expect(!message.contains("Pair"))
-        #expect(try store.rows("SELECT count(*) FROM A") == ["3"])
-    }
-
-    @Test func `a hierarchy gets an identity at its topmost entity`() throws {
-        let model = """
-            {"entities": {
-              "Animal": {"attributes": {"id": "integer64"}, "relationships": {"friend": {"entity": "Cat"}}},
-              "Dog": {"parent": "Animal", "attributes": {"breed": "string"}},
-              "Cat": {"parent": "Animal", "attributes": {"breed": "integer16"}},
-              "House": {"relationships": {"dog": {"entity": "Dog"}, "all": {"entity": "Animal", "toMany": true}}}}}
-            """
-        let store = try TestStore(model)
-        let records = #"{"Dog": {"id": 7, "breed": "x", "friend": {"id": 8, "breed": 1}}}"#
-        try store.apply(records)
-        try store.apply(#"{"House": {"dog": {"id": 9}, "all": []}}"#)
-        let after = model.replacing(#""Animal": {"#, with: #""Animal": {"identity": "id", "#)
-        #expect(try refusal(after, of: store) == nil)
-        #expect(
-            try store.rows("SELECT id, friend, _entity FROM Animal ORDER BY id") == [
-                "7|8|Dog", "8|NULL|Cat", "9|NULL|Dog",
-            ])
-        #expect(try store.rows("SELECT dog FROM House") == ["9"])
-        #expect(try store.changes(records) == ["Cat +0 ~0 =1 !0", "Dog +0 ~0 =1 !0"])
-        // Below the topmost entity it is refused.
-        let other = try TestStore(model)
-        #expect(try refusal(model.replacing(#""Dog": {"#, with: #""Dog": {"identity": "breed", "#), of: other) != nil)
-    }
-
-    @Test func `an optional identity may be given later, and become required`() throws {
-        let model = #"{"entities": {"A": {"attributes": {"id": "string"}, "relationships": {"a": {"entity": "A"}}}}}"#
-        let optional = model.replacing(
-            #""A": {"attr"#, with: #""A": {"identity": "id", "identityOptional": true, "attr"#)
-        let required = model.replacing(#""A": {"attr"#, with: #""A": {"identity": "id", "attr"#)
-        let store = try TestStore(model)
-        try store.apply(#"{"A": [{"id": "x", "a": {"id": "y"}}]}"#)
-        #expect(try refusal(optional, of: store) == nil)
-        #expect(try store.changes(#"{"A": {"id": "x", "a": {"id": "y"}}}"#) == ["A +0 ~0 =2 !0"])
-        #expect(try refusal(required, of: store) == nil)
-        #expect(try store.rows("SELECT id, a FROM A ORDER BY 1") == ["x|y", "y|NULL"])
-        #expect(try store.changes(#"{"A": {"id": "x", "a": "y"}}"#) == ["A +0 ~0 =2 !0"])
-        #expect(try refusal(optional, of: store) != nil)
-    }
-
-    // MARK: - To-many
-
-    @Test(arguments: ["", #", "ordered": true"#])
-    func `a to-one relationship without inverse becomes to-many, with its links`(ordered: String) throws {
-        let store = try TestStore(Self.linked)
-        try store.apply(Self.links)
-        let pair = #""pair": {"entity": "Pair""#
-        let after = Self.linked.replacing(pair, with: pair + #", "toMany": true"# + ordered)
-            .replacing(#""id": "integer64""#, with: #""id": "string""#)
-        #expect(try refusal(after, of: store) == nil)
-        try compare(store, with: after)
-        #expect(try store.changes(Self.links) == ["A +0 ~0 =3 !0", "Pair +0 ~0 =2 !0"])
-        #expect(
-            try store.changes(#"{"A": {"id": 1, "pair": [{"x": 2, "y": "q"}]}}"#) == [
-                "A +0 ~1 =0 !0", "Pair +0 ~0 =1 !0",
-            ])
-        #expect(try store.rows("SELECT count(*) FROM A_pair") == ["2"])
     }
 }
 

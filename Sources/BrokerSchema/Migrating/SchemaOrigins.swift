@@ -58,8 +58,26 @@ package struct SchemaOrigins {
         case identity([TableOrigin.Change])
     }
 
-    /// The topmost entities of the earlier model whose objects have other keys.
-    package var changedKeys: [Int] { keyChanges.keys.sorted().compactMap { match.tables[$0] } }
+    /// The topmost entities of the earlier model whose objects have other keys, or other values in their identities.
+    package var changedKeys: [Int] {
+        new.tableEntities.filter { topmost in
+            keyChanges[topmost] != nil
+                || new.subentities(of: topmost).contains { member in
+                    new.entities[member].identity.contains { convertsValues(of: $0, in: topmost) }
+                }
+        }.compactMap { match.tables[$0] }
+    }
+
+    private func convertsValues(of place: Int, in topmost: Int) -> Bool {
+        guard let former = match.tables[topmost], let source = source(ofAttribute: place, in: topmost) else {
+            return false
+        }
+        let before = old.entities[former].attributes[source].type
+        return switch new.entities[topmost].attributes[place].type.change(from: before) {
+        case .converted, .convertedIfExact: true
+        case .sameForm, nil: false
+        }
+    }
 
     private func keyChange(of topmost: Int, _ former: Int, _ convert: AttributeConversion) -> KeyChange? {
         let (entity, before) = (new.entities[topmost], old.entities[former])

@@ -70,17 +70,19 @@ package struct StoredRows {
     /// For attributes of whole numbers that would become doubles, one number that no double holds for certain.
     package func inexact(_ wanted: Model, _ match: ModelMatch) throws(StoreError) -> [StoredPart: Int64] {
         var inexact: [StoredPart: Int64] = [:]
+        var checked: Set<StoredPart> = []
         for (new, entity) in match.entities.enumerated() {
             guard let old = entity.old else { continue }
             for (place, source) in entity.attributes.enumerated() {
                 guard let source else { continue }
+                let part = stored.part(.attribute, source, of: old)
                 let attribute = stored.entities[old].attributes[source]
-                guard
+                guard checked.insert(part).inserted,
                     case .convertedIfExact = wanted.entities[new].attributes[place].type.change(from: attribute.type),
                     try has(attribute.column, in: stored.table(of: old))
                 else { continue }
                 let name = quoted(attribute.column)
-                inexact[stored.part(.attribute, source, of: old)] = try connection.integer(
+                inexact[part] = try connection.integer(
                     "SELECT \(name) FROM \(quoted(stored.table(of: old))) "
                         + "WHERE \(name) NOT BETWEEN -\(Self.largestExact) AND \(Self.largestExact) LIMIT 1")
             }
@@ -95,10 +97,10 @@ package struct StoredRows {
 
     /// Whether the file has the table, with that column.
     private func has(_ column: String?, in table: String) throws(StoreError) -> Bool {
-        let columns = try connection.prepare("SELECT name FROM pragma_table_info(?1)", table)
-        var names: [String] = []
-        while try columns.step() { names.append(columns.text(0)) }
-        return !names.isEmpty && column.map { column in names.contains { $0.hasSameBytes(as: column) } } ?? true
+        let condition = column.map { " WHERE name = \(textLiteral($0))" } ?? ""
+        let find = try connection.prepare("SELECT 1 FROM pragma_table_info(?1)\(condition) LIMIT 1", table)
+        defer { find.reset() }
+        return try find.step()
     }
 
     private func hasRow(in table: String, where condition: String) throws(StoreError) -> Bool {
