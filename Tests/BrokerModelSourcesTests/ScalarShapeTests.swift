@@ -26,6 +26,19 @@ import Testing
         #expect(written == (type == "date" ? "date" : "string"))
     }
 
+    @Test(arguments: [
+        (#""5/9/2012", "24/9/2012""#, ["dd/MM/yyyy"]), (#""5/9/2012", "9/24/2012""#, ["MM/dd/yyyy"]),
+        (#""5/9/2012""#, []),
+        (#""24/9/2012", "9/24/2012""#, []), (#""05-09-2012", "24-09-2012""#, ["dd-MM-yyyy"]),
+        (#""5.9.2012""#, ["dd.MM.yyyy"]),
+        (#""5.9.2012", "5/9/2012""#, []),
+    ])
+    func `the order of day and month is that which all texts allow`(values: String, formats: [String]) throws {
+        let type = try shape(values).type
+        #expect(type.name == (formats.isEmpty ? "string" : "calendarDate"))
+        #expect(type.members.map { $0.json.replacing("\\/", with: "/") } == formats.map { "\"\($0)\"" })
+    }
+
     @Test(arguments: ["zip", "Postal Code", "homePhone", "ean"])
     func `numbers at the key of a code remain texts`(key: String) throws {
         #expect(try shape(#""10115", "20095""#).type(key: key, readsTexts: true).name == "string")

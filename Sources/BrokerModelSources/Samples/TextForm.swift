@@ -28,11 +28,18 @@ struct TextForm: OptionSet, Hashable {
     static let trueOrFalse = TextForm(rawValue: 512)
     /// `yes` or `no`, in any case.
     static let yesOrNo = TextForm(rawValue: 1024)
+    /// `24.9.2012`, `24/9/2012` and `24-09-2012`.
+    static let dayFirstWithDots = TextForm(rawValue: 1 << 11)
+    static let dayFirstWithSlashes = TextForm(rawValue: 1 << 12)
+    static let dayFirstWithDashes = TextForm(rawValue: 1 << 13)
+    /// `9/24/2012` and `09-24-2012`.
+    static let monthFirstWithSlashes = TextForm(rawValue: 1 << 14)
+    static let monthFirstWithDashes = TextForm(rawValue: 1 << 15)
 
     /// Bytes. A date of nanoseconds has 35.
     static let longest = 64
 
-    static let all = TextForm(rawValue: 2047)
+    static let all = TextForm(rawValue: 1 << 16 - 1)
 
     init(rawValue: Int) { self.rawValue = rawValue }
 
@@ -101,7 +108,7 @@ struct TextForm: OptionSet, Hashable {
 extension TextForm {
     private static func date(_ text: UnsafeBufferPointer<UInt8>) -> TextForm {
         var scan = ByteScan(text)
-        guard let year = scan.number(4) else { return [] }
+        guard let year = scan.number(4) else { return dayWithYearLast(&scan) }
         let separator = scan.next
         guard separator == UInt8(ascii: "-") || separator == UInt8(ascii: "/"), scan.take(separator),
             let month = scan.number(2), scan.take(separator), let day = scan.number(2), isDay(year, month, day)
@@ -121,6 +128,24 @@ extension TextForm {
         _ = scan.take(UInt8(ascii: " "))
         if scan.take(UInt8(ascii: "Z")) { return scan.isAtEnd ? .iso8601 : [] }
         return scan.takeOffset() && scan.isAtEnd && yearsWithOffset.contains(year) ? .iso8601 : []
+    }
+
+    /// A day that fits both forms fits none of them alone: the other texts decide.
+    private static func dayWithYearLast(_ scan: inout ByteScan) -> TextForm {
+        guard let first = scan.number(1, upTo: 2) else { return [] }
+        let separator = scan.next
+        guard scan.take(separator), let second = scan.number(1, upTo: 2), scan.take(separator),
+            let year = scan.number(4), scan.isAtEnd
+        else { return [] }
+        let forms: (dayFirst: TextForm, monthFirst: TextForm)
+        switch separator {
+        case UInt8(ascii: "."): forms = (.dayFirstWithDots, [])
+        case UInt8(ascii: "/"): forms = (.dayFirstWithSlashes, .monthFirstWithSlashes)
+        case UInt8(ascii: "-"): forms = (.dayFirstWithDashes, .monthFirstWithDashes)
+        default: return []
+        }
+        return (isDay(year, second, first) ? forms.dayFirst : [])
+            .union(isDay(year, first, second) ? forms.monthFirst : [])
     }
 
     private static func dateWithWeekday(_ text: UnsafeBufferPointer<UInt8>) -> TextForm {
@@ -171,11 +196,20 @@ extension TextForm {
 
     /// The type that all texts of these forms have, with its members, and why; nil when they are texts.
     var type: (name: String, members: [(key: String, json: String)], reason: String)? {
+        // 5/9/2012 is in May or in September.
+        guard !isSuperset(of: [.dayFirstWithSlashes, .monthFirstWithSlashes]),
+            !isSuperset(of: [.dayFirstWithDashes, .monthFirstWithDashes])
+        else { return nil }
         let types: [(TextForm, type: String, format: String?, reason: String)] = [
             (.uuid, "uuid", nil, "all texts are UUIDs, which are stored in upper case"),
             (.day, "calendarDate", nil, "all texts are days"),
             (.iso8601, "date", nil, "all texts are dates as ISO 8601 writes them; without a zone they are in UTC"),
             (.dayWithSlashes, "calendarDate", "yyyy/MM/dd", "all texts are days"),
+            (.dayFirstWithDots, "calendarDate", "dd.MM.yyyy", "all texts are days"),
+            (.dayFirstWithSlashes, "calendarDate", "dd/MM/yyyy", "all texts are days, and some could be no others"),
+            (.dayFirstWithDashes, "calendarDate", "dd-MM-yyyy", "all texts are days, and some could be no others"),
+            (.monthFirstWithSlashes, "calendarDate", "MM/dd/yyyy", "all texts are days, and some could be no others"),
+            (.monthFirstWithDashes, "calendarDate", "MM-dd-yyyy", "all texts are days, and some could be no others"),
             (.twitter, "date", "EEE MMM dd HH:mm:ss Z yyyy", "all texts are dates, as Twitter writes them"),
             (.mail, "date", "EEE, dd MMM yyyy HH:mm:ss Z", "all texts are dates, as mail and HTTP write them"),
             (.slashes, "date", "yyyy/MM/dd HH:mm:ss Z", "all texts are dates"),
