@@ -1,3 +1,5 @@
+import BrokerJSON
+import TestSupport
 import Testing
 
 @testable import BrokerInput
@@ -70,6 +72,43 @@ import Testing
             surplus.faultText.contains("line 3, column 1 (byte 6): this record has 3 fields, and the header names 2"))
         let failed = Reading(.csv, "a,b\n1\n")
         #expect(failed.faultText.hasSuffix("with --ragged fill, missing fields are null"), "\(failed.faultText)")
+    }
+
+    @Test func `where the header is quoted throughout, quotes do not make a text of nothing`() throws {
+        #expect(try records("\"a\",\"b\"\n\"1\",\"\"\n") == [#"{"a":"1","b":null}"#])
+        #expect(try records("\"a\",b\n\"1\",\"\"\n") == [#"{"a":"1","b":""}"#])
+    }
+
+    /// Whatever bytes come, in whatever pieces: the same records and fault, and no key twice.
+    @Test func `random CSV`() throws {
+        var generator = SeededGenerator()
+        let parts = ["a", "a", "b", "a.b", "a_2", "column_1", ".", " ", "", "\"", "\"\"", "é", "\u{0}", "1"]
+        let breaks = [",", ",", ";", "\t", "|", "\n", "\n", "\r\n", "\r"]
+        var count = 0
+        for _ in 0..<2_000 {
+            let only = breaks.randomElement(using: &generator)!
+            var text = Bool.random(using: &generator) ? "\u{FEFF}" : ""
+            for _ in 0..<Int.random(in: 1...14, using: &generator) {
+                text += parts.randomElement(using: &generator)!
+                text += Bool.random(using: &generator) ? only : breaks.randomElement(using: &generator)!
+            }
+            let csv = CSVOptions(ragged: Bool.random(using: &generator) ? .fill : .fail)
+            let reading = try #require(Reading.always(.csv, text, csv: csv), "\(text.debugDescription)")
+            for record in reading.records {
+                count += 1
+                let document = try JSONDocument(parsing: JSONText(copying: Array(record.utf8)))
+                #expect(Self.hasUniqueKeys(document.root), "\(text.debugDescription): \(record)")
+            }
+        }
+        #expect(count > 500)
+    }
+
+    private static func hasUniqueKeys(_ value: JSONValue) -> Bool {
+        var keys: Set<String> = []
+        for (key, value) in value.members {
+            guard keys.insert(key.string ?? "").inserted, hasUniqueKeys(value) else { return false }
+        }
+        return true
     }
 
     @Test func `a header of many equal names, and one without an end, take linear time and bounded memory`() {

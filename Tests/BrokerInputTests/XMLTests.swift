@@ -13,7 +13,7 @@ import Testing
         ("<e>\n  <n>\n Ada \n</n>\n</e>", #"{"n":"Ada"}"#),
         ("<e><n><![CDATA[<b>&amp;]]></n></e>", #"{"n":"<b>&amp;"}"#),
         ("<e><n>a&amp;b&#x41;</n><!-- c --><?pi d?></e>", #"{"n":"a&bA"}"#),
-        ("<e><n></n><m> </m><o a=''/></e>", #"{"n":null,"m":null,"o":{"@a":""}}"#),
+        ("<e><n></n><m> </m><o a=''/></e>", #"{"n":null,"m":null,"o":{"@a":null}}"#),
         ("<e xmlns='u:x' xmlns:y='u:y'><y:n y:a='1'>2</y:n></e>", ##"{"y:n":{"@y:a":"1","#text":"2"}}"##),
         (
             "<e xmlns:xsi='u:x'><n xsi:nil='true'/><m xsi:nil='false'>1</m></e>",

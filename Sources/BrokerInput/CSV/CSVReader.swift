@@ -194,6 +194,8 @@ struct CSVReader: RecordReader {
         try endField()
         guard let header else {
             self.header = try CSVHeader(row.texts, at: place)
+            // The program that wrote it puts every text into quotes.
+            row.ignoresQuotes = row.isQuotedThroughout
             row.removeAll()
             rowPlace = nil
             return

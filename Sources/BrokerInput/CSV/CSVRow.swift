@@ -26,9 +26,15 @@ struct CSVRow {
         fields.removeAll(keepingCapacity: true)
     }
 
+    /// Each field is quoted, if it needs quotes or not.
+    var isQuotedThroughout: Bool { fields.allSatisfy(\.isQuoted) }
+
+    /// Quotes do not distinguish an empty text from a missing value.
+    var ignoresQuotes = false
+
     /// Not there, or empty and not quoted: a missing value.
     func isMissing(_ field: Int) -> Bool {
-        field >= fields.count || (range(field).isEmpty && !fields[field].isQuoted)
+        field >= fields.count || (range(field).isEmpty && (ignoresQuotes || !fields[field].isQuoted))
     }
 
     func withText<Result>(_ field: Int, _ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {

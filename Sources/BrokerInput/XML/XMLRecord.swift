@@ -4,7 +4,8 @@ internal import BrokerXML
 /// The elements of one record while they are read, and then as JSON.
 ///
 /// An element is an object of its attributes (`@name`) and its child elements; several children of one name are an
-/// array. Its text is `#text` beside them, or its value when there is nothing else. An empty element is null.
+/// array. Its text is `#text` beside them, or its value when there is nothing else. An empty element is null, and so is
+/// an empty attribute.
 struct XMLRecord {
     /// Nodes refer to each other by index; 0 is no child of any node, and so means that there is none.
     private struct Node {
@@ -93,7 +94,7 @@ struct XMLRecord {
         let isAttribute = names[element.name].first == UInt8(ascii: "@")
         let text = isAttribute ? element.text[...] : Self.trimmed(element.text)
         guard !element.isNil, element.firstChild != 0 else {
-            if element.isNil || (text.isEmpty && !isAttribute) { writer.null() } else { Self.write(text, to: &writer) }
+            if element.isNil || text.isEmpty { writer.null() } else { Self.write(text, to: &writer) }
             return true
         }
         var isWhole = true
