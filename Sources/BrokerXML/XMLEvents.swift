@@ -14,7 +14,7 @@ package enum XMLConstruct {
     case documentType
     /// The declaration of an entity of that name.
     case entity(String)
-    /// The declaration of a default for an attribute of that name.
+    /// The declaration of a default for an attribute of that name, beyond the limits of ``XMLPushParser``.
     case attributeDefault(String)
     /// More than ``XMLPushParser/mostAttributes`` of an element.
     case attributes

@@ -88,18 +88,26 @@ package final class XMLPushParser {
         events?.begin(name, Self.attributes(attributes, count))
     }
 
-    /// Namespaces that the document type gives to elements.
-    private var namespaceDefaults = 0
-    /// libxml2 looks for each of them among the namespaces in force, at each element.
-    private static let mostNamespaceDefaults = 16
+    /// The number of defaults that the document type gives to each element, and their sum.
+    private var defaultCounts: [String: Int] = [:]
+    private var defaultCount = 0
+    /// A default makes more of an element than its text, and libxml2 looks for each of them at each element.
+    package static let mostDefaults = 16
+    /// Bytes of a default's name and value. No record holds a namespace.
+    package static let longestDefault = 64
+    /// For all elements.
+    private static let mostDefaultsInAll = 256
 
-    /// A default makes more of an element than its text. One of a namespace is no attribute, as all namespaces are none.
-    private func noteDefault(of attribute: String) {
-        if attribute == "xmlns" || attribute.hasPrefix("xmlns:") {
-            namespaceDefaults += 1
-            if namespaceDefaults <= Self.mostNamespaceDefaults { return }
+    private func noteDefault(_ element: String, _ attribute: String, valueCount: Int) {
+        defaultCount += 1
+        defaultCounts[element, default: 0] += 1
+        let isNamespace = attribute == "xmlns" || attribute.hasPrefix("xmlns:")
+        guard defaultCount <= Self.mostDefaultsInAll, defaultCounts[element, default: 0] <= Self.mostDefaults,
+            isNamespace || attribute.utf8.count + valueCount <= Self.longestDefault
+        else {
+            events?.refuse(.attributeDefault(attribute))
+            return
         }
-        events?.refuse(.attributeDefault(attribute))
     }
 
     private func endElement() {
@@ -162,10 +170,11 @@ package final class XMLPushParser {
         handler.unparsedEntityDecl = { context, name, _, _, _ in
             XMLPushParser.of(context)?.events?.refuse(.entity(XMLPushParser.text(name)))
         }
-        handler.attributeDecl = { context, _, name, _, _, value, choices in
+        handler.attributeDecl = { context, element, name, _, _, value, choices in
             xmlFreeEnumeration(choices)
-            guard value != nil, let parser = XMLPushParser.of(context) else { return }
-            parser.noteDefault(of: XMLPushParser.text(name))
+            guard let value, let parser = XMLPushParser.of(context) else { return }
+            parser.noteDefault(
+                XMLPushParser.text(element), XMLPushParser.text(name), valueCount: Int(xmlStrlen(value)))
         }
         handler.serror = { context, error in
             guard let error, error.pointee.level != XML_ERR_WARNING, let parser = XMLPushParser.of(context) else {

@@ -169,17 +169,28 @@ import Testing
         #expect(reading.records == [#"{"@id":"7","e":null,"x:f":"1"}"#] && reading.fault == nil, "\(reading.faultText)")
     }
 
-    @Test func `many namespaces of a document type are refused`() {
-        let declarations = (1...17).map { " xmlns:n\($0) CDATA 'urn:\($0)'" }.joined()
-        let reading = Reading(.xml, "<!DOCTYPE r [<!ATTLIST r\(declarations)>]><r/>")
+    @Test func `a document type may give a few short attributes to elements`() throws {
+        let declarations = "<!ATTLIST e a CDATA 'x' xlink:b CDATA #FIXED '50' c CDATA #REQUIRED d (y|n) 'n'>"
+        let reading = try #require(
+            Reading.always(.xml, "<!DOCTYPE r [\(declarations)]><r><e/><e c='1' a='2'/></r>", root: "r.e"))
         #expect(
-            reading.faultText.contains("declares a default for the attribute \"xmlns:n17\""), "\(reading.faultText)")
+            reading.records == [
+                #"{"@a":"x","@xlink:b":"50","@d":"n"}"#, #"{"@c":"1","@a":"2","@xlink:b":"50","@d":"n"}"#,
+            ], "\(reading.faultText)")
     }
 
-    @Test func `a default of an attribute is refused, because each element would have more than its text`() throws {
-        let text = "<!DOCTYPE r [<!ATTLIST e a CDATA 'x'>]><r><e/></r>"
-        let reading = try #require(Reading.always(.xml, text))
-        #expect(reading.faultText.contains("declares a default for the attribute \"a\""), "\(reading.faultText)")
+    @Test(arguments: [
+        ("<!ATTLIST r" + (1...17).map { " xmlns:n\($0) CDATA 'urn:\($0)'" }.joined() + ">", "xmlns:n17"),
+        ("<!ATTLIST r" + (1...17).map { " n\($0) CDATA ''" }.joined() + ">", "n17"),
+        ("<!ATTLIST r n CDATA '\(String(repeating: "x", count: 64))'>", "n"),
+        ((1...257).map { "<!ATTLIST e\($0) n\($0) CDATA ''>" }.joined(), "n257"),
+    ])
+    func `many or long defaults are refused, because each element would have more than its text`(
+        declarations: String, name: String
+    ) throws {
+        let reading = try #require(Reading.always(.xml, "<!DOCTYPE r [\(declarations)]><r/>"))
+        #expect(
+            reading.faultText.contains("declares a default for the attribute \"\(name)\""), "\(reading.faultText)")
     }
 
     @Test func `places are those of the tags, however long lines are`() throws {

@@ -3,7 +3,7 @@ internal import BrokerXML
 /// Records of XML: the elements at a path, each when it ends, or the whole document as one record.
 ///
 /// Every error of libxml2 ends the reading, and so do declarations that change the meaning of other parts: entities,
-/// and defaults of attributes.
+/// and many or long defaults of attributes.
 final class XMLReader: RecordReader, XMLEvents {
     /// The maximum number of open elements.
     private static let maximumDepth = 512
@@ -124,8 +124,9 @@ final class XMLReader: RecordReader, XMLEvents {
                     + "for more than there is room for; take the declaration out, and write the entity's text")
         case .attributeDefault(let name):
             stop(
-                "the document declares a default for the attribute \"\(name)\", and such are not read; take the "
-                    + "declaration out, and write the attribute where it is meant")
+                "the document declares a default for the attribute \"\(name)\", and at most "
+                    + "\(XMLPushParser.mostDefaults) of an element are read, of \(XMLPushParser.longestDefault) bytes each; "
+                    + "take the declaration out, and write the attribute where it is meant")
         case .attributes:
             stop(
                 "an element has more than \(XMLPushParser.mostAttributes) attributes and namespaces",
