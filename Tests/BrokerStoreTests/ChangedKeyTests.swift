@@ -134,6 +134,46 @@ import TestSupport
         #expect(try store.changes(Self.keylessLinks) == ["A +0 ~0 =4 !0", "Pair +0 ~0 =3 !0"])
     }
 
+    @Test(arguments: ["integer64", "string"])
+    func `owned objects get the identity of their owner, and so do theirs`(type: String) throws {
+        let model = """
+            {"entities": {
+              "Order": {"attributes": {"no": "integer64", "n": "string"}, "relationships": {
+                "lines": {"entity": "Line", "toMany": true, "owned": true}, "head": {"entity": "Head", "owned": true}}},
+              "Line": {"attributes": {"sku": "string"}, "relationships": {
+                "parts": {"entity": "Part", "toMany": true, "owned": true}}},
+              "Head": {"attributes": {"t": "string"}}, "Part": {"attributes": {"p": "string"}}}}
+            """
+        let records = """
+            {"Order": [
+              {"no": 7, "head": {"t": "x"}, "lines": [{"sku": "a", "parts": [{"p": "1"}, {"p": "2"}]}, {"sku": "b"}]},
+              {"no": 8, "lines": [{"sku": "a", "parts": [{"p": "3"}]}, {"sku": "a"}, {"sku": "c"}]}, {"no": 9}]}
+            """
+        let store = try TestStore(model)
+        #expect(try store.fault(records) == nil)
+        let after = model.replacing(#""Order": {"#, with: #""Order": {"identity": "no", "#)
+            .replacing(#""no": "integer64""#, with: #""no": "\#(type)""#)
+        #expect(try store.refusal(after) == nil)
+        let fresh = try TestStore(after)
+        #expect(try fresh.fault(records) == nil)
+        for table in Schema(store.plan.model).tables {
+            let columns = quotedList(table.columns.map(\.name))
+            let sql = "SELECT \(columns) FROM \(quoted(table.name)) ORDER BY \(columns)"
+            #expect(try store.rows(sql) == fresh.rows(sql), "\(table.name)")
+        }
+        #expect(try store.isSound())
+        #expect(
+            try store.changes(records)
+                == ["Head +0 ~0 =1 !0", "Line +0 ~0 =5 !0", "Order +0 ~0 =3 !0", "Part +0 ~0 =3 !0"])
+        // An identity of their own must distinguish the objects of one owner.
+        let other = try TestStore(model)
+        try other.apply(records)
+        let bySKU = after.replacing(#""Line": {"#, with: #""Line": {"identity": "sku", "#)
+        #expect(try other.refusal(bySKU)?.contains("2, 'a' in 2 rows") == true)
+        try other.execute("INSERT INTO Line (sku) VALUES ('alone')")
+        #expect(try other.refusal(after)?.contains("1 row has none") == true)
+    }
+
     @Test func `values that do not identify rows are reported`() throws {
         let store = try TestStore(Self.keyless)
         try store.apply(#"{"A": [{"id": 1}, {"id": 1}, {"n": "x"}], "Pair": [{"x": 1, "y": "p"}, {"x": 1, "y": "q"}]}"#)

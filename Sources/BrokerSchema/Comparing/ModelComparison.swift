@@ -165,7 +165,11 @@ package struct ModelComparison {
             old.identity == stored.entities[oldIndex].identity
         else { return false }
         let sources = new.identity.map { match.entities[topmost.new].attributes[$0] }
-        guard !old.identity.isEmpty else { return !sources.contains(nil) }
+        guard !old.identity.isEmpty else {
+            return zip(new.identity, sources).allSatisfy { place, source in
+                source != nil || match.ownerLink(for: place, of: topmost.new, stored, wanted) != nil
+            }
+        }
         return old.isIdentityOptional && !new.isIdentityOptional && sources == old.identity
     }
 
@@ -219,7 +223,9 @@ package struct ModelComparison {
             let attribute = entity.attributes[place]
             let name = "\(entity.name).\(attribute.name)"
             let isInherited = isNewAbove(index, .attribute, place)
-            if let value = attribute.defaultValue {
+            if match.ownerLink(for: place, of: index, stored, wanted) != nil {
+                change(.migrated, name, "\(name) is new, and rows that are there take it from their owner")
+            } else if let value = attribute.defaultValue {
                 guard !isInherited else { continue }
                 change(.migrated, name, "\(name) is new, and rows that are there take its default \(value.text)")
             } else if attribute.isOptional || !hadRows {

@@ -91,6 +91,28 @@ package struct ModelMatch {
     }
 }
 
+// MARK: - Owned objects
+
+extension ModelMatch {
+    /// The earlier relationship that leads to the owner, from which stored objects can take an attribute that identifies
+    /// them now; nil where that is no new attribute with a value of the owner, or the owner had an identity before.
+    package func ownerLink(for attribute: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Int? {
+        let added = wanted.entities[entity].attributes[attribute]
+        guard added.holderValue != nil, entities[entity].attributes[attribute] == nil,
+            let owner = wanted.holders.owners[entity], !wanted.entities[owner.entity].hasRowKey,
+            let inverse = wanted.entities[owner.entity].relationships[owner.relationship].inverse,
+            let old = entities[entity].old, let link = entities[entity].relationships[inverse]
+        else { return nil }
+        let before = stored.entities[old]
+        let isTaken = before.attributes.contains { Name($0.column) == Name(added.column) }
+        let relationship = before.relationships[link]
+        guard before.identity.isEmpty, !isTaken, !relationship.isToMany,
+            stored.entities[stored.topmost(of: relationship.destination)].hasRowKey
+        else { return nil }
+        return link
+    }
+}
+
 // MARK: - Inheritance
 
 extension ModelMatch {

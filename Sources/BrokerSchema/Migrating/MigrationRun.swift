@@ -35,6 +35,7 @@ package struct MigrationRun {
                     "ALTER TABLE \(quoted(table.new.name)) RENAME COLUMN \(quoted(step.from)) TO \(quoted(step.to))")
             }
         }
+        for statement in plan.ownerStatements { try connection.execute(statement) }
         for table in plan.newTables { try connection.execute(table.sql) }
         for filling in plan.fillings { try connection.execute(filling) }
         for table in plan.tables where table.newIdentity == nil {

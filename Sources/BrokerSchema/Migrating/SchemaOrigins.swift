@@ -164,7 +164,33 @@ package struct SchemaOrigins {
             }
         }
         addLinks(of: entity, before, members, to: &origin)
+        for column in ownerColumns(of: topmost, before) { origin.add(column) }
         return origin
+    }
+
+    /// The columns of an owned entity's identity that its rows take from their owner, which has an identity now.
+    private func ownerColumns(of index: Int, _ before: Entity) -> [OwnerColumn] {
+        guard let owner = new.holders.owners[index],
+            case .identity(let changes) = keyChanges[new.topmost(of: owner.entity)]
+        else { return [] }
+        let identity = new.entities[owner.entity].identity.map { new.entities[owner.entity].attributes[$0].name }
+        return new.entities[index].attributes.enumerated().compactMap { place, attribute in
+            guard let link = match.ownerLink(for: place, of: index, old, new) else { return nil }
+            var change: TableOrigin.Change?
+            if case .attribute(let name) = attribute.holderValue {
+                guard let part = identity.firstIndex(where: { $0.hasSameBytes(as: name) }) else { return nil }
+                change = changes[part]
+            }
+            return OwnerColumn(
+                name: attribute.column, type: attribute.columnType,
+                link: sides.old.linkColumns(before.relationships[link])[0], identity: change)
+        }
+    }
+
+    /// Names of tables whose rows take columns from their owner, owners first.
+    package var ownedTables: [String] {
+        func depth(_ entity: Int) -> Int { new.holders.owners[entity].map { depth($0.entity) + 1 } ?? 0 }
+        return new.holders.owners.keys.sorted { (depth($0), $0) < (depth($1), $1) }.map { new.entities[$0].table }
     }
 
     private func addLinks(of entity: Entity, _ before: Entity, _ members: [Member], to origin: inout TableOrigin) {

@@ -13,6 +13,8 @@ package struct StorePlan {
     /// Views of subentities that are changed or removed.
     package private(set) var goneViews: [Schema.View] = []
     package private(set) var newViews: [Schema.View] = []
+    /// Statements that give rows columns of their owner.
+    package private(set) var ownerStatements: [String] = []
     /// Statements that fill tables of links.
     package private(set) var fillings: [String] = []
     /// Every existing table, by name.
@@ -54,6 +56,9 @@ package struct StorePlan {
         try planViews(from: views, to: schema.views, known, present)
         goneTables = presentTables.filter { staying[Array($0.utf8)] == nil }
         for table in tables { try report(table, removal) }
+        for name in origins.ownedTables {
+            ownerStatements += tables.first { $0.new.name.hasSameBytes(as: name) }?.ownerStatements ?? []
+        }
         for filled in origins.filledTables {
             guard let table = tables.first(where: { $0.new.name.hasSameBytes(as: filled.entityTable) }) else {
                 continue
@@ -119,7 +124,8 @@ package struct StorePlan {
         for list in table.newUniqueLists {
             let name = named(list)
             let text = "\(name) is unique in the model, but not in the store"
-            if let collisions = try collisions(of: list, in: table) {
+            let values = list.map { table.expression(for: $0, isRenamed: false) }
+            if let collisions = try collisions(of: values, in: table) {
                 changes.append(
                     StoreChange(
                         .refused, name, "\(text), where \(collisions)",
@@ -160,10 +166,17 @@ package struct StorePlan {
         identity: [String], _ name: String, _ table: TableMigration
     ) throws(StoreError) {
         let text = "\(name) is the identity in the model, but not in the store"
-        let nulls = identity.map { "\(table.expression(for: $0, isRenamed: false)) IS NULL" }
+        // Until the rows have the columns of their owner, the link to it distinguishes them as well.
+        let columns = table.origin.ownerColumns
+        let others = identity.filter { name in !columns.contains { $0.name.hasSameBytes(as: name) } }
+        let values =
+            columns.prefix(1).map { quoted($0.link) } + others.map { table.expression(for: $0, isRenamed: false) }
+        let nulls = values.map { "\($0) IS NULL" }
         let count = try connection.integer(
             "SELECT count(*) FROM \(quoted(table.old.name)) WHERE \(nulls.joined(separator: " OR "))")
-        var faults = try collisions(of: identity, in: table).map { [$0] } ?? []
+        // Positions among the objects of one owner are different.
+        let isUnique = columns.contains { $0.identity == nil }
+        var faults = try isUnique ? [] : collisions(of: values, in: table).map { [$0] } ?? []
         if let count, count > 0 { faults.insert("\(count) \(count == 1 ? "row has" : "rows have") none", at: 0) }
         guard !faults.isEmpty else { return changes.append(StoreChange(.migrated, name, text)) }
         changes.append(
@@ -176,9 +189,10 @@ package struct StorePlan {
     private static let maximumCollisions = 3
 
     /// Rows that would have the same values, for people; nil when there are none.
-    private func collisions(of list: [String], in table: TableMigration) throws(StoreError) -> String? {
-        let values = list.map { table.expression(for: $0, isRenamed: false) }
-        let names = list.indices.map { "v\($0)" }
+    ///
+    /// - Parameter values: SQL.
+    private func collisions(of values: [String], in table: TableMigration) throws(StoreError) -> String? {
+        let names = values.indices.map { "v\($0)" }
         let statement = try connection.prepare(
             """
             SELECT \(names.map { "substr(quote(\($0)), 1, 60)" }.joined(separator: ", ")), count(*) FROM (
@@ -189,8 +203,8 @@ package struct StorePlan {
             """)
         var groups: [String] = []
         while try statement.step() {
-            let texts = list.indices.map(statement.text)
-            groups.append("\(texts.joined(separator: ", ")) in \(statement.integer(list.count)) rows")
+            let texts = values.indices.map(statement.text)
+            groups.append("\(texts.joined(separator: ", ")) in \(statement.integer(values.count)) rows")
         }
         guard !groups.isEmpty else { return nil }
         let more = groups.count > Self.maximumCollisions ? " and more" : ""

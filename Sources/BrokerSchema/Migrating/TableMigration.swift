@@ -25,7 +25,7 @@ package struct TableMigration {
         self.old = old
         self.new = new
         self.origin = origin
-        let oldNames = Set(old.columns.map { Array($0.name.utf8) })
+        let oldNames = Set((old.columns.map(\.name) + origin.ownerColumns.map(\.name)).map { Array($0.utf8) })
         self.oldNames = oldNames
         let pairs = new.columns.compactMap { column in
             origin.old(column.name).map { (old: $0, new: column.name) }
@@ -95,6 +95,11 @@ package struct TableMigration {
 
     /// The identity that takes the place of the row key; nil when the key stays.
     package var newIdentity: [String]? { replacesRowKey ? new.primaryKey : nil }
+
+    /// Statements that add the columns of rows that take them from their owner, after all renamings.
+    package var ownerStatements: [String] {
+        origin.ownerColumns.flatMap { $0.statements(new.name) { renamings.current($0) } }
+    }
 
     private var replacesRowKey: Bool { old.primaryKey == [rowKeyName] && new.primaryKey != [rowKeyName] }
 

@@ -71,6 +71,9 @@ package struct TableOrigin {
     /// By column of the changed table, where some rows need another value than that of the column that stays.
     package private(set) var values: [[UInt8]: [EntityValue]] = [:]
 
+    /// Columns that stored rows take from their owner: they are added before anything else changes.
+    package private(set) var ownerColumns: [OwnerColumn] = []
+
     package init(table: String, hasConcreteEntities: Bool = false, concreteEntities: [(old: String, new: String)] = [])
     {
         self.table = table
@@ -88,6 +91,11 @@ package struct TableOrigin {
     package mutating func add(_ column: String, from source: Source) {
         columns[Array(column.utf8)] = source.column
         changes[Array(column.utf8)] = source.change
+    }
+
+    package mutating func add(_ column: OwnerColumn) {
+        ownerColumns.append(column)
+        add(column.name, from: Source(column: column.name))
     }
 
     package mutating func add(_ column: String, _ values: [EntityValue]) { self.values[Array(column.utf8)] = values }
