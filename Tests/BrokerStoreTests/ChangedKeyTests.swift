@@ -47,6 +47,27 @@ import TestSupport
         #expect(try store.isSound())
     }
 
+    /// Here SQLite's own conversion to the type of the column would give another text.
+    @Test(arguments: ["string", "date"])
+    func `links to a day or an instant follow it`(type: String) throws {
+        let old = type == "date" ? #""calendarDate""# : #"{"type": "date", "storage": "unix"}"#
+        let model = """
+            {"entities": {
+              "Day": {"identity": "at", "attributes": {"at": \(old), "n": "string"}},
+              "A": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+                "day": {"entity": "Day"}, "days": {"entity": "Day", "toMany": true}}}}}
+            """
+        let day = type == "date" ? "2012-09-24" : "2012-09-24T03:35:21.000Z"
+        let records = #"{"A": {"id": 1, "day": "\#(day)", "days": [{"at": "\#(day)", "n": "x"}]}}"#
+        let store = try TestStore(model)
+        #expect(try store.fault(records) == nil)
+        #expect(try store.refusal(model.replacing(old, with: "\"\(type)\"")) == nil)
+        let stored = type == "date" ? "2012-09-24T00:00:00.000Z" : day
+        #expect(try store.rows("SELECT at, day, destination FROM Day, A, A_days") == ["\(stored)|\(stored)|\(stored)"])
+        #expect(try store.isSound())
+        #expect(try store.changes(records) == ["A +0 ~0 =1 !0", "Day +0 ~0 =1 !0"])
+    }
+
     @Test func `an open sync in parts keeps the keys as they are`() throws {
         let store = try TestStore(Self.linked)
         try store.apply(Self.links)
@@ -236,6 +257,7 @@ import TestSupport
         let after = Self.linked.replacing(pair, with: pair + #", "toMany": true"# + ordered)
             .replacing(#""id": "integer64""#, with: #""id": "string""#)
         #expect(try store.refusal(after) == nil)
+        if !ordered.isEmpty { #expect(try store.rows("SELECT position FROM A_pair") == ["0"]) }
         try compare(store, with: after)
         #expect(try store.changes(Self.links) == ["A +0 ~0 =3 !0", "Pair +0 ~0 =2 !0"])
         #expect(
