@@ -28,6 +28,8 @@ struct Worker: Codable, Hashable, Sendable {
     var rooms: [Room.Key]?
     /// The keys of objects of the entity `Note`.
     var notes: [Int64]?
+    /// The owned objects of the entity `Shift`.
+    var shifts: [Shift]?
 
     init(
         id: Int64,
@@ -47,7 +49,8 @@ struct Worker: Codable, Hashable, Sendable {
         isActive: Bool? = nil,
         team: Int32? = nil,
         rooms: [Room.Key]? = nil,
-        notes: [Int64]? = nil
+        notes: [Int64]? = nil,
+        shifts: [Shift]? = nil
     ) {
         self.id = id
         self.name = name
@@ -67,6 +70,7 @@ struct Worker: Codable, Hashable, Sendable {
         self.team = team
         self.rooms = rooms
         self.notes = notes
+        self.shifts = shifts
     }
 
     init(from decoder: any Decoder) throws {
@@ -89,6 +93,7 @@ struct Worker: Codable, Hashable, Sendable {
         team = try record.valueIfPresent(at: ["team"])
         rooms = try record.valueIfPresent(at: ["rooms"])
         notes = try record.valueIfPresent(at: ["notes"])
+        shifts = try record.valueIfPresent(at: ["shifts"])
     }
 
     func encode(to encoder: any Encoder) throws {
@@ -111,6 +116,7 @@ struct Worker: Codable, Hashable, Sendable {
         try RecordPath.write(team, at: ["team"][...], into: &record)
         try RecordPath.write(rooms, at: ["rooms"][...], into: &record)
         try RecordPath.write(notes, at: ["notes"][...], into: &record)
+        try RecordPath.write(shifts, at: ["shifts"][...], into: &record)
     }
 }
 
@@ -172,6 +178,40 @@ struct Note: Codable, Hashable, Sendable {
         text: String? = nil
     ) {
         self.text = text
+    }
+}
+
+/// An object of the entity `Shift`.
+struct Shift: Codable, Hashable, Sendable {
+    static let entity = "Shift"
+
+    var parent_id: Int64?
+    var position: Int64?
+    var day: String?
+    /// The key of an object of the entity `Worker`.
+    var worker: Int64?
+
+    /// The key of an object: its identity.
+    struct Key: Codable, Hashable, Sendable {
+        var parent_id: Int64
+        var position: Int64
+
+        init(parent_id: Int64, position: Int64) {
+            self.parent_id = parent_id
+            self.position = position
+        }
+    }
+
+    init(
+        parent_id: Int64? = nil,
+        position: Int64? = nil,
+        day: String? = nil,
+        worker: Int64? = nil
+    ) {
+        self.parent_id = parent_id
+        self.position = position
+        self.day = day
+        self.worker = worker
     }
 }
 

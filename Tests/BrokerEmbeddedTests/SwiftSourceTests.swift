@@ -19,10 +19,10 @@ import Testing
               "level": "integer16", "isActive": "boolean"},
             "relationships": {
               "team": {"entity": "Team"}, "rooms": {"entity": "Room", "toMany": true, "assignment": "replace"},
-              "notes": {"entity": "Note", "toMany": true}}},
+              "notes": {"entity": "Note", "toMany": true}, "shifts": {"entity": "Shift", "toMany": true, "owned": true}}},
           "Team": {"identity": "id", "attributes": {"id": "integer32", "name": {"type": "string", "key": "na\"me"}}},
           "Room": {"identity": ["floor", "number"], "attributes": {"floor": "integer16", "number": "string"}},
-          "Note": {"attributes": {"text": "string"}}}}
+          "Note": {"attributes": {"text": "string"}}, "Shift": {"attributes": {"day": "string"}}}}
         """#
 
     private static var generated: String {
@@ -46,12 +46,13 @@ import Testing
             salary: Decimal(string: "12500.50"), photo: Data([1, 2, 255]),
             token: UUID(uuidString: "8C1D0A3E-5E0B-4C3A-9F5C-0B0B0B0B0B0B"),
             page: URL(string: "https://example.com/a"), level: 3, isActive: true, team: 7,
-            rooms: [.init(floor: 1, number: "a"), .init(floor: 2, number: "b")])
+            rooms: [.init(floor: 1, number: "a"), .init(floor: 2, number: "b")],
+            shifts: [Shift(day: "mon"), Shift(day: "tue")])
         try await withTemporaryBroker(model: .json(Self.model)) { broker in
             try await broker.process([Team(id: 7, name: "R&D")], as: Team.entity)
             try await broker.process([employee], as: Worker.entity)
             let found: Worker? = try await broker.fetchObject(
-                from: Worker.entity, key: 1, include: [])
+                from: Worker.entity, key: 1, include: ["shifts"])
             var expected = employee
             // To-many relationships come where `include` names them.
             expected.rooms = nil

@@ -58,6 +58,9 @@ import TestSupport
         let some = two.replacing(#""1": {"size": 1}"#, with: #""3": {}, "1": {"size": "x"}, "9": 5"#)
         #expect(try send(some, to: store, .skip) == "Release +1 ~1 !2, Repo =1", "the order has changed")
         #expect(try releases(store) == ["a|1|1", "a|2|2", "a|3|NULL"])
+        let wrong = #"{"name": "a", "payload": {"tags": {"1": 5, "2": null, "3": {}}}}"#
+        #expect(try send(wrong, to: store, .skip) == "Release =1 !2, Repo =1")
+        #expect(try releases(store) == ["a|1|1", "a|2|2", "a|3|NULL"])
         #expect(
             try send(#"{"name": "a", "payload": {"tags": {"2": {"size": 2}}}}"#, to: store) == "Release ~1 -2, Repo =1")
         #expect(try send(#"{"name": "a", "payload": {"tags": {}}}"#, to: store) == "Release -1, Repo =1")
@@ -127,6 +130,23 @@ import TestSupport
         let fault = #expect(throws: Fault.self) { try send(#"{"name": "a", "releases": []}"#, to: store) }
         #expect(fault?.code == .constraintViolation)
         #expect(try send(#"{"name": "a", "releases": [{"tag": "1"}]}"#, to: store) == "Release =1 -1, Repo =1")
+    }
+
+    @Test func `a record in one that a sync ignores has no holder, unless that one's object exists`() throws {
+        let store = try TestStore(
+            """
+            {"entities": {
+              "Order": {"identity": "id", "attributes": {"id": "integer64"},
+                 "relationships": {"lines": {"entity": "Line", "toMany": true}}},
+              "Line": {"identity": ["order", "place"], "attributes": {
+                 "order": {"type": "integer64", "key": "@parent.id"},
+                 "place": {"type": "integer64", "key": "@parent.@index"}, "sku": "string"}}}}
+            """)
+        try store.run(#"{"entity": "Order", "json": [{"id": 1, "lines": {"sku": "a"}}, {"id": 2}]}"#)
+        let sync =
+            #"{"op": "sync", "entity": "Order", "json": [{"id": 1, "lines": {"sku": "b"}}, {"id": 9, "lines": {"sku": "c"}}]"#
+        #expect(try store.run(sync + #", "actions": ["delete"]}"#) == "Line ~1, Order -1")
+        #expect(try store.rows("SELECT * FROM Line") == ["1|0|b"])
     }
 
     @Test func `jobs of one batch have the effect of jobs one after the other`() throws {

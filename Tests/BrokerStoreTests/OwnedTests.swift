@@ -128,6 +128,9 @@ import TestSupport
         #expect(try send(bad, .skip) == "Order =1, OrderLine =1 !1")
         #expect(try send(#"{"id": 1, "lines": [null, 5, {"sku": "c"}]}"#, .skip) == "Order =1, OrderLine +1 !2")
         #expect(try lines() == ["1|0|a|2|1", "1|1|b|1|1", "1|2|c|NULL|1"])
+        #expect(
+            try send(#"[{"id": 2}, {"id": 1, "lines": [{"sku": "a"}, {"sku": []}, {"sku": "c"}]}]"#, .skip)
+                == "Order +1 =1, OrderLine =2 !1")
         // A new line without the required attribute is found beside the rows.
         #expect(
             try send(#"{"id": 1, "lines": [{"sku": "a"}, {}, {}, {"quantity": 4}]}"#, .skip)

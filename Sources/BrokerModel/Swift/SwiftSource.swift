@@ -122,17 +122,25 @@ package struct SwiftSource {
     private mutating func member(_ entity: Entity, _ index: Int) -> Member {
         let attribute = entity.attributes[index]
         let isKey = entity.identity.contains(index) && !entity.isIdentityOptional
+        // Where only the record around brings the value, the record itself does not have it.
+        let isInRecord = attribute.holderValue == nil || !attribute.recordPaths.isEmpty
         return Member(
-            name: attribute.name, type: type(of: attribute), isOptional: attribute.isOptional && !isKey,
+            name: attribute.name, type: type(of: attribute), isOptional: !isInRecord || attribute.isOptional && !isKey,
             path: attribute.recordPaths.first ?? [attribute.name], comment: nil)
     }
 
     private mutating func member(of relationship: Relationship) -> Member {
         let destination = model.entities[relationship.destination]
-        let key = keyType(of: destination)
-        let what = relationship.isToMany ? "The keys of objects" : "The key of an object"
+        let type = relationship.isOwned ? SwiftName.type(destination.name) : keyType(of: destination)
+        let what =
+            switch (relationship.isOwned, relationship.isToMany) {
+            case (true, true): "The owned objects"
+            case (true, false): "The owned object"
+            case (false, true): "The keys of objects"
+            case (false, false): "The key of an object"
+            }
         return Member(
-            name: relationship.name, type: relationship.isToMany ? "[\(key)]" : key, isOptional: true,
+            name: relationship.name, type: relationship.isToMany ? "[\(type)]" : type, isOptional: true,
             path: relationship.keyPaths.first ?? [relationship.name],
             comment: "\(what) of the entity `\(destination.name)`.")
     }

@@ -7,5 +7,5 @@ struct LinkSource {
     let row: Int
     let sourceOffset: UInt32
     /// The position, from 0, of the relationship's value that is read.
-    var position = 0
+    var position: UInt32 = 0
 }

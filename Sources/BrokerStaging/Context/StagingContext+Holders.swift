@@ -29,26 +29,27 @@ extension StagingContext {
         return cell.kind.rawValue > Cell.Kind.null.rawValue ? cell : nil
     }
 
-    /// Returns the holder of a record that is nested in another one's relationship; nil where it does not matter.
+    /// Returns the holder of a record of an entity that needs one.
     ///
     /// - Throws: `skipped` when the holder's identity is not known: a sync ignores its record, or the record is at fault.
     func holder(
-        of entity: EntityPlan, _ relationship: EntityPlan.RelationshipPlan, _ source: LinkSource
-    ) throws(StagingFault) -> RecordHolder? {
-        guard entity.needsHolder else { return nil }
+        _ source: LinkSource, _ relationship: EntityPlan.RelationshipPlan
+    ) throws(StagingFault) -> RecordHolder {
+        guard source.row >= 0 else { throw .skipped }
         if !source.entity.identity.isEmpty, !source.entity.isIdentityOptional,
-            source.row < 0 || !tables[source.entity.index].pointee.hasIdentity(source.row)
+            !tables[source.entity.index].pointee.hasIdentity(source.row)
         {
             throw .skipped
         }
         return RecordHolder(
-            entity: source.entity.index, row: source.row, relationship: relationship.index, position: source.position)
+            entity: UInt32(source.entity.index), row: UInt32(source.row), relationship: UInt32(relationship.index),
+            position: source.position)
     }
 
     private func cell(of value: HolderValuePlan, _ holder: RecordHolder) -> Cell {
         guard let source = value.source(holder) else { return .absent }
         guard let column = source.column else { return .integer(Int64(holder.position)) }
-        return tables.cell(holder.entity, holder.row, column).pointee
+        return tables.cell(Int(holder.entity), Int(holder.row), column).pointee
     }
 
     /// Whether the record is the one for the object that the operation names.

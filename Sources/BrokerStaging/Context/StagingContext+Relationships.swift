@@ -243,11 +243,11 @@ extension StagingContext {
         let destination = self.plan.entities[plan.relationship.destination]
         var record = mapped ?? MappedRecord(value: value, entity: destination)
         do throws(StagingFault) {
-            record.holder = try holder(of: record.entity, plan, linkSource)
+            if record.entity.needsHolder { record.holder = try holder(linkSource, plan) }
             if mapped == nil, value.kind == .object, let mapping = plan.mapping {
                 guard let chosen = try self.plan(of: mapping, for: value) else { return nil }
                 record = MappedRecord(value: value, entity: chosen)
-                record.holder = try holder(of: chosen, plan, linkSource)
+                if chosen.needsHolder { record.holder = try holder(linkSource, plan) }
             }
             if value.kind == .object || mapped != nil { return try stage(record, for: destination) }
             return try stageBareKey(value, plan.relationship, of: linkSource.entity, to: destination)

@@ -34,7 +34,7 @@ struct HolderValuePlan: Sendable {
 
     /// Returns where that holder has the value; nil when it has none.
     func source(_ holder: RecordHolder) -> Source? {
-        sources.first { $0.relationship == holder.relationship && $0.table == holder.entity }
+        sources.first { $0.relationship == Int(holder.relationship) && $0.table == Int(holder.entity) }
     }
 }
 
@@ -55,17 +55,18 @@ struct OwnerPlan: Sendable {
 
     /// Whether the record is nested where its objects live.
     func isHolder(_ holder: RecordHolder?) -> Bool {
-        holder.map { $0.entity == table && $0.relationship == relationship } ?? false
+        holder.map { Int($0.entity) == table && Int($0.relationship) == relationship } ?? false
     }
 }
 
 /// The record that contains a nested one.
 struct RecordHolder {
+    // Small, because every record is passed with one, or with nil.
     /// The entity whose table has its row.
-    let entity: Int
-    let row: Int
+    let entity: UInt32
+    let row: UInt32
     /// The relationship whose value is, or contains, the nested record.
-    let relationship: Int
+    let relationship: UInt32
     /// The position of the nested record among the values.
-    let position: Int
+    let position: UInt32
 }
