@@ -269,6 +269,25 @@ import Testing
     ])
     func `a relationship that cannot own is refused`(fault: FaultCase) { fault.check() }
 
+    @Test func `owners are not too many, and names not too long`() throws {
+        func chain(_ count: Int, id: String) -> String {
+            let entities = (0..<count).map { number in
+                let identity = number == 0 ? #""identity": "\#(id)", "attributes": {"\#(id)": "integer64"}, "# : ""
+                let next = #"{"x": {"entity": "E\#(number + 1)", "owned": true}}"#
+                return #""E\#(number)": {\#(identity)"relationships": \#(number + 1 < count ? next : "{}")}"#
+            }
+            return #"{"entities": {\#(entities.joined(separator: ", "))}}"#
+        }
+        let model = try read(chain(ModelLimits.mostOwners + 1, id: "id"))
+        #expect(content(of: try read(written(model))) == content(of: model))
+        #expect(
+            faults(of: chain(ModelLimits.mostOwners + 3, id: "id")).map(\.place.pointer)
+                == ["/entities/E32/relationships/x/owned", "/entities/E33/relationships/x/owned"])
+        let long = faults(of: chain(3, id: String(repeating: "i", count: 245)))
+        #expect(long.map(\.place.pointer) == ["/entities/E1/relationships/x/owned"])
+        #expect(long.first?.message.contains("more than 255 bytes") == true)
+    }
+
     @Test func `a circle of owners is refused at each of them`() {
         let found = faults(
             of: """

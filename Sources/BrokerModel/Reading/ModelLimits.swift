@@ -14,6 +14,8 @@ package enum ModelLimits {
     package static let mostPropertiesInAll = 50_000
     /// Entities of a hierarchy, all of which share one table.
     package static let mostRelatives = 250
+    /// Levels of objects that own others: the identity of each level begins with those above.
+    package static let mostOwners = 32
     /// Lists of `unique` and `indexes` of one entity: every row is written to each of them.
     package static let mostLists = 250
     /// Mappings and routes together.

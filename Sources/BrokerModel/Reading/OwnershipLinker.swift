@@ -14,6 +14,10 @@ struct OwnershipLinker {
     private(set) var drafts: [EntityDraft]
     private var owners: [Int: Owner] = [:]
     private var completed: Set<Int> = []
+    /// Entities that others inherit from.
+    private let parents: Set<Int>
+    /// By entity, the folded names of its attributes and relationships, as bytes.
+    private var takenNames: [Int: Set<[UInt8]>] = [:]
 
     /// The relationship that owns an entity's objects: the entity that declares it, and its index there.
     private struct Owner {
@@ -22,19 +26,20 @@ struct OwnershipLinker {
         let node: ModelNode
     }
 
-    init(_ drafts: [EntityDraft]) { self.drafts = drafts }
+    init(_ drafts: [EntityDraft]) {
+        self.drafts = drafts
+        parents = Set(drafts.compactMap(\.entity.parent))
+    }
 
     mutating func link() {
         for entity in drafts.indices {
             for index in drafts[entity].relationships.indices { findOwner(entity, index) }
         }
         guard !owners.isEmpty else { return }
-        for (entity, owner) in owners.sorted(by: { $0.key < $1.key }) where isInCircle(entity) {
-            owner.node.report(
-                "\(drafts[entity].name) would be owned by itself, over its owners, so none of its objects could be made; "
-                    + "take \"owned\" out of one of these relationships")
-        }
-        for (entity, owner) in owners.filter({ isInCircle($0.key) }) {
+        let obstacles = owners.keys.compactMap { entity in obstacle(above: entity).map { (entity, $0) } }
+        for (entity, obstacle) in obstacles {
+            let owner = owners[entity]!
+            owner.node.report(obstacle)
             drafts[owner.entity].relationships[owner.relationship].relationship.isOwned = false
             owners[entity] = nil
         }
@@ -74,7 +79,7 @@ struct OwnershipLinker {
                 "\(name) is owned by \(drafts[owner.entity].name).\(relationship) already, and an object lives in one "
                 + "other; take one out, or make another entity"
         }
-        guard drafts[entity].entity.parent == nil, !drafts.contains(where: { $0.entity.parent == entity }) else {
+        guard drafts[entity].entity.parent == nil, !parents.contains(entity) else {
             return
                 "\(name) inherits from another entity, or others from it, and such an entity cannot be owned; take this "
                 + "out, or make another entity"
@@ -82,14 +87,21 @@ struct OwnershipLinker {
         return nil
     }
 
-    private func isInCircle(_ entity: Int) -> Bool {
+    private func obstacle(above entity: Int) -> String? {
+        let name = drafts[entity].name
         var owner = owners[entity]?.entity
-        for _ in drafts.indices {
-            guard let current = owner else { return false }
-            if current == entity { return true }
+        for _ in 0..<ModelLimits.mostOwners {
+            guard let current = owner else { return nil }
+            if current == entity {
+                return "\(name) would be owned by itself, over its owners, so none of its objects could be made; take "
+                    + "\"owned\" out of one of these relationships"
+            }
             owner = owners[current]?.entity
         }
-        return false
+        guard owner != nil else { return nil }
+        return
+            "\(name) has more than \(ModelLimits.mostOwners) owners, one above the other; take \"owned\" out of one of "
+            + "these relationships"
     }
 
     // MARK: - Completing
@@ -97,6 +109,8 @@ struct OwnershipLinker {
     private mutating func complete(_ entity: Int) {
         guard let owner = owners[entity], completed.insert(entity).inserted else { return }
         complete(owner.entity)
+        let properties = drafts[entity].attributes.map(\.attribute.name) + drafts[entity].relationships.map(\.name)
+        takenNames[entity] = Set(properties.map(Self.folded))
         guard let parts = identity(of: owner) else { return }
         let own = Self.names(drafts[entity].fields?["identity"])
         if let node = drafts[entity].fields?["identityOptional"], node.value.bool == true {
@@ -171,7 +185,7 @@ struct OwnershipLinker {
     /// The name of the attribute with that value. If the entity has none, one is added.
     ///
     /// - Parameter part: the owner's attribute with the value.
-    private func attribute(
+    private mutating func attribute(
         _ value: HolderValue, _ name: String, like part: AttributeDraft?, _ entity: Int, _ owner: Owner,
         _ added: inout [AttributeDraft]
     ) -> String {
@@ -197,7 +211,13 @@ struct OwnershipLinker {
             draft.attribute.renamedFrom = part.attribute.renamedFrom.map { "parent_\($0)" }
         }
         draft.isTyped = part?.isTyped ?? true
+        if draft.attribute.name.utf8.count > ModelLimits.longestName {
+            owner.node.report(
+                "an attribute of \(drafts[entity].name) would have a name of more than \(ModelLimits.longestName) bytes; "
+                    + "give it one with the key \"\(value.text)\"")
+        }
         added.append(draft)
+        takenNames[entity]?.insert(Self.folded(draft.attribute.name))
         return draft.attribute.name
     }
 
@@ -267,10 +287,10 @@ struct OwnershipLinker {
     }
 
     private func isTaken(_ name: String, _ entity: Int) -> Bool {
-        let folded = ModelName.folded(name)
-        return drafts[entity].attributes.contains { ModelName.folded($0.attribute.name).hasSameBytes(as: folded) }
-            || drafts[entity].relationships.contains { ModelName.folded($0.name).hasSameBytes(as: folded) }
+        takenNames[entity]?.contains(Self.folded(name)) ?? false
     }
+
+    private static func folded(_ name: String) -> [UInt8] { Array(ModelName.folded(name).utf8) }
 
     /// The name, or with a number, from 2, if it is not free.
     private static func numbered(_ name: String, where isFree: (String) -> Bool) -> String {
