@@ -99,6 +99,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
         FaultCase(#"{"entities": {"A": {}, "A": {}}}"#, "/entities/A", "twice"),
         FaultCase(#"{"entities": {"": {}}}"#, "/entities/", "the name is empty"),
         FaultCase(#"{"entities": {"": {"table": "t"}}}"#, "/entities/", "the name is empty"),
+        FaultCase(#"{"entities": {"A": {"ignore": ["a..b"]}}}"#, "/entities/A/ignore/0", "has an empty key"),
         FaultCase(#"{"entities": {"a/b~c": {"root": 1}}}"#, "/entities/a~1b~0c/root", "expected a string"),
     ])
     func `a wrong document is refused`(fault: FaultCase) { fault.check() }

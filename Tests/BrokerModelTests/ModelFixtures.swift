@@ -14,7 +14,7 @@ let staffModel = """
           "relationships": {"employees": {"entity": "Employee", "toMany": true, "inverse": "department"}}
         },
         "Employee": {
-          "table": "employee", "root": "employee", "identity": ["employeeId"],
+          "table": "employee", "root": "employee", "ignore": ["trace", "contact.raw"], "identity": ["employeeId"],
           "attributes": {
             "employeeId": "integer64",
             "name": {"type": "string", "optional": false, "transform": ["trim"], "maxLength": 200},

@@ -107,18 +107,6 @@ import Testing
         #expect(staged("Line").isEmpty)
     }
 
-    @Test func `a rejected element is identified by its owner alone`() throws {
-        let others = #""favourites": {"entity": "Line", "toMany": true, "assignment": "replace"}, "lines": {"#
-        let staged = try Staging(
-            Self.owned.replacing(
-                #""lines": {"entity": "Line", "toMany": true, "o"#,
-                with: others + #""entity": "Line", "toMany": true, "o"#)
-        )
-        .stage(#"{"Order": {"id": 1, "favourites": [{"sku": "a"}], "lines": [{}, {"sku": []}]}}"#, .skip)
-        #expect(staged.rejections == ["missingIdentity /Order/favourites/0", "invalidValue /Order/lines/1/sku"])
-        #expect(staged.rows.retainedLinks.map { $0.identity.map(\.integer) } == [[1, 1]])
-    }
-
     @Test func `the last record of an owner says what it owns`() throws {
         let staging = try Staging(Self.owned)
         let text =

@@ -15,6 +15,9 @@ import Testing
               "Person": {"identity": "id", "attributes": {"id": "integer64", "name": "string"},
                 "relationships": {"notes": {"entity": "Note", "toMany": true}}},
               "Guest": {"identity": "id", "identityOptional": true, "attributes": {"id": "integer64", "name": "string"}},
+              "Log": {"ignore": ["trace", "meta.raw"], "attributes":
+                {"kind": {"type": "string", "key": "meta.kind"}, "payload": "transformable",
+                 "size": {"type": "integer64", "key": "payload.size"}}},
               "Note": {"attributes": {"text": "string", "city": {"type": "string", "key": "address.city"}}}}}
             """)
     }
@@ -61,6 +64,17 @@ import Testing
         #expect(staged.rejections == ["noKnownKey /Note/1"])
     }
 
+    @Test(arguments: [
+        #"{"Log": {"trace": {"a": {"b": 1}}, "meta": {"kind": "k", "raw": [1]}}}"#,
+        // A value that an attribute takes whole has no unknown keys, though another attribute leads into it.
+        #"{"Log": {"payload": {"size": 1, "more": {"x": 1}}}}"#,
+        #"{"Log": {"trace": 1}}"#,
+    ])
+    func `ignored keys, and keys inside of a value that the model takes, are known`(payload: String) throws {
+        #expect(try staging.fault(payload) == nil)
+        _ = try stage(payload, .fail)
+    }
+
     // MARK: - Unknown keys fail
 
     @Test(arguments: [
@@ -68,6 +82,7 @@ import Testing
         (#"{"Person": {"id": 1, "b": {"x": 1}, "a": 2}}"#, "/Person", #""b""#),
         (#"{"Note": {"address": {"zip": 1, "city": "c"}, "text": "t"}}"#, "/Note", #""zip""#),
         (#"{"Person": {"id": 1, "notes": [{"text": "a", "x": 1}]}}"#, "/Person/notes/0", #""x""#),
+        (#"{"Log": {"trace": 1, "meta": {"raw": 1, "x": 1}}}"#, "/Log", #""x""#),
     ])
     func `where unknown keys fail, a record that has one is at fault`(payload: String, path: String, key: String) throws
     {

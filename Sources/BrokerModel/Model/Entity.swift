@@ -35,6 +35,8 @@ package struct Entity: Sendable {
     package var tombstone: String?
     /// The former name: a store that has the entity under that name retains its objects.
     package var renamedFrom: String?
+    /// Key paths of records that the model ignores on purpose: no warning counts them.
+    package var ignoredPaths: [[String]] = []
     /// For people.
     package var description: String?
     package var place: ModelPlace

@@ -3,7 +3,10 @@ package import BrokerJSON
 extension Model {
     /// Writes the model in force in the form that ``ModelReader`` reads, with everything resolved: reading it returns
     /// an equal model.
-    package func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) { write(to: &writer, inferred: inferred) }
+
+    /// - Parameter inferred: the mark to write; nil writes none.
+    package func write(to writer: inout JSONWriter, inferred: String?) {
         writer.object { writer in
             // Every key path is written, so no key style applies.
             writer.member("keyStyle", KeyStyle.exact.rawValue)
@@ -27,6 +30,9 @@ extension Model {
             if let parent { writer.member("parent", parent.name) }
             if entity.isAbstract { writer.member("abstract", true) }
             if let root = entity.root { writer.member("root", root) }
+            if !entity.ignoredPaths.isEmpty {
+                writer.member("ignore", entity.ignoredPaths.map { $0.joined(separator: ".") })
+            }
             if let name = entity.renamedFrom { writer.member("renamedFrom", name) }
             if !entity.identity.isEmpty, parent?.identity.isEmpty ?? true {
                 writer.member("identity", names(entity.identity))

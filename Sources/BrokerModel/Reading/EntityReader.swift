@@ -41,6 +41,7 @@ struct EntityReader {
             draft.tableNode = node
         }
         draft.entity.root = fields["root"]?.string()
+        draft.entity.ignoredPaths = fields["ignore"].map { KeyPaths.read($0) } ?? []
         draft.entity.isAbstract = fields.flag("abstract")
         draft.attributes =
             fields["attributes"]?.members(expected: "an object of attributes by name")?

@@ -9,8 +9,16 @@ enum KeyPaths {
     ) -> [[String]] {
         let implied = [[style.key(forName: name)]]
         guard let node else { return implied }
+        return paths(node, mayNameHolder: mayNameHolder) ?? implied
+    }
+
+    /// The paths of a field that has nothing but paths.
+    static func read(_ node: ModelNode) -> [[String]] { paths(node, mayNameHolder: false) ?? [] }
+
+    /// Nil when there is none because of faults.
+    private static func paths(_ node: ModelNode, mayNameHolder: Bool) -> [[String]]? {
         let expected = "a key path like \"contact.email\" or an array of them"
-        guard let elements = node.oneOrMore(expected: expected, mayBeEmpty: true) else { return implied }
+        guard let elements = node.oneOrMore(expected: expected, mayBeEmpty: true) else { return nil }
         if elements.isEmpty { return [] }
         var paths: [[String]] = []
         for element in elements {
@@ -26,7 +34,7 @@ enum KeyPaths {
                 paths.append(path)
             }
         }
-        return paths.isEmpty ? implied : paths
+        return paths.isEmpty ? nil : paths
     }
 
     /// The fault of a path that begins with `@parent`; nil for any other path and for a valid one.

@@ -39,7 +39,8 @@ struct ModelVocabulary: Sendable {
     static let entity = ModelVocabulary(
         subject: "an entity",
         fields: [
-            "table", "root", "identity", "identityOptional", "attributes", "relationships", "unique", "indexes",
+            "table", "root", "ignore", "identity", "identityOptional", "attributes", "relationships", "unique",
+            "indexes",
             "parent", "abstract", "modified", "tombstone", "renamedFrom",
         ])
 

@@ -116,7 +116,7 @@ struct RecordScanner: ~Copyable {
             let predicted = predictions[treeNode][position]
             if Bytes.areEqual(predicted.key, bytes) { return predicted.target }
         }
-        let target = entity.tree.child(of: node, bytes) ?? unknown(key, node, entity)
+        let target = entity.tree.child(of: node, bytes) ?? entity.tree.rest(of: node) ?? unknown(key, node, entity)
         let prediction = Prediction(key: bytes, target: target)
         if position < predictions[treeNode].count {
             predictions[treeNode][position] = prediction

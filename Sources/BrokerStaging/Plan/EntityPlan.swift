@@ -241,6 +241,7 @@ private struct EntityKeys {
         }
         // A nested record has its selector where the mapping finds the record: beside the nesting key, or at the top.
         for path in selectors { _ = tree.claim(path) }
+        for path in entity.ignoredPaths { _ = tree.claim(path, below: below ?? 0) }
         tree.indexChildren()
         let names = [entity.root, entity.name.prefix(1).lowercased() + entity.name.dropFirst()].compactMap { $0 }
         let tree = tree

@@ -8,7 +8,7 @@ struct KeyTree: Sendable {
     struct Node: Sendable {
         var key: [UInt8]
         var children: [Int] = []
-        /// An attribute or relationship reads its value here.
+        /// An attribute or relationship reads its value here: keys inside of it that lead to no node are known ones.
         var isClaimed = false
     }
 
@@ -16,6 +16,8 @@ struct KeyTree: Sendable {
     private static let searchedChildren = 8
 
     private(set) var nodes = [Node(key: [])]
+    /// The node of the keys inside of claimed values that lead to no other.
+    private var rest: Int?
     /// By node; built when all paths are claimed.
     private var indexes: [ChildIndex?] = []
 
@@ -46,6 +48,7 @@ struct KeyTree: Sendable {
 
     /// Builds the indexes of children, once all paths are claimed.
     mutating func indexChildren() {
+        if nodes.contains(where: { $0.isClaimed && !$0.children.isEmpty }) { rest = addNode() }
         indexes = nodes.map { node in
             guard node.children.count > Self.searchedChildren else { return nil }
             return ChildIndex(node.children.map { (nodes[$0].key, $0) })
@@ -60,6 +63,9 @@ struct KeyTree: Sendable {
         }
         return nil
     }
+
+    /// The node of keys that lead nowhere from this one; nil where they are unknown.
+    func rest(of node: Int) -> Int? { nodes[node].isClaimed ? rest : nil }
 
     /// By node, its children that have children of their own.
     var innerNodes: [[Int]] {
