@@ -78,20 +78,35 @@ extension InputRecord {
     ) throws(InputFault) {
         let document = try parsed()
         defer { withExtendedLifetime(document) {} }
-        let found: JSONValue
-        do throws(InputFault) {
-            found = try root.find(in: document.root)
-        } catch {
-            throw InputFault(reason: error.reason, place: place, recordPlace: place)
-        }
         var place = place
         var offset = 0
-        func record(_ element: JSONValue) -> InputRecord {
-            if isWritten { place = place.advanced(over: json.dropFirst(offset).prefix(element.offset - offset)) }
-            offset = element.offset
-            return InputRecord(json: element.jsonText, place: place, isSound: true)
+        func record(_ element: JSONValue, _ key: JSONValue?) -> InputRecord {
+            let start = (key ?? element).offset
+            if isWritten { place = place.advanced(over: json.dropFirst(offset).prefix(start - offset)) }
+            offset = start
+            guard let key else { return InputRecord(json: element.jsonText, place: place, isSound: true) }
+            var writer = JSONWriter(capacity: element.bytes.count + key.bytes.count + 8)
+            writer.object { writer in
+                writer.key(key.string ?? "")
+                writer.value(element)
+            }
+            return InputRecord(json: writer.bytes[...], place: place, isSound: true)
         }
-        guard found.kind == .array else { return try emit(record(found)) }
-        for element in found.elements { try emit(record(element)) }
+        let recordPlace = self.place
+        do throws(InputFault) {
+            try root.forEachValue(in: document.root) { found, key throws(InputFault) in
+                guard key == nil, found.kind == .array else { return try emit(record(found, key)) }
+                for element in found.elements {
+                    guard element.kind == .array else {
+                        try emit(record(element, nil))
+                        continue
+                    }
+                    for inner in element.elements { try emit(record(inner, nil)) }
+                }
+            }
+        } catch {
+            throw error.place == nil
+                ? InputFault(reason: error.reason, place: recordPlace, recordPlace: recordPlace) : error
+        }
     }
 }

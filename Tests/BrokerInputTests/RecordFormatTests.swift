@@ -16,6 +16,47 @@ import Testing
         #expect(RecordFormat(fileName: name) == format)
     }
 
+    @Test(arguments: [
+        (
+            #"{"data": {"children": [{"data": {"id": 1}}, {"data": [2, 3]}]}}"#, "data.children.data",
+            [#"{"id": 1}"#, "2", "3"]
+        ),
+        (#"{"pages": [[{"id": 1}, {"id": 2}], [{"id": 3}]]}"#, "pages", [#"{"id": 1}"#, #"{"id": 2}"#, #"{"id": 3}"#]),
+        (#"{"a": {"x": {"n": 1}, "y\"": [2]}}"#, "a.*", [#"{"x":{"n": 1}}"#, #"{"y\"":[2]}"#]),
+        (#"{"x": 1, "y": 2}"#, "/*", [#"{"x":1}"#, #"{"y":2}"#]),
+        (#"{"*": [1, 2], "y": 2}"#, "*", ["1", "2"]),
+        (#"{"a": [{"b": {"x": 1}}, {"b": {"y": 2}}]}"#, "a.b.*", [#"{"x":1}"#, #"{"y":2}"#]),
+    ])
+    func `a root leads through arrays, and an asterisk takes the members of an object`(
+        json: String, root: String, expected: [String]
+    ) {
+        #expect(Reading(.json, json, root: root).records == expected)
+    }
+
+    @Test func `positions and faults of records under a root are those of the input`() {
+        let members = Reading(.json, "{\"a\": {\n\"x\": 1,\n\n\"y\": 2}}", root: "a.*")
+        #expect(members.lines == [2, 4])
+        for (json, root, fault) in [
+            (#"{"a": [{"b": 1}, {"c": 2}]}"#, "a.b", "there is no \"b\" at \"a\"; there are \"c\""),
+            (#"{"a": [1]}"#, "a.*", "there is no \"*\" at \"a\", only a number"),
+            (#"{"a": [{"b": 1}]}"#, "/a/b", "there is no \"b\" at /a, only an array"),
+        ] {
+            #expect(
+                Reading(.json, json, root: root).faultText.contains(fault),
+                "\(Reading(.json, json, root: root).faultText)")
+        }
+    }
+
+    @Test(
+        arguments: [
+            ("<a/>", "a"), ("<a b='1'/>", "a"), ("<?xml version=\"1.0\"?>\n<!-- <no> -->\n<x:a>", "x:a"),
+            ("<!DOCTYPE a [<!ELEMENT b (c)> <!-- > --> <!ATTLIST a x CDATA \">\">]><a>", "a"),
+            ("<!DOCTYPE a SYSTEM 'x>y'><a>", "a"), ("<!-- ", nil), ("text", nil), ("<", nil), ("<abc", nil),
+        ] as [(String, String?)])
+    func `the name of a document's element is found after its declarations`(text: String, name: String?) {
+        #expect(XMLDocumentName.find(in: Array(text.utf8)) == name)
+    }
+
     @Test func `a root is looked for in the records of each format`() {
         #expect(Reading(.csv, "a.b\n1\n", root: "a").records == [#"{"b":"1"}"#])
         #expect(Reading(.form, "a[][b]=1&a[][b]=2\na[][b]=3", root: "a").lines == [1, 1, 2])

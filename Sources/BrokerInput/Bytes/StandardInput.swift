@@ -14,7 +14,7 @@ package enum StandardInput {
         pending.withLock { pending in
             var isAll = false
             while pending.count < limit, !isAll {
-                let chunk = [UInt8](unsafeUninitializedCapacity: limit - pending.count) { space, filled in
+                let chunk = [UInt8](unsafeUninitializedCapacity: min(limit - pending.count, 1 << 20)) { space, filled in
                     var count = -1
                     repeat {
                         count = read(STDIN_FILENO, space.baseAddress, space.count)

@@ -24,19 +24,38 @@ package struct RecordRoot: Sendable {
         self.tokens = tokens
     }
 
-    /// The value at this position.
+    /// A last token `*`: each member of the object there is a record of its own, an object with that one key.
+    private static let members = "*"
+
+    /// Its records are the members of an object.
+    package var isMap: Bool { tokens.last == Self.members }
+
+    /// Passes on the values at this position: one, or those in the elements of arrays on the way there.
     ///
-    /// - Throws: a description of the missing part and of the value instead.
-    package func find(in value: JSONValue) throws(InputFault) -> JSONValue {
-        var value = value
-        for (depth, token) in tokens.enumerated() {
-            guard let next = child(token, of: value) else {
-                let where_ = depth == 0 ? "" : " at \(path(tokens[..<depth]))"
-                throw InputFault(reason: "there is no \"\(token)\"\(where_)\(Self.remedy(value))", place: nil)
-            }
-            value = next
+    /// - Parameter body: gets a value, and its key if it is a member of the object at the position.
+    /// - Throws: a description of the missing part and of the value instead; or what `body` throws.
+    package func forEachValue(
+        in value: JSONValue, _ body: (JSONValue, _ key: JSONValue?) throws(InputFault) -> Void
+    ) throws(InputFault) {
+        try forEachValue(in: value, at: 0, body)
+    }
+
+    private func forEachValue(
+        in value: JSONValue, at depth: Int, _ body: (JSONValue, _ key: JSONValue?) throws(InputFault) -> Void
+    ) throws(InputFault) {
+        guard depth < tokens.count else { return try body(value, nil) }
+        let token = tokens[depth]
+        if let next = child(token, of: value) { return try forEachValue(in: next, at: depth + 1, body) }
+        if token == Self.members, depth == tokens.count - 1, value.kind == .object {
+            for (key, member) in value.members { try body(member, key) }
+            return
         }
-        return value
+        if !isPointer, depth > 0, value.kind == .array {
+            for element in value.elements { try forEachValue(in: element, at: depth, body) }
+            return
+        }
+        let where_ = depth == 0 ? "" : " at \(path(tokens[..<depth]))"
+        throw InputFault(reason: "there is no \"\(token)\"\(where_)\(Self.remedy(value))", place: nil)
     }
 
     private func child(_ token: String, of value: JSONValue) -> JSONValue? {
