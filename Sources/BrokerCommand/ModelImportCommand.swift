@@ -1,6 +1,7 @@
 import ArgumentParser
 import BrokerCommandLine
 import BrokerModelSources
+import BrokerJSON
 import BrokerModel
 
 struct ModelImportCommand: AsyncParsableCommand {
@@ -16,6 +17,8 @@ struct ModelImportCommand: AsyncParsableCommand {
 
     @Option(help: "The entity of the sample records.")
     var entity: String?
+
+    @OptionGroup var inference: InferenceOptions
 
     @OptionGroup var input: InputOptions
 
@@ -35,6 +38,9 @@ struct ModelImportCommand: AsyncParsableCommand {
         if entity == nil, input.root != nil || input.type != nil {
             throw ValidationError("--root and --type are for sample records, which need --entity.")
         }
+        if entity == nil, let option = inference.given.first {
+            throw ValidationError("\(option) is for sample records, which need --entity.")
+        }
         if entity != nil, !more.isEmpty {
             throw ValidationError("--model is for models, and --entity for sample records; give one of them.")
         }
@@ -46,11 +52,15 @@ struct ModelImportCommand: AsyncParsableCommand {
             let document = try ModelFile(input.files + more).readOrComplain().document
             return try Program.say(document.described(by: document.notes), isCompact: json)
         }
-        let samples = try await SampleRecords(of: input.sources, entity: entity, limit: nil)
+        let samples = try await SampleRecords(of: input.sources, entity: entity, limits: .samples)
         guard samples.inference.recordCount > 0 else {
             throw CommandFailure(.failed, "There is no record in the input to infer a model from.")
         }
         samples.reportRoot()
-        try Program.say(samples.document.root, isCompact: json)
+        let text = try samples.model(
+            identities: inference.identities(or: entity), ignored: inference.ignored(or: entity)
+        ).text
+        let document = try InferredMark.marked(ModelDocument(parsing: JSONText(copying: Array(text.utf8))))
+        try Program.say(document.root, isCompact: json)
     }
 }

@@ -9,29 +9,49 @@ import Foundation
 struct SampleRecords {
     /// The position of the records in each value, if it was not given and can be found.
     private(set) var root: RecordRoot?
+    /// Other lists of objects in the input.
+    private var others: [String] = []
+    /// Each record is an object with one key, which identifies it.
+    private var isMap = false
+    /// The model reads the records by their keys.
+    private let expectsMap: Bool
+    /// The samples are the whole input.
+    private(set) var isComplete = true
     private(set) var inference: SampleInference
     private let entity: String
-    private let limit: Int
+    private let limits: Limits
     private var bytes = 0
 
-    /// The maximum bytes of samples; the rest of the input is not read.
-    static let mostRecords = 1_000
-    static let mostBytes = 8 << 20
+    /// The amount of the input that is looked at.
+    struct Limits {
+        let records: Int
+        let bytes: Int
+
+        /// To infer a model: what takes about a second.
+        static let samples = Limits(records: 100_000, bytes: 64 << 20)
+        /// To find the position of the records.
+        static let first = Limits(records: 1, bytes: 1)
+    }
+
     /// So much of standard input is read before anything is done with it.
-    static let mostInput = 4 << 20
+    private static let mostInput = 64 << 20
 
     private struct Enough: Error {}
 
-    /// - Parameter limit: records at most, of bounded size together, and standard input can be read again; nil reads all.
-    init(of sources: [RecordSource], entity: String, limit: Int?) async throws {
+    /// Standard input can be read again after this.
+    ///
+    /// - Parameter isMap: the model reads the records by their keys.
+    init(of sources: [RecordSource], entity: String, isMap: Bool = false, limits: Limits) async throws {
         self.entity = entity
-        self.limit = limit ?? .max
-        inference = SampleInference(entity: entity)
+        expectsMap = isMap
+        self.limits = limits
+        inference = SampleInference(
+            entity: entity, readsTexts: sources.contains(where: \.format.readsTexts))
         for source in sources {
-            let isAhead = source.path == "-" && limit != nil
             do {
-                if isAhead { try await lookAhead(source) } else { try await look(at: source) }
+                if source.path == "-" { try await lookAhead(source) } else { try await look(at: source) }
             } catch is Enough {
+                isComplete = false
                 return
             } catch let fault as InputFault {
                 let place = fault.place.map { ", \($0)" } ?? ""
@@ -41,11 +61,16 @@ struct SampleRecords {
     }
 
     private mutating func look(at source: RecordSource) async throws {
-        try await source.forEach { record, _ in try observe(record, source) }
+        if source.root == nil, root == nil, inference.recordCount == 0 { root = try await foundRoot(in: source) }
+        let source = RecordSource(
+            path: source.path, format: source.format, root: source.root ?? root, csv: source.csv)
+        isMap = source.root?.isMap ?? false
+        try await source.forEach { record, _ in try observe(record) }
     }
 
     private mutating func lookAhead(_ source: RecordSource) async throws {
         let (beginning, isAll) = StandardInput.readAhead(Self.mostInput)
+        if !isAll { isComplete = false }
         let copy = URL(filePath: NSTemporaryDirectory()).appending(path: "broker-\(UUID().uuidString)")
         try Data(beginning).write(to: copy)
         defer { unlink(copy.path) }
@@ -57,48 +82,74 @@ struct SampleRecords {
         }
     }
 
-    private mutating func observe(_ record: InputRecord, _ source: RecordSource) throws {
+    private mutating func observe(_ record: InputRecord) throws {
         let document = try record.parsed()
         defer { withExtendedLifetime(document) {} }
-        if inference.recordCount == 0, bytes == 0, source.root == nil { root = Self.root(in: document.root, entity) }
         bytes += record.json.count
-        var value = document.root
-        if let root { value = (try? root.find(in: value)) ?? value }
-        inference.observe(value)
-        if inference.recordCount >= limit || (limit < .max && bytes >= Self.mostBytes) { throw Enough() }
+        inference.observe(document.root, isMap: isMap)
+        if inference.recordCount >= limits.records || bytes >= limits.bytes { throw Enough() }
     }
 
-    /// `{"statuses": [{…}, …]}` holds records of Status.
-    private static func root(in value: JSONValue, _ entity: String) -> RecordRoot? {
-        guard value.kind == .object else { return nil }
-        for (key, member) in value.members where member.kind == .array {
-            guard let key = key.string, SampleInference.isPlural(key, of: entity),
-                member.elements.first(where: { $0.kind != .object }) == nil,
-                member.elements.first(where: { _ in true }) != nil
-            else { continue }
-            return RecordRoot("/" + key.asPointerToken)
+    // MARK: - The position of the records
+
+    private mutating func foundRoot(in source: RecordSource) async throws -> RecordRoot? {
+        guard [.json, .ndjson, .xml].contains(source.format) else { return nil }
+        var first: [InputRecord] = []
+        do {
+            try await source.forEach { record, _ in
+                first.append(record)
+                if first.count > 1 { throw Enough() }
+            }
+        } catch is Enough {
+        } catch is InputFault where !first.isEmpty {
+            // It is reported when the records are read.
         }
-        return nil
+        guard let record = first.first else { return nil }
+        let document = try record.parsed()
+        defer { withExtendedLifetime(document) {} }
+        guard
+            let found = SampleRoot(
+                in: document.root, isOnly: first.count == 1, entity: entity, expectsMap: expectsMap)
+        else { return nil }
+        others = found.others
+        guard source.format == .xml else { return RecordRoot(found.text) }
+        guard !found.isMap, let name = XMLDocumentName.find(inFile: source.path) else { return nil }
+        return RecordRoot(found.text.hasPrefix("/") ? "/\(name.asPointerToken)\(found.text)" : "\(name).\(found.text)")
     }
 
     func reportRoot() {
         guard let root else { return }
-        Program.complain("broker: the records are taken from \(root.text) of the input; --root selects others.")
+        let unread = others.isEmpty ? "" : " (not read: \(others.prefix(10).joined(separator: ", ")))"
+        Program.complain(
+            "broker: the records are taken from \(root.text) of the input\(unread); --root selects others.")
     }
 
-    /// The model as a tree. This ends the inference.
+    /// The model, and what identifies its objects.
     ///
+    /// - Parameters:
+    ///   - identities: by entity, the key paths that `--identity` names.
+    ///   - ignored: by entity, the key paths that `--ignore` names.
+    ///   - model: the model that the samples extend; nil when there is none.
     /// - Throws: when a model could not name all that the records hold.
-    var document: ModelDocument {
-        get throws {
-            guard !inference.isTooWide else {
-                throw CommandFailure(
-                    .failed,
-                    "No model can be inferred: a record has more than 300 keys with objects, or more than 2000 keys. "
-                        + "If it holds records by their keys, make an array of them (jq '[.[]]' does), or give --model "
-                        + "with a mapping that has \"collection\": true, and --mapping.")
-            }
-            return try ModelDocument(parsing: JSONText(copying: Array(inference.modelText().utf8)))
+    func model(
+        identities: [String: [String]], ignored: [String: [String]], extending model: Model? = nil
+    ) throws -> InferredText {
+        guard !inference.isTooWide else {
+            throw CommandFailure(
+                .failed,
+                "No model can be inferred: a record has more than 1900 keys. If it holds records by their keys, "
+                    + "--root '*' reads them; else give --model with a mapping that has \"collection\": true, and --mapping."
+            )
         }
+        let inferred = inference.model(
+            isComplete: isComplete, identities: identities, ignored: ignored, extending: model)
+        guard inferred.hasValues else {
+            throw CommandFailure(
+                .failed,
+                "No model can be inferred: no key of the records can be named by a path, because of dots, control "
+                    + "characters or their length. If they are a dictionary of plain values, make records of it: jq "
+                    + "'to_entries' does.")
+        }
+        return inferred
     }
 }

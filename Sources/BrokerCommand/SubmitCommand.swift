@@ -86,7 +86,20 @@ struct SubmitCommand: AsyncParsableCommand {
     @Flag(help: "An input without records is no error.")
     var empty = false
 
+    @OptionGroup var inference: InferenceOptions
+
+    @Flag(
+        inversion: .prefixedNo,
+        help: """
+            With --store, extend the store's model by what the input has more: new keys, and types that take all \
+            values. Default: if the model was inferred and not edited. An edited model gets additions only.
+            """)
+    var evolve: Bool?
+
     @OptionGroup var input: InputOptions
+
+    /// Reads the records where their entity alone does not.
+    private var inferredMapping: String?
 
     mutating func validate() throws {
         try [
@@ -100,6 +113,14 @@ struct SubmitCommand: AsyncParsableCommand {
         if readings.count > 1 {
             throw ValidationError("\(readings.joined(separator: " and ")) contradict each other; give one of them.")
         }
+        if !connection.isLocal || !connection.model.isEmpty || entity == nil {
+            let given = inference.given + (evolve == true ? ["--evolve"] : [])
+            guard given.isEmpty else {
+                throw ValidationError(
+                    "\(given.joined(separator: " and ")) is for a model that is inferred: give --store and --entity, and no --model."
+                )
+            }
+        }
         if let id, !(1...Self.longestID).contains(id.utf8.count) {
             throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit after it.")
         }
@@ -108,13 +129,16 @@ struct SubmitCommand: AsyncParsableCommand {
     /// Bytes: the number of a job fits after it.
     static let longestID = 110
 
-    func run() async throws {
+    mutating func run() async throws {
         var sources = input.sources
         var inferred: InferredModel?
         if let store = connection.store, connection.model.isEmpty, let entity {
-            let samples = try await InferredModel(
-                of: store, model: try connection.storedModel(), entity: entity, sources)
+            let request = InferredModel.Request(
+                store: store, entity: entity, identities: inference.identities(or: entity),
+                ignored: inference.ignored(or: entity), evolves: evolve)
+            let samples = try await InferredModel(request, model: try connection.storedModel(), sources)
             inferred = samples
+            inferredMapping = samples.mapping
             sources = input.sources(root: input.root ?? samples.root)
         }
         let tally = SubmissionTally(inputs: sources.map(\.name), totalBytes: Self.total(sources))
@@ -144,6 +168,9 @@ struct SubmitCommand: AsyncParsableCommand {
 
     /// Sends gathered records: JSON text.
     var operation: @Sendable ([UInt8]) -> Job.Operation {
+        if let inferredMapping {
+            return { .map(json: $0, by: .mapping(inferredMapping)) }
+        }
         if let entity { return { .process(json: $0, as: entity) } }
         let reading: Job.Operation.Reading =
             if let path { .path(path) } else if let mapping { .mapping(mapping) } else { .keyPaths }

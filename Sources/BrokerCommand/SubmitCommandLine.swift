@@ -46,6 +46,9 @@ struct SubmitCommandLine: Sendable {
         add("--root", command.input.root?.text)
         add("--delimiter", command.input.delimiter?.text)
         add("--ragged", command.input.ragged.rawValue, unless: defaults.input.ragged.rawValue)
+        for identity in command.inference.identity { add("--identity", identity) }
+        for key in command.inference.ignore { add("--ignore", key) }
+        if let evolves = command.evolve { options.append(evolves ? "--evolve" : "--no-evolve") }
         if command.json { options.append("--json") }
         if command.empty { options.append("--empty") }
         self.options = options

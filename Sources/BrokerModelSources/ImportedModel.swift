@@ -19,15 +19,21 @@ struct ImportedModel {
 
     var description = ""
     var entities: [Entity] = []
+    /// Each of them reads dictionaries: their keys are an attribute of the objects.
+    var mappings: [(name: String, entity: String, nestingKey: String)] = []
 
     var text: String {
         let entities = entities.map(Self.text).joined(separator: ",\n")
+        let mappings = mappings.map { mapping in
+            "    \(Self.json(mapping.name)): {\"entity\": \(Self.json(mapping.entity)), "
+                + "\"nestingKey\": \(Self.json(mapping.nestingKey)), \"collection\": true}"
+        }.joined(separator: ",\n")
         return """
             {
               "description": \(Self.json(description)),
               "entities": {
             \(entities)
-              }
+              }\(mappings.isEmpty ? "" : ",\n  \"mappings\": {\n\(mappings)\n  }")
             }
 
             """
@@ -45,7 +51,7 @@ struct ImportedModel {
         return "    \(json(entity.name)): {\n\(lines.map { "      " + $0 }.joined(separator: ",\n"))\n    }"
     }
 
-    private static func text(_ property: Property) -> String {
+    static func text(_ property: Property) -> String {
         var members = property.members
         if !property.description.isEmpty { members.append(("description", json(property.description))) }
         return "\(json(property.name)): {\(members.map { "\(json($0.key)): \($0.json)" }.joined(separator: ", "))}"

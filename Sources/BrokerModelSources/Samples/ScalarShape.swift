@@ -95,6 +95,9 @@ struct ScalarShape {
 extension ScalarShape {
     typealias TypeGuess = (name: String, members: [(key: String, json: String)], reason: String)
 
+    /// The reason for the type of values that were never seen.
+    static let alwaysNull = "always null"
+
     /// The type of the values of a key in JSON, whatever the key is.
     var type: TypeGuess { type(key: "") }
 
@@ -107,7 +110,7 @@ extension ScalarShape {
     func type(key: String, readsTexts: Bool = false) -> TypeGuess {
         let numbers = integers + wideIntegers + fractions
         switch count {
-        case 0: return ("transformable", [], "always null, so anything may come")
+        case 0: return ("transformable", [], "\(Self.alwaysNull), so anything may come")
         case numbers: return Self.unixTime(key, range) ?? numberType
         case booleans: return ("boolean", [], "")
         // The type of an empty text is string.

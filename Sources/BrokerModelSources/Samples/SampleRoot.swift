@@ -1,0 +1,195 @@
+package import BrokerJSON
+
+/// The position of the records in the values of an input, as far as the first values show it.
+package struct SampleRoot {
+    /// Keys from the value downwards, through arrays.
+    private let keys: [String]
+    /// The object there holds the records by their keys.
+    package let isMap: Bool
+
+    /// A key in each element of the list that `keys` lead to.
+    private let wrapper: [String]
+
+    /// Other lists of objects in the value, which are not read.
+    package private(set) var others: [String] = []
+
+    /// For `--root`: a JSON Pointer, or keys with dots, which lead through arrays; a map ends in `*`.
+    package var text: String {
+        guard wrapper.isEmpty else { return (keys + wrapper).joined(separator: ".") }
+        return (keys + (isMap ? ["*"] : [])).map { "/" + $0.asPointerToken }.joined()
+    }
+
+    /// Keys of APIs that hold the records of a page.
+    private static let envelopes: Set<String> = [
+        "items", "results", "data", "records", "rows", "hits", "entries", "features", "edges", "children", "value",
+        "values", "list", "objects", "elements", "content", "docs", "documents", "@graph", "resources", "nodes",
+        "members",
+    ]
+    private static let deepest = 4
+    /// Keys of an object that may be an envelope.
+    private static let mostKeys = 60
+
+    private struct Candidate {
+        let keys: [String]
+        let isMap: Bool
+        let count: Int
+        let isNamed: Bool
+        var depth: Int { keys.count }
+    }
+
+    /// Nil when the values are the records themselves.
+    ///
+    /// - Parameters:
+    ///   - value: the first value of the input.
+    ///   - isOnly: the input has no other.
+    ///   - entity: the records' entity: `statuses` holds those of `Status`.
+    ///   - expectsMap: the records were read by their keys before.
+    package init?(in value: JSONValue, isOnly: Bool, entity: String, expectsMap: Bool = false) {
+        guard value.kind == .object else { return nil }
+        if isOnly, Self.isMap(value) || expectsMap && Self.holdsObjects(value) {
+            self.init(keys: [], isMap: true)
+            return
+        }
+        var candidates: [Candidate] = []
+        Self.find(in: value, [], entity, expectsMap, &candidates)
+        let best = candidates.filter(\.isNamed).min { ($0.depth, -$0.count) < ($1.depth, -$1.count) }
+        if let best {
+            self.init(best, in: value)
+            return
+        }
+        guard !Self.isRecord(value, entity), isOnly else { return nil }
+        if let key = Self.onlyElement(of: value, entity) {
+            self.init(keys: [key], isMap: false)
+            return
+        }
+        if Self.hasName(value) { candidates.removeAll { $0.depth > 1 || !Self.envelopes.contains($0.keys[0]) } }
+        let known = candidates.filter { $0.keys.last.map(Self.envelopes.contains) ?? false }
+        if let best = known.max(by: { ($0.count, -$0.depth) < ($1.count, -$1.depth) }) {
+            self.init(best, in: value)
+            return
+        }
+        // The only list of an object that is no record, or one with nearly all objects.
+        let all = candidates.reduce(0) { $0 + $1.count }
+        guard let largest = candidates.max(by: { ($0.count, -$0.depth) < ($1.count, -$1.depth) }),
+            largest.count > 1 || value.members.dropFirst().first(where: { _ in true }) == nil,
+            Double(largest.count) >= Self.leastShare * Double(all)
+        else { return nil }
+        self.init(largest, in: value)
+        others = candidates.filter { $0.keys != largest.keys }.map {
+            "/" + $0.keys.map(\.asPointerToken).joined(separator: "/")
+        }
+    }
+
+    private static let leastShare = 0.6
+
+    private init(keys: [String], isMap: Bool, wrapper: [String] = []) {
+        (self.keys, self.isMap, self.wrapper) = (keys, isMap, wrapper)
+    }
+
+    private init(_ candidate: Candidate, in value: JSONValue) {
+        self.init(keys: candidate.keys, isMap: candidate.isMap, wrapper: Self.wrapper(of: candidate, in: value))
+    }
+
+    /// A key that wraps each element of a list: `edges.node`, or the `data` beside a `kind`.
+    private static func wrapper(of candidate: Candidate, in value: JSONValue) -> [String] {
+        guard !candidate.isMap, candidate.keys.allSatisfy({ !$0.contains(".") && !$0.hasPrefix("/") }) else {
+            return []
+        }
+        let list = candidate.keys.reduce(Optional(value)) { $0?[$1] }
+        guard let first = list?.elements.first(where: { $0.kind == .object }) else { return [] }
+        if candidate.keys.last == "edges", first["node"]?.kind == .object { return ["node"] }
+        let keys = Set(first.members.map { $0.key.string ?? "" })
+        if keys == ["kind", "data"], first["data"]?.kind == .object { return ["data"] }
+        return []
+    }
+
+    private static func find(
+        in value: JSONValue, _ path: [String], _ entity: String, _ expectsMap: Bool,
+        _ candidates: inout [Candidate]
+    ) {
+        guard path.count < deepest else { return }
+        var count = 0
+        for (key, member) in value.members {
+            count += 1
+            guard count <= mostKeys, let key = key.string, !key.isEmpty else { return }
+            let isNamed = isPlural(key, of: entity)
+            switch member.kind {
+            case .array:
+                let elements = member.elements
+                // An empty page has its list, too.
+                let isEmpty = elements.first { _ in true } == nil
+                guard elements.first(where: { !holdsRecords($0) }) == nil,
+                    !isEmpty || isNamed || envelopes.contains(key)
+                else { continue }
+                candidates.append(
+                    Candidate(
+                        keys: path + [key], isMap: false, count: elements.reduce(0) { n, _ in n + 1 }, isNamed: isNamed)
+                )
+            case .object:
+                if isMap(member) || expectsMap && holdsObjects(member) {
+                    let count = member.members.reduce(0) { n, _ in n + 1 }
+                    candidates.append(Candidate(keys: path + [key], isMap: true, count: count, isNamed: isNamed))
+                } else {
+                    find(in: member, path + [key], entity, expectsMap, &candidates)
+                }
+            default: break
+            }
+        }
+    }
+
+    /// An object, or an array of objects.
+    private static func holdsRecords(_ value: JSONValue) -> Bool {
+        value.kind == .object || value.kind == .array && value.elements.first { $0.kind != .object } == nil
+    }
+
+    /// `statuses` holds records of Status; `status` and `status_list` do.
+    private static func isPlural(_ key: String, of entity: String) -> Bool {
+        let (word, stem) = (EntityName.words(key), EntityName.words(entity))
+        return EntityName.singular(word) == stem || word == stem || word == stem + "_list" || word == stem + "s"
+    }
+
+    /// The value has an identifier of its own.
+    private static func isRecord(_ value: JSONValue, _ entity: String) -> Bool {
+        value.members.contains { key, member in
+            (member.kind == .string || member.kind == .number)
+                && IdentityName(key.string ?? "", of: entity)?.tier == .identifier
+        }
+    }
+
+    /// All its keys hold objects, and there is one.
+    private static func holdsObjects(_ value: JSONValue) -> Bool {
+        value.members.first { _ in true } != nil && value.members.first { $0.value.kind != .object } == nil
+    }
+
+    /// The value has a name and much else, as a record has.
+    private static func hasName(_ value: JSONValue) -> Bool {
+        let keys = value.members.prefix(mostKeys).map { EntityName.words($0.key.string ?? "") }
+        return keys.count >= recordKeys && (keys.contains("name") || keys.contains("title"))
+    }
+
+    private static let recordKeys = 6
+
+    /// The only element of an XML document that is a record.
+    private static func onlyElement(of value: JSONValue, _ entity: String) -> String? {
+        var element: (key: String, value: JSONValue)?
+        for (key, member) in value.members {
+            let key = key.string ?? ""
+            if key.hasPrefix("@"), key != "@graph" { continue }
+            guard element == nil, member.kind == .object else { return nil }
+            element = (key, member)
+        }
+        guard let element, value.members.contains(where: { $0.key.string?.hasPrefix("@") ?? false }),
+            isRecord(element.value, entity)
+        else { return nil }
+        return element.key
+    }
+
+    /// Its keys are values, and hold objects of one shape.
+    private static func isMap(_ value: JSONValue) -> Bool {
+        guard holdsObjects(value) else { return false }
+        let shape = ObjectShape(depth: 1, isSingle: true)
+        shape.observe(value)
+        if case .objects? = ShapeMap(shape)?.content { return true }
+        return false
+    }
+}

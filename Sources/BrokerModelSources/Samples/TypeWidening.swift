@@ -1,0 +1,45 @@
+internal import BrokerModel
+
+/// A type that takes an attribute's values and those of new samples.
+struct TypeWidening {
+    let type: String
+    /// All formats of a date; nil where they do not change.
+    let formats: [String]?
+
+    /// - Parameter isJSON: the samples have objects or lists there.
+    /// - Returns: nil when the attribute takes the samples as it is.
+    init?(of attribute: Attribute, by guess: ScalarShape.TypeGuess, isJSON: Bool) {
+        if attribute.type == .transformable || guess.reason.contains(ScalarShape.alwaysNull) && !isJSON { return nil }
+        guard !isJSON else {
+            (type, formats) = (AttributeType.transformable.rawValue, nil)
+            return
+        }
+        if attribute.type == .date, guess.name == "date" {
+            guard let new = Self.format(guess), !attribute.dateFormats.contains(new) else { return nil }
+            (type, formats) = ("date", attribute.dateFormats + [new])
+            return
+        }
+        guard let wider = Self.wider(attribute.type, guess.name) else { return nil }
+        (type, formats) = (wider, nil)
+    }
+
+    private static func format(_ guess: ScalarShape.TypeGuess) -> String? {
+        guard let json = guess.members.first(where: { $0.key == "format" })?.json else { return nil }
+        return try? ModelDocument(parsing: .init(copying: Array(json.utf8))).root.string
+    }
+
+    private static func wider(_ old: AttributeType, _ new: String) -> String? {
+        switch old {
+        case _ where old.rawValue == new: nil
+        case .string, .transformable, .binary, .uri: nil
+        case .integer16, .integer32, .integer64:
+            ["double", "decimal"].contains(new) ? new : ["integer64", "date"].contains(new) ? nil : "string"
+        case .double, .float:
+            new == "decimal" ? new : ["integer64", "date", "double"].contains(new) ? nil : "string"
+        case .decimal: ["integer64", "date", "double"].contains(new) ? nil : "string"
+        // Numbers are seconds since 1970.
+        case .date: ["integer64", "double"].contains(new) ? nil : "string"
+        default: "string"
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import BrokerJSON
+import Testing
+
+@testable import BrokerModelSources
+
+@Suite(.timeLimit(.minutes(5))) struct SampleRootTests {
+    private func root(_ json: String, _ entity: String = "Thing", isOnly: Bool = true) throws -> String? {
+        let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
+        return withExtendedLifetime(document) { SampleRoot(in: document.root, isOnly: isOnly, entity: entity)?.text }
+    }
+
+    @Test(
+        arguments: [
+            (#"{"things": [{"a": 1}], "others": [{"a": 1}, {"a": 2}]}"#, "/things"),
+            (#"{"count": 2, "items": [{"a": 1}, {"a": 2}]}"#, "/items"),
+            (#"{"639-3": [{"a": 1}]}"#, "/639-3"),
+            (#"{"meta": {"page": 1}, "response": {"list": [{"a": 1}]}}"#, "/response/list"),
+            (
+                #"{"data": {"repository": {"issues": {"edges": [{"node": {"id": 1}, "cursor": "c"}]}}}}"#,
+                "data.repository.issues.edges.node"
+            ),
+            (
+                #"{"kind": "Listing", "data": {"after": null, "children": [{"kind": "t3", "data": {"id": 1}}]}}"#,
+                "data.children.data"
+            ),
+            (
+                #"{"afn": {"name": "a"}, "aed": {"name": "b"}, "all": {"name": "c"}, "amd": {"name": "d"}, "eur": {"name": "e"}, "usd": {"name": "f"}, "chf": {"name": "g"}, "jpy": {"name": "h"}}"#,
+                "/*"
+            ),
+            (#"{"version": 1, "data": {"1": {"name": "a"}, "2": {"name": "b"}, "3": {"name": "c"}}}"#, "/data/*"),
+            (#"{"a.b": [{"a": 1}], "n": 1}"#, nil),
+            (#"{"a.b": [{"a": 1}, {"a": 2}], "n": 1}"#, "/a.b"),
+            (#"{"items": [], "total": 0}"#, "/items"),
+            (#"{"id": 7, "lines": [{"a": 1}, {"a": 2}]}"#, nil),
+            (#"{"one": [{"a": 1}, {"a": 2}], "two": [{"b": 1}, {"b": 3}]}"#, nil),
+            (#"{"name": "x", "geo": {"lat": 1}}"#, nil),
+            (
+                #"{"name": "x", "a": 1, "b": 2, "c": 3, "d": 4, "geo": {"features": [{"a": 1}, {"a": 2}]}, "e": []}"#,
+                nil
+            ),
+            (#"[{"things": [{"a": 1}]}]"#, nil),
+        ] as [(String, String?)])
+    func `the records of an envelope are found`(json: String, expected: String?) throws {
+        #expect(try root(json) == expected)
+    }
+
+    @Test func `an object among others is a record, unless a key names the entity`() throws {
+        #expect(try root(#"{"items": [{"a": 1}, {"a": 2}]}"#, isOnly: false) == nil)
+        #expect(try root(#"{"things": [{"a": 1}]}"#, isOnly: false) == "/things")
+    }
+}
