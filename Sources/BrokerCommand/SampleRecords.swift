@@ -85,6 +85,12 @@ struct SampleRecords {
     private mutating func observe(_ record: InputRecord) throws {
         let document = try record.parsed()
         defer { withExtendedLifetime(document) {} }
+        guard document.root.kind != .array else {
+            throw CommandFailure(
+                .failed,
+                "The records from line \(record.place.line) on are arrays in an array, and objects are wanted: jq "
+                    + "'.[][]' makes records of their elements, and --root /1 reads those of the second array.")
+        }
         bytes += record.json.count
         inference.observe(document.root, isMap: isMap)
         if inference.recordCount >= limits.records || bytes >= limits.bytes { throw Enough() }

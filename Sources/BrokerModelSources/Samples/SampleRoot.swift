@@ -150,7 +150,7 @@ package struct SampleRoot {
 
     /// The value has an identifier of its own.
     private static func isRecord(_ value: JSONValue, _ entity: String) -> Bool {
-        value.members.contains { key, member in
+        value.members.prefix(recordMostKeys).contains { key, member in
             (member.kind == .string || member.kind == .number)
                 && IdentityName(key.string ?? "", of: entity)?.tier == .identifier
         }
@@ -168,6 +168,8 @@ package struct SampleRoot {
     }
 
     private static let recordKeys = 6
+    /// Keys among which an identifier is looked for.
+    private static let recordMostKeys = 300
 
     /// The only element of an XML document that is a record.
     private static func onlyElement(of value: JSONValue, _ entity: String) -> String? {
