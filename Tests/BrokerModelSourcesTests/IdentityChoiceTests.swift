@@ -62,6 +62,11 @@ import Testing
         (#"[{"id": 1, "tags": [{"code": "a", "n": 1}]}, {"id": 2, "tags": [{"code": "b", "n": 1}]}]"#, 1),
         // Key and value.
         (#"[{"id": 1, "tags": [{"key": "a", "value": 1}]}, {"id": 2, "tags": [{"key": "a", "value": 1}]}]"#, 1),
+        // Equal ones in one list are two.
+        (
+            #"[{"id": 1, "tags": [{"code": "a", "n": 1}, {"code": "a", "n": 1}, {"code": "a", "n": 1}, {"code": "a", "n": 1}]}]"#,
+            1
+        ),
         // Numbered in each parent.
         (#"[{"id": 1, "tags": [{"id": 1, "n": 1}, {"id": 2, "n": 5}]}]"#, 1),
         (#"[{"id": 1, "tags": [{"id": 8, "n": 1, "m": 1}]}, {"id": 2, "tags": [{"id": 8, "n": 5, "m": 6}]}]"#, 1),
