@@ -44,6 +44,18 @@ import Testing
         #expect(try root(json) == expected)
     }
 
+    @Test func `where a dictionary is expected a small one is one, unless another position is found`() throws {
+        let root = { (json: String) in
+            let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
+            return withExtendedLifetime(document) {
+                SampleRoot(in: document.root, isOnly: true, entity: "Thing", expectsMap: true)?.text
+            }
+        }
+        #expect(try root(#"{"first": {"a": 1}, "second": {"a": 2}}"#) == "/*")
+        #expect(try root(#"{"data": {"A1": {"a": 1}, "A2": {"a": 2}, "A3": {"a": 2}}}"#) == "/data/*")
+        #expect(try root(#"{"n": 1, "data": {"first": {"a": 1}}}"#) == "/data/*")
+    }
+
     @Test func `an object among others is a record, unless a key names the entity`() throws {
         #expect(try root(#"{"items": [{"a": 1}, {"a": 2}]}"#, isOnly: false) == nil)
         #expect(try root(#"{"things": [{"a": 1}]}"#, isOnly: false) == "/things")

@@ -46,6 +46,16 @@ package struct SampleRoot {
     ///   - expectsMap: the records were read by their keys before.
     package init?(in value: JSONValue, isOnly: Bool, entity: String, expectsMap: Bool = false) {
         guard value.kind == .object else { return nil }
+        if let found = SampleRoot(in: value, isOnly, entity, expectsMap: false) {
+            self = found
+        } else if expectsMap, let found = SampleRoot(in: value, isOnly, entity, expectsMap: true) {
+            self = found
+        } else {
+            return nil
+        }
+    }
+
+    private init?(in value: JSONValue, _ isOnly: Bool, _ entity: String, expectsMap: Bool) {
         if isOnly, Self.isMap(value) || expectsMap && Self.holdsObjects(value) {
             self.init(keys: [], isMap: true)
             return
