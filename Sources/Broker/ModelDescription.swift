@@ -47,6 +47,8 @@ extension ModelDescription {
         public var abstract: Bool?
         /// The key of records that holds the object.
         public var root: String?
+        /// Key paths of records that the model ignores on purpose.
+        public var ignore: [String]
         /// The attributes of the identity; empty when there is none, or when the parent has it.
         public var identity: [String]
         /// Objects may lack an identity.
@@ -67,7 +69,8 @@ extension ModelDescription {
 
         private enum CodingKeys: String, CodingKey {
             case description
-            case table, parent, abstract, root, identity, identityOptional, attributes, relationships, tombstone,
+            case table, parent, abstract, root, ignore, identity, identityOptional, attributes, relationships,
+                tombstone,
                 modified
             case unique, indexes, renamedFrom
         }
@@ -79,6 +82,7 @@ extension ModelDescription {
             parent = try container.decodeIfPresent(String.self, forKey: .parent)
             abstract = try container.decodeIfPresent(Bool.self, forKey: .abstract)
             root = try container.decodeIfPresent(String.self, forKey: .root)
+            ignore = try container.decodeIfPresent([String].self, forKey: .ignore) ?? []
             identity = try container.decodeIfPresent([String].self, forKey: .identity) ?? []
             identityOptional = try container.decodeIfPresent(Bool.self, forKey: .identityOptional)
             attributes = try container.decodeIfPresent([String: Attribute].self, forKey: .attributes) ?? [:]

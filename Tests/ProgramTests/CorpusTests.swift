@@ -50,7 +50,7 @@ import Testing
             struct Entity: Decodable {
                 struct Attribute: Decodable { let key: [String]? }
                 let identity: Identity?
-                let attributes: [String: Attribute]
+                let attributes: [String: Attribute]?
             }
             let entities: [String: Entity]
         }
@@ -74,7 +74,12 @@ import Testing
             case .several(let names): names
             }
         return names.isEmpty
-            ? nil : names.map { entity.attributes[$0]?.key.map { $0.first ?? "@key" } ?? $0 }
+            ? nil : names.map { entity.attributes?[$0]?.key.map { $0.first ?? "@key" } ?? $0 }
+    }
+
+    /// The keys as a set, without the sign of an XML attribute; the name of a nameless first column is empty.
+    private static func plain(_ keys: [String]) -> Set<String> {
+        Set(keys.map { $0.hasPrefix("@") && $0 != "@key" ? String($0.dropFirst()) : $0 == "column_1" ? "" : $0 })
     }
 
     @Test func `real payloads load whole, get the identity that a person would choose, and are unchanged again`() throws
@@ -102,9 +107,8 @@ import Testing
             #expect((summary.changes[payload.entity]?.inserted ?? 0) >= payload.records, "\(payload.file): \(first)")
             #expect(!summary.warnings.contains { $0.code == "unknownKey" }, "\(payload.file): \(first.output)")
             let identity = try identity(payload)
-            if ([payload.identity] + (payload.alternatives ?? [])).contains(where: {
-                $0.map(Set.init) == identity.map(Set.init)
-            }) {
+            let choices = ([payload.identity] + (payload.alternatives ?? [])).map { $0.map(Self.plain) }
+            if choices.contains(identity.map(Self.plain)) {
                 identified += 1
             } else {
                 misses.append("\(payload.file): identity \(identity ?? [])")
@@ -120,7 +124,7 @@ import Testing
         let report = misses.joined(separator: "\n")
         #expect(loaded + refused >= payloads.count - 1, "\(report)")
         #expect(Double(unchanged) >= 0.9 * Double(loaded), "\(report)")
-        #expect(Double(identified) >= 0.85 * Double(loaded), "\(report)")
+        #expect(Double(identified) >= 0.9 * Double(loaded), "\(report)")
     }
 
     @Test func `each line of the guide from a first load to a refined model works`() throws {
