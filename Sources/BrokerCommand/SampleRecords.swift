@@ -27,8 +27,8 @@ struct SampleRecords {
         let records: Int
         let bytes: Int
 
-        /// To infer a model: what takes about a second.
-        static let samples = Limits(records: 100_000, bytes: 64 << 20)
+        /// To infer a model: a few seconds.
+        static let samples = Limits(records: 2_000_000, bytes: 256 << 20)
         /// To find the position of the records.
         static let first = Limits(records: 1, bytes: 1)
     }

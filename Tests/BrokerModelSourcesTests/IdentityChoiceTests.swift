@@ -84,6 +84,21 @@ import Testing
         #expect(try identity(shared, at: 2) == ["name"])
     }
 
+    @Test func `evidence is bounded, and more values than are compared are not called unique`() {
+        let budget = RowBudget(rows: 2, values: 3)
+        var values = DistinctValues()
+        for value in 0..<3 { values.insert(value, budget) }
+        #expect(values.areUnique)
+        values.insert(3, budget)
+        #expect(!values.areUnique)
+        var rows = RowSample(budget)
+        for row in 0..<3 {
+            rows.begin(inList: nil)
+            rows.note(row, at: 0)
+        }
+        #expect(rows.count == 2 && rows.isCut && !rows.areUnique(together: [0]))
+    }
+
     @Test func `a named identity is used, and its candidates are known`() throws {
         let inferred = try Samples("Thing", #"[{"id": 1, "a": "x", "b": 2}, {"id": 2, "a": "x", "b": 3}]"#)
             .inferred(identities: ["Thing": ["a", "b"]])

@@ -76,6 +76,7 @@ struct IdentityChoice {
             if isUnique { return unique }
             // One value for all that differ is no identifier.
             guard equal >= leastAgreement || repetitions < max(2, shape.count - 1) else { return nil }
+            guard repetitions > 0 else { return "in all \(shape.count)" }
             return equal < 1 ? "in all \(shape.count); \(repetitions) are other versions of an earlier one" : repeated
         case (.identifier, .nested):
             guard shape.rows.isUniqueInLists(at: column), !shape.rows.areListPositions(at: column) else { return nil }

@@ -31,12 +31,12 @@ final class PropertyShape {
         case .null: nulls += 1
         case .object: return observe(object: value, owner)
         case .array: return observe(list: value, owner)
-        default: return observe(scalar: value)
+        default: return observe(scalar: value, owner)
         }
         return nil
     }
 
-    private func observe(scalar value: JSONValue) -> Int {
+    private func observe(scalar value: JSONValue, _ owner: ObjectShape) -> Int {
         scalars.observe(value)
         if value.kind == .string {
             let length = value.bytes.count
@@ -44,12 +44,12 @@ final class PropertyShape {
             longestText = max(longestText, length)
         }
         let hash = value.sampleHash
-        distinct?.insert(hash)
+        distinct?.insert(hash, owner.rows.budget)
         return hash
     }
 
     private func observe(object: JSONValue, _ owner: ObjectShape) -> Int? {
-        if let inner = wrapped(object) { return observe(scalar: inner) }
+        if let inner = wrapped(object) { return observe(scalar: inner, owner) }
         singleObjects += 1
         nested(in: owner, isSingle: owner.isSingle)?.observe(object)
         return nil

@@ -1,10 +1,18 @@
-/// The rows of all samples together, so that hostile ones have no more.
+/// The evidence of all samples together, so that hostile ones have no more of it.
 final class RowBudget {
-    private var rows = 400_000
+    private var rows: Int
+    private var values: Int
 
-    func take() -> Bool {
+    init(rows: Int = 400_000, values: Int = 6_000_000) { (self.rows, self.values) = (rows, values) }
+
+    func takeRow() -> Bool {
         rows -= 1
         return rows >= 0
+    }
+
+    func takeValue() -> Bool {
+        values -= 1
+        return values >= 0
     }
 }
 
@@ -32,7 +40,7 @@ struct RowSample {
     private(set) var isCut = false
 
     mutating func begin(inList list: Int?) {
-        isOpen = count < Self.mostRows && budget.take()
+        isOpen = count < Self.mostRows && budget.takeRow()
         guard isOpen else { return isCut = true }
         lists.append(Int32(truncatingIfNeeded: list ?? 0))
         for _ in 0..<Self.width { values.append(0) }
