@@ -53,7 +53,7 @@ struct InferredModel {
         let evolves = request.evolves ?? isUnedited
         let mapping = InferredMark.keyMapping(of: request.entity, in: plan.model)
         let samples = try await SampleRecords(
-            of: sources, entity: request.entity, isMap: mapping != nil, limits: evolves ? .samples : .first)
+            of: sources, entity: request.entity, extending: plan.model, limits: evolves ? .samples : .first)
         samples.reportRoot()
         (root, self.mapping) = (samples.root, mapping)
         guard evolves, samples.inference.recordCount > 0 else {
@@ -61,8 +61,8 @@ struct InferredModel {
             model.report()
             return
         }
-        let inferred = try samples.model(
-            identities: request.identities, ignored: request.ignored, extending: plan.model)
+        try Self.check(request, against: plan.model)
+        let inferred = try samples.model(identities: request.identities, ignored: request.ignored)
         try Self.check(request, inferred)
         let changes = isUnedited ? inferred.extension : inferred.extension.addingOnly()
         guard !changes.isEmpty else {
@@ -72,6 +72,33 @@ struct InferredModel {
         }
         self.model = .inferred(
             try Inference(document, changes, identities: inferred.identities, of: model, isMarked: isUnedited))
+    }
+
+    /// Options do not change what the model has.
+    private static func check(_ request: Request, against model: Model) throws(CommandFailure) {
+        for entity in model.entities {
+            let names = entity.identity.map { entity.attributes[$0] }.filter { $0.holderValue == nil }
+            if let keys = request.identities[entity.name], !names.isEmpty,
+                !keys.elementsEqual(
+                    names,
+                    by: { key, attribute in attribute.keyPaths.contains(key.split(separator: ".").map(String.init)) })
+            {
+                throw CommandFailure(
+                    .failed,
+                    "--identity: \(entity.name) is identified by \(names.map(\.name).joined(separator: ", ")) in the store, "
+                        + "which cannot change; load the records into another store.")
+            }
+            let known =
+                entity.attributeIndices.flatMap { entity.attributes[$0].keyPaths }
+                + entity.relationshipIndices.flatMap { entity.relationships[$0].keyPaths }
+            for key in request.ignored[entity.name] ?? []
+            where known.contains(key.split(separator: ".").map(String.init)) {
+                throw CommandFailure(
+                    .failed,
+                    "--ignore: \(entity.name) has \(key) in the store. Take it out of the model and add it to its \"ignore\" there."
+                )
+            }
+        }
     }
 
     private static func check(_ request: Request, _ inferred: InferredText) throws(CommandFailure) {

@@ -13,8 +13,8 @@ struct SampleRecords {
     private var others: [String] = []
     /// Each record is an object with one key, which identifies it.
     private var isMap = false
-    /// The model reads the records by their keys.
-    private let expectsMap: Bool
+    /// The model that the samples extend; nil when there is none.
+    private let model: Model?
     /// The samples are the whole input.
     private(set) var isComplete = true
     private(set) var inference: SampleInference
@@ -40,10 +40,10 @@ struct SampleRecords {
 
     /// Standard input can be read again after this.
     ///
-    /// - Parameter isMap: the model reads the records by their keys.
-    init(of sources: [RecordSource], entity: String, isMap: Bool = false, limits: Limits) async throws {
+    /// - Parameter model: the model that the samples extend; nil when there is none.
+    init(of sources: [RecordSource], entity: String, extending model: Model? = nil, limits: Limits) async throws {
         self.entity = entity
-        expectsMap = isMap
+        self.model = model
         self.limits = limits
         inference = SampleInference(
             entity: entity, readsTexts: sources.contains(where: \.format.readsTexts))
@@ -51,6 +51,10 @@ struct SampleRecords {
             do {
                 if source.path == "-" { try await lookAhead(source) } else { try await look(at: source) }
             } catch is Enough {
+                isComplete = false
+                return
+            } catch is InputFault where inference.recordCount > 0 {
+                // The submission reports it, after the records before it.
                 isComplete = false
                 return
             } catch let fault as InputFault {
@@ -99,7 +103,9 @@ struct SampleRecords {
     // MARK: - The position of the records
 
     private mutating func foundRoot(in source: RecordSource) async throws -> RecordRoot? {
-        guard [.json, .ndjson, .xml].contains(source.format) else { return nil }
+        guard [.json, .ndjson, .xml].contains(source.format), !InputBeginning.isArray(file: source.path) else {
+            return nil
+        }
         var first: [InputRecord] = []
         do {
             try await source.forEach { record, _ in
@@ -115,7 +121,7 @@ struct SampleRecords {
         defer { withExtendedLifetime(document) {} }
         guard
             let found = SampleRoot(
-                in: document.root, isOnly: first.count == 1, entity: entity, expectsMap: expectsMap)
+                in: document.root, isOnly: first.count == 1, entity: entity, model: model)
         else { return nil }
         others = found.others
         guard source.format == .xml else { return RecordRoot(found.text) }
@@ -135,10 +141,9 @@ struct SampleRecords {
     /// - Parameters:
     ///   - identities: by entity, the key paths that `--identity` names.
     ///   - ignored: by entity, the key paths that `--ignore` names.
-    ///   - model: the model that the samples extend; nil when there is none.
     /// - Throws: when a model could not name all that the records hold.
     func model(
-        identities: [String: [String]], ignored: [String: [String]], extending model: Model? = nil
+        identities: [String: [String]], ignored: [String: [String]]
     ) throws -> InferredText {
         guard !inference.isTooWide else {
             throw CommandFailure(
@@ -149,7 +154,7 @@ struct SampleRecords {
         }
         let inferred = inference.model(
             isComplete: isComplete, identities: identities, ignored: ignored, extending: model)
-        guard inferred.hasValues else {
+        guard inferred.hasValues || model != nil else {
             throw CommandFailure(
                 .failed,
                 "No model can be inferred: no key of the records can be named by a path, because of dots, control "

@@ -76,6 +76,11 @@ import Testing
         #expect(model.entities[0].relationships.count(where: \.isOwned) == owned)
     }
 
+    @Test func `nested objects of one id that differ are columns, whatever others agree`() throws {
+        let kinds = [7, 7, 23].enumerated().map { #"{"id": \#($0), "kind": {"id": "a", "v": \#($1)}}"# }
+        #expect(try Samples("Thing", "[\(kinds.joined(separator: ","))]").model().model.entities.count == 1)
+    }
+
     @Test func `nested objects that several parents share have the key that names them`() throws {
         let shared = records(10) {
             #"{"id": \#($0), "license": {"key": "k\#($0 % 2)", "name": "n\#($0 % 2)"}, "labels": [{"name": "l\#($0 % 3)", "color": "c\#($0 % 3)"}]}"#
@@ -106,5 +111,9 @@ import Testing
         #expect(model.entities[0].identity.map { model.entities[0].attributes[$0].name } == ["a", "b"])
         #expect(inferred.designed["Thing"] == ["id", "a", "b"])
         #expect(inferred.identities.map(\.text) == ["identified by a and b (as --identity says)"])
+        let repeated = try Samples("Thing", #"[{"n": "a", "v": 1}, {"n": "a", "v": 2}]"#).inferred(identities: [
+            "Thing": ["n"]
+        ])
+        #expect(repeated.identities[0].text.contains("1 of 2 repeat an earlier one, and replace it"))
     }
 }

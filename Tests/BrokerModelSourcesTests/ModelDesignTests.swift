@@ -55,6 +55,14 @@ import Testing
         #expect(model.mappings.map(\.name) == ["Currency by key", "Native by key"])
     }
 
+    @Test func `objects under a key are owned, though two of them are equal by chance`() throws {
+        let model = try model(
+            "Day",
+            #"[{"id": 1, "rates": {"D1": {"v": 1}, "D2": {"v": 2}}}, {"id": 2, "rates": {"D1": {"v": 1}, "D3": {"v": 3}}}]"#
+        )
+        #expect(model.entities[0].relationships.map(\.isOwned) == [true])
+    }
+
     @Test func `an object, or its bare key, is a relationship`() throws {
         let model = try model("Charge", #"[{"id": 1, "customer": 7}, {"id": 2, "customer": {"id": 7, "name": "n"}}]"#)
         #expect(model.entities[0].relationships.map(\.name) == ["customer"])

@@ -37,6 +37,23 @@ import Testing
             ])
     }
 
+    @Test(arguments: [
+        ("\"2020-01-08T11:35:00Z\"", "7", "string"), ("5", "\"2020-01-08T11:35:00Z\"", "string"),
+        ("1.5", "\"2020-01-08\"", "string"), ("\"2020-01-09\"", "\"24.9.2012\"", "calendarDate"),
+        ("\"24.9.2012\"", "\"2020-01-09\"", "calendarDate"), ("\"24.9.2012\"", "\"2012/09/24\"", "calendarDate"),
+        ("\"Mon, 24 Sep 2012 03:35:21 GMT\"", "\"Mon Sep 24 03:35:21 +0000 2012\"", "date"), ("5", "1e400", "decimal"),
+    ])
+    func `a type takes the values before and after`(before: String, after: String, type: String) throws {
+        let (_, model) = try extended("Thing", #"[{"id": 1, "v": \#(before)}]"#, by: #"[{"id": 2, "v": \#(after)}]"#)
+        #expect(types(model.entities[0])[1] == "v: \(type)")
+    }
+
+    @Test func `keys that differ in Unicode's normal form alone are two`() throws {
+        let (_, model) = try extended(
+            "Thing", "[{\"id\": 1, \"caf\u{e9}\": 1}]", by: "[{\"id\": 2, \"cafe\u{301}\": 1}]")
+        #expect(model.entities[0].attributes.count == 3)
+    }
+
     @Test func `null becomes an object or a list, and one object several`() throws {
         let (_, model) = try extended(
             "Thing", #"[{"id": 1, "user": null, "lines": null, "tag": {"id": 1, "name": "a"}}]"#,

@@ -45,15 +45,34 @@ import Testing
     }
 
     @Test func `where a dictionary is expected a small one is one, unless another position is found`() throws {
+        let mapped = try Samples("Thing", #"{"a": {"n": 1}, "b": {"n": 2}}"#, isMap: true).model().model
         let root = { (json: String) in
             let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
             return withExtendedLifetime(document) {
-                SampleRoot(in: document.root, isOnly: true, entity: "Thing", expectsMap: true)?.text
+                SampleRoot(in: document.root, isOnly: true, entity: "Thing", model: mapped)?.text
             }
         }
         #expect(try root(#"{"first": {"a": 1}, "second": {"a": 2}}"#) == "/*")
         #expect(try root(#"{"data": {"A1": {"a": 1}, "A2": {"a": 2}, "A3": {"a": 2}}}"#) == "/data/*")
         #expect(try root(#"{"n": 1, "data": {"first": {"a": 1}}}"#) == "/data/*")
+    }
+
+    @Test(
+        arguments: [
+            (#"{"id": 5, "name": "n", "lines": [{"id": 1, "text": "a"}, {"id": 2, "text": "b"}]}"#, nil),
+            (#"{"customers": [{"id": 3, "name": "n"}], "next": null}"#, "/customers"),
+            (#"{"shop": {"customer": {"id": 3, "name": "n"}}}"#, "/shop/customer"),
+            (#"{"page": {"edges": [{"node": {"id": 3, "name": "n"}}]}}"#, "page.edges.node"),
+            (#"{"items": [], "name": "page"}"#, "/items"),
+        ] as [(String, String?)])
+    func `records of an entity that the model has are known by their keys`(json: String, expected: String?) throws {
+        let records =
+            #"[{"id": 1, "name": "x", "lines": [{"id": 9, "text": "t"}]}, {"id": 2, "name": "y", "lines": []}]"#
+        let model = try Samples("Thing", records).model().model
+        let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
+        withExtendedLifetime(document) {
+            #expect(SampleRoot(in: document.root, isOnly: true, entity: "Thing", model: model)?.text == expected)
+        }
     }
 
     @Test func `an object among others is a record, unless a key names the entity`() throws {

@@ -87,6 +87,38 @@ import Testing
         #expect(again.output.contains(#""Thing":{"inserted":0,"updated":0,"unchanged":1"#), "\(again)")
     }
 
+    @Test func `options do not change what a store has, and say so`() throws {
+        #expect(try submit(Self.first).status == 0)
+        for (option, message) in [
+            ("--identity", "is identified by id in the store"), ("--ignore", "has price in the store"),
+        ] {
+            let result = try submit(Self.first, as: "Thing", [option, "price"])
+            #expect(result.status == 1 && result.complaints.contains(message), "\(result.complaints)")
+        }
+    }
+
+    @Test func `a single record, a page of one and an array of one are read as the first page was`() throws {
+        #expect(try submit(#"[{"name": "x", "lines": [{"a": 3}]}, {"name": "y", "lines": [{"a": 2}]}]"#).status == 0)
+        for (page, count) in [
+            (#"{"name": "q", "lines": [{"a": 5}, {"a": 6}]}"#, 3),
+            (#"{"rows": [{"name": "r", "lines": []}], "next": "u"}"#, 4),
+            (#"[{"name": "s", "lines": [{"a": 1}, {"a": 2}]}]"#, 5),
+        ] {
+            let result = try submit(page)
+            #expect(result.status == 0, "\(result.complaints)")
+            #expect(try rows("SELECT count(*) FROM Thing") == ["\(count)"])
+        }
+        #expect(try rows("SELECT name FROM pragma_table_info('Thing')") == ["name"])
+    }
+
+    @Test func `nulls alone change nothing, and records before a fault are stored`() throws {
+        for _ in 0..<2 { #expect(try submit(#"[{"a": null}, {"a": null}]"#, as: "Null").status == 0) }
+        let broken = try submit(#"[{"id": 7, "n": 1}, {"id": 8"#)
+        #expect(
+            broken.status == 1 && broken.complaints.contains("the record before it was sent"), "\(broken.complaints)")
+        #expect(try rows("SELECT id FROM Thing") == ["7"])
+    }
+
     @Test func `a model is extended only together with its store`() throws {
         for arguments in [["--evolve"], ["--identity", "id"]] {
             let result = try programs.run("broker", ["submit", "--entity", "Thing"] + arguments, input: Self.first)

@@ -49,7 +49,15 @@ struct IdentityChoice {
     private init(paths: [[String]], reason: String) { (self.paths, self.reason) = (paths, reason) }
 
     /// The identity that a person named.
-    init(given paths: [[String]]) { self.init(paths: paths, reason: "as --identity says") }
+    init(given paths: [[String]], in shape: ObjectShape) {
+        let column = paths.count == 1 ? paths[0].first.flatMap(shape.index).flatMap { shape.columns[$0] } : nil
+        let repetitions = column.map { shape.rows.agreement(at: $0).repetitions } ?? 0
+        let repeated = repetitions > 0 ? "; \(repetitions) of \(shape.count) repeat an earlier one, and replace it" : ""
+        self.init(paths: paths, reason: "as --identity says\(repeated)")
+    }
+
+    /// A key among siblings.
+    init(siblings key: String) { self.init(paths: [[key]], reason: "unique in each list") }
 
     /// The identity in the model that the samples extend.
     init(known paths: [[String]]) { self.init(paths: paths, reason: "as before") }
@@ -68,19 +76,21 @@ struct IdentityChoice {
     ) -> String? {
         let isUnique = shape.properties[index].distinct?.areUnique ?? false
         guard let column = shape.columns[index] else { return nil }
-        let (repetitions, equal) = shape.rows.agreement(at: column)
+        let (repetitions, equal, least) = shape.rows.agreement(at: column)
         let unique = "unique in \(shape.count) of \(shape.count)"
-        let repeated = "in all \(shape.count); \(repetitions) repeat an earlier one with the same content"
+        let what = equal < 1 ? "are other versions of an earlier one" : "repeat an earlier one"
+        let repeated = "in all \(shape.count); \(repetitions) \(what)"
         switch (name.tier, position) {
         case (.identifier, .records):
             if isUnique { return unique }
             // One value for all that differ is no identifier.
             guard equal >= leastAgreement || repetitions < max(2, shape.count - 1) else { return nil }
             guard repetitions > 0 else { return "in all \(shape.count)" }
-            return equal < 1 ? "in all \(shape.count); \(repetitions) are other versions of an earlier one" : repeated
+            return repeated
         case (.identifier, .nested):
             guard shape.rows.isUniqueInLists(at: column), !shape.rows.areListPositions(at: column) else { return nil }
-            return isUnique ? unique : equal >= leastAgreement ? repeated : nil
+            // Two that differ in most values contradict all that agree.
+            return isUnique ? unique : least >= leastAgreement ? repeated : nil
         case (.code, .nested), (.label, .nested):
             guard !isPair(shape), shape.rows.isUniqueInLists(at: column) else { return nil }
             // Objects that are repeated because their parents are prove nothing.

@@ -12,19 +12,19 @@ struct KnownModel {
 
     let model: Model
     /// By entity, the parts at key paths.
-    private let parts: [[[String]: Part]]
+    private let parts: [[[UInt8]: Part]]
     /// By entity, the first keys of its paths.
-    private let keys: [Set<String>]
+    private let keys: [Set<[UInt8]>]
 
     init(_ model: Model) {
         self.model = model
         parts = model.entities.map { entity in
-            var parts: [[String]: Part] = [:]
+            var parts: [[UInt8]: Part] = [:]
             func note(_ path: [String], _ part: Part) {
-                for length in path.indices.dropFirst() where parts[Array(path[..<length])] == nil {
-                    parts[Array(path[..<length])] = .inside
+                for length in path.indices.dropFirst() where parts[Self.bytes(path[..<length])] == nil {
+                    parts[Self.bytes(path[..<length])] = .inside
                 }
-                parts[path] = part
+                parts[Self.bytes(path[...])] = part
             }
             for index in entity.attributeIndices {
                 for path in Self.ownPaths(of: index, in: entity) { note(path, .attribute(index)) }
@@ -35,7 +35,7 @@ struct KnownModel {
             for path in entity.ignoredPaths { note(path, .ignored) }
             return parts
         }
-        keys = parts.map { Set($0.keys.compactMap(\.first)) }
+        keys = parts.map { Set($0.keys.compactMap { $0.split(separator: 0).first.map(Array.init) }) }
     }
 
     /// The key paths without `id`, which a single identity takes when no other attribute does.
@@ -48,7 +48,18 @@ struct KnownModel {
         return attribute.keyPaths.dropLast()
     }
 
-    func part(at path: [String], of entity: Int) -> Part? { parts[entity][path] }
+    /// A path as bytes: keys that differ only in Unicode's normal form are different keys.
+    private static func bytes(_ path: ArraySlice<String>) -> [UInt8] { Array(path.joined(separator: "\0").utf8) }
+
+    func part(at path: [String], of entity: Int) -> Part? { parts[entity][Self.bytes(path[...])] }
+
+    /// Whether an object looks like a record of the entity: it has its identity, or most of its keys are known.
+    func isRecord(_ keys: [String], of entity: Int) -> Bool {
+        let identity = identity(of: entity).compactMap(\.first)
+        guard identity.isEmpty else { return identity.allSatisfy(keys.contains) }
+        let known = keys.count { self.keys[entity].contains(Array($0.utf8)) }
+        return known > 0 && 2 * known >= keys.count
+    }
 
     /// The attribute was always null when it was inferred, so it may become anything.
     func isPlaceholder(_ attribute: Int, of entity: Int) -> Bool {
@@ -85,7 +96,7 @@ struct KnownModel {
 
     /// The entity of objects with such keys, by its name or by its keys.
     func entity(like shape: ObjectShape, stem: String, identity: [[String]]) -> Int? {
-        let own = Set(shape.keys)
+        let own = Set(shape.keys.map { Array($0.utf8) })
         return model.entities.indices.first { index in
             guard self.identity(of: index) == identity, !isOwned(index), model.entities[index].parent == nil else {
                 return false

@@ -260,7 +260,7 @@ struct ModelDesign {
                 shape.properties[index].wrapper == nil, let column = shape.columns[index],
                 shape.rows.isUniqueInLists(at: column), !shape.rows.isCut
             else { continue }
-            return IdentityChoice(given: [[key]])
+            return IdentityChoice(siblings: key)
         }
         return nil
     }

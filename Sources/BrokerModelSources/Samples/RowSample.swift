@@ -74,11 +74,11 @@ struct RowSample {
 
     private func value(_ row: Int, _ column: Int) -> UInt32 { values[row * Self.width + column] }
 
-    /// How objects with the same value at a key compare: how many repeat a value, and the mean proportion of their
-    /// other values that are equal (1 where they have no others).
-    func agreement(at column: Int) -> (repetitions: Int, equal: Double) {
+    /// How objects with the same value at a key compare: how many repeat a value, and the mean and the least proportion
+    /// of their other values that are equal (1 where they have no others).
+    func agreement(at column: Int) -> (repetitions: Int, equal: Double, least: Double) {
         var first: [UInt32: Int] = [:]
-        var (repetitions, sum) = (0, 0.0)
+        var (repetitions, sum, least) = (0, 0.0, 1.0)
         for row in 0..<count {
             guard let earlier = first[value(row, column)] else {
                 first[value(row, column)] = row
@@ -92,9 +92,11 @@ struct RowSample {
                 compared += 1
                 if mine == theirs { equal += 1 }
             }
-            sum += compared == 0 ? 1 : Double(equal) / Double(compared)
+            let proportion = compared == 0 ? 1 : Double(equal) / Double(compared)
+            sum += proportion
+            least = min(least, proportion)
         }
-        return (repetitions, repetitions == 0 ? 1 : sum / Double(repetitions))
+        return (repetitions, repetitions == 0 ? 1 : sum / Double(repetitions), least)
     }
 
     /// No two objects of one array have the same value at that key.

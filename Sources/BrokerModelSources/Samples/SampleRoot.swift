@@ -1,4 +1,5 @@
 package import BrokerJSON
+package import BrokerModel
 
 /// The position of the records in the values of an input, as far as the first values show it.
 package struct SampleRoot {
@@ -43,9 +44,19 @@ package struct SampleRoot {
     ///   - value: the first value of the input.
     ///   - isOnly: the input has no other.
     ///   - entity: the records' entity: `statuses` holds those of `Status`.
-    ///   - expectsMap: the records were read by their keys before.
-    package init?(in value: JSONValue, isOnly: Bool, entity: String, expectsMap: Bool = false) {
+    ///   - model: the model that has the entity perhaps; its records are known by their keys.
+    package init?(in value: JSONValue, isOnly: Bool, entity: String, model: Model? = nil) {
         guard value.kind == .object else { return nil }
+        let known = model.map(KnownModel.init)
+        let index = model?.index(ofEntity: entity)
+        let expectsMap = index.flatMap { known?.keyMapping(of: $0) } != nil
+        if let known, let index, !expectsMap {
+            if known.isRecord(Self.keys(of: value), of: index) { return nil }
+            if let keys = Self.knownRoot(in: value, [], { known.isRecord($0, of: index) }) {
+                self.init(keys: keys, isMap: false, wrapper: Self.wrapper(of: keys, in: value))
+                return
+            }
+        }
         if let found = SampleRoot(in: value, isOnly, entity, expectsMap: false) {
             self = found
         } else if expectsMap, let found = SampleRoot(in: value, isOnly, entity, expectsMap: true) {
@@ -97,17 +108,46 @@ package struct SampleRoot {
     }
 
     private init(_ candidate: Candidate, in value: JSONValue) {
-        self.init(keys: candidate.keys, isMap: candidate.isMap, wrapper: Self.wrapper(of: candidate, in: value))
+        let wrapper = candidate.isMap ? [] : Self.wrapper(of: candidate.keys, in: value)
+        self.init(keys: candidate.keys, isMap: candidate.isMap, wrapper: wrapper)
+    }
+
+    private static func keys(of value: JSONValue) -> [String] {
+        value.members.prefix(mostKeys).map { $0.key.string ?? "" }
+    }
+
+    /// Where records of an entity are that the model has: in a list, or alone, as in a page with one.
+    private static func knownRoot(
+        in value: JSONValue, _ path: [String], _ isRecord: ([String]) -> Bool
+    ) -> [String]? {
+        guard path.count < deepest else { return nil }
+        var inner: [[String]] = []
+        for (key, member) in value.members.prefix(mostKeys) {
+            guard let key = key.string, !key.isEmpty else { continue }
+            let isFound =
+                switch member.kind {
+                case .object: isRecord(keys(of: member))
+                case .array:
+                    member.elements.first { _ in true }.map { element in
+                        let wrapped = element["node"] ?? element["data"]
+                        return isRecord(keys(of: element)) || wrapped.map { isRecord(keys(of: $0)) } ?? false
+                    } ?? false
+                default: false
+                }
+            if isFound { return path + [key] }
+            if member.kind == .object, let deeper = knownRoot(in: member, path + [key], isRecord) {
+                inner.append(deeper)
+            }
+        }
+        return inner.first
     }
 
     /// A key that wraps each element of a list: `edges.node`, or the `data` beside a `kind`.
-    private static func wrapper(of candidate: Candidate, in value: JSONValue) -> [String] {
-        guard !candidate.isMap, candidate.keys.allSatisfy({ !$0.contains(".") && !$0.hasPrefix("/") }) else {
-            return []
-        }
-        let list = candidate.keys.reduce(Optional(value)) { $0?[$1] }
+    private static func wrapper(of path: [String], in value: JSONValue) -> [String] {
+        guard path.allSatisfy({ !$0.contains(".") && !$0.hasPrefix("/") }) else { return [] }
+        let list = path.reduce(Optional(value)) { $0?[$1] }
         guard let first = list?.elements.first(where: { $0.kind == .object }) else { return [] }
-        if candidate.keys.last == "edges", first["node"]?.kind == .object { return ["node"] }
+        if path.last == "edges", first["node"]?.kind == .object { return ["node"] }
         let keys = Set(first.members.map { $0.key.string ?? "" })
         if keys == ["kind", "data"], first["data"]?.kind == .object { return ["data"] }
         return []

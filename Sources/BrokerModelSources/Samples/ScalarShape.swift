@@ -123,7 +123,7 @@ extension ScalarShape {
     /// - Precondition: all values are numbers.
     private var numberType: TypeGuess {
         if integers == count { return ("integer64", [], "") }
-        return longFractions > 0 || wideIntegers > 0
+        return longFractions > 0 || wideIntegers > 0 || !(range?.upperBound.isFinite ?? true)
             ? ("decimal", [], "more digits than other numbers hold") : ("double", [], "")
     }
 

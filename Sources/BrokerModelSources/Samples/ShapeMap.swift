@@ -19,6 +19,9 @@ struct ShapeMap {
     /// For plain values: a table may have so many columns.
     private static let leastValues = 40
     private static let mostFilled = 0.5
+    /// Objects of equal keys that are equal by chance prove nothing.
+    private static let leastRepetitions = 3
+    private static let leastShared = 0.2
 
     /// - Returns: nil for an object with the properties of an entity.
     init?(_ shape: ObjectShape) {
@@ -38,8 +41,10 @@ struct ShapeMap {
             }
             // Objects of one key in several parents are the same, as far as was seen.
             let repeated = shape.properties.filter { $0.count > 1 }
+            let repetitions = repeated.reduce(0) { $0 + $1.count - 1 }
+            let all = shape.properties.reduce(0) { $0 + $1.count }
             let isShared =
-                !repeated.isEmpty
+                repetitions >= Self.leastRepetitions && Double(repetitions) >= Self.leastShared * Double(all)
                 && repeated.allSatisfy { property in
                     guard let objects = property.objects else { return false }
                     return objects.rows.isConstant && !objects.properties.contains(where: \.hasObjects)

@@ -47,7 +47,7 @@ final class ShapeReading {
         }
         let keys = given.first { EntityName.words($0.key) == EntityName.words(name) }?.value
         let choice =
-            keys.map { IdentityChoice(given: $0.map { $0.split(separator: ".").map(String.init) }) }
+            keys.map { IdentityChoice(given: $0.map { $0.split(separator: ".").map(String.init) }, in: shape) }
             ?? IdentityChoice(
                 of: shape, entity: name, at: shape === root ? .records(isComplete: isComplete) : .nested)
         identities[id] = .some(choice)

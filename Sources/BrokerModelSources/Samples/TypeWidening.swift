@@ -14,12 +14,13 @@ struct TypeWidening {
             (type, formats) = (AttributeType.transformable.rawValue, nil)
             return
         }
-        if attribute.type == .date, guess.name == "date" {
+        if attribute.type == .date || attribute.type == .calendarDate, guess.name == attribute.type.rawValue {
             guard let new = Self.format(guess), !attribute.dateFormats.contains(new) else { return nil }
-            (type, formats) = ("date", attribute.dateFormats + [new])
+            (type, formats) = (guess.name, attribute.dateFormats + [new])
             return
         }
-        guard let wider = Self.wider(attribute.type, guess.name) else { return nil }
+        let isTime = Self.format(guess) == Self.unixTime
+        guard let wider = Self.wider(attribute, isTime ? "integer64" : guess.name) else { return nil }
         (type, formats) = (wider, nil)
     }
 
@@ -28,17 +29,20 @@ struct TypeWidening {
         return try? ModelDocument(parsing: .init(copying: Array(json.utf8))).root.string
     }
 
-    private static func wider(_ old: AttributeType, _ new: String) -> String? {
-        switch old {
+    private static let unixTime = "UnixTime"
+
+    private static func wider(_ attribute: Attribute, _ new: String) -> String? {
+        let old = attribute.type
+        return switch old {
         case _ where old.rawValue == new: nil
         case .string, .transformable, .binary, .uri: nil
         case .integer16, .integer32, .integer64:
-            ["double", "decimal"].contains(new) ? new : ["integer64", "date"].contains(new) ? nil : "string"
+            ["double", "decimal"].contains(new) ? new : new == "integer64" ? nil : "string"
         case .double, .float:
-            new == "decimal" ? new : ["integer64", "date", "double"].contains(new) ? nil : "string"
-        case .decimal: ["integer64", "date", "double"].contains(new) ? nil : "string"
-        // Numbers are seconds since 1970.
-        case .date: ["integer64", "double"].contains(new) ? nil : "string"
+            new == "decimal" ? new : ["integer64", "double"].contains(new) ? nil : "string"
+        case .decimal: ["integer64", "double"].contains(new) ? nil : "string"
+        // Numbers are seconds since 1970 only where they were before.
+        case .date: new == "integer64" && attribute.dateFormats.contains(unixTime) ? nil : "string"
         default: "string"
         }
     }
