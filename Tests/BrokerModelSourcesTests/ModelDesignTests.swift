@@ -50,7 +50,7 @@ import Testing
         }
         let model = try model("Country", "[\(countries.joined(separator: ","))]")
         #expect(model.entities.map(\.name) == ["Country", "Currency", "Native"])
-        #expect(keys(model.entities[1]) == ["key=id", "name=name", "symbol=symbol"])
+        #expect(keys(model.entities[1]) == ["key=key,id", "name=name", "symbol=symbol"])
         #expect(model.entities[0].relationships.map(\.isOwned) == [false, true])
         #expect(model.mappings.map(\.name) == ["Currency by key", "Native by key"])
     }

@@ -54,6 +54,13 @@ import Testing
         #expect(model.entities[0].attributes.count == 3)
     }
 
+    @Test func `a key named key of objects in a dictionary is not the dictionary's`() throws {
+        let before = #"[{"id": 1, "rates": {"A1": {"v": 1}, "A2": {"v": 2}, "A3": {"v": 3}}}]"#
+        let (_, model) = try extended("Thing", before, by: #"[{"id": 1, "rates": {"A1": {"v": 1, "key": "k"}}}]"#)
+        #expect(types(model.entities[1]) == ["parent_id: integer64", "key: string", "v: integer64", "key2: string"])
+        #expect(try extended("Thing", before, by: before).changes.isEmpty)
+    }
+
     @Test func `null becomes an object or a list, and one object several`() throws {
         let (_, model) = try extended(
             "Thing", #"[{"id": 1, "user": null, "lines": null, "tag": {"id": 1, "name": "a"}}]"#,

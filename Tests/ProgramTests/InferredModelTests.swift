@@ -136,6 +136,9 @@ import Testing
         #expect(try submit(["--json"], input: input).output.contains(#""Status":{"inserted":1264,"#))
         let again = try submit(["--json"], input: input)
         #expect(again.output.contains(#""Status":{"inserted":0,"updated":0,"unchanged":1264"#), "\(again)")
+        let fetched = try programs.run(
+            "broker", ["fetch", "Status", "--store", "app.sqlite", "--where", "key == 'k7'"])
+        #expect(fetched.output == "{\"key\":\"k7\",\"name\":\"n7\"}\n", "\(fetched)")
         // Two keys alone would be no dictionary.
         let page = try submit(["--json"], input: #"{"k1": {"name": "x"}, "new": {"name": "y"}}"#)
         #expect(page.output.contains(#""Status":{"inserted":1,"updated":1,"unchanged":0"#), "\(page)")

@@ -58,9 +58,11 @@ struct DesignWriter {
         if source.isNested {
             let name = names.name(for: [Self.nestingKey])
             if source.identity != nil { identity = [name] }
+            // An answer has the key as such a member, unless the objects have one of their own.
+            let isFree = source.shape[Self.nestingKey] == nil
             entity.attributes.append(
                 ImportedModel.Property(
-                    name: name, members: [("type", "\"string\""), ("key", "[]")],
+                    name: name, members: [("type", "\"string\"")] + (isFree ? [] : [("key", "[]")]),
                     description: "the key under which each object is"))
         }
         let paths = source.isNested ? [] : source.identity?.paths ?? []

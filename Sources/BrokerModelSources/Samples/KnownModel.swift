@@ -18,7 +18,11 @@ struct KnownModel {
 
     init(_ model: Model) {
         self.model = model
-        parts = model.entities.map { entity in
+        let nesting = model.mappings.reduce(into: [Int: Int]()) { nesting, mapping in
+            guard case .record(let record) = mapping.form, let key = record.nesting else { return }
+            nesting[record.entity] = key.attribute
+        }
+        parts = model.entities.enumerated().map { place, entity in
             var parts: [[UInt8]: Part] = [:]
             func note(_ path: [String], _ part: Part) {
                 for length in path.indices.dropFirst() where parts[Self.bytes(path[..<length])] == nil {
@@ -26,7 +30,8 @@ struct KnownModel {
                 }
                 parts[Self.bytes(path[...])] = part
             }
-            for index in entity.attributeIndices {
+            // A dictionary's key is none of its objects' keys.
+            for index in entity.attributeIndices where index != nesting[place] {
                 for path in Self.ownPaths(of: index, in: entity) { note(path, .attribute(index)) }
             }
             for index in entity.relationshipIndices {
