@@ -4,6 +4,7 @@ import BrokerJSON
 import BrokerModel
 import BrokerModelSources
 import BrokerStaging
+import BrokerStore
 import Foundation
 
 /// The result of sampling an input for a store without a given model: the position of the records, and the store's
@@ -70,8 +71,17 @@ struct InferredModel {
             model.report()
             return
         }
-        self.model = .inferred(
-            try Inference(document, changes, identities: inferred.identities, of: model, isMarked: isUnedited))
+        let inference = { (changes: ModelExtension) in
+            try Inference(document, changes, identities: inferred.identities, of: model, isMarked: isUnedited)
+        }
+        var extended = try inference(changes)
+        // Whole numbers of more digits than a double has become decimals.
+        if let refused = try? Store.changes(path: request.store, plan: extended.plan, removal: .refuse)
+            .filter({ $0.verdict == .refused }), !refused.isEmpty
+        {
+            extended = try inference(changes.withDecimals(for: Set(refused.map(\.subject))))
+        }
+        self.model = .inferred(extended)
     }
 
     /// Options do not change what the model has.

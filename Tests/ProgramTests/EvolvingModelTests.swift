@@ -41,6 +41,13 @@ import Testing
         #expect(try model.contains("\"new\""))
     }
 
+    @Test func `whole numbers that no double holds become decimals with the first fraction`() throws {
+        #expect(try submit(#"[{"id": 1, "v": 9007199254740993, "w": 5}]"#).status == 0)
+        let second = try submit(#"[{"id": 2, "v": 1.5, "w": 2.5}]"#)
+        #expect(second.status == 0, "\(second.complaints)")
+        #expect(try rows("SELECT v, w FROM Thing ORDER BY id") == ["9007199254740993|5.0", "1.5|2.5"])
+    }
+
     @Test func `another endpoint joins the store, and its users are those that are there`() throws {
         let user = #"{"id": 7, "login": "u", "url": "w", "kind": "User"}"#
         #expect(try submit(#"[{"id": 1, "user": \#(user)}]"#, as: "Issue").status == 0)

@@ -48,6 +48,20 @@ package struct ModelExtension {
         return added
     }
 
+    /// With decimals instead of other numbers, for attributes whose values would lose digits.
+    ///
+    /// - Parameter subjects: `Entity.attribute`.
+    package func withDecimals(for subjects: Set<String>) -> ModelExtension {
+        var exact = self
+        exact.changes = changes.map { entity, change in
+            guard case .type(let attribute, let widening) = change, widening.type == AttributeType.double.rawValue,
+                subjects.contains("\(entity).\(attribute)")
+            else { return (entity, change) }
+            return (entity, .type(attribute: attribute, .decimal))
+        }
+        return exact
+    }
+
     init() {}
 
     private init(changes: [(entity: String, change: Change)]) { self.changes = changes }

@@ -24,6 +24,11 @@ struct TypeWidening {
         (type, formats) = (wider, nil)
     }
 
+    /// For values that not all are exact as the type: it has every digit.
+    static let decimal = TypeWidening(type: AttributeType.decimal.rawValue, formats: nil)
+
+    private init(type: String, formats: [String]?) { (self.type, self.formats) = (type, formats) }
+
     private static func format(_ guess: ScalarShape.TypeGuess) -> String? {
         guard let json = guess.members.first(where: { $0.key == "format" })?.json else { return nil }
         return try? ModelDocument(parsing: .init(copying: Array(json.utf8))).root.string
