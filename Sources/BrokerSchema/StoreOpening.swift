@@ -147,6 +147,7 @@ package struct StoreOpening {
                 try meta.uniteRowKeys()
                 try MigrationRun(plan, on: connection).run()
             }
+            if !isNew { try MigrationRecord.add(changes, on: connection) }
             try OpenSyncs(on: connection).rename(renamedEntities)
             if !isMarked { try connection.execute("PRAGMA application_id = \(StoreFormat.applicationID)") }
         } else {

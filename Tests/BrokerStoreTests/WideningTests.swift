@@ -63,6 +63,23 @@ import TestSupport
         }
     }
 
+    @Test func `each migration is recorded with its changes, after the job before it`() throws {
+        let store = try sparseStore()
+        #expect(try store.rows("SELECT count(*) FROM _broker_migrations") == ["0"])
+        try store.reopen(Self.sparse.replacing(#""none": "string""#, with: #""none": "boolean", "more": "string""#))
+        try store.apply(#"{"Person": [{"id": 3}]}"#)
+        try store.reopen(Self.sparse.replacing(#", "none": "string"}"#, with: #", "more": "string"}"#))
+        try store.reopen(Self.sparse.replacing(#", "none": "string"}"#, with: #", "more": "string"}"#))
+        let rows = try store.rows(
+            "SELECT \"after\", json_array_length(changes), changes FROM _broker_migrations ORDER BY number")
+        #expect(rows.count == 2 && rows[0].hasPrefix("1|3|") && rows[1].hasPrefix("2|1|"), "\(rows)")
+        #expect(rows[0].contains("migrated: Person.more is new"), "\(rows)")
+        #expect(
+            try store.rows("SELECT count(*) FROM _broker_migrations WHERE time LIKE '20__-__-__T__:__:__.___Z'") == [
+                "2"
+            ])
+    }
+
     @Test func `one value is enough for a refusal`() throws {
         for record in [
             #"{"id": 2, "none": "y"}"#, #"{"id": 2, "empty": "x"}"#, #"{"id": 2, "many": ["x"]}"#,

@@ -18,6 +18,15 @@ package enum LedgerTables {
         "CREATE TABLE IF NOT EXISTS \"_broker_meta\" (\"key\" TEXT PRIMARY KEY, \"value\" TEXT NOT NULL)",
         // One row for each COMMIT: its last job, and a line of keys for each of its jobs that changed objects.
         "CREATE TABLE IF NOT EXISTS \"_broker_feed\" (\"sequence\" INTEGER PRIMARY KEY, \"keys\" BLOB NOT NULL)",
+        // One row for each migration: its changes, and the sequence of the last job before it.
+        """
+        CREATE TABLE IF NOT EXISTS "_broker_migrations" (
+            "number" INTEGER PRIMARY KEY,
+            "after" INTEGER NOT NULL,
+            "time" TEXT NOT NULL,
+            "changes" TEXT NOT NULL
+        )
+        """,
     ]
 
     /// Earlier ledgers had an index of the ids, which cost more than all other work of a small job.
