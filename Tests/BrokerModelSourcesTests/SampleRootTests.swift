@@ -64,6 +64,9 @@ import Testing
             (#"{"shop": {"customer": {"id": 3, "name": "n"}}}"#, "/shop/customer"),
             (#"{"page": {"edges": [{"node": {"id": 3, "name": "n"}}]}}"#, "page.edges.node"),
             (#"{"items": [], "name": "page"}"#, "/items"),
+            (#"{"id": 8, "name": "feed", "things": [{"id": 3, "name": "n"}]}"#, "/things"),
+            (#"{"meta": {"id": 8, "name": "m"}, "list": [{"id": 3, "name": "n"}, {"id": 4, "name": "o"}]}"#, "/list"),
+            (#"{"id": 8, "name": "n", "related": [{"id": 3, "name": "n"}, {"id": 4, "name": "o"}]}"#, nil),
         ] as [(String, String?)])
     func `records of an entity that the model has are known by their keys`(json: String, expected: String?) throws {
         let records =

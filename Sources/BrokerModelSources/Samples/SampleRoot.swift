@@ -50,20 +50,33 @@ package struct SampleRoot {
         let known = model.map(KnownModel.init)
         let index = model?.index(ofEntity: entity)
         let expectsMap = index.flatMap { known?.keyMapping(of: $0) } != nil
+        let usual = SampleRoot(in: value, isOnly, entity, expectsMap: false)
         if let known, let index, !expectsMap {
-            if known.isRecord(Self.keys(of: value), of: index) { return nil }
-            if let keys = Self.knownRoot(in: value, [], { known.isRecord($0, of: index) }) {
+            let isRecord = { (object: JSONValue) in known.isRecord(Self.keys(of: object), of: index) }
+            // A list that the entity's own objects have is no envelope of them.
+            if let usual, usual.keys.first.map({ known.part(at: [$0], of: index) == nil }) ?? false,
+                usual.firstRecord(in: value).map(isRecord) ?? true
+            {
+                self = usual
+                return
+            }
+            if isRecord(value) { return nil }
+            if let keys = Self.knownRoot(in: value, [], isRecord) {
                 self.init(keys: keys, isMap: false, wrapper: Self.wrapper(of: keys, in: value))
                 return
             }
         }
-        if let found = SampleRoot(in: value, isOnly, entity, expectsMap: false) {
-            self = found
-        } else if expectsMap, let found = SampleRoot(in: value, isOnly, entity, expectsMap: true) {
-            self = found
-        } else {
+        guard let found = usual ?? (expectsMap ? SampleRoot(in: value, isOnly, entity, expectsMap: true) : nil) else {
             return nil
         }
+        self = found
+    }
+
+    /// The first object at the position; nil for an empty list.
+    private func firstRecord(in value: JSONValue) -> JSONValue? {
+        let list = keys.reduce(Optional(value)) { $0?[$1] }
+        let first = list?.kind == .array ? list?.elements.first { _ in true } : list
+        return wrapper.reduce(first) { $0?[$1] }
     }
 
     private init?(in value: JSONValue, _ isOnly: Bool, _ entity: String, expectsMap: Bool) {
@@ -118,7 +131,7 @@ package struct SampleRoot {
 
     /// Where records of an entity are that the model has: in a list, or alone, as in a page with one.
     private static func knownRoot(
-        in value: JSONValue, _ path: [String], _ isRecord: ([String]) -> Bool
+        in value: JSONValue, _ path: [String], _ isRecord: (JSONValue) -> Bool
     ) -> [String]? {
         guard path.count < deepest else { return nil }
         var inner: [[String]] = []
@@ -126,11 +139,11 @@ package struct SampleRoot {
             guard let key = key.string, !key.isEmpty else { continue }
             let isFound =
                 switch member.kind {
-                case .object: isRecord(keys(of: member))
+                case .object: isRecord(member)
                 case .array:
                     member.elements.first { _ in true }.map { element in
                         let wrapped = element["node"] ?? element["data"]
-                        return isRecord(keys(of: element)) || wrapped.map { isRecord(keys(of: $0)) } ?? false
+                        return isRecord(element) || wrapped.map(isRecord) ?? false
                     } ?? false
                 default: false
                 }
