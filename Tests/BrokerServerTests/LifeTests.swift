@@ -155,6 +155,8 @@ import Testing
             #expect(try bad.next().code == "malformedFrame")
             #expect(try bad.receive() == nil)
             let other = try running.connect()
+            // From here on the other connection counts, too.
+            _ = try other.ask(#"{"type": "ping"}"#)
             for _ in 0..<100_000 where running.server.handlerCount > 1 { _ = try other.ask(#"{"type": "ping"}"#) }
             #expect(running.server.handlerCount == 1)
             withExtendedLifetime(bad) {}
