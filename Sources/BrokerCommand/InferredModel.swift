@@ -76,8 +76,9 @@ struct InferredModel {
         }
         var extended = try inference(changes)
         // Whole numbers of more digits than a double has become decimals.
-        if let refused = try? Store.changes(path: request.store, plan: extended.plan, removal: .refuse)
-            .filter({ $0.verdict == .refused }), !refused.isEmpty
+        if changes.hasDoubles,
+            let refused = try? Store.changes(path: request.store, plan: extended.plan, removal: .refuse)
+                .filter({ $0.verdict == .refused }), !refused.isEmpty
         {
             extended = try inference(changes.withDecimals(for: Set(refused.map(\.subject))))
         }

@@ -25,7 +25,7 @@ enum LocalModel {
                 self = .files([file])
                 return
             }
-            self = hasFile && !Self.isBehind(file, plan.model) ? .files([file]) : .inForce(plan)
+            self = hasFile && !Self.isOutdated(file, plan.model) ? .files([file]) : .inForce(plan)
         } catch {
             // To open it with the file's model says the same.
             guard hasFile else { throw CommandFailure(.failed, error.message) }
@@ -34,7 +34,7 @@ enum LocalModel {
     }
 
     /// Both were inferred and are as they were then, but the file was not written again when the store's was extended.
-    private static func isBehind(_ file: String, _ model: Model) -> Bool {
+    private static func isOutdated(_ file: String, _ model: Model) -> Bool {
         guard InferredMark.isUnedited(model), let document = try? ModelFile([file]).document(),
             let other = try? ModelReader.read(document)
         else { return false }

@@ -90,7 +90,7 @@ import Testing
     }
 
     @Test func `evidence is bounded, and more values than are compared are not called unique`() {
-        let budget = RowBudget(rows: 2, values: 3)
+        let budget = EvidenceBudget(rows: 2, values: 3)
         var values = DistinctValues()
         for value in 0..<3 { values.insert(value, budget) }
         #expect(values.areUnique)

@@ -27,3 +27,8 @@ struct Samples {
         return (try StagingPlan(ModelReader.read(document)).model, document)
     }
 }
+
+extension ModelExtension {
+    /// No part of the model is other than before; there are new ones.
+    var onlyAdds: Bool { changes.allSatisfy(\.change.isAddition) }
+}

@@ -1,21 +1,3 @@
-/// The evidence of all samples together, so that hostile ones have no more of it.
-final class RowBudget {
-    private var rows: Int
-    private var values: Int
-
-    init(rows: Int = 400_000, values: Int = 6_000_000) { (self.rows, self.values) = (rows, values) }
-
-    func takeRow() -> Bool {
-        rows -= 1
-        return rows >= 0
-    }
-
-    func takeValue() -> Bool {
-        values -= 1
-        return values >= 0
-    }
-}
-
 /// Hashes of the scalar values of the first objects at a position, to see which keys determine the others.
 ///
 /// Memory: 132 bytes for each object, of at most ``mostRows`` here and 400,000 in all.
@@ -31,9 +13,9 @@ struct RowSample {
     /// By object, the number of the array that holds it; 0 for a single object.
     private var lists: [Int32] = []
     private var isOpen = false
-    let budget: RowBudget
+    let budget: EvidenceBudget
 
-    init(_ budget: RowBudget) { self.budget = budget }
+    init(_ budget: EvidenceBudget) { self.budget = budget }
 
     var count: Int { lists.count }
     /// Objects that were not recorded.
@@ -74,8 +56,8 @@ struct RowSample {
 
     private func value(_ row: Int, _ column: Int) -> UInt32 { values[row * Self.width + column] }
 
-    /// How objects with the same value at a key compare: how many repeat a value, and the mean and the least proportion
-    /// of their other values that are equal (1 where they have no others).
+    /// How objects with the same value at a key compare: how many repeat a value, and the mean and the least proportion,
+    /// from 0 to 1, in which their other values are equal. Objects without other values count as 1.
     func agreement(at column: Int) -> (repetitions: Int, equal: Double, least: Double) {
         var first: [UInt32: Int] = [:]
         var (repetitions, sum, least) = (0, 0.0, 1.0)

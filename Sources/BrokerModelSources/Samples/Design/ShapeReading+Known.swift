@@ -30,8 +30,7 @@ extension ShapeReading {
 
     /// The shape of the objects of an entity that the model has and the samples do not know as such.
     func match(for shape: ObjectShape, stem: String, named name: String) -> Int? {
-        guard let model, known(shape) == nil, let identity = identity(of: shape, named: name), shape !== rootShape
-        else {
+        guard let model, shape !== root, known(shape) == nil, let identity = identity(of: shape, named: name) else {
             return nil
         }
         return model.entity(like: shape, stem: stem, identity: identity.paths)

@@ -14,6 +14,14 @@ package struct ModelExtension {
         case identity([String])
         /// All key paths that are ignored.
         case ignored([String])
+
+        /// It leaves all parts of the model as they are.
+        var isAddition: Bool {
+            switch self {
+            case .attribute, .relationship, .ignored: true
+            case .type, .removal, .list, .identity: false
+            }
+        }
     }
 
     /// In the model's own order; an entity that is new has none.
@@ -22,14 +30,9 @@ package struct ModelExtension {
 
     package var isEmpty: Bool { changes.isEmpty && new.entities.isEmpty && new.mappings.isEmpty }
 
-    /// No part of the model is other than before; there are new ones.
-    package var onlyAdds: Bool {
-        changes.allSatisfy {
-            switch $0.change {
-            case .attribute, .relationship, .ignored: true
-            case .type, .removal, .list, .identity: false
-            }
-        }
+    /// Whole numbers become doubles, which hold 53 bits of them.
+    package var hasDoubles: Bool {
+        changes.contains { if case .type(_, let widening) = $0.change { widening.isDouble } else { false } }
     }
 
     mutating func add(_ change: Change, to entity: String) { changes.append((entity, change)) }
@@ -42,9 +45,7 @@ package struct ModelExtension {
     /// Without the changes of existing parts of the model.
     package func addingOnly() -> ModelExtension {
         var added = self
-        added.changes = changes.filter { change in
-            ModelExtension(changes: [change]).onlyAdds
-        }
+        added.changes = changes.filter(\.change.isAddition)
         return added
     }
 
@@ -54,17 +55,13 @@ package struct ModelExtension {
     package func withDecimals(for subjects: Set<String>) -> ModelExtension {
         var exact = self
         exact.changes = changes.map { entity, change in
-            guard case .type(let attribute, let widening) = change, widening.type == AttributeType.double.rawValue,
+            guard case .type(let attribute, let widening) = change, widening.isDouble,
                 subjects.contains("\(entity).\(attribute)")
             else { return (entity, change) }
             return (entity, .type(attribute: attribute, .decimal))
         }
         return exact
     }
-
-    init() {}
-
-    private init(changes: [(entity: String, change: Change)]) { self.changes = changes }
 
     /// The document with the changes. Its other parts are as they were.
     package func applied(to document: ModelDocument) throws(ModelError) -> ModelDocument {

@@ -6,6 +6,8 @@ struct TypeWidening {
     /// All formats of a date; nil where they do not change.
     let formats: [String]?
 
+    var isDouble: Bool { type == AttributeType.double.rawValue }
+
     /// - Parameter isJSON: the samples have objects or lists there.
     /// - Returns: nil when the attribute takes the samples as it is.
     init?(of attribute: Attribute, by guess: ScalarShape.TypeGuess, isJSON: Bool) {

@@ -11,7 +11,7 @@ final class ShapeReading {
     let given: [String: [String]]
     /// By entity, the key paths that a person ignores.
     let ignored: [String: [[String]]]
-    private let root: ObjectShape
+    let root: ObjectShape
     let rootName: String
     private let isComplete: Bool
 
@@ -58,8 +58,6 @@ final class ShapeReading {
     func forget() {
         identities = [:]
     }
-
-    var rootShape: ObjectShape { root }
 
     /// The entity of a shape in the model that the samples extend; nil for a new one.
     func known(_ shape: ObjectShape) -> Int? { assigned[ObjectIdentifier(shape)] }

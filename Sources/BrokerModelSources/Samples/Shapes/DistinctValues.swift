@@ -11,7 +11,7 @@ struct DistinctValues {
     /// All values differ from each other.
     var areUnique: Bool { repetitions == 0 && !isCut && !values.isEmpty }
 
-    mutating func insert(_ hash: Int, _ budget: RowBudget) {
+    mutating func insert(_ hash: Int, _ budget: EvidenceBudget) {
         guard repetitions <= Self.mostRepetitions, !isCut else { return }
         if !values.insert(hash).inserted { repetitions += 1 } else { isCut = !budget.takeValue() }
         if repetitions > Self.mostRepetitions || isCut { values = [] }

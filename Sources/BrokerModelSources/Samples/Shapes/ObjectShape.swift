@@ -17,7 +17,6 @@ final class ObjectShape {
     private(set) var properties: [PropertyShape] = []
     /// The values of keys beyond the limit.
     private(set) var further: PropertyShape?
-    private(set) var furtherCount = 0
     private(set) var rows: RowSample
     /// By the index of their key, the columns of ``rows``; nil for keys that are not compared.
     private(set) var columns: [Int?] = []
@@ -31,7 +30,7 @@ final class ObjectShape {
     private var indices: [[UInt8]: Int] = [:]
     private var keyBytes: [[UInt8]] = []
 
-    init(depth: Int, isSingle: Bool, readsTexts: Bool = false, budget: RowBudget = RowBudget()) {
+    init(depth: Int, isSingle: Bool, readsTexts: Bool = false, budget: EvidenceBudget = EvidenceBudget()) {
         self.depth = depth
         self.readsTexts = readsTexts
         self.isSingle = isSingle
@@ -51,7 +50,6 @@ final class ObjectShape {
         for (key, value) in object.members {
             guard let index = index(of: key, expected: expected) else {
                 if further == nil { further = PropertyShape(isTracked: false) }
-                furtherCount += 1
                 _ = further?.observe(value, self)
                 continue
             }
@@ -103,7 +101,6 @@ final class ObjectShape {
     func merge(_ other: ObjectShape) {
         guard other !== self else { return }
         count += other.count
-        furtherCount += other.furtherCount
         for (key, property) in zip(other.keyBytes, other.properties) {
             properties[indices[key] ?? add(key)].merge(property)
         }
