@@ -134,6 +134,8 @@ package struct StoreMeta {
         case rowKeys
         /// The lines of the ledger up to this sequence may have been deleted; absent while none was.
         case forgotten
+        /// No sequence up to this one is given to another job.
+        case reservedSequence
     }
 
     package static let foreign = "foreign"

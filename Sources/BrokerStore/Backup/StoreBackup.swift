@@ -37,6 +37,8 @@ package struct StoreBackup: Sendable {
     private let replaces: Bool
     /// The maximum number of pages of the copy, for tests; nil is SQLite's limit.
     var maximumPages: Int?
+    /// A store that no server has open is read without making files beside it.
+    var sourceAccess = Connection.Access.read
 
     /// - Parameters:
     ///   - storePath: the path of a store that the writer has opened.
@@ -71,7 +73,7 @@ package struct StoreBackup: Sendable {
     private func copy(
         _ source: StoreFile, to target: BackupTarget, _ isWanted: () -> Bool, _ progress: (Progress) -> Void
     ) throws(StoreError) -> Int64? {
-        let store = try Connection(store: source.location, .read)
+        let store = try Connection(store: source.location, sourceAccess)
         try store.execute("PRAGMA query_only = ON")
         let pageBytes = Int(try store.integer("PRAGMA page_size") ?? 4_096)
         try store.execute("BEGIN")

@@ -64,7 +64,7 @@ struct StoreFile {
         throw unreachable(path, ELOOP)
     }
 
-    private static func folder(of name: String) -> String {
+    static func folder(of name: String) -> String {
         guard let slash = name.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
         return slash == name.startIndex ? "/" : String(name[..<slash])
     }

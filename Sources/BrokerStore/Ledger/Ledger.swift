@@ -58,8 +58,9 @@ struct Ledger {
             "INSERT INTO _broker_meta (key, value) VALUES ('logApplied', ?1) "
                 + "ON CONFLICT (key) DO UPDATE SET value = excluded.value")
         writeForgotten = try connection.prepare(
-            "INSERT INTO _broker_meta (key, value) VALUES ('forgotten', ?1) "
-                + "ON CONFLICT (key) DO UPDATE SET value = excluded.value")
+            // A restored store has a higher number, so that followers of the replaced one begin again.
+            "INSERT INTO _broker_meta (key, value) VALUES ('forgotten', ?1) ON CONFLICT (key) DO UPDATE "
+                + "SET value = max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))")
         findSequence = try connection.prepare(
             "SELECT max((SELECT ifnull(max(sequence), 0) FROM _broker_jobs), "
                 + "ifnull((SELECT CAST(value AS INTEGER) FROM _broker_meta WHERE key = 'reservedSequence'), 0))")

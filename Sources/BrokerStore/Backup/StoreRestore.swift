@@ -1,0 +1,182 @@
+internal import BrokerSchema
+internal import Glibc
+
+/// Puts a backup in the place of a store that no server has open.
+///
+/// 1. The backup is checked and copied beside the store first; a fault there leaves the store as it was.
+/// 2. The store that is replaced, its WAL and its journal are renamed, never deleted.
+/// 3. New jobs get sequences after those of the replaced store, and the feed begins after them. So no client has two
+///    outcomes for one sequence, and each follower learns that it must begin again.
+package struct StoreRestore: Sendable {
+    /// The jobs of the backup, and those that only the store has.
+    package struct Survey: Sendable, Equatable {
+        /// The highest sequence in the backup; 0 for none.
+        package var sequence: Int64 = 0
+        /// When the newest job of the backup ended, in milliseconds since 1970; nil without jobs.
+        package var newestTime: Int64?
+        /// The store that is replaced; nil when there is none, or an empty file.
+        package var replaced: Replaced?
+        /// The store has a journal, which may hold accepted jobs that are not applied.
+        package var hasJournal = false
+    }
+
+    package struct Replaced: Sendable, Equatable {
+        /// Why it cannot be read; the numbers are then unknown.
+        package var fault: String?
+        /// Jobs whose outcomes are in it and not in the backup: their effects are undone.
+        package var forgottenJobs: Int64 = 0
+        /// The newest of their ids, ten at most.
+        package var forgottenIDs: [String] = []
+        /// The highest sequence that a client may have.
+        package var newestSequence: Int64 = 0
+    }
+
+    package struct Outcome: Sendable {
+        package let survey: Survey
+        /// The name that the replaced store has now; nil when there was none.
+        package let replacedPath: String?
+    }
+
+    private static let listedIDs = 10
+
+    private let backup: String
+    private let store: String
+    /// Appended to the names of replaced files.
+    private let suffix: String
+
+    /// - Parameter time: the time of the restore as a part of file names, `20261125T213000Z`.
+    package init(of backup: String, to store: String, time: String) {
+        self.backup = backup
+        self.store = store
+        suffix = ".replaced-\(time)"
+    }
+
+    /// Compares both. Changes nothing.
+    ///
+    /// - Throws: ``StoreError`` when the backup cannot be used.
+    package func survey() throws(StoreError) -> Survey {
+        var survey = Survey()
+        let copy = try StoreVerification.open(backup)
+        survey.sequence = try Self.newest(copy)
+        survey.newestTime = try copy.integer("SELECT ended FROM _broker_jobs ORDER BY sequence DESC LIMIT 1")
+        let file = try StoreFile(path: store)
+        survey.hasJournal = access(Self.journal(of: file), F_OK) == 0
+        guard file.exists, fileSize(file.location) ?? 0 > 0 else { return survey }
+        var replaced = Replaced()
+        do throws(StoreError) {
+            try Self.compare(StoreVerification.open(store), after: survey.sequence, &replaced)
+        } catch {
+            replaced = Replaced(fault: error.message)
+        }
+        survey.replaced = replaced
+        return survey
+    }
+
+    /// Replaces the store. Blocks.
+    ///
+    /// - Throws: ``StoreError``: the store is in use, the backup is damaged, or a disk is full. The store is then as it
+    ///   was, unless the message names the file that has it.
+    package func run() throws(StoreError) -> Outcome {
+        let faults = try StoreVerification.faults(of: backup)
+        guard faults.isEmpty else {
+            throw StoreError(
+                .unavailable,
+                "The backup \(backup) is damaged: \(faults.joined(separator: "; ")). Take another one; nothing was touched."
+            )
+        }
+        let lock = try StoreLock(storePath: store)
+        defer { withExtendedLifetime(lock) {} }
+        do throws(StoreError) {
+            let survey = try survey()
+            let file = try StoreFile(path: store)
+            let copy = file.location + ".restored"
+            var copying = StoreBackup(of: backup, to: copy, replaces: true)
+            copying.sourceAccess = .look
+            _ = try copying.run()
+            try Self.separate(copy, survey)
+            let replacedPath = survey.replaced == nil ? nil : file.location + suffix
+            try moveAside(file, survey)
+            guard rename(copy, file.location) == 0 else {
+                throw failure(
+                    "\(copy) cannot be renamed to \(store)", "The replaced store is \(replacedPath ?? "not there")")
+            }
+            Self.syncFolder(of: file)
+            return Outcome(survey: survey, replacedPath: replacedPath)
+        } catch {
+            lock.abandon()
+            throw error
+        }
+    }
+
+    // MARK: - Comparing
+
+    private static func newest(_ connection: Connection) throws(StoreError) -> Int64 {
+        try connection.integer("SELECT max(sequence) FROM _broker_jobs") ?? 0
+    }
+
+    private static func compare(
+        _ connection: Connection, after sequence: Int64, _ replaced: inout Replaced
+    ) throws(StoreError) {
+        replaced.forgottenJobs =
+            try connection.integer("SELECT count(*) FROM _broker_jobs WHERE sequence > \(sequence)") ?? 0
+        let ids = try connection.prepare(
+            "SELECT id FROM _broker_jobs WHERE sequence > \(sequence) ORDER BY sequence DESC LIMIT \(listedIDs)")
+        while try ids.step() { replaced.forgottenIDs.append(ids.text(0)) }
+        let reserved = try StoreMeta(connection: connection).value(of: .reservedSequence).flatMap { Int64($0) }
+        replaced.newestSequence = max(try newest(connection), reserved ?? 0)
+    }
+
+    // MARK: - Replacing
+
+    /// Ends what connects the copy to the store's clients: its journal, and the sequences of the replaced store.
+    private static func separate(_ copy: String, _ survey: Survey) throws(StoreError) {
+        let connection = try Connection(store: copy)
+        try connection.execute("BEGIN IMMEDIATE")
+        let meta = StoreMeta(connection: connection)
+        try meta.set(.log, to: nil)
+        try meta.set(.logApplied, to: nil)
+        let reserved = try meta.value(of: .reservedSequence).flatMap { Int64($0) } ?? 0
+        let newest = max(survey.sequence, reserved, survey.replaced?.newestSequence ?? 0)
+        try meta.set(.reservedSequence, to: String(newest + 1))
+        // One more: also a follower that has seen the newest job begins again.
+        try meta.set(.forgotten, to: String(newest + 1))
+        try connection.execute("COMMIT")
+    }
+
+    /// Renames the store and the files beside it.
+    private func moveAside(_ file: StoreFile, _ survey: Survey) throws(StoreError) {
+        if survey.replaced?.fault == nil, survey.replaced != nil {
+            // Its WAL is copied into it, so that it is one file.
+            let connection = try Connection(store: file.location)
+            try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        }
+        // The database first: a WAL without its database is nothing, but a database without its WAL lacks jobs.
+        let names = survey.replaced == nil ? [] : ["", "-wal", "-shm"]
+        for name in names where access(file.location + name, F_OK) == 0 {
+            guard rename(file.location + name, file.location + suffix + name) == 0 else {
+                throw failure(
+                    "\(file.location + name) cannot be renamed",
+                    "Look at \(file.location)\(suffix) before the next attempt")
+            }
+        }
+        let journal = Self.journal(of: file)
+        guard survey.hasJournal else { return }
+        guard rename(journal, file.location + suffix + ".journal") == 0 else {
+            throw failure("\(journal) cannot be renamed", "The replaced store is \(file.location)\(suffix)")
+        }
+    }
+
+    private static func journal(of file: StoreFile) -> String { file.location + ".journal" }
+
+    /// The new name is on the disk before the command says so.
+    private static func syncFolder(of file: StoreFile) {
+        let folder = open(StoreFile.folder(of: file.location), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard folder >= 0 else { return }
+        fsync(folder)
+        close(folder)
+    }
+
+    private func failure(_ what: String, _ remedy: String) -> StoreError {
+        StoreError(.unavailable, "\(what): \(String(cString: strerror(errno))). \(remedy).")
+    }
+}
