@@ -15,7 +15,7 @@ struct RootCommand: AsyncParsableCommand {
         subcommands: [
             SubmitCommand.self, RelateCommand.self, SyncCommand.self, DeleteCommand.self, FetchCommand.self,
             WatchCommand.self, AwaitCommand.self, CancelCommand.self, StatsCommand.self, AdminCommand.self,
-            BackupCommand.self, ModelCommand.self, FrameCommand.self, UnframeCommand.self,
+            BackupCommand.self, RestoreCommand.self, ModelCommand.self, FrameCommand.self, UnframeCommand.self,
         ])
 
     static func main() async {

@@ -52,7 +52,8 @@ import TestSupport
         let outcome = try restore().run()
         #expect(outcome.replacedPath?.hasSuffix("/store.sqlite.replaced-20261125T213000Z") == true)
         let left = try names
-        #expect(left == ["copy", "store.sqlite", "store.sqlite.lock", "store.sqlite.replaced-20261125T213000Z"], "\(left)")
+        #expect(
+            left == ["copy", "store.sqlite", "store.sqlite.lock", "store.sqlite.replaced-20261125T213000Z"], "\(left)")
         #expect(try SQLRows.of("SELECT count(*) FROM Row", in: store) == ["3"])
         #expect(try SQLRows.of("SELECT count(*) FROM Row", in: outcome.replacedPath ?? "") == ["5"])
         let restored = try opened()
@@ -103,6 +104,8 @@ import TestSupport
         #expect(try SQLRows.of("SELECT count(*) FROM Row", in: store) == ["3"])
         try files.removeItem(atPath: store)
         #expect(try restore().run().replacedPath == nil)
+        // Another restore of the same second does not overwrite the first replaced store.
+        #expect(try restore().run().replacedPath?.hasSuffix(".replaced-20261125T213000Z-2") == true)
         #expect(try SQLRows.of("SELECT count(*) FROM Row", in: store) == ["3"])
     }
 

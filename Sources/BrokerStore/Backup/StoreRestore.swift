@@ -41,14 +41,14 @@ package struct StoreRestore: Sendable {
 
     private let backup: String
     private let store: String
-    /// Appended to the names of replaced files.
-    private let suffix: String
+    /// A part of the names of replaced files.
+    private let time: String
 
     /// - Parameter time: the time of the restore as a part of file names, `20261125T213000Z`.
     package init(of backup: String, to store: String, time: String) {
         self.backup = backup
         self.store = store
-        suffix = ".replaced-\(time)"
+        self.time = time
     }
 
     /// Compares both. Changes nothing.
@@ -94,10 +94,11 @@ package struct StoreRestore: Sendable {
             copying.sourceAccess = .look
             _ = try copying.run()
             try Self.separate(copy, survey)
-            let replacedPath = survey.replaced == nil ? nil : file.location + suffix
-            try moveAside(file, survey)
+            let aside = freeName(for: file)
+            let replacedPath = survey.replaced == nil ? nil : aside
+            try Self.moveAside(file, to: aside, survey)
             guard rename(copy, file.location) == 0 else {
-                throw failure(
+                throw Self.failure(
                     "\(copy) cannot be renamed to \(store)", "The replaced store is \(replacedPath ?? "not there")")
             }
             Self.syncFolder(of: file)
@@ -143,26 +144,35 @@ package struct StoreRestore: Sendable {
         try connection.execute("COMMIT")
     }
 
-    /// Renames the store and the files beside it.
-    private func moveAside(_ file: StoreFile, _ survey: Survey) throws(StoreError) {
-        if survey.replaced?.fault == nil, survey.replaced != nil {
-            // Its WAL is copied into it, so that it is one file.
-            let connection = try Connection(store: file.location)
-            try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    /// A name that neither a store nor a journal has.
+    private func freeName(for file: StoreFile) -> String {
+        let name = "\(file.location).replaced-\(time)"
+        var (candidate, number) = (name, 1)
+        while ["", ".journal"].contains(where: { access(candidate + $0, F_OK) == 0 }) {
+            number += 1
+            candidate = "\(name)-\(number)"
         }
-        // The database first: a WAL without its database is nothing, but a database without its WAL lacks jobs.
-        let names = survey.replaced == nil ? [] : ["", "-wal", "-shm"]
-        for name in names where access(file.location + name, F_OK) == 0 {
-            guard rename(file.location + name, file.location + suffix + name) == 0 else {
-                throw failure(
-                    "\(file.location + name) cannot be renamed",
-                    "Look at \(file.location)\(suffix) before the next attempt")
+        return candidate
+    }
+
+    /// Renames the store and the files beside it.
+    private static func moveAside(_ file: StoreFile, to aside: String, _ survey: Survey) throws(StoreError) {
+        if let replaced = survey.replaced {
+            if replaced.fault == nil {
+                // Its WAL is copied into it, so that it is one file.
+                try Connection(store: file.location).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            }
+            // The database first: a WAL without its database is nothing, but a database without its WAL lacks jobs.
+            for name in ["", "-wal", "-shm"] where access(file.location + name, F_OK) == 0 {
+                guard rename(file.location + name, aside + name) == 0 else {
+                    throw failure(
+                        "\(file.location + name) cannot be renamed", "Look at \(aside) before the next attempt")
+                }
             }
         }
-        let journal = Self.journal(of: file)
         guard survey.hasJournal else { return }
-        guard rename(journal, file.location + suffix + ".journal") == 0 else {
-            throw failure("\(journal) cannot be renamed", "The replaced store is \(file.location)\(suffix)")
+        guard rename(journal(of: file), aside + ".journal") == 0 else {
+            throw failure("\(journal(of: file)) cannot be renamed", "The replaced store is \(aside)")
         }
     }
 
@@ -176,7 +186,7 @@ package struct StoreRestore: Sendable {
         close(folder)
     }
 
-    private func failure(_ what: String, _ remedy: String) -> StoreError {
+    private static func failure(_ what: String, _ remedy: String) -> StoreError {
         StoreError(.unavailable, "\(what): \(String(cString: strerror(errno))). \(remedy).")
     }
 }
