@@ -308,7 +308,8 @@ let package = Package(
             name: "ProgramTests",
             dependencies: [
                 "brokerd", "BrokerCommand", "brokerload", "Embedding", "Handling", "CrashTest", "BrokerEmbedded",
-                "Broker", "BrokerClient", "BrokerJSON", "BrokerWire", "CSQLite", "TestSupport",
+                "Broker", "BrokerClient", "BrokerCommandLine", "BrokerJSON", "BrokerModel", "BrokerWire", "CSQLite",
+                "TestSupport",
                 forPrograms("Logging", "swift-log"), forPrograms("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: strict),

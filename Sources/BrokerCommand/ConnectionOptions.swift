@@ -43,20 +43,24 @@ struct ConnectionOptions: ParsableArguments {
         name: [.customLong("reconnect-timeout"), .customLong("patience")],
         help: ArgumentHelp(
             "How long to try to reconnect after the connection is lost, before unanswered jobs are given up.",
-            valueName: "seconds"))
-    var reconnectTimeout = 30
+            valueName: "time"))
+    var reconnectTimeout = TimeSpan.seconds(30)
 
     @Option(
         help: ArgumentHelp(
             """
             How long to wait for the server's next answer, connected or not, before unanswered jobs are given up and \
             the command ends with status 4. Default: no limit.
-            """, valueName: "seconds"))
-    var timeout: Int?
+            """, valueName: "time"))
+    var timeout: TimeSpan?
+
+    private static let longestWait = TimeSpan.seconds(86_400)
+    /// A server that answers at once needs some of it.
+    private static let shortestWait = TimeSpan.milliseconds(10)
 
     mutating func validate() throws {
-        try NumberOption("--reconnect-timeout", reconnectTimeout, in: 0...86_400).check()
-        if let timeout { try NumberOption("--timeout", timeout, in: 1...86_400).check() }
+        try NumberOption("--reconnect-timeout", reconnectTimeout, in: .seconds(0)...Self.longestWait).check()
+        if let timeout { try NumberOption("--timeout", timeout, in: Self.shortestWait...Self.longestWait).check() }
         if store != nil, socket != nil {
             throw ValidationError("--socket names a server, and --store works without one; give one of them.")
         }
@@ -89,10 +93,10 @@ struct ConnectionOptions: ParsableArguments {
     ) async throws -> Result {
         var options = BrokerClientConfiguration(name: name)
         options.maximumJobsInFlight = jobsInFlight
-        options.reconnectDeadline = .seconds(reconnectTimeout)
+        options.reconnectDeadline = reconnectTimeout.duration
         if let timeout {
-            options.answerTimeout = .seconds(timeout)
-            options.connectTimeout = min(options.connectTimeout, .seconds(timeout))
+            options.answerTimeout = timeout.duration
+            options.connectTimeout = min(options.connectTimeout, timeout.duration)
         }
         guard let store else {
             let broker = try await connect(options)
@@ -132,12 +136,17 @@ struct ConnectionOptions: ParsableArguments {
     }
 
     private func connect(_ options: BrokerClientConfiguration) async throws(CommandFailure) -> BrokerClient {
-        let socket = socket ?? getenv("BROKER_SOCKET").map { String(cString: $0) } ?? "broker.sock"
         do {
-            return try await BrokerClient.connect(to: .unixSocket(socket), configuration: options)
+            let path = Self.path(ofSocket: socket)
+            return try await BrokerClient.connect(to: .unixSocket(path), configuration: options)
         } catch {
             throw CommandFailure(.cannotConnect, "\(error)")
         }
+    }
+
+    /// - Parameter given: the value of `--socket`.
+    static func path(ofSocket given: String?) -> String {
+        given ?? getenv("BROKER_SOCKET").map { String(cString: $0) } ?? "broker.sock"
     }
 
     private static func finish<Result>(

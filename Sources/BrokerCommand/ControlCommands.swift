@@ -32,7 +32,7 @@ struct CancelCommand: AsyncParsableCommand {
             return run
         }
         for id in run.cancelled where !json { try Program.say("job \(id) cancelled") }
-        for failure in run.failures { Program.complain("broker: job \(failure.id): \(failure.error)") }
+        for failure in run.failures { Program.complain("broker: job \(failure.id): \(failure.error)", .error) }
         if json { try Program.write(String(decoding: run.json, as: UTF8.self)) }
         if run.status != .success { throw CommandFailure(run.status) }
     }

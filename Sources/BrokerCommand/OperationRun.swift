@@ -72,7 +72,7 @@ struct OperationRun {
     ///
     /// - Throws: a ``CommandFailure`` when not all that was asked for is committed.
     func end(countsRecords: Bool) throws {
-        for failure in summary.failures { Program.complain("broker: \(failure)") }
+        for failure in summary.failures { Program.complain("broker: \(failure)", .error) }
         if options.json {
             var writer = JSONWriter()
             writer.object { summary.writeMembers(to: &$0) }

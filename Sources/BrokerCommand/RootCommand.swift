@@ -1,5 +1,6 @@
 import ArgumentParser
 import BrokerCommandLine
+import BrokerModel
 
 @main
 struct RootCommand: AsyncParsableCommand {
@@ -8,10 +9,12 @@ struct RootCommand: AsyncParsableCommand {
         abstract:
             "Talks to a brokerd: submits, relates, syncs, deletes and fetches objects, asks for outcomes, operates it, checks models.",
         discussion: """
-            Data goes to standard output, everything else to standard error. Exit status: 0 when all that was asked for \
-            is committed, 1 failed, 2 wrong arguments, 3 committed with rejected records, 4 no connection.
+            Data goes to standard output, everything else to standard error.
+            \(ExitStatus.explanation())
             Without a server: --store FILE --model MODEL instead of --socket opens the database in this process.
+            \(OptionUnits.explanation)
             """,
+        version: BrokerVersion.text,
         subcommands: [
             SubmitCommand.self, RelateCommand.self, SyncCommand.self, DeleteCommand.self, FetchCommand.self,
             WatchCommand.self, AwaitCommand.self, CancelCommand.self, StatsCommand.self, AdminCommand.self,

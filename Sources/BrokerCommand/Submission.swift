@@ -36,7 +36,7 @@ struct Submission {
         unknownKeys = command.unknown
         idPrefix = command.id
         recordsPerJob = command.batchRecords
-        bytesPerJob = command.batchBytes
+        bytesPerJob = command.batchBytes.bytes
         toSkip = command.skip
         toTake = command.take
     }

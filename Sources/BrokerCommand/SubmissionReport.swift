@@ -9,13 +9,13 @@ struct SubmissionReport {
 
     /// Everything, at the end: data to standard output, the rest to standard error.
     func say(json: Bool) throws(CommandFailure) {
-        for failure in state.summary.failures { Program.complain("broker: \(failure)") }
+        for failure in state.summary.failures { Program.complain("broker: \(failure)", .error) }
         for input in emptyInputs {
             Program.complain(
                 "broker: \(input.name) holds no records" + (command.mayBeEmpty ? "" : "; --empty allows that"))
         }
-        if let reason = state.lossReason { Program.complain("broker: the connection was lost: \(reason)") }
-        if let refusal = state.refusal { Program.complain("broker: the server takes no jobs: \(refusal)") }
+        if let reason = state.lossReason { Program.complain("broker: the connection was lost: \(reason)", .error) }
+        if let refusal = state.refusal { Program.complain("broker: the server takes no jobs: \(refusal)", .error) }
         if !isComplete {
             for input in accounts { Program.complain("broker: \(input)") }
             for line in continuation { Program.complain("broker: \(line)") }
@@ -29,7 +29,7 @@ struct SubmissionReport {
 
     /// After a signal: how many records are committed, and the commands that submit the others.
     func sayInterrupted() {
-        for failure in state.summary.failures { Program.complain("broker: \(failure)") }
+        for failure in state.summary.failures { Program.complain("broker: \(failure)", .error) }
         let doubt = doubtfulCount > 0 ? ", \(doubtfulCount) more were sent\(inquiry)" : ""
         let committed = "broker: interrupted: \(state.summary.records) records are committed\(doubt)"
         let lines = isComplete ? ["these are all records of the input"] : continuation

@@ -40,9 +40,9 @@ struct SubmissionSummary {
     ///
     /// - Parameter countsRecords: false where no records were submitted, or their number is unknown.
     func say(countsRecords: Bool = true) throws(CommandFailure) {
-        for line in warnings.lines { Program.complain("broker: warning: \(line)") }
+        for line in warnings.lines { Program.complain("broker: warning: \(line)", .warning) }
         for (place, error) in rejections.prefix(Self.listedRejections) {
-            Program.complain("broker: skipped, \(place): \(error)")
+            Program.complain("broker: skipped, \(place): \(error)", .warning)
         }
         if rejections.count > Self.listedRejections {
             Program.complain(
@@ -51,7 +51,7 @@ struct SubmissionSummary {
         let entities = changes.keys.sorted()
         let width = max(6, entities.map(\.count).max() ?? 0)
         let heads = ["inserted", "updated", "unchanged", "deleted", "rejected"]
-        try Program.say(pad("entity", width) + heads.map { "  " + lead($0, 9) }.joined())
+        try Program.sayHeading(pad("entity", width) + heads.map { "  " + lead($0, 9) }.joined())
         for entity in entities {
             let counts = changes[entity] ?? Completion.Changes()
             let numbers = [counts.inserted, counts.updated, counts.unchanged, counts.deleted, counts.rejected]

@@ -55,8 +55,8 @@ struct SubmitCommand: AsyncParsableCommand {
     @Option(
         name: [.customLong("batch-bytes"), .customLong("job-bytes")],
         help: ArgumentHelp(
-            "The maximum bytes of records in a job; a larger record is a job of its own.", valueName: "bytes"))
-    var batchBytes = 4 << 20
+            "The maximum bytes of records in a job; a larger record is a job of its own.", valueName: "size"))
+    var batchBytes = ByteSize(4 << 20)
 
     @Option(
         name: [.customLong("max-in-flight"), .customLong("window")],
@@ -104,7 +104,7 @@ struct SubmitCommand: AsyncParsableCommand {
     mutating func validate() throws {
         try [
             NumberOption("--batch-records", batchRecords, in: 1...10_000_000),
-            NumberOption("--batch-bytes", batchBytes, in: 1...1 << 30),
+            NumberOption("--batch-bytes", batchBytes, in: 1...ByteSize(1 << 30)),
             NumberOption("--max-in-flight", maxInFlight, in: 1...100_000),
             NumberOption("--skip", skip, in: 0...Int.max),
         ].check()

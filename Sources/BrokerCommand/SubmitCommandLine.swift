@@ -33,7 +33,7 @@ struct SubmitCommandLine: Sendable {
         for model in connection.model { add("--model", model) }
         add("--migrate", connection.removal?.rawValue)
         add("--reconnect-timeout", connection.reconnectTimeout, unless: defaults.connection.reconnectTimeout)
-        add("--timeout", connection.timeout.map(String.init))
+        add("--timeout", connection.timeout?.description)
         add("--entity", command.entity)
         add("--path", command.path)
         add("--mapping", command.mapping)

@@ -33,13 +33,13 @@ struct SyncCommand: AsyncParsableCommand {
     @Option(
         name: [.customLong("batch-bytes"), .customLong("job-bytes")],
         help: ArgumentHelp(
-            "The maximum bytes of records in a job; a larger record is a job of its own.", valueName: "bytes"))
-    var batchBytes = 12 << 20
+            "The maximum bytes of records in a job; a larger record is a job of its own.", valueName: "size"))
+    var batchBytes = ByteSize(12 << 20)
 
     @OptionGroup var input: InputOptions
 
     mutating func validate() throws {
-        try NumberOption("--batch-bytes", batchBytes, in: 1...1 << 30).check()
+        try NumberOption("--batch-bytes", batchBytes, in: 1...ByteSize(1 << 30)).check()
         if let id = options.id, !(1...110).contains(id.utf8.count) {
             throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit after it.")
         }

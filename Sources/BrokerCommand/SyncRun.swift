@@ -60,7 +60,7 @@ struct SyncRun {
     private mutating func read(_ source: RecordSource) async throws {
         records.begin(source.name)
         try await source.forEach { record, _ in
-            if records.isFull(before: record, maximumBytes: command.batchBytes) { try await send(isLast: false) }
+            if records.isFull(before: record, maximumBytes: command.batchBytes.bytes) { try await send(isLast: false) }
             records.append(record)
         }
     }

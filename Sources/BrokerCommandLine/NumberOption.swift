@@ -1,23 +1,18 @@
 internal import ArgumentParser
 
-/// A numeric option and its valid range.
+/// A numeric option, a size or a time, and its valid range.
 package struct NumberOption {
-    private let name: String
-    private let value: Int
-    private let range: ClosedRange<Int>
+    /// Nil when the value is in the range.
+    private let fault: String?
 
     /// - Parameter name: the option as typed, `--workers`.
-    package init(_ name: String, _ value: Int, in range: ClosedRange<Int>) {
-        self.name = name
-        self.value = value
-        self.range = range
+    package init<Value: Comparable>(_ name: String, _ value: Value, in range: ClosedRange<Value>) {
+        let isValid = range.contains(value)
+        fault = isValid ? nil : "\(name) must be \(range.lowerBound) to \(range.upperBound), but is \(value)."
     }
 
     /// - Throws: a `ValidationError` with the option, its range and the given value.
-    package func check() throws {
-        guard !range.contains(value) else { return }
-        throw ValidationError("\(name) must be \(range.lowerBound) to \(range.upperBound), but is \(value).")
-    }
+    package func check() throws { if let fault { throw ValidationError(fault) } }
 }
 
 extension [NumberOption] {

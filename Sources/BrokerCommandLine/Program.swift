@@ -2,18 +2,6 @@ package import ArgumentParser
 internal import BrokerJSON
 internal import Glibc
 
-/// The exit statuses of Broker's programs, as stated in the contract.
-package enum ExitStatus: Int32, Sendable {
-    case success = 0
-    /// A requested operation failed.
-    case failed = 1
-    /// The arguments were wrong.
-    case usage = 2
-    /// Everything is committed, but some records were skipped.
-    case rejected = 3
-    case cannotConnect = 4
-}
-
 /// Ends a program with a status and one clear line on standard error.
 package struct CommandFailure: Error, CustomStringConvertible {
     package let status: ExitStatus
@@ -41,14 +29,17 @@ package enum Program {
             }
             exit(ExitStatus.success.rawValue)
         } catch let failure as CommandFailure {
-            if let message = failure.message { complain("\(root._commandName): \(message)") }
+            if let message = failure.message { complain("\(root._commandName): \(message)", .error) }
             exit(failure.status.rawValue)
         } catch {
             // Help and version are also errors, with the status 0.
             let status = root.exitCode(for: error)
             guard status.isSuccess else {
-                let line = root.message(for: error).split(whereSeparator: \.isNewline).joined(separator: " ")
-                complain("\(root._commandName): \(line) (See `\(root._commandName) --help`.)")
+                let path = CommandPath(root, Array(CommandLine.arguments.dropFirst()))
+                let message = path.fault ?? root.message(for: error)
+                let line =
+                    message.split(whereSeparator: \.isNewline).joined(separator: " ") + OptionUnits.remedy(for: message)
+                complain("\(root._commandName): \(line) (See `\(path.name) --help`.)", .error)
                 exit(ExitStatus.usage.rawValue)
             }
             do throws(CommandFailure) { try write(root.fullMessage(for: error)) } catch { exit(error.status.rawValue) }
@@ -59,15 +50,37 @@ package enum Program {
     /// Writes a line for people to standard output, at once. Characters that a terminal interprets are escaped.
     package static func say(_ line: String) throws(CommandFailure) { try write(line.printable) }
 
+    /// The same for the first line of a table.
+    package static func sayHeading(_ line: String) throws(CommandFailure) {
+        try write(Terminal.styled(line.printable, .heading, on: STDOUT_FILENO))
+    }
+
     /// Writes a document for programs, such as JSON or SQL, to standard output, at once, and a line end after it.
     package static func write(_ document: String) throws(CommandFailure) {
         try StandardOutput.write(Array((document + "\n").utf8))
     }
 
+    /// The weight of a line on standard error.
+    package enum Complaint: Sendable {
+        case note, warning, error
+    }
+
     /// Writes a line that is no data to standard error. Characters that a terminal interprets are escaped: messages
     /// quote keys, file names and texts of servers. An error of the write cannot be reported anywhere.
-    package static func complain(_ line: String) {
-        let bytes = Array((line.printable + "\n").utf8)
+    ///
+    /// - Parameter complaint: on a terminal, the beginning of a warning or an error, up to its first space, is in color.
+    package static func complain(_ line: String, _ complaint: Complaint = .note) {
+        var line = line.printable
+        let style: Terminal.Style? =
+            switch complaint {
+            case .note: nil
+            case .warning: .warning
+            case .error: .error
+            }
+        if let style, let end = line.firstIndex(of: " ") {
+            line = Terminal.styled(String(line[..<end]), style, on: STDERR_FILENO) + line[end...]
+        }
+        let bytes = Array((line + "\n").utf8)
         _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
     }
 }

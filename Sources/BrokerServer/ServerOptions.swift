@@ -1,3 +1,4 @@
+internal import BrokerModel
 package import BrokerWire
 internal import Glibc
 internal import NIOCore
@@ -31,8 +32,8 @@ package struct ServerOptions: Sendable {
     /// Reads the model again; nil where another program decides that. Must not block; reports the result once, on any
     /// thread.
     package var reload: (@Sendable (_ notify: @escaping @Sendable (ReloadEnd) -> Void) -> Void)?
-    /// The server's name in `welcome`.
-    package var serverName = "broker"
+    /// The server's name and version in `welcome`.
+    package var serverName = "broker \(BrokerVersion.text)"
 
     /// How long a client whose connection is ended may go on sending before it is cut.
     var linger = TimeAmount.seconds(1)

@@ -2,6 +2,7 @@ import BrokerSchema
 public import ArgumentParser
 import BrokerCommandLine
 import BrokerCoordinator
+import BrokerModel
 import BrokerServer
 import BrokerStaging
 public import BrokerStore
@@ -18,7 +19,9 @@ struct Brokerd: AsyncParsableCommand {
             Prints one line when it is ready. SIGTERM and SIGINT finish the jobs that were read, let clients take \
             their answers, and end it with status 0; a second one ends it at once, with status 1, and so does a disk \
             that fails. Any start-up error is one line and status 1 (2 for wrong arguments), and touches no file.
-            """)
+            \(OptionUnits.explanation)
+            """,
+        version: BrokerVersion.text)
 
     @Option(
         parsing: .singleValue,
@@ -129,8 +132,9 @@ struct Brokerd: AsyncParsableCommand {
         options.store.synchronous = synchronous
         options.store.removal = removal
         options.store.fileMode = try access.storeFileMode()
-        options.store.retention = LedgerRetention(count: limits.keepOutcomes, seconds: limits.keepOutcomesSeconds)
-        options.store.feedBytes = limits.feedBytes
+        options.store.retention = LedgerRetention(
+            count: limits.keepOutcomes, seconds: limits.keepOutcomesSeconds.seconds)
+        options.store.feedBytes = limits.feedBytes.bytes
         do throws(StoreError) {
             return try OwnedStore(plan: plan, options: options, logger: logger)
         } catch {
@@ -143,7 +147,7 @@ struct Brokerd: AsyncParsableCommand {
         options.frameLimits = limits.frames
         options.connections = limits.connections
         options.jobsPerConnection = limits.jobsPerConnection
-        options.drainSeconds = limits.drainTimeout
+        options.drainSeconds = limits.drainTimeout.seconds
         try access.apply(to: &options)
         return options
     }

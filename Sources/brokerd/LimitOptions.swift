@@ -10,23 +10,25 @@ struct LimitOptions: ParsableArguments {
     @Option(help: "Threads that decode and stage large jobs; there is one more for small ones.")
     var workers = CoordinatorLimits.defaultWorkers
 
-    @Option(help: ArgumentHelp("The maximum bytes of a frame.", valueName: "bytes"))
-    var maxFrameBytes = FrameLimits.largestPayloadCount
+    @Option(help: ArgumentHelp("The maximum bytes of a frame.", valueName: "size"))
+    var maxFrameBytes = ByteSize(FrameLimits.largestPayloadCount)
 
-    @Option(help: ArgumentHelp("The maximum bytes of a frame's decoded content.", valueName: "bytes"))
-    var maxContentBytes = FrameLimits.defaultMaximumContentCount
+    @Option(
+        help: ArgumentHelp("The maximum bytes of a frame's decoded content.", valueName: "size"))
+    var maxContentBytes = ByteSize(FrameLimits.defaultMaximumContentCount)
 
-    @Option(help: ArgumentHelp("Bytes of jobs in flight before clients have to wait.", valueName: "bytes"))
-    var maxBytesInFlight = CoordinatorLimits.defaultBytes
+    @Option(
+        help: ArgumentHelp("Bytes of jobs in flight before clients have to wait.", valueName: "size"))
+    var maxBytesInFlight = ByteSize(CoordinatorLimits.defaultBytes)
 
     @Option(
         help: ArgumentHelp(
-            "Bytes of memory for jobs in flight, beside the one whose turn it is. Others wait.", valueName: "bytes"))
-    var maxMemory = CoordinatorLimits.defaultMemory
+            "Bytes of memory for jobs in flight, beside the one whose turn it is. Others wait.", valueName: "size"))
+    var maxMemory = ByteSize(CoordinatorLimits.defaultMemory)
 
     @Option(
-        help: ArgumentHelp("Bytes of memory that one job may take. One that needs more fails.", valueName: "bytes"))
-    var maxJobMemory = CoordinatorLimits.defaultJobMemory
+        help: ArgumentHelp("Bytes of memory that one job may take. One that needs more fails.", valueName: "size"))
+    var maxJobMemory = ByteSize(CoordinatorLimits.defaultJobMemory)
 
     @Option(help: ArgumentHelp("Jobs in flight before clients have to wait.", valueName: "count"))
     var maxJobsInFlight = CoordinatorLimits.defaultJobs
@@ -37,35 +39,37 @@ struct LimitOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The maximum number of open connections.", valueName: "count"))
     var connections = ServerOptions.defaultConnections
 
-    @Option(help: ArgumentHelp("How long clients may take their answers when the server stops.", valueName: "seconds"))
-    var drainTimeout = ServerOptions.defaultDrainSeconds
+    @Option(
+        help: ArgumentHelp("How long clients may take their answers when the server stops.", valueName: "time"))
+    var drainTimeout = TimeSpan.seconds(ServerOptions.defaultDrainSeconds)
 
     @Option(help: ArgumentHelp("The maximum number of outcomes that are remembered.", valueName: "count"))
     var keepOutcomes = LedgerRetention.defaultCount
 
-    @Option(help: ArgumentHelp("How long the outcome of a job is remembered.", valueName: "seconds"))
-    var keepOutcomesSeconds = LedgerRetention.defaultSeconds
+    @Option(
+        help: ArgumentHelp("How long the outcome of a job is remembered.", valueName: "time"))
+    var keepOutcomesSeconds = TimeSpan.seconds(LedgerRetention.defaultSeconds)
 
     @Option(
         help: ArgumentHelp(
             "Bytes of the keys that are stored for followers of the feed, oldest deleted first; 0 stores none.",
-            valueName: "bytes"))
-    var feedBytes = StoreOptions.defaultFeedBytes
+            valueName: "size"))
+    var feedBytes = ByteSize(StoreOptions.defaultFeedBytes)
 
     /// A tebibyte: more than any machine's memory.
-    private static let mostBytesInFlight = 1 << 40
+    private static let mostBytesInFlight = ByteSize(1 << 40)
     /// Each takes an entry in a table, and a client's window is some thousands.
     private static let mostAtOnce = 1_000_000
     /// At some 300 bytes each, a store of 300 GB.
     private static let mostOutcomes = 1_000_000_000
     /// A hundred years.
-    private static let mostSeconds = 100 * 365 * 24 * 3_600
+    private static let longest = TimeSpan.seconds(100 * 365 * 24 * 3_600)
 
     mutating func validate() throws {
         try [
             NumberOption("--workers", workers, in: 1...CoordinatorLimits.mostWorkers),
-            NumberOption("--max-frame-bytes", maxFrameBytes, in: 1...FrameLimits.largestPayloadCount),
-            NumberOption("--max-content-bytes", maxContentBytes, in: 1...FrameLimits.largestContentCount),
+            NumberOption("--max-frame-bytes", maxFrameBytes, in: 1...ByteSize(FrameLimits.largestPayloadCount)),
+            NumberOption("--max-content-bytes", maxContentBytes, in: 1...ByteSize(FrameLimits.largestContentCount)),
             NumberOption("--max-bytes-in-flight", maxBytesInFlight, in: 1...Self.mostBytesInFlight),
             NumberOption("--max-memory", maxMemory, in: 1...Self.mostBytesInFlight),
             NumberOption("--max-job-memory", maxJobMemory, in: 1...Self.mostBytesInFlight),
@@ -73,22 +77,22 @@ struct LimitOptions: ParsableArguments {
             NumberOption("--jobs-per-connection", jobsPerConnection, in: 1...Self.mostAtOnce),
             NumberOption("--connections", connections, in: 1...Self.mostAtOnce),
             NumberOption("--keep-outcomes", keepOutcomes, in: 1...Self.mostOutcomes),
-            NumberOption("--keep-outcomes-seconds", keepOutcomesSeconds, in: 1...Self.mostSeconds),
+            NumberOption("--keep-outcomes-seconds", keepOutcomesSeconds, in: .seconds(1)...Self.longest),
             NumberOption("--feed-bytes", feedBytes, in: 0...Self.mostBytesInFlight),
-            NumberOption("--drain-timeout", drainTimeout, in: 0...Self.mostSeconds),
+            NumberOption("--drain-timeout", drainTimeout, in: .seconds(0)...Self.longest),
         ].check()
     }
 
     var coordinator: CoordinatorLimits {
         var limits = CoordinatorLimits(workers: workers)
-        limits.bytes = maxBytesInFlight
-        limits.memory = maxMemory
-        limits.jobMemory = maxJobMemory
+        limits.bytes = maxBytesInFlight.bytes
+        limits.memory = maxMemory.bytes
+        limits.jobMemory = maxJobMemory.bytes
         limits.jobs = maxJobsInFlight
         return limits
     }
 
     var frames: FrameLimits {
-        FrameLimits(maximumPayloadCount: maxFrameBytes, maximumContentCount: maxContentBytes)
+        FrameLimits(maximumPayloadCount: maxFrameBytes.bytes, maximumContentCount: maxContentBytes.bytes)
     }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import BrokerCommandLine
 import BrokerLoad
+import BrokerModel
 import Glibc
 
 @main
@@ -9,9 +10,10 @@ struct Brokerload: AsyncParsableCommand {
         commandName: "brokerload",
         abstract: "Loads a brokerd, and measures it beside others that do the same work.",
         discussion: """
-            A run that committed all it sent ends with status 0; 1 when jobs failed or were lost, 2 for wrong arguments, 3 \
-            when records were rejected, 4 when there is no server.
+            \(ExitStatus.explanation([.success, .failed, .usage, .rejected, .cannotConnect]))
+            \(OptionUnits.explanation)
             """,
+        version: BrokerVersion.text,
         subcommands: [
             RunCommand.self, SweepCommand.self, ReplayCommand.self, CompareCommand.self, BaselineCommand.self,
             RecordsCommand.self, ModelCommand.self,

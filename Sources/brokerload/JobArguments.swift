@@ -120,7 +120,8 @@ struct JobArguments: ParsableArguments {
     private func identity(of entity: String) throws(CommandFailure) -> SampleRecords.Identity {
         let model = try ModelFile(model).planOrComplain().model
         guard let found = model.entities.first(where: { $0.name == entity }) else {
-            throw CommandFailure(.usage, "The model has no entity \(entity); name one of it with --entity.")
+            let ending = NearMiss.ending(entity, among: model.entities.map(\.name))
+            throw CommandFailure(.usage, "The model has no entity \(entity)\(ending) Name one of it with --entity.")
         }
         guard let attribute = found.singleIdentity, let path = attribute.keyPaths.first, path.count == 1 else {
             throw CommandFailure(

@@ -1,3 +1,4 @@
+import BrokerCommandLine
 import BrokerLoad
 import Glibc
 
@@ -5,7 +6,7 @@ import Glibc
 final class ProgressLine {
     private let name: String
     private let total: Int?
-    private let isShown = isatty(STDERR_FILENO) == 1
+    private let isShown = Terminal.isAnimated(STDERR_FILENO)
     private var isDrawn = false
 
     /// - Parameter total: the number of all jobs; nil when unknown.

@@ -21,14 +21,15 @@ struct RunCommand: AsyncParsableCommand {
     @Option(help: "Jobs to send: 100, unless there is a --duration.")
     var jobs: Int?
 
-    @Option(help: ArgumentHelp("Send for so long, the warm-up with it.", valueName: "seconds"))
-    var duration: Double?
+    @Option(
+        help: ArgumentHelp("Send for so long, the warm-up with it.", valueName: "time"))
+    var duration: TimeSpan?
 
     @Option(
         help: ArgumentHelp(
             "Exclude the first seconds from the figures: a tenth of the --duration, but no more than 2.",
-            valueName: "seconds"))
-    var warmUp: Double?
+            valueName: "time"))
+    var warmUp: TimeSpan?
 
     @OptionGroup(title: "Jobs") var job: JobArguments
     @OptionGroup(title: "Records") var record: RecordArguments
@@ -40,10 +41,10 @@ struct RunCommand: AsyncParsableCommand {
         if let rate, !(0.001...10_000_000).contains(rate) {
             throw ValidationError("--rate must be 0.001 to 10000000 jobs a second, but is \(rate).")
         }
-        if let duration, !(0.1...864_000).contains(duration) {
-            throw ValidationError("--duration must be 0.1 to 864000 seconds, but is \(duration).")
+        if let duration {
+            try NumberOption("--duration", duration, in: .milliseconds(100)...TimeSpan.seconds(864_000)).check()
         }
-        if let warmUp, !(0...(duration ?? 86_400)).contains(warmUp) {
+        if let warmUp, warmUp > duration ?? .seconds(86_400) {
             throw ValidationError("--warm-up must be 0 to the --duration, but is \(warmUp).")
         }
     }
@@ -65,10 +66,12 @@ struct RunCommand: AsyncParsableCommand {
 
     private var schedule: Schedule {
         let pace: Pace = rate.map { .open(jobsPerSecond: $0) } ?? .closed
-        return Schedule(pace, duration.map { .seconds($0) } ?? .jobs(jobs ?? 100))
+        return Schedule(pace, duration.map { .seconds($0.exactSeconds) } ?? .jobs(jobs ?? 100))
     }
 
-    private var warmUpSeconds: Double { warmUp ?? duration.map { min(2, $0 / 10) } ?? 0 }
+    private var warmUpSeconds: Double {
+        warmUp?.exactSeconds ?? duration.map { min(2, $0.exactSeconds / 10) } ?? 0
+    }
 }
 
 /// The options that the runs of one command share.

@@ -15,13 +15,14 @@ struct SendingArguments: ParsableArguments {
             "Jobs without an answer on each connection at most: 16, or 10000 with --rate.", valueName: "count"))
     var inFlight: Int?
 
-    @Option(help: ArgumentHelp("Intervals of the figures over time.", valueName: "seconds"))
-    var interval = 0.5
+    @Option(
+        help: ArgumentHelp("Intervals of the figures over time.", valueName: "time"))
+    var interval = TimeSpan.milliseconds(500)
 
     @Option(
         help: ArgumentHelp(
-            "How long to wait without any answer before what is in flight is lost.", valueName: "seconds"))
-    var patience = 60.0
+            "How long to wait without any answer before what is in flight is lost.", valueName: "time"))
+    var patience = TimeSpan.seconds(60)
 
     @Option(help: ArgumentHelp("MiB of frames that are made before the clock starts at most.", valueName: "mebibytes"))
     var prepare = 256
@@ -31,13 +32,9 @@ struct SendingArguments: ParsableArguments {
             NumberOption("--connections", connections, in: 1...100_000),
             NumberOption("--in-flight", inFlight ?? 1, in: 1...10_000_000),
             NumberOption("--prepare", prepare, in: 1...65_536),
+            NumberOption("--interval", interval, in: .milliseconds(10)...TimeSpan.seconds(3_600)),
+            NumberOption("--patience", patience, in: .milliseconds(100)...TimeSpan.seconds(86_400)),
         ].check()
-        guard (0.01...3_600).contains(interval) else {
-            throw ValidationError("--interval must be 0.01 to 3600 seconds, but is \(interval).")
-        }
-        guard (0.1...86_400).contains(patience) else {
-            throw ValidationError("--patience must be 0.1 to 86400 seconds, but is \(patience).")
-        }
     }
 
     var prepareBytes: Int { prepare << 20 }
@@ -46,8 +43,8 @@ struct SendingArguments: ParsableArguments {
         var options = RunOptions(socketPath: socket, schedule: schedule)
         options.connections = connections
         options.inFlight = inFlight ?? (schedule.pace == .closed ? 16 : 10_000)
-        options.intervalSeconds = interval
-        options.patienceSeconds = patience
+        options.intervalSeconds = interval.exactSeconds
+        options.patienceSeconds = patience.exactSeconds
         return options
     }
 }

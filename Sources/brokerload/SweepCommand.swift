@@ -10,8 +10,9 @@ struct SweepCommand: AsyncParsableCommand {
 
     @OptionGroup(title: "Sending") var sending: SendingArguments
 
-    @Option(help: ArgumentHelp("How long each step takes, the first fifth of it for warming up.", valueName: "seconds"))
-    var duration = 10.0
+    @Option(
+        help: ArgumentHelp("How long each step takes, the first fifth of it for warming up.", valueName: "time"))
+    var duration = TimeSpan.seconds(10)
 
     @Option(help: ArgumentHelp("Shares of the ceiling in percent.", valueName: "percent"))
     var steps = "50,70,90,110"
@@ -29,9 +30,7 @@ struct SweepCommand: AsyncParsableCommand {
     var html: String?
 
     mutating func validate() throws {
-        guard (0.5...86_400).contains(duration) else {
-            throw ValidationError("--duration must be 0.5 to 86400 seconds, but is \(duration).")
-        }
+        try NumberOption("--duration", duration, in: .milliseconds(500)...TimeSpan.seconds(86_400)).check()
         _ = try percents()
         if let ceiling, !(0.001...10_000_000).contains(ceiling) {
             throw ValidationError("--ceiling must be 0.001 to 10000000 jobs a second, but is \(ceiling).")
@@ -55,7 +54,7 @@ struct SweepCommand: AsyncParsableCommand {
         if let given = self.ceiling {
             ceiling = given
         } else {
-            var options = sending.options(Schedule(.closed, .seconds(duration)))
+            var options = sending.options(Schedule(.closed, .seconds(duration.exactSeconds)))
             // As many as keep a server busy, and no more, for a job of that size.
             options.inFlight = sending.inFlight ?? max(16, min(256, 20_000 / job.records))
             let result = try step("ceiling", options, preload, &jobs, load)
@@ -66,7 +65,7 @@ struct SweepCommand: AsyncParsableCommand {
         var steps: [(percent: Double, report: RunReport)] = []
         for percent in try percents() {
             let rate = ceiling * percent / 100
-            let options = sending.options(Schedule(.open(jobsPerSecond: rate), .seconds(duration)))
+            let options = sending.options(Schedule(.open(jobsPerSecond: rate), .seconds(duration.exactSeconds)))
             let report = try step("\(Int(percent)) %", options, preload, &jobs, load)
             steps.append((percent, report))
             results.append(report.result)
@@ -91,7 +90,7 @@ struct SweepCommand: AsyncParsableCommand {
             try load.preload(preload, records: jobs.existing)
         }
         var options = options
-        options.warmUpSeconds = duration / 5
+        options.warmUpSeconds = duration.exactSeconds / 5
         let result = try load.run(name, options, jobs)
         jobs.moveOn(behind: result.totals.sent)
         return RunReport(

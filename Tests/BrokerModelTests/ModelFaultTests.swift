@@ -203,4 +203,13 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
     func `the name that was probably meant has few typing errors in it`(name: String, meant: String?) {
         #expect(NearMiss.nearest(to: name, among: ["type", "key", "optional", "minLength"]) == meant)
     }
+
+    @Test func `long names and further candidates are not compared`() {
+        let long = String(repeating: "n", count: 64)
+        #expect(NearMiss.nearest(to: long, among: [long + "x"]) == long + "x")
+        #expect(NearMiss.nearest(to: long + "x", among: [long]) == nil)
+        let names = (0..<600).map { "strange\($0)" }
+        #expect(NearMiss.nearest(to: "near", among: names.prefix(499) + ["neer"]) == "neer")
+        #expect(NearMiss.nearest(to: "near", among: names.prefix(500) + ["neer"]) == nil)
+    }
 }

@@ -106,6 +106,7 @@ import Testing
             #expect(failed.code == "unknownEntity")
             #expect(failed["id"] == "a")
             #expect(failed.sequence == 1)
+            #expect(failed["error.message"]?.contains(#""Employe"; did you mean "Employee"? It has: "#) == true)
             let completed = try client.ask(#"{"entity": "Employee", "json": {"id": 1, "name": "Ann"}}"#)
             #expect(completed.type == "completed")
             #expect(completed.sequence == 2)

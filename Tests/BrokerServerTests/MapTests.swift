@@ -258,7 +258,9 @@ import Testing
             try #expect(session.map("5").hasPrefix("unmappable /json"))
             let unknown = try session.map("[]", #", "mapping": "artcle""#)
             #expect(
-                unknown.hasPrefix(#"unknownMapping /mapping The model has no mapping "artcle". It has: article, boy"#),
+                unknown.hasPrefix(
+                    #"unknownMapping /mapping The model has no mapping "artcle"; did you mean "article"? It has: article, boy"#
+                ),
                 "\(unknown)")
         }
     }

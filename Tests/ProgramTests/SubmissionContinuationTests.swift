@@ -74,7 +74,7 @@ import Testing
     @Test(arguments: [
         [],
         [
-            "--socket", "s", "--reconnect-timeout", "3", "--timeout", "4", "--path", "/a b", "--batch-records", "7",
+            "--socket", "s", "--reconnect-timeout", "3s", "--timeout", "4s", "--path", "/a b", "--batch-records", "7",
             "--batch-bytes",
             "8",
             "--max-in-flight", "2", "--on-invalid", "skip", "--unknown", "fail", "--id", "x", "--json", "--empty",

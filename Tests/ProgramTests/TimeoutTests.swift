@@ -45,6 +45,8 @@ import Testing
     @Test func `an invalid time is a wrong argument`() throws {
         let programs = try Programs()
         let result = try programs.run("broker", ["stats", "--timeout", "0"])
-        #expect(result.status == 2 && result.complaints.contains("--timeout must be 1 to"), "\(result.complaints)")
+        #expect(
+            result.status == 2 && result.complaints.contains("--timeout must be 10ms to 1d, but is"),
+            "\(result.complaints)")
     }
 }

@@ -125,9 +125,10 @@ extension FeedSubscription {
         var names: Set<String> = []
         for (position, name) in entities.enumerated() {
             guard let entity = model.index(ofEntity: name) else {
+                let ending = NearMiss.ending(name, among: model.entities.lazy.map(\.name))
                 throw Fault(
                     .unknownEntity,
-                    "The model has no entity \(name.quotedBriefly). See `entities` of `welcome`.",
+                    "The model has no entity \(name.quotedBriefly)\(ending) See `entities` of `welcome`.",
                     path: "/entities/\(position)")
             }
             for kind in model.subentities(of: entity) { names.insert(model.entities[kind].name) }

@@ -6,20 +6,36 @@ package enum NearMiss {
         return "; did you mean \"\(nearest)\"?"
     }
 
+    /// The same as the end of a sentence: a full stop where none is near.
+    package static func ending(_ name: String, among candidates: some Sequence<String>) -> String {
+        let question = question(name, among: candidates)
+        return question.isEmpty ? "." : question
+    }
+
+    /// Bytes. A longer name has no near miss: it may be a client's.
+    package static let longestName = 64
+    /// No more candidates are compared.
+    private static let mostCandidates = 500
+
     /// The candidate with the fewest typing errors between it and `name`, at most one for every three letters.
-    static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
-        let letters = Array(name.lowercased())
+    package static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
+        guard !name.isEmpty, name.utf8.count <= longestName else { return nil }
+        let letters = Array(name.lowercased().unicodeScalars)
         let limit = max(1, letters.count / 3)
         var best: (name: String, distance: Int)?
-        for candidate in candidates {
-            let distance = distance(letters, Array(candidate.lowercased()))
+        for candidate in candidates.lazy.prefix(mostCandidates) {
+            // Each scalar has one to four bytes.
+            guard candidate.utf8.count <= 4 * (letters.count + limit) else { continue }
+            let others = Array(candidate.lowercased().unicodeScalars)
+            guard abs(others.count - letters.count) <= limit else { continue }
+            let distance = distance(letters, others)
             if distance <= limit, distance < best?.distance ?? .max { best = (candidate, distance) }
         }
         return best?.name
     }
 
     /// Letters added, omitted, changed or swapped with their neighbour (optimal string alignment distance).
-    private static func distance(_ first: [Character], _ second: [Character]) -> Int {
+    private static func distance(_ first: [Unicode.Scalar], _ second: [Unicode.Scalar]) -> Int {
         var beforeLast: [Int] = []
         var last = Array(0...second.count)
         for row in first.indices {

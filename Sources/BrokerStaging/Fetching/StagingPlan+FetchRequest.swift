@@ -15,11 +15,11 @@ extension StagingPlan {
     ///   `unsupportedMessage`, with the path into the message.
     package func fetchRequest(_ description: FetchDescription) throws(Fault) -> FetchRequest {
         guard let entity = model.index(ofEntity: description.entity) else {
-            let question = NearMiss.question(description.entity.briefly, among: model.entities.map(\.name))
+            let ending = NearMiss.ending(description.entity.briefly, among: model.entities.map(\.name))
             let known = model.entities.map(\.name).sorted().prefix(20).joined(separator: ", ")
             throw Fault(
                 .unknownEntity,
-                "The model has no entity \(description.entity.quotedBriefly)\(question.isEmpty ? "." : question) "
+                "The model has no entity \(description.entity.quotedBriefly)\(ending) "
                     + "It has: \(known).",
                 path: "/entity", entity: description.entity.briefly)
         }
@@ -138,10 +138,10 @@ extension StagingPlan {
                 "\(entity.name).\(name) is a relationship; sort by an attribute of its objects, such as "
                     + "\"\(name).name\".", path: pointer, entity: entity.name)
         }
-        let question = NearMiss.question(name.briefly, among: entity.attributes.map(\.name))
+        let ending = NearMiss.ending(name.briefly, among: entity.attributes.map(\.name))
         return Fault(
             .unsupportedMessage,
-            "\(entity.name) has no attribute \(name.quotedBriefly) to sort by\(question.isEmpty ? "." : question)",
+            "\(entity.name) has no attribute \(name.quotedBriefly) to sort by\(ending)",
             path: pointer, entity: entity.name)
     }
 
@@ -176,13 +176,13 @@ extension StagingPlan {
     ) throws(Fault) -> Int {
         let entity = model.entities[entity]
         if let relationship = entity.index(ofRelationship: name) { return relationship }
-        let question = NearMiss.question(name.briefly, among: entity.relationships.map(\.name))
+        let ending = NearMiss.ending(name.briefly, among: entity.relationships.map(\.name))
         let isAttribute = entity.index(ofAttribute: name) != nil
         throw Fault(
             code,
             isAttribute
                 ? "\(entity.name).\(name) is an attribute and no relationship."
-                : "\(entity.name) has no relationship \(name.quotedBriefly)\(question.isEmpty ? "." : question)",
+                : "\(entity.name) has no relationship \(name.quotedBriefly)\(ending)",
             path: pointer, entity: entity.name)
     }
 }

@@ -37,9 +37,10 @@ package struct PayloadRouter {
     package func operation(_ payload: JSONValue, mapping name: String) throws(Fault) -> StagingOperation {
         guard let mapping = model.index(ofMapping: name) else {
             let known = model.mappings.map(\.name).sorted().prefix(20).joined(separator: ", ")
+            let ending = NearMiss.ending(name, among: model.mappings.lazy.map(\.name))
             throw Fault(
                 .unknownMapping,
-                "The model has no mapping \(name.quotedBriefly). "
+                "The model has no mapping \(name.quotedBriefly)\(ending) "
                     + (known.isEmpty ? "It has none." : "It has: \(known)."))
         }
         return StagingOperation(entity: entity(of: mapping), json: payload, .map(mapping: mapping, nil))

@@ -135,8 +135,10 @@ package struct JobSteps {
     private func entity(_ operation: JobOperation) throws(Fault) -> Int {
         if let entity = model.index(ofEntity: operation.entity) { return entity }
         let known = model.entities.map(\.name).sorted().prefix(20).joined(separator: ", ")
+        let ending = NearMiss.ending(operation.entity, among: model.entities.lazy.map(\.name))
         throw Fault(
-            .unknownEntity, "The model has no entity \(operation.entity.quotedBriefly). It has: \(known).",
+            .unknownEntity,
+            "The model has no entity \(operation.entity.quotedBriefly)\(ending) It has: \(known).",
             path: operation.entityPointer, entity: operation.entity.briefly)
     }
 
@@ -149,10 +151,12 @@ package struct JobSteps {
             return own.withUTF8 { name.hasBytes($0) }
         }
         if let known { return known }
+        let beginning = String(decoding: name.bytes.prefix(NearMiss.longestName + 1), as: UTF8.self)
+        let ending = NearMiss.ending(beginning, among: entity.relationshipNames)
         let names = entity.relationshipNames.sorted().prefix(20).joined(separator: ", ")
         throw Fault(
             .unknownRelationship,
-            "\(entity.name) has no relationship \(name.quotedBriefly). "
+            "\(entity.name) has no relationship \(name.quotedBriefly)\(ending) "
                 + (names.isEmpty ? "It has none." : "It has: \(names)."),
             path: "\(operation.pointer)/relationship", entity: entity.name)
     }

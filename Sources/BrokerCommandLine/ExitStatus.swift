@@ -1,0 +1,23 @@
+/// The exit statuses of Broker's programs, as in the table of protocol/guides/commands.md.
+package enum ExitStatus: Int32, CaseIterable, Sendable {
+    case success = 0
+    case failed = 1
+    case usage = 2
+    case rejected = 3
+    case cannotConnect = 4
+
+    package var meaning: String {
+        switch self {
+        case .success: "everything asked for is committed"
+        case .failed: "failed"
+        case .usage: "wrong arguments"
+        case .rejected: "committed, and some records were rejected (`--on-invalid skip`)"
+        case .cannotConnect: "no connection, or no answer in time"
+        }
+    }
+
+    /// A sentence for the help of a program that ends with these.
+    package static func explanation(_ statuses: [ExitStatus] = allCases) -> String {
+        "Exit status: " + statuses.map { "\($0.rawValue) \($0.meaning)" }.joined(separator: "; ") + "."
+    }
+}
