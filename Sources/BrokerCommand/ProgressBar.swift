@@ -10,7 +10,7 @@ struct ProgressBar {
     private static let interval = Duration.milliseconds(100)
 
     private let totalBytes: Int?
-    private let isShown = isatty(STDERR_FILENO) == 1
+    private let isShown = Terminal.isAnimated(STDERR_FILENO)
     private let start = ContinuousClock.now
     private var lastDrawn: ContinuousClock.Instant?
 
@@ -30,7 +30,25 @@ struct ProgressBar {
         draw(
             Self.line(
                 columns: columns, share: share, bytes: bytes, records: records,
-                perSecond: seconds > 0 ? Int(Double(records) / seconds) : 0))
+                perSecond: seconds > 0 ? Int(Double(records) / seconds) : 0,
+                secondsLeft: share.flatMap { Self.secondsLeft(after: seconds, share: $0) }))
+    }
+
+    /// Seconds after which the time that is left can be estimated.
+    private static let soonestEstimate = 2.0
+
+    /// The time for the rest at the speed so far; nil when it cannot be estimated yet.
+    static func secondsLeft(after seconds: Double, share: Double) -> Int? {
+        guard seconds >= soonestEstimate, share >= 0.01 else { return nil }
+        return Int((seconds * (1 - share) / share).rounded(.up))
+    }
+
+    /// `40 s`, `12 min` or `3 h 05 min`.
+    static func text(ofSeconds seconds: Int) -> String {
+        if seconds < 100 { return "\(seconds) s" }
+        let minutes = (seconds + 59) / 60
+        guard minutes >= 100 else { return "\(minutes) min" }
+        return "\(minutes / 60) h \(minutes % 60 < 10 ? "0" : "")\(minutes % 60) min"
     }
 
     /// Takes the line away.
@@ -41,13 +59,19 @@ struct ProgressBar {
 
     /// As much as fits: a bar and all numbers, fewer of them, no bar, the percentage alone.
     ///
-    /// - Parameter share: of the whole, up to 1; nil when that is not known.
-    static func line(columns: Int, share: Double?, bytes: Int, records: Int, perSecond: Int) -> String {
+    /// - Parameters:
+    ///   - share: of the whole, up to 1; nil when that is not known.
+    ///   - secondsLeft: nil when unknown.
+    static func line(
+        columns: Int, share: Double?, bytes: Int, records: Int, perSecond: Int, secondsLeft: Int? = nil
+    ) -> String {
         let percentage = share.map { "\(Int($0 * 100)) %" }
+        let rest = secondsLeft.map { "\(text(ofSeconds: $0)) left" }
         let texts = [
-            [percentage, "\(bytes >> 20) MiB read", "\(records) records committed", "\(perSecond) a second"],
-            [percentage, "\(records) records committed", "\(perSecond) a second"],
-            [percentage, "\(records) records committed"], [percentage, "\(records) records"],
+            [percentage, rest, "\(bytes >> 20) MiB read", "\(records) records committed", "\(perSecond) a second"],
+            [percentage, rest, "\(records) records committed", "\(perSecond) a second"],
+            [percentage, rest, "\(records) records committed"], [percentage, "\(records) records committed"],
+            [percentage, "\(records) records"],
         ].map { $0.compactMap(\.self).joined(separator: ", ") }
         if let share, let text = texts.first(where: { narrowestBar + 1 + $0.count <= columns }) {
             return "\(bar(share, columns: min(widestBar, columns - text.count - 1))) \(text)"
