@@ -52,10 +52,10 @@ struct FetchCommand: AsyncParsableCommand {
     @Flag(help: "The same as --format json.")
     var json = false
 
-    @Option(help: "The objects' entity.")
+    @Option(help: "The objects' entity.", completion: .entity)
     var entity: String?
 
-    @Argument(help: ArgumentHelp("The same as --entity.", valueName: "entity"))
+    @Argument(help: ArgumentHelp("The same as --entity.", valueName: "entity"), completion: .entity)
     var entityArgument: String?
 
     mutating func validate() throws {

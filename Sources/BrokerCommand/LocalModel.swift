@@ -71,6 +71,15 @@ enum LocalModel {
         }
     }
 
+    /// - Throws: when the model has faults, which are not reported.
+    func silentPlan() throws(CommandFailure) -> StagingPlan {
+        switch self {
+        case .files(let files): try ModelFile(files).plan()
+        case .inForce(let plan): plan
+        case .inferred(let model): model.plan
+        }
+    }
+
     /// - Throws: when the model has faults; they are on standard error.
     func plan() throws(CommandFailure) -> StagingPlan {
         switch self {

@@ -8,7 +8,7 @@ import BrokerJSON
 struct OperationOptions: ParsableArguments {
     @OptionGroup var connection: ConnectionOptions
 
-    @Option(help: "The entity of the objects.")
+    @Option(help: "The entity of the objects.", completion: .entity)
     var entity: String
 
     @Option(help: "What happens with an invalid record or key: fail the job, or skip the record or key.")

@@ -23,7 +23,7 @@ struct SubmitCommand: AsyncParsableCommand {
 
     @OptionGroup var connection: ConnectionOptions
 
-    @Option(help: "The entity of the records.")
+    @Option(help: "The entity of the records.", completion: .entity)
     var entity: String?
 
     @Option(

@@ -28,7 +28,8 @@ struct WatchCommand: AsyncParsableCommand {
     var limit: Int?
 
     @Argument(
-        help: ArgumentHelp("The entities, each with its subentities. Default: all of the model.", valueName: "entity"))
+        help: ArgumentHelp("The entities, each with its subentities. Default: all of the model.", valueName: "entity"),
+        completion: .entity)
     var entities: [String] = []
 
     mutating func validate() throws {
