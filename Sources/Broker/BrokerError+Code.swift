@@ -45,7 +45,7 @@ extension BrokerError.Code {
     public static let cannotOpen = Self(rawValue: "cannotOpen")
     /// The answer has no keys or no objects: the job is a duplicate, they are too large, or they were not asked for.
     public static let notReturned = Self(rawValue: "notReturned")
-    /// The embedded broker does not offer this.
+    /// The embedded broker, or a server of an earlier version, does not offer this.
     public static let unsupported = Self(rawValue: "unsupported")
 }
 
@@ -81,6 +81,8 @@ extension BrokerError.Code {
     public static let objectNotFound = Self(rawValue: "objectNotFound")
     public static let validationFailed = Self(rawValue: "validationFailed")
     public static let constraintViolation = Self(rawValue: "constraintViolation")
+    /// The job would delete more objects than its ``Job/maximumDeletions``. Nothing was changed.
+    public static let tooManyDeletions = Self(rawValue: "tooManyDeletions")
     public static let invalidPredicate = Self(rawValue: "invalidPredicate")
     public static let remoteError = Self(rawValue: "remoteError")
 

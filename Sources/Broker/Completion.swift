@@ -1,4 +1,4 @@
-/// The effect of a committed job.
+/// The effect of a committed job, or of one that was tried: ``isDryRun``.
 public struct Completion: Sendable, Equatable {
     public var id: JobID {
         get { held.parts.id }
@@ -13,6 +13,12 @@ public struct Completion: Sendable, Equatable {
     public var isDuplicate: Bool {
         get { held.parts.isDuplicate }
         set { change { $0.isDuplicate = newValue } }
+    }
+    /// The job was tried and undone: it has changed nothing. It would have the effect that is here; if ``isDuplicate``, it
+    /// had been applied before.
+    public var isDryRun: Bool {
+        get { held.parts.isDryRun }
+        set { change { $0.isDryRun = newValue } }
     }
     /// By entity, those that the job changed or named; empty with `reply: .none`.
     public var changes: [String: Changes] {
@@ -38,6 +44,11 @@ public struct Completion: Sendable, Equatable {
         get { held.parts.keys }
         set { change { $0.keys = newValue } }
     }
+    /// With `isDryRun`, up to ten keys of each list of ``keys``; see ``examples(of:as:)``.
+    public var examples: RawJSON? {
+        get { held.parts.examples }
+        set { change { $0.examples = newValue } }
+    }
     /// With `reply: .objects`, the objects of the job's own records in their state after the job: an array for each
     /// operation, in payload order, with null for a record without an object; see ``objects(ofOperation:as:)``. Nil
     /// for a duplicate, and when a warning ``Warning/Code/answerShortened`` reports that they are too large: they
@@ -54,11 +65,13 @@ public struct Completion: Sendable, Equatable {
         var id: JobID
         var sequence: Int64
         var isDuplicate: Bool
+        var isDryRun: Bool
         var changes: [String: Changes]
         var rejections: [Rejection]
         var warnings: [Warning]
         var timing: Timing?
         var keys: RawJSON?
+        var examples: RawJSON?
         var objects: RawJSON?
     }
 
@@ -77,14 +90,17 @@ public struct Completion: Sendable, Equatable {
     public static func == (one: Completion, other: Completion) -> Bool { one.held.parts == other.held.parts }
 
     public init(
-        id: JobID, sequence: Int64, isDuplicate: Bool = false, changes: [String: Changes] = [:],
+        id: JobID, sequence: Int64, isDuplicate: Bool = false, isDryRun: Bool = false,
+        changes: [String: Changes] = [:],
         rejections: [Rejection] = [], warnings: [Warning] = [], timing: Timing? = nil, keys: RawJSON? = nil,
-        objects: RawJSON? = nil
+        examples: RawJSON? = nil, objects: RawJSON? = nil
     ) {
         held = Held(
             Parts(
-                id: id, sequence: sequence, isDuplicate: isDuplicate, changes: changes, rejections: rejections,
-                warnings: warnings, timing: timing, keys: keys, objects: objects))
+                id: id, sequence: sequence, isDuplicate: isDuplicate, isDryRun: isDryRun, changes: changes,
+                rejections: rejections,
+                warnings: warnings, timing: timing, keys: keys,
+                examples: examples, objects: objects))
     }
 
     /// The keys of one entity's objects; empty when the job changed none.
@@ -95,6 +111,17 @@ public struct Completion: Sendable, Equatable {
     public func keys<Key: Decodable>(of entity: String, as type: Key.Type = Key.self) throws -> Keys<Key> {
         guard let keys else { throw lacks("keys", "`reply: .keys`", "Fetch the objects to read their keys.") }
         return try keys.keys(of: entity)
+    }
+
+    /// Some keys of the objects of one entity that a dry run would change: up to ten for each change; empty when it would
+    /// change none.
+    ///
+    /// - Parameter type: the type of a key, as in ``keys(of:as:)``.
+    /// - Throws: ``BrokerError`` with ``BrokerError/Code/notReturned`` when the job was no dry run, or is a duplicate;
+    ///   `DecodingError` when a key is no such value.
+    public func examples<Key: Decodable>(of entity: String, as type: Key.Type = Key.self) throws -> Keys<Key> {
+        guard let examples else { throw lacks("examples", "`isDryRun`", "Try the job under another id.") }
+        return try examples.keys(of: entity)
     }
 
     /// The objects of one operation as values, in the order of its records, in the form of a fetch with remote

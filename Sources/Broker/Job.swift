@@ -6,6 +6,11 @@ public struct Job: Sendable, Hashable {
     public var id: JobID?
     public var onInvalid: OnInvalid
     public var unknownKeys: UnknownKeys
+    /// The job is tried and undone: it changes nothing, and its id stays free. The completion says what the job would do
+    /// to the store as it is; see ``Completion/examples(of:as:)``. A part of a sync cannot be tried.
+    public var isDryRun = false
+    /// A job that deletes more objects fails with ``BrokerError/Code/tooManyDeletions``. Nil: any number.
+    public var maximumDeletions: DeletionLimit?
     public var reply: Reply
     /// The form of dates in the objects of ``Reply/objects``.
     public var dates = Query.Dates.iso8601
@@ -62,6 +67,16 @@ extension Job {
         public static let warn = UnknownKeys(rawValue: "warn")
         /// A record with such a key is invalid, with the code ``BrokerError/Code/unknownKey``.
         public static let fail = UnknownKeys(rawValue: "fail")
+    }
+
+    /// The number of objects that a job may delete. Objects that a delete rule deletes count; an object that the job
+    /// deletes and makes again does not.
+    public enum DeletionLimit: Sendable, Hashable {
+        /// The number for all entities together.
+        case objects(Int)
+        /// The part of the objects that an entity, with its subentities, had before the job, for each entity: 0 to 100,
+        /// to three digits after the point.
+        case percent(Double)
     }
 
     /// The contents of the completion.

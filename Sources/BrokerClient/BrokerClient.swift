@@ -87,7 +87,8 @@ public final class BrokerClient: BrokerProtocol {
     ///
     /// - Throws: ``/Broker/BrokerError``
     @discardableResult public func process(_ job: Job) async throws -> Completion {
-        try await observation.observing(job) { job in
+        try await requireFeatures(of: job)
+        return try await observation.observing(job) { job in
             let completion = Answer<Completion>()
             let sent = try send(job, wantsAcceptance: false, JobWaiter(completion: completion))
             return try await completion.value(onCancel: { sent.cancel() })
@@ -99,6 +100,7 @@ public final class BrokerClient: BrokerProtocol {
     ///
     /// - Throws: ``/Broker/BrokerError``
     public func submit(_ job: Job) async throws -> SubmittedJob {
+        try await requireFeatures(of: job)
         var job = job
         let ended = observation.begin(&job)
         let accepted = Answer<Int64>()
@@ -120,6 +122,7 @@ public final class BrokerClient: BrokerProtocol {
     /// - Throws: `CancellationError` when the task was cancelled while the job waited for room; the job was then not
     ///   sent. Or a ``/Broker/BrokerError``.
     package func enqueue(_ job: Job) async throws -> SubmittedJob {
+        try await requireFeatures(of: job)
         let admitted = Answer<Void>()
         let waiter = JobWaiter(completion: Answer(), admitted: admitted)
         // In the order of the calls, and so on one connection, however large it is.
@@ -127,6 +130,18 @@ public final class BrokerClient: BrokerProtocol {
         let sent = SentJob(driver: driver, place: try driver.add(id: id, frame: frame, waiter: waiter))
         try await admitted.value(onCancel: { sent.withdraw() })
         return submitted(id, 0, waiter)
+    }
+
+    /// An earlier server ignores fields that it does not know: it would commit a dry run, and delete without a limit.
+    private func requireFeatures(of job: Job) async throws {
+        guard job.isDryRun || job.maximumDeletions != nil else { return }
+        let server = try await serverInformation()
+        let features = (job.isDryRun ? ["dryRun"] : []) + (job.maximumDeletions == nil ? [] : ["maximumDeletions"])
+        for feature in features where !server.features.contains(feature) {
+            throw BrokerError(
+                .unsupported, "The server is of an earlier version, which does not know `\(feature)`. Nothing was sent."
+            )
+        }
     }
 
     /// The result keeps the client, and so the connection, until the outcome is read.

@@ -84,12 +84,14 @@ struct ConnectionOptions: ParsableArguments {
     ///
     /// - Parameters:
     ///   - makesStore: a store that is not there is made.
+    ///   - isDryRun: a store of this command stays as it is: see ``TrialStore``.
     ///   - inferred: says which model a store has that was given none; nil looks for it.
     ///   - onInterruption: called when a signal ends it, before a store of our own is closed; nil leaves that to the
     ///     system where there is no such store.
     func connected<Result>(
-        _ name: String, jobsInFlight: Int = 64, makesStore: Bool = false, inferred: InferredModel? = nil,
-        onInterruption: (@Sendable () -> Void)? = nil, _ body: (BrokerClient) async throws -> Result
+        _ name: String, jobsInFlight: Int = 64, makesStore: Bool = false, isDryRun: Bool = false,
+        inferred: InferredModel? = nil, onInterruption: (@Sendable () -> Void)? = nil,
+        _ body: (BrokerClient) async throws -> Result
     ) async throws -> Result {
         var options = BrokerClientConfiguration(name: name)
         options.maximumJobsInFlight = jobsInFlight
@@ -105,7 +107,8 @@ struct ConnectionOptions: ParsableArguments {
             return try await Self.finish(broker, await Swift.Result { try await body(broker) })
         }
         let local = try await LocalServer.start(
-            store: store, model: try model(of: store, inferred), makesStore: makesStore, removal: removal ?? .refuse)
+            store: store, model: try model(of: store, inferred), makesStore: makesStore, isDryRun: isDryRun,
+            removal: removal ?? .refuse)
         let interruption = Interruption {
             onInterruption?()
             local.stopAndWait()

@@ -18,6 +18,8 @@ struct DeleteCommand: AsyncParsableCommand {
 
     @OptionGroup var selection: SelectionOptions
 
+    @OptionGroup var deletions: DeletionOptions
+
     @Argument(help: "Keys of the objects.")
     var keys: [CommandValue] = []
 
@@ -37,8 +39,10 @@ struct DeleteCommand: AsyncParsableCommand {
             } else {
                 .delete(RawJSON("[\(keys.map(\.json.description).joined(separator: ","))]"))
             }
-        try await options.connection.connected("broker delete") { broker in
-            try await options.run(action, on: broker, at: key)
+        // Keys name what is deleted; a predicate may match more than was thought.
+        let asks = selection.predicate != nil && !options.dryRun && deletions.mayAsk()
+        try await options.connection.connected("broker delete", isDryRun: options.dryRun) { broker in
+            try await options.run(action, on: broker, deletions: deletions, asks: asks, at: key)
         }
     }
 

@@ -168,6 +168,12 @@ struct Inference {
         self.identities = identities
     }
 
+    /// Says what was inferred, and writes nothing.
+    func report() {
+        Program.complain("broker: \(reason).")
+        for (entity, text) in identities { Program.complain("broker: \(entity): \(text).") }
+    }
+
     /// Writes the model beside its store, and says so. The store is open then, and holds the model, too.
     func write() {
         var text = "broker: \(reason)"

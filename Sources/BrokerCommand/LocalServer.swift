@@ -17,38 +17,43 @@ final class LocalServer: Sendable {
     private let owned: OwnedStore
     private let server: BrokerServer
     private let path: String
+    private let trial: TrialStore?
     private let isStopping = Atomic(false)
 
-    private init(_ owned: OwnedStore, _ server: BrokerServer, _ path: String) {
+    private init(_ owned: OwnedStore, _ server: BrokerServer, _ path: String, _ trial: TrialStore?) {
         self.owned = owned
         self.server = server
         self.path = path
+        self.trial = trial
     }
 
     /// Takes the store, or says which process has it.
     ///
     /// - Parameters:
     ///   - makesStore: false refuses a store that is not there.
+    ///   - isDryRun: nothing but the trial of a job is done with the store: see ``TrialStore``.
     ///   - removal: what becomes of what the store has and the model has no longer.
     static func start(
-        store path: String, model: LocalModel, makesStore: Bool, removal: RemovalPolicy
+        store path: String, model: LocalModel, makesStore: Bool, isDryRun: Bool, removal: RemovalPolicy
     ) async throws(CommandFailure) -> LocalServer {
         let plan = try model.plan()
         guard makesStore || path.isEmpty || access(path, F_OK) == 0 || errno != ENOENT else {
             throw CommandFailure(.failed, "There is no store \(path). Check the path, or make it with `broker submit`.")
         }
+        let trial = isDryRun ? try TrialStore(of: path, plan: plan) : nil
         // The command reports what becomes of its jobs, once; the log would repeat it for each of them.
         let logger = Logger.standardError(label: "broker", level: .critical)
         let owned: OwnedStore
         do throws(StoreError) {
-            var options = CoordinatorOptions(storePath: path, limits: CoordinatorLimits())
+            var options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
             options.store.removal = removal
             owned = try OwnedStore(plan: plan, options: options, logger: logger)
         } catch {
+            trial?.remove()
             throw CommandFailure(.failed, error.message)
         }
         for line in owned.coordinator.migration.lines { Program.complain("broker: \(line)") }
-        if case .inferred(let inference) = model { inference.write() }
+        if case .inferred(let inference) = model { isDryRun ? inference.report() : inference.write() }
         do throws(ServerError) {
             let options = ServerOptions(socketPath: nil)
             let server = try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
@@ -56,9 +61,10 @@ final class LocalServer: Sendable {
                 // The coordinator has logged the cause; unsent answers cannot be sent any more.
                 server.abandonSocket { _exit(ExitStatus.failed.rawValue) }
             }
-            return LocalServer(owned, server, path)
+            return LocalServer(owned, server, path, trial)
         } catch {
             owned.abandon()
+            trial?.remove()
             throw CommandFailure(.failed, error.message)
         }
     }
@@ -72,6 +78,7 @@ final class LocalServer: Sendable {
         guard !isStopping.exchange(true, ordering: .relaxed) else {
             return await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
         }
+        defer { trial?.remove() }
         try await server.stop()
     }
 

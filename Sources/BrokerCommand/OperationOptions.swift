@@ -17,6 +17,9 @@ struct OperationOptions: ParsableArguments {
     @Option(help: "An id for the job: sent again with the same id and input, it is applied once.")
     var id: String?
 
+    @Flag(help: "Try it: say what it would change, and change nothing.")
+    var dryRun = false
+
     @Flag(help: "Print the result as JSON.")
     var json = false
 
@@ -26,12 +29,16 @@ struct OperationOptions: ParsableArguments {
 
     /// Does the operation as one job, and says what became of it.
     ///
-    /// - Parameter place: what a JSON Pointer into the job's message leads to; nil when it leads to nothing that has a name.
+    /// - Parameters:
+    ///   - asks: a person is asked before anything is deleted.
+    ///   - place: what a JSON Pointer into the job's message leads to; nil when it leads to nothing that has a name.
     /// - Throws: a ``CommandFailure`` when not all that was asked for is committed.
     func run(
-        _ action: Job.Operation.Action, on broker: BrokerClient, at place: (_ path: String?) -> String?
+        _ action: Job.Operation.Action, on broker: BrokerClient, deletions: DeletionOptions? = nil,
+        asks: Bool = false, at place: (_ path: String?) -> String?
     ) async throws {
-        var run = OperationRun(self, broker)
+        var run = OperationRun(self, deletions, broker)
+        if asks, await !run.agrees(to: action, at: place) { return try run.end(countsRecords: false) }
         _ = await run.commit(action, id: id, at: place)
         try run.end(countsRecords: false)
     }

@@ -6,12 +6,14 @@ import BrokerJSON
 /// The jobs that a command of one operation sends one after the other, and what became of them.
 struct OperationRun {
     private let options: OperationOptions
+    private let deletions: DeletionOptions?
     private let broker: BrokerClient
     private(set) var summary = SubmissionSummary()
     private(set) var status = ExitStatus.success
 
-    init(_ options: OperationOptions, _ broker: BrokerClient) {
+    init(_ options: OperationOptions, _ deletions: DeletionOptions?, _ broker: BrokerClient) {
         self.options = options
+        self.deletions = deletions
         self.broker = broker
     }
 
@@ -32,14 +34,36 @@ struct OperationRun {
     mutating func send(
         _ action: Job.Operation.Action, id: String?, at place: (_ path: String?) -> String?
     ) async -> SubmittedJob? {
-        let operation = Job.Operation(entity: options.entity, action)
+        var job = job(action)
+        job.id = id.map { JobID($0) }
         do {
-            return try await broker.enqueue(
-                Job(operation, id: id.map { JobID($0) }, onInvalid: options.onInvalid))
+            return try await broker.enqueue(job)
         } catch {
             note(error, at: place)
             return nil
         }
+    }
+
+    private func job(_ action: Job.Operation.Action) -> Job {
+        var job = Job(Job.Operation(entity: options.entity, action), onInvalid: options.onInvalid)
+        job.isDryRun = options.dryRun
+        job.maximumDeletions = deletions?.maximum
+        return job
+    }
+
+    /// Tries the job, and asks the person at the terminal whether the objects that it would delete are to be deleted.
+    ///
+    /// - Returns: false when nothing is to be sent; the reason is noted.
+    mutating func agrees(to action: Job.Operation.Action, at place: (_ path: String?) -> String?) async -> Bool {
+        var trial = job(action)
+        trial.isDryRun = true
+        do {
+            if DeletionOptions.agrees(to: try await broker.process(trial)) { return true }
+            fail("nothing was deleted")
+        } catch {
+            note(error, at: place)
+        }
+        return false
     }
 
     /// Waits for the end of a job that was sent.
@@ -60,7 +84,9 @@ struct OperationRun {
 
     private mutating func note(_ error: any Error, at place: (_ path: String?) -> String?) {
         let place = place((error as? BrokerError)?.fault?.path)
-        fail((place.map { "\($0): " } ?? "") + "\(error)", CommandFailure(error).status)
+        let isLimited = (error as? BrokerError)?.code == .tooManyDeletions
+        let remedy = isLimited ? " See what it would delete with --dry-run; --max-delete is the limit." : ""
+        fail((place.map { "\($0): " } ?? "") + "\(error)\(remedy)", CommandFailure(error).status)
     }
 
     mutating func fail(_ message: String, _ status: ExitStatus = .failed) {

@@ -40,7 +40,7 @@ struct RelateCommand: AsyncParsableCommand {
 
     func run() async throws {
         let value = try to?.json ?? read(file ?? "-")
-        try await options.connection.connected("broker relate") { broker in
+        try await options.connection.connected("broker relate", isDryRun: options.dryRun) { broker in
             try await options.run(
                 .relate(value, relationship: relationship, object: object.json), on: broker, at: { _ in nil })
         }

@@ -8,6 +8,7 @@ struct Submission {
     let operation: @Sendable ([UInt8]) -> Job.Operation
     let onInvalid: Job.OnInvalid
     let unknownKeys: Job.UnknownKeys
+    let isDryRun: Bool
     let idPrefix: String?
     let recordsPerJob: Int
     let bytesPerJob: Int
@@ -34,6 +35,7 @@ struct Submission {
         operation = command.operation
         onInvalid = command.onInvalid
         unknownKeys = command.unknown
+        isDryRun = command.dryRun
         idPrefix = command.id
         recordsPerJob = command.batchRecords
         bytesPerJob = command.batchBytes.bytes
@@ -121,6 +123,7 @@ struct Submission {
         var job = Job(operation(gathered.take()))
         job.onInvalid = onInvalid
         job.unknownKeys = unknownKeys
+        job.isDryRun = isDryRun
         job.id = note.id.map { JobID($0) }
         guard tally.willSend(note) else { throw Ended() }
         let sent: SubmittedJob

@@ -31,7 +31,7 @@ struct SubmissionReport {
     func sayInterrupted() {
         for failure in state.summary.failures { Program.complain("broker: \(failure)", .error) }
         let doubt = doubtfulCount > 0 ? ", \(doubtfulCount) more were sent\(inquiry)" : ""
-        let committed = "broker: interrupted: \(state.summary.records) records are committed\(doubt)"
+        let committed = "broker: interrupted: \(state.summary.records) records are \(end)\(doubt)"
         let lines = isComplete ? ["these are all records of the input"] : continuation
         guard lines.count == 1 else {
             Program.complain(committed)
@@ -63,13 +63,16 @@ struct SubmissionReport {
 
     private var doubtfulCount: Int { doubtful.reduce(0) { $0 + $1.records.count } }
 
+    /// The end of a job that does not fail.
+    private var end: String { command.isDryRun ? "tried" : "committed" }
+
     /// A line for each input with uncommitted records about which something is known.
     private var accounts: [String] {
         state.inputs.indices.compactMap { index in
             let input = state.inputs[index]
             // That no record could be read has been reported already.
             if input.isDone || (input.recordsRead == 0 && input.hasEnded) { return nil }
-            return input.account(doubtful: doubtful.filter { $0.input == index }.map(\.records))
+            return input.account(end, doubtful: doubtful.filter { $0.input == index }.map(\.records))
         } + (doubtful.isEmpty ? [] : ["\(doubtfulCount) records are in doubt\(inquiry)"])
     }
 
@@ -119,7 +122,7 @@ struct SubmissionReport {
             writer.string(input.name)
             writer.key("records")
             writer.integer(input.recordsRead)
-            writer.key("committed")
+            writer.key(end)
             writer.array { writer in
                 for range in SubmittedInput.united(input.committed) {
                     writer.array { writer in

@@ -15,6 +15,9 @@ struct SubmissionSummary {
     private var changes: [String: Completion.Changes] = [:]
     private var rejections: [(place: String, error: Completion.Rejection)] = []
     private var warnings = WarningCounts()
+    /// Jobs that were tried, and not committed.
+    private var trials = 0
+    private var examples = DryRunExamples()
 
     var rejectedCount: Int { changes.values.reduce(0) { $0 + $1.rejected } }
 
@@ -23,6 +26,8 @@ struct SubmissionSummary {
         jobs += 1
         self.records += records
         if completion.isDuplicate { duplicates += 1 }
+        if completion.isDryRun { trials += 1 }
+        if let keys = completion.examples { examples.add(keys) }
         for (entity, counts) in completion.changes {
             changes[entity, default: Completion.Changes()].add(counts)
         }
@@ -57,8 +62,13 @@ struct SubmissionSummary {
             let numbers = [counts.inserted, counts.updated, counts.unchanged, counts.deleted, counts.rejected]
             try Program.say(pad(entity, width) + numbers.map { "  " + lead(String($0), 9) }.joined())
         }
+        for line in examples.lines(of: changes) { try Program.say(line) }
         let repeated = duplicates > 0 ? ", \(duplicates) of them applied before" : ""
         let those = countsRecords ? "\(counted(records, "record")) in " : ""
+        guard trials == 0 else {
+            let alone = trials > 1 ? ", each by itself, so that none sees those before it" : ""
+            return try Program.say("\(those)\(counted(jobs, "job")) tried\(repeated)\(alone); nothing was written")
+        }
         try Program.say("\(those)\(counted(jobs, "job")) committed\(repeated)")
     }
 
@@ -67,6 +77,12 @@ struct SubmissionSummary {
         for (key, count) in [("jobs", jobs), ("duplicates", duplicates), ("records", records)] {
             writer.key(key)
             writer.integer(count)
+        }
+        if trials > 0 {
+            writer.key("dryRun")
+            writer.bool(true)
+            writer.key("examples")
+            examples.write(to: &writer)
         }
         writer.key("changes")
         writer.object { writer in

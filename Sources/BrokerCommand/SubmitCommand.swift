@@ -80,6 +80,13 @@ struct SubmitCommand: AsyncParsableCommand {
             """)
     var id: String?
 
+    @Flag(
+        help: """
+            Try it: say what it would change, and change nothing. Of several jobs each is tried by itself, and does not \
+            see those before it.
+            """)
+    var dryRun = false
+
     @Flag(help: "Print the result as JSON.")
     var json = false
 
@@ -153,7 +160,8 @@ struct SubmitCommand: AsyncParsableCommand {
             SubmissionReport(state: state, command: command).sayInterrupted()
         }
         let state = try await connection.connected(
-            "broker submit", jobsInFlight: maxInFlight, makesStore: true, inferred: inferred, onInterruption: interrupt
+            "broker submit", jobsInFlight: maxInFlight, makesStore: true, isDryRun: dryRun, inferred: inferred,
+            onInterruption: interrupt
         ) { broker in
             var submission = Submission(self, broker: broker, tally: tally)
             await submission.run(sources)

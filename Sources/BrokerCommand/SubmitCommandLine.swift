@@ -8,6 +8,7 @@ struct SubmitCommandLine: Sendable {
     let take: Int?
     let id: String?
     let mayBeEmpty: Bool
+    let isDryRun: Bool
     /// All other options, those that are not the defaults.
     private let options: [String]
 
@@ -17,6 +18,7 @@ struct SubmitCommandLine: Sendable {
         take = command.take
         id = command.id
         mayBeEmpty = command.empty
+        isDryRun = command.dryRun
         let defaults = SubmitCommand.withDefaults()
         let connection = command.connection
         var options: [String] = []
@@ -49,6 +51,7 @@ struct SubmitCommandLine: Sendable {
         for identity in command.inference.identity { add("--identity", identity) }
         for key in command.inference.ignore { add("--ignore", key) }
         if let evolves = command.evolve { options.append(evolves ? "--evolve" : "--no-evolve") }
+        if command.dryRun { options.append("--dry-run") }
         if command.json { options.append("--json") }
         if command.empty { options.append("--empty") }
         self.options = options

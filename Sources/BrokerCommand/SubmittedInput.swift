@@ -54,13 +54,15 @@ struct SubmittedInput: Sendable {
 
     /// The committed and the uncommitted records, as a sentence without its end.
     ///
-    /// - Parameter doubtful: records that were sent and not answered.
-    func account(doubtful: [ClosedRange<Int>]) -> String {
+    /// - Parameters:
+    ///   - end: the end of the jobs that did not fail: committed, or tried.
+    ///   - doubtful: records that were sent and not answered.
+    func account(_ end: String, doubtful: [ClosedRange<Int>]) -> String {
         guard hasEnded || recordsRead > 0 else { return "\(name): not read" }
-        let parts = [(committed, "committed"), (failed, "failed"), (doubtful, "in doubt")].compactMap { ranges, state in
+        let parts = [(committed, end), (failed, "failed"), (doubtful, "in doubt")].compactMap { ranges, state in
             ranges.isEmpty ? nil : "\(state): \(Self.text(Self.united(ranges)))"
         }
-        let known = parts.isEmpty ? "nothing is committed" : "records \(parts.joined(separator: "; "))"
+        let known = parts.isEmpty ? "nothing is \(end)" : "records \(parts.joined(separator: "; "))"
         return hasEnded ? "\(name): \(known)" : "\(name): \(known); the rest was not sent"
     }
 

@@ -22,6 +22,8 @@ struct SyncCommand: AsyncParsableCommand {
 
     @OptionGroup var selection: SelectionOptions
 
+    @OptionGroup var deletions: DeletionOptions
+
     @Option(
         name: .customLong("action"),
         help: "An action that the sync may take. May be given several times. Default: all of them.")
@@ -46,7 +48,7 @@ struct SyncCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await options.connection.connected("broker sync", makesStore: true) { broker in
+        try await options.connection.connected("broker sync", makesStore: true, isDryRun: options.dryRun) { broker in
             var sync = SyncRun(self, broker)
             try await sync.run(input.sources)
         }

@@ -10,6 +10,8 @@ struct SyncRun {
     /// The id of the parts. A new one each time without `--id`: names of an older run must not count.
     private let partID: String
     private var run: OperationRun
+    /// A person is asked before anything is deleted.
+    private let asks: Bool
     private var records = SyncRecords()
     private var jobCount = 0
     private var sent: SentPart?
@@ -28,7 +30,12 @@ struct SyncRun {
         self.command = command
         actions = command.actions.isEmpty ? Set<Job.Operation.SyncAction>.all : Set(command.actions)
         partID = command.options.id ?? "broker-sync-\(UInt64.random(in: 0...UInt64.max))"
-        run = OperationRun(command.options, broker)
+        run = OperationRun(command.options, command.deletions, broker)
+        // Standard input that was the records has no answers.
+        let files = command.input.files
+        asks =
+            actions.contains(.delete) && !command.options.dryRun && command.deletions.mayAsk()
+            && !files.isEmpty && !files.contains("-")
     }
 
     mutating func run(_ sources: [RecordSource]) async throws {
@@ -60,7 +67,15 @@ struct SyncRun {
     private mutating func read(_ source: RecordSource) async throws {
         records.begin(source.name)
         try await source.forEach { record, _ in
-            if records.isFull(before: record, maximumBytes: command.batchBytes.bytes) { try await send(isLast: false) }
+            if records.isFull(before: record, maximumBytes: command.batchBytes.bytes) {
+                guard !command.options.dryRun else {
+                    run.fail(
+                        "the input does not fit one job, and a sync in several jobs cannot be tried; give a larger "
+                            + "--batch-bytes (a job may have some 25 MB); nothing was sent")
+                    throw Stopped()
+                }
+                try await send(isLast: false)
+            }
             records.append(record)
         }
     }
@@ -72,8 +87,11 @@ struct SyncRun {
         jobCount += 1
         let part = isAlone ? nil : Job.Operation.SyncPart(id: partID, isLast: isLast)
         if isLast { guard await settle() else { throw Stopped() } }
+        let action = Job.Operation.Action.sync(
+            json, where: command.selection.predicate, actions: actions, part: part)
+        if isLast, asks { guard await run.agrees(to: action, at: records.place) else { throw Stopped() } }
         let job = await run.send(
-            .sync(json, where: command.selection.predicate, actions: actions, part: part),
+            action,
             id: command.options.id.map { isAlone ? $0 : "\($0)-\(jobCount)" }, at: records.place)
         guard let job else { throw Stopped() }
         let isCommitted = await settle()

@@ -59,7 +59,9 @@ extension Coordinator {
             skip(frame)
         case .job(let job):
             if let run { return stage(job, run) }
-            let isSearch = job.operations.contains { $0.isSearch(in: model) }
+            // A share of an entity's objects is known when all of them have been counted.
+            let countsObjects = if case .share = job.maximumDeletions { true } else { false }
+            let isSearch = countsObjects || job.operations.contains { $0.isSearch(in: model) }
             if goesOn(frame, isSearch ? .search : .job) { stage(job, begin(job, frame, openedAt)) }
         }
     }

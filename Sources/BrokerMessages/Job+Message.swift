@@ -23,6 +23,17 @@ extension Job {
             wantsAcceptance: message.notify.contains(.accepted), content: content, observer: observer)
         objectDates = message.dates == .model ? .model : .iso8601
         wantsProgress = message.notify.contains(.progress)
+        isDryRun = message.isDryRun
+        maximumDeletions = message.maximumDeletions.map(DeletionLimit.init)
         refusesUnknownKeys = message.unknownKeys == .fail
+    }
+}
+
+extension DeletionLimit {
+    fileprivate init(_ limit: JobMessage.DeletionLimit) {
+        switch limit {
+        case .objects(let count): self = .objects(count)
+        case .percent(let thousandths): self = .share(thousandthsOfPercent: thousandths)
+        }
     }
 }

@@ -9,7 +9,8 @@ extension JobCompletion {
         switch result {
         case .completed(let members, let isDuplicate):
             ServerMessageWriter.completed(
-                id: id, sequence: sequence ?? 0, duplicate: isDuplicate, members: isBrief ? [] : members,
+                id: id, sequence: sequence ?? 0, duplicate: isDuplicate, dryRun: isDryRun,
+                members: isBrief ? [] : members,
                 objects: objects?.json, tag: tag)
         case .failed(let error):
             ServerMessageWriter.failed(id: id.isEmpty ? nil : id, sequence: sequence, error: error, tag: tag)

@@ -4,10 +4,11 @@ package import BrokerWire
 extension Completion {
     package init(_ message: CompletedMessage) {
         self.init(
-            id: JobID(message.id), sequence: message.sequence, isDuplicate: message.duplicate,
+            id: JobID(message.id), sequence: message.sequence, isDuplicate: message.duplicate, isDryRun: message.dryRun,
             changes: message.changes.mapValues(Changes.init), rejections: message.rejected.map(Rejection.init),
             warnings: message.warnings.map(Warning.init), timing: message.timing.map(Timing.init),
-            keys: message.keys.map { RawJSON($0) }, objects: message.objects.map { RawJSON($0) })
+            keys: message.keys.map { RawJSON($0) }, examples: message.examples.map { RawJSON($0) },
+            objects: message.objects.map { RawJSON($0) })
     }
 }
 

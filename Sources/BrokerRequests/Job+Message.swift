@@ -19,6 +19,8 @@ extension Job {
         var message = JobMessageWriter(id: id?.text, operations: try operationMessages())
         message.onInvalid = try word(onInvalid, "onInvalid")
         message.unknownKeys = try word(unknownKeys, "unknownKeys")
+        message.isDryRun = isDryRun
+        message.maximumDeletions = try maximumDeletions?.message()
         message.reply = try word(reply, "reply")
         if reply == .objects { message.dates = try word(dates, "dates") }
         message.notify = wantsAcceptance ? [.accepted, .completed] : .completed
@@ -45,5 +47,19 @@ extension Job {
             messages.append(try operation.message(at: "/operations/\(index)", isLenient: isLenient, levels: 3))
         }
         return messages
+    }
+}
+
+extension Job.DeletionLimit {
+    fileprivate func message() throws(BrokerError) -> JobMessage.DeletionLimit {
+        switch self {
+        case .objects(let count) where count >= 0: return .objects(count)
+        case .percent(let percent) where (0...100).contains(percent):
+            return .percent(thousandths: Int((percent * 1_000).rounded()))
+        case .objects, .percent:
+            throw .refused(
+                .unsupportedMessage,
+                "A limit of deletions is a number from 0, or a percentage from 0 to 100, not \(self).")
+        }
     }
 }

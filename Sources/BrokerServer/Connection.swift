@@ -19,7 +19,8 @@ internal import Synchronization
 /// 2. A large answer is held in memory only while the client has little else unread and there is room in the budget of
 ///    all. Otherwise only its position is retained, and it is read from the ledger when its turn has come. So a client
 ///    that reads slowly gets everything, and one that does not read costs next to nothing. Objects (`reply: objects`)
-///    are not in the ledger: more of them are held, and above that bound they are omitted, with a warning.
+///    and dry runs are not in the ledger: more of them are held, and above that bound they are omitted or shortened,
+///    with a warning.
 /// 3. The connection retains neither its handler nor the client's messages; a closed one retains nothing.
 final class Connection: Sendable {
     /// An answer whose turn has not come.
@@ -140,10 +141,17 @@ final class Connection: Sendable {
         if !isBrief, outcome.byteCount > Self.smallAnswerBytes, case .completed(_, let isDuplicate) = outcome.result {
             let job = Source.job(
                 sequence: outcome.sequence, isDuplicate: isDuplicate, lostObjects: outcome.objects?.count)
-            let readAhead = outcome.objects == nil ? Self.readAheadBytes : Self.objectsAheadBytes
-            guard mayHold(behind: readAhead) else { return wait(.stored(id: outcome.id, frame, job)) }
+            let isStored = outcome.objects == nil && !outcome.isDryRun
+            guard mayHold(behind: isStored ? Self.readAheadBytes : Self.objectsAheadBytes) else {
+                guard outcome.isDryRun else { return wait(.stored(id: outcome.id, frame, job)) }
+                return put(small: codecs.encode(outcome.shortened(.brief), tag: frame.tag, isBrief: false))
+            }
         }
         let answer = codecs.encode(outcome, tag: frame.tag, isBrief: isBrief)
+        put(small: answer)
+    }
+
+    private func put(small answer: [UInt8]) {
         if isSomethingWaiting { wait(.frame(answer)) } else { put(answer, finishing: true) }
     }
 

@@ -19,16 +19,28 @@ extension JobCompletion {
         var outcome = self
         outcome.objects = nil
         outcome.result = .completed(
-            members: ShortenedOutcome.members(members, lacking: objects.count), isDuplicate: isDuplicate)
+            members: ShortenedOutcome.members(members, lacking: objects.count, isDryRun: isDryRun),
+            isDuplicate: isDuplicate)
         return outcome
     }
 
-    /// The same outcome in less than two megabytes: what happened is there, and what is missing is named.
-    func shortened() -> JobCompletion {
+    /// How much of an answer is left.
+    enum Shortening {
+        /// Less than two megabytes: it fits every frame.
+        case frame
+        /// Some kilobytes, for a client that does not take its answers.
+        case brief
+    }
+
+    /// The same outcome, shorter: what happened is there, and what is missing is named.
+    func shortened(_ shortening: Shortening = .frame) -> JobCompletion {
         var outcome = self
+        outcome.objects = nil
         switch result {
         case .completed(let members, let isDuplicate):
-            outcome.result = .completed(members: ShortenedOutcome.members(of: members), isDuplicate: isDuplicate)
+            outcome.result = .completed(
+                members: ShortenedOutcome(shortening, isDryRun: isDryRun).members(of: members), isDuplicate: isDuplicate
+            )
         case .failed(let error):
             outcome.result = .failed(error: ShortenedOutcome.error(error))
         }
@@ -39,21 +51,29 @@ extension JobCompletion {
     static func committed(_ id: String, sequence: Int64?, isDuplicate: Bool) -> JobCompletion {
         JobCompletion(
             id: id, owner: nil, sequence: sequence,
-            result: .completed(members: ShortenedOutcome.members(of: []), isDuplicate: isDuplicate))
+            result: .completed(
+                members: ShortenedOutcome(.frame, isDryRun: false).members(of: []), isDuplicate: isDuplicate))
     }
 }
 
 /// Shortens answers that fit no frame.
-private enum ShortenedOutcome {
+private struct ShortenedOutcome {
     /// Bytes of the beginning of each list that are retained.
-    private static let listBytes = 64 << 10
+    private let listBytes: Int
     /// Bytes of any other member that are retained.
-    private static let valueBytes = 1 << 20
+    private let valueBytes: Int
+    private let isDryRun: Bool
+
+    init(_ shortening: JobCompletion.Shortening, isDryRun: Bool) {
+        (listBytes, valueBytes) = shortening == .frame ? (64 << 10, 1 << 20) : (1 << 10, 2 << 10)
+        self.isDryRun = isDryRun
+    }
+
     /// Bytes of a text that are retained.
     private static let textBytes = 1_000
 
     /// The members as they are, and a warning with the number of missing objects.
-    static func members(_ members: [UInt8], lacking objects: Int) -> [UInt8] {
+    static func members(_ members: [UInt8], lacking objects: Int, isDryRun: Bool) -> [UInt8] {
         let document = parse([UInt8(ascii: "{")] + members + [UInt8(ascii: "}")])
         guard let document else { return members }
         return withExtendedLifetime(document) {
@@ -66,7 +86,7 @@ private enum ShortenedOutcome {
                     continue
                 }
                 writer.array { writer in
-                    warn("objects", max(1, objects), &writer)
+                    warn("objects", max(1, objects), isDryRun: isDryRun, &writer)
                     for warning in value.elements { writer.value(warning) }
                 }
             }
@@ -75,9 +95,9 @@ private enum ShortenedOutcome {
     }
 
     /// Members of `completed` without the large ones, and a warning for each that is missing.
-    static func members(of members: [UInt8]) -> [UInt8] {
+    func members(of members: [UInt8]) -> [UInt8] {
         let text = [UInt8(ascii: "{")] + members + [UInt8(ascii: "}")]
-        let document = parse(text)
+        let document = Self.parse(text)
         return withExtendedLifetime(document) {
             var leftOut: [(field: String, count: Int)] = []
             var writer = JSONWriter()
@@ -89,11 +109,14 @@ private enum ShortenedOutcome {
                 let count = keys.members.reduce(0) { $0 + $1.value.members.reduce(0) { $0 + $1.value.elementCount } }
                 leftOut.append(("keys", max(1, count)))
             }
+            if isDryRun, document?.root["examples"] != nil {
+                copy("examples", of: document?.root, &writer, &leftOut) { $0.object { _ in } }
+            }
             if document == nil { leftOut.append((field: "changes", count: 1)) }
             writer.key("warnings")
             writer.array { writer in
                 copyBeginning(of: document?.root["warnings"], "warnings", &writer, &leftOut)
-                for (field, count) in leftOut { warn(field, count, &writer) }
+                for (field, count) in leftOut { Self.warn(field, count, isDryRun: isDryRun, &writer) }
             }
             if document?.root["timing"] != nil { copy("timing", of: document?.root, &writer, &leftOut) { $0.null() } }
             return writer.bytes
@@ -132,7 +155,7 @@ private enum ShortenedOutcome {
         return document.root["changes"] != nil || document.root["code"] != nil ? document : nil
     }
 
-    private static func copy(
+    private func copy(
         _ key: String, of root: JSONValue?, _ writer: inout JSONWriter, _ leftOut: inout [(field: String, count: Int)],
         orElse: (inout JSONWriter) -> Void
     ) {
@@ -145,7 +168,7 @@ private enum ShortenedOutcome {
         writer.value(value)
     }
 
-    private static func copyBeginning(
+    private func copyBeginning(
         of list: JSONValue?, _ field: String, _ writer: inout JSONWriter,
         _ leftOut: inout [(field: String, count: Int)]
     ) {
@@ -159,11 +182,11 @@ private enum ShortenedOutcome {
         if missing > 0 { leftOut.append((field, missing)) }
     }
 
-    private static func warn(_ field: String, _ count: Int, _ writer: inout JSONWriter) {
+    private static func warn(_ field: String, _ count: Int, isDryRun: Bool, _ writer: inout JSONWriter) {
         writer.object { writer in
             for (key, text) in [
                 ("code", "answerShortened"), ("entity", ""), ("key", field),
-                ("message", message(field)),
+                ("message", isDryRun ? dryRunMessage : message(field)),
             ] {
                 writer.key(key)
                 writer.string(text)
@@ -172,6 +195,10 @@ private enum ShortenedOutcome {
             writer.integer(count)
         }
     }
+
+    private static let dryRunMessage =
+        "The answer to this dry run is not whole: it fits no frame, or so much was waiting for the client already. Split "
+        + "such jobs, and read the answers as they arrive."
 
     private static func message(_ field: String) -> String {
         guard field == "objects" else {

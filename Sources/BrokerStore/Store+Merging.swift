@@ -42,14 +42,12 @@ extension Store {
                         .constraintViolation,
                         "The job would leave a link to an object that does not exist in the store."))
             }
-            let tally = try JobTally(run)
-            var outcome = try tally.outcome()
-            if let objects = run.objects { outcome.objects = try reply(objects) }
-            if let changes = run.history?.digest { merger.digest?.add(changes) }
-            // Restoring, counting and reading objects are the job's work, too.
-            if let last = steps.last { try JobWork.judge(connection.work, at: last.pointer) }
-            // Not the job's work: it must end the same way in a store that keeps no keys.
-            if merger.keepsFeedKeys { outcome.feedKeys = try tally.feedKeys(of: outcome.changes) }
+            let outcome = try self.outcome(of: run, steps)
+            guard !job.isDryRun else {
+                try storing { () throws(StoreError) in try savepoints.undoJob() }
+                (merger.rowKeys, merger.digest) = (rowKeys, digest)
+                return .ended(.completed(outcome))
+            }
             try savepoints.endJob()
             return .ended(.completed(outcome))
         } catch {
@@ -82,6 +80,24 @@ extension Store {
                 preconditionFailure("a step is tried until it is neither")
             }
         }
+    }
+
+    /// The outcome of a job whose steps have been applied.
+    private func outcome(of run: JobRun, _ steps: [StagedStep]) throws(MergeFailure) -> Outcome {
+        let tally = try JobTally(run)
+        var outcome = try tally.outcome()
+        if let fault = try run.job.maximumDeletions?.fault(of: outcome.changes, merger) { throw .fault(fault) }
+        if let objects = run.objects { outcome.objects = try reply(objects) }
+        if let changes = run.history?.digest { merger.digest?.add(changes) }
+        // Restoring, counting and reading objects are the job's work, too.
+        if let last = steps.last { try JobWork.judge(connection.work, at: last.pointer) }
+        // Not the job's work: it must end the same way in a store that keeps no keys.
+        if run.job.isDryRun {
+            outcome.examples = try tally.examples(of: outcome.changes)
+        } else if merger.keepsFeedKeys {
+            outcome.feedKeys = try tally.feedKeys(of: outcome.changes)
+        }
+        return outcome
     }
 
     private func reply(_ objects: PayloadObjects) throws(MergeFailure) -> ReplyObjects {

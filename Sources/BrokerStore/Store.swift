@@ -300,6 +300,7 @@ package final class Store {
     package func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try ledger.outcome(ofJob: id) }
 
     /// Applies one job inside the open transaction: its rows and its line in the ledger, or only the line if it fails.
+    /// A dry run leaves neither; one whose id is committed is answered as that job sent again would be.
     ///
     /// A later job with the same id, committed or failed, replaces the line of a failed job.
     ///
@@ -348,6 +349,8 @@ package final class Store {
         _ end: JobOutcome, of job: StoreJob, _ known: StoredOutcome?, _ rows: RowDigest?
     ) throws(StoreError) -> JobOutcome {
         try extendDigest(end, of: job, rows)
+        // The ledger has no line of it, also if it failed: its id is free, and the feed does not mention it.
+        if job.isDryRun { return end }
         if let known, end.isFailure, known.sequence > job.sequence { return end }
         var end = end
         if case .completed(var outcome) = end, let keys = outcome.feedKeys {

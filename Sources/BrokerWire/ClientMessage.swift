@@ -61,6 +61,9 @@ package struct ClientEnvelope: @unchecked Sendable {
 
 /// A job as the client sent it. Valid as long as its document.
 package struct JobMessage {
+    /// Fields that earlier servers ignored, with the effect of a job that lacks them. `welcome` has their names.
+    package static let features = ["dryRun", "maximumDeletions"]
+
     /// The treatment of invalid records.
     package enum OnInvalid: String, Sendable, CaseIterable {
         /// The job fails and changes nothing.
@@ -75,6 +78,14 @@ package struct JobMessage {
         case warn
         /// A record with such a key is invalid.
         case fail
+    }
+
+    /// The number of objects that a job may delete.
+    package enum DeletionLimit: Sendable, Equatable {
+        /// The number for all entities together.
+        case objects(Int)
+        /// A part of the objects of each entity, in thousandths of a percent.
+        case percent(thousandths: Int)
     }
 
     /// The contents of `completed`.
@@ -105,6 +116,10 @@ package struct JobMessage {
     package let operations: [OperationMessage]
     package let onInvalid: OnInvalid
     package let unknownKeys: UnknownKeys
+    /// The job is applied and undone.
+    package let isDryRun: Bool
+    /// A job that deletes more objects fails; nil for any number.
+    package let maximumDeletions: DeletionLimit?
     package let reply: Reply
     /// The form of dates in the objects of the reply.
     package let dates: FetchMessage.Dates

@@ -7,6 +7,8 @@ extension JobMessage {
         id = try Self.id(ofJob: root)
         onInvalid = try root.optionalWord("onInvalid", OnInvalid.self) ?? .fail
         unknownKeys = try root.optionalWord("unknown", UnknownKeys.self) ?? .warn
+        isDryRun = try root.optionalBool("dryRun") ?? false
+        maximumDeletions = try DeletionLimit(in: root)
         reply = try root.optionalWord("reply", Reply.self) ?? .summary
         dates = try root.optionalWord("dates", FetchMessage.Dates.self) ?? .model
         notify = try Self.notify(in: root)

@@ -51,6 +51,8 @@ package struct JobMessageWriter: Sendable {
     package var operations: [Operation]
     package var onInvalid = JobMessage.OnInvalid.fail
     package var unknownKeys = JobMessage.UnknownKeys.warn
+    package var isDryRun = false
+    package var maximumDeletions: JobMessage.DeletionLimit?
     package var reply = JobMessage.Reply.summary
     package var dates = FetchMessage.Dates.model
     package var notify = JobMessage.Notify.completed
@@ -74,6 +76,11 @@ package struct JobMessageWriter: Sendable {
             if let id { writer.member("id", id) }
             if onInvalid != .fail { writer.member("onInvalid", onInvalid.rawValue) }
             if unknownKeys != .warn { writer.member("unknown", unknownKeys.rawValue) }
+            if isDryRun {
+                writer.key("dryRun")
+                writer.bool(true)
+            }
+            maximumDeletions?.write(to: &writer)
             if reply != .summary { writer.member("reply", reply.rawValue) }
             if dates != .model { writer.member("dates", dates.rawValue) }
             if notify != .completed { writeNotify(to: &writer) }

@@ -68,6 +68,7 @@ extension Welcome {
         version = Int(try root.requiredInteger("version"))
         server = root["server"]?.string ?? ""
         hasJournal = root["journal"]?.bool
+        features = root["features"]?.elements.compactMap(\.string) ?? []
         limits = root["limits"]?.jsonText ?? Array("{}".utf8)
         entities = root["entities"]?.elements.compactMap(\.string) ?? []
     }
@@ -77,15 +78,18 @@ extension CompletedMessage {
     /// One walk over the members, because this runs for every job.
     fileprivate init(_ root: JSONValue) throws(WireError) {
         var duplicate = false
+        var dryRun = false
         var changes: [String: EntityChanges] = [:]
         var rejected: [ErrorBody] = []
         var warnings: [WarningBody] = []
         var timing: TimingBody?
         var keys: [UInt8]?
+        var examples: [UInt8]?
         var objects: [UInt8]?
         for (key, value) in root.members {
             switch key.word {
             case "duplicate": duplicate = value.bool ?? false
+            case "dryRun": dryRun = value.bool ?? false
             case "changes":
                 for (entity, counts) in value.members {
                     changes[String(decoding: entity.bytes, as: UTF8.self)] = EntityChanges(counts)
@@ -94,14 +98,15 @@ extension CompletedMessage {
             case "warnings": warnings = value.elements.map(WarningBody.init)
             case "timing": timing = TimingBody(value)
             case "keys": keys = value.jsonText
+            case "examples": examples = value.jsonText
             case "objects": objects = value.jsonText
             default: break
             }
         }
         self.init(
             id: try root.requiredString("id"), sequence: try root.requiredInteger("sequence"), duplicate: duplicate,
-            changes: changes, rejected: rejected, warnings: warnings, timing: timing, keys: keys,
-            objects: objects)
+            dryRun: dryRun, changes: changes, rejected: rejected, warnings: warnings, timing: timing, keys: keys,
+            examples: examples, objects: objects)
     }
 }
 

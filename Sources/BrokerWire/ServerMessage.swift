@@ -46,6 +46,8 @@ package struct Welcome: Sendable, Equatable {
     package let server: String
     /// Accepted jobs are in a journal; nil when the server does not report it.
     package let hasJournal: Bool?
+    /// The fields of jobs that not every server knows.
+    package let features: [String]
     /// The object of limits as JSON text.
     package let limits: [UInt8]
     package let entities: [String]
@@ -58,6 +60,8 @@ package struct CompletedMessage: Sendable, Equatable {
     package let sequence: Int64
     /// The job had been applied before, and this is its outcome.
     package let duplicate: Bool
+    /// The job was tried, and has changed nothing.
+    package let dryRun: Bool
     /// By entity; empty with `reply: none`.
     package let changes: [String: EntityChanges]
     /// The records that were skipped by `onInvalid: skip`.
@@ -67,22 +71,27 @@ package struct CompletedMessage: Sendable, Equatable {
     package let timing: TimingBody?
     /// The object of keys as JSON text, when the job asked for it.
     package let keys: [UInt8]?
+    /// Some of the keys as JSON text, of a dry run.
+    package let examples: [UInt8]?
     /// The array of arrays of objects as JSON text, when the job asked for it.
     package let objects: [UInt8]?
 
     package init(
-        id: String, sequence: Int64, duplicate: Bool = false, changes: [String: EntityChanges] = [:],
+        id: String, sequence: Int64, duplicate: Bool = false, dryRun: Bool = false,
+        changes: [String: EntityChanges] = [:],
         rejected: [ErrorBody] = [], warnings: [WarningBody] = [], timing: TimingBody? = nil, keys: [UInt8]? = nil,
-        objects: [UInt8]? = nil
+        examples: [UInt8]? = nil, objects: [UInt8]? = nil
     ) {
         self.id = id
         self.sequence = sequence
         self.duplicate = duplicate
+        self.dryRun = dryRun
         self.changes = changes
         self.rejected = rejected
         self.warnings = warnings
         self.timing = timing
         self.keys = keys
+        self.examples = examples
         self.objects = objects
     }
 }

@@ -18,6 +18,10 @@ package enum ServerMessageWriter {
             writer.member("server", server)
             writer.key("journal")
             writer.bool(keepsJournal)
+            writer.key("features")
+            writer.array { writer in
+                for feature in JobMessage.features { writer.string(feature) }
+            }
             writer.key("limits")
             writer.object { $0.rawMembers(limits) }
             writer.key("entities")
@@ -61,14 +65,20 @@ package enum ServerMessageWriter {
     }
 
     /// - Parameters:
+    ///   - dryRun: `dryRun` is written, which is omitted otherwise.
     ///   - members: the outcome; empty for `reply: none`, and then `duplicate` is omitted, too.
     ///   - objects: the array for `reply: objects`.
     package static func completed(
-        id: String, sequence: Int64, duplicate: Bool, members: some Collection<UInt8>, objects: [UInt8]? = nil,
+        id: String, sequence: Int64, duplicate: Bool, dryRun: Bool = false, members: some Collection<UInt8>,
+        objects: [UInt8]? = nil,
         tag: [UInt8]?
     ) -> [UInt8] {
         message("completed", capacity: members.count + (objects?.count ?? 0), tag: tag) { writer in
             writer.jobMembers(id: id, sequence: sequence)
+            if dryRun {
+                writer.key("dryRun")
+                writer.bool(true)
+            }
             guard !members.isEmpty else { return }
             writer.key("duplicate")
             writer.bool(duplicate)

@@ -45,6 +45,25 @@ import Testing
         #expect(job.operations.map(\.entityPointer) == ["/operations/0/entity", "/operations/1/entity"])
     }
 
+    @Test func `a limit of deletions is a number or a percentage of three digits after the point`() throws {
+        func limit(_ value: String) throws -> JobMessage.DeletionLimit? {
+            try job(#"{"entity":"A","json":{},"maximumDeletions":\#(value)}"#).job.maximumDeletions
+        }
+        #expect(try limit("0") == .objects(0))
+        #expect(try limit("1e3") == .objects(1_000))
+        #expect(try limit(#""0%""#) == .percent(thousandths: 0))
+        #expect(try limit(#""2.5%""#) == .percent(thousandths: 2_500))
+        #expect(try limit(#""100.000%""#) == .percent(thousandths: 100_000))
+        for wrong in [
+            "-1", "1.5", #""10""#, #""%""#, #""100.001%""#, #""101%""#, #""1.%""#, #"".5%""#, #""1.0000%""#, #""-1%""#,
+            "null",
+        ] {
+            expect(
+                #"{"entity":"A","json":{},"maximumDeletions":\#(wrong)}"#, at: "/maximumDeletions", "maximumDeletions")
+        }
+        expect(#"{"entity":"A","json":{},"dryRun":1}"#, at: "/dryRun", "true or false")
+    }
+
     @Test func `fire and forget asks for no answer`() throws {
         #expect(try job(#"{"entity":"A","json":[],"notify":[],"reply":"none"}"#).job.notify == [])
         #expect(

@@ -21,6 +21,8 @@ final class AcceptedJob: Sendable {
     /// The hash that earlier versions recorded instead of ``contentHash``.
     let messageHash: [UInt8]?
     let policy: InvalidRecordPolicy
+    let isDryRun: Bool
+    let maximumDeletions: DeletionLimit?
     let wantsKeys: Bool
     let wantsObjects: Bool
     let objectDates: FetchDates
@@ -51,6 +53,8 @@ final class AcceptedJob: Sendable {
         contentDigest = isLogged && job.id == nil ? job.contentHash : nil
         messageHash = job.id == nil ? nil : ContentHash.hash(job.content.bytes)
         policy = job.policy
+        isDryRun = job.isDryRun
+        maximumDeletions = job.maximumDeletions
         wantsKeys = job.wantsKeys
         wantsObjects = job.wantsObjects
         objectDates = job.objectDates
@@ -113,11 +117,14 @@ struct ReadyJob: Sendable {
     }
 
     private func storeJob(_ sequence: Int64, _ work: StoreJob.Work, _ memory: MergedJobMemory?) -> StoreJob {
-        StoreJob(
+        var job = StoreJob(
             id: id.text, owner: owner, contentHash: accepted.contentHash, contentDigest: accepted.contentDigest,
             messageHash: accepted.messageHash,
             sequence: sequence,
             policy: accepted.policy, wantsKeys: accepted.wantsKeys, wantsObjects: wantsObjects,
             objectDates: accepted.objectDates, work: work, now: accepted.acceptedAt, memory: memory)
+        job.isDryRun = accepted.isDryRun
+        job.maximumDeletions = accepted.maximumDeletions
+        return job
     }
 }

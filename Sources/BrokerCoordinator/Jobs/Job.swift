@@ -15,6 +15,10 @@ package struct Job: @unchecked Sendable {
     package var policy: InvalidRecordPolicy
     /// Whether a record with a key that the model does not name is rejected, as `policy` says.
     package var refusesUnknownKeys = false
+    /// The job is applied and undone; see ``/BrokerStore/StoreJob/isDryRun``.
+    package var isDryRun = false
+    /// A job that deletes more objects fails.
+    package var maximumDeletions: DeletionLimit?
     package var wantsKeys: Bool
     /// Whether `JobCompletion.objects` are wanted.
     package var wantsObjects: Bool

@@ -17,6 +17,8 @@ package struct JobCompletion: Sendable {
     /// Nil when the job was refused before it had a sequence.
     package var sequence: Int64?
     package var result: Result
+    /// The job has changed nothing, and the ledger does not have it; unless it is a duplicate, which had been applied.
+    package var isDryRun = false
     /// The objects of the job's own records, sent once, to the client that asked for them with the job.
     package var objects: ReplyObjects?
 

@@ -21,7 +21,11 @@ struct AppliedJob {
 extension AppliedJob {
     /// Whether a job is committed under the id: this one, or one before it.
     var isCommitted: Bool {
-        if case .failed = end { false } else { true }
+        switch end {
+        case .failed: false
+        case .completed: !job.accepted.isDryRun
+        case .duplicate, .conflict: true
+        }
     }
 
     /// The owner of the job that is committed under the id.
@@ -51,12 +55,15 @@ extension AppliedJob {
             return .failed(fault, id: job.id.text, owner: job.owner, sequence: sequence)
         case .duplicate(let outcome):
             // The changes are those of the first time; the timing is this message's own.
-            return JobCompletion(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
+            var completion = JobCompletion(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
+            completion.isDryRun = job.accepted.isDryRun
+            return completion
         case .completed(let outcome):
             var completion = JobCompletion(
                 id: job.id.text, owner: job.owner, sequence: sequence,
                 result: .completed(members: timing.appended(toMembers: outcome.members), isDuplicate: false))
             completion.objects = outcome.objects
+            completion.isDryRun = job.accepted.isDryRun
             return completion
         }
     }
@@ -67,7 +74,7 @@ extension AppliedJob {
     func committed(_ completion: JobCompletion) -> JobCompletion? {
         switch end {
         case .failed: nil
-        case .completed: completion
+        case .completed: job.accepted.isDryRun ? nil : completion
         case .duplicate(let outcome), .conflict(_, let outcome):
             JobCompletion(stored: outcome, id: job.id.text, isDuplicate: false, timing: nil)
         }

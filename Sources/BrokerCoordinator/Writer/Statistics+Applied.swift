@@ -12,7 +12,7 @@ extension Statistics.Counters {
             case .duplicate: duplicates += 1
             case .completed(let outcome):
                 completed += 1
-                for (_, counts) in outcome.changes { objects.add(counts) }
+                if !applied.job.accepted.isDryRun { for (_, counts) in outcome.changes { objects.add(counts) } }
             }
             let timing = applied.job.timing
             latencies.record(

@@ -86,6 +86,8 @@ package struct Outcome: Sendable {
     package var warnings: [Warning] = [] { didSet { written = nil } }
     /// The `keys` of the answer as JSON, when the job asked for them.
     package var keys: [UInt8]? { didSet { written = nil } }
+    /// Some of the `keys` as JSON, for a dry run.
+    package var examples: [UInt8]? { didSet { written = nil } }
     /// The objects of the job's own records, when the job asked for them: in the answer only, not in ``members``.
     package var objects: ReplyObjects?
     /// The `keys` of the feed as JSON: those of the objects that changed. Nil when nothing changed, when they exceed the
@@ -106,7 +108,7 @@ package struct Outcome: Sendable {
     /// - Parameter other: another outcome that was written in this way; similar jobs have the same text.
     package mutating func writeBrief(like other: Outcome? = nil) {
         guard rejected.isEmpty, warnings.isEmpty else { return }
-        if let other, let written = other.written, keys == nil, other.keys == nil,
+        if let other, let written = other.written, keys == nil, other.keys == nil, examples == nil,
             changes.elementsEqual(
                 other.changes, by: { $0.counts == $1.counts && $0.entity.hasSameBytes(as: $1.entity) })
         {
@@ -154,6 +156,10 @@ package struct Outcome: Sendable {
         if let keys {
             writer.key("keys")
             writer.raw(keys)
+        }
+        if let examples {
+            writer.key("examples")
+            writer.raw(examples)
         }
         return writer.bytes
     }

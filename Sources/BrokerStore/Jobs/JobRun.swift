@@ -338,7 +338,11 @@ struct JobRun {
         let history = started()
         if isLast, !job.wantsKeys {
             history.needsEntry = try entryCondition()
-            if merger.keepsFeedKeys { history.countedKeys = CountedKeys(merger.entities) }
+            if job.isDryRun {
+                history.countedKeys = CountedKeys(merger.entities, ofEach: JobTally.exampleCount)
+            } else if merger.keepsFeedKeys {
+                history.countedKeys = CountedKeys(merger.entities)
+            }
         }
         try history.record(body)
     }

@@ -186,7 +186,10 @@ struct JobTally {
                     try json.object { json throws(StoreError) in
                         for (word, change) in ObjectChange.reported {
                             json.key(word)
-                            try json.array { json throws(StoreError) in try writeKeys(entity, change, &json) }
+                            try json.array { json throws(StoreError) in
+                                var room = KeyRoom()
+                                try writeKeys(entity, change, &json, &room)
+                            }
                         }
                     }
                 }
@@ -204,6 +207,16 @@ struct JobTally {
         guard !changed.isEmpty, counted <= FeedKeys.maximumLookups, run.history?.countedKeys?.isComplete ?? true else {
             return nil
         }
+        let keys = try changedKeys(changed, KeyRoom(bytes: FeedKeys.maximumBytesOfJob))
+        return keys.count <= FeedKeys.maximumBytesOfJob ? keys : nil
+    }
+
+    /// The keys of changed objects: as ``Outcome/keys``, without empty lists and objects.
+    ///
+    /// - Parameter listRoom: how many keys are written in each list.
+    func changedKeys(
+        _ changed: [(entity: String, counts: ChangeCounts)], _ listRoom: KeyRoom
+    ) throws(MergeFailure) -> [UInt8] {
         var writer = JSONWriter(capacity: 128)
         try storing { () throws(StoreError) in
             try writer.object { json throws(StoreError) in
@@ -214,42 +227,44 @@ struct JobTally {
                         for (word, change) in ObjectChange.reported where counts.number(of: change) > 0 {
                             json.key(word)
                             try json.array { json throws(StoreError) in
-                                try writeKeys(entity, change, &json, bytes: FeedKeys.maximumBytesOfJob)
-                                try writeCountedKeys(entity, change, &json)
+                                var room = listRoom
+                                try writeKeys(entity, change, &json, &room)
+                                try writeCountedKeys(entity, change, &json, &room)
                             }
                         }
                     }
                 }
             }
         }
-        return writer.count <= FeedKeys.maximumBytesOfJob ? writer.bytes : nil
+        return writer.bytes
     }
 
     /// Writes the keys of objects that the net changes only counted.
     private func writeCountedKeys(
-        _ entity: Int, _ change: ObjectChange, _ json: inout JSONWriter
+        _ entity: Int, _ change: ObjectChange, _ json: inout JSONWriter, _ room: inout KeyRoom
     ) throws(StoreError) {
         guard let history = run.history else { return }
         switch change {
-        case .deleted: if let keys = history.countedKeys?.deleted(entity) { json.raw(keys) }
-        case .updated: try writeKeys(ofRows: history.changedNumbers[entity] ?? [], entity, &json)
+        case .deleted:
+            guard json.count <= room.bytes else { return }
+            if let keys = history.countedKeys?.deleted(entity, atMost: room.count) { json.raw(keys) }
+        case .updated: try writeKeys(ofRows: history.changedNumbers[entity] ?? [], entity, &json, &room)
         case .inserted, .unchanged: break
         }
     }
 
-    /// - Parameter bytes: nothing more is written when the text has more bytes.
     private func writeKeys(
-        _ entity: Int, _ change: ObjectChange, _ json: inout JSONWriter, bytes: Int = .max
+        _ entity: Int, _ change: ObjectChange, _ json: inout JSONWriter, _ room: inout KeyRoom
     ) throws(StoreError) {
         let model = entities[entity].entity
         let topmost = run.merger.plan.model.topmost(of: entity)
         if let base = run.base, let table = base.rows.tables[topmost], let state = change.state {
             for position in 0..<table.rowCount {
-                guard json.count <= bytes else { return }
                 let row = table.order[position]
                 guard states[topmost][row] == state.rawValue, concreteEntities.isOne(row, of: topmost, entity) else {
                     continue
                 }
+                guard room.take(after: json) else { return }
                 if model.hasRowKey {
                     let key = StoredKey([.integer(base.merged.rowKeys[topmost][row])])
                     try write(key, of: entity, to: &json)
@@ -259,9 +274,10 @@ struct JobTally {
             }
         }
         if change == .updated {
-            try writeKeys(ofRows: concreteEntities.changedOutside(entity, changedOutside), entity, &json)
+            try writeKeys(ofRows: concreteEntities.changedOutside(entity, changedOutside), entity, &json, &room)
         }
         for object in recordedChanges[entity] where object.change == change {
+            guard room.take(after: json) else { return }
             if let identity = object.entry.identity, change == .deleted {
                 identity.withCells { json.key($0, of: model) }
             } else {
@@ -284,10 +300,11 @@ struct JobTally {
     }
 
     private func writeKeys(
-        ofRows numbers: Set<Int64>, _ entity: Int, _ json: inout JSONWriter
+        ofRows numbers: Set<Int64>, _ entity: Int, _ json: inout JSONWriter, _ room: inout KeyRoom
     ) throws(StoreError) {
         let statements = entities[entity]
         for number in numbers.sorted() {
+            guard room.take(after: json) else { return }
             let find = try statements.key()
             find.bind(number, at: 1)
             defer { find.reset() }

@@ -26,6 +26,10 @@ package struct StoreJob: Sendable {
     package let wantsObjects: Bool
     /// The form of dates in them.
     package let objectDates: FetchDates
+    /// The job is applied and undone: it changes nothing, and is not recorded.
+    package var isDryRun = false
+    /// A job that deletes more objects fails.
+    package var maximumDeletions: DeletionLimit?
     package let work: Work
     /// Milliseconds since 1970, for the ledger.
     package let now: Int64
@@ -66,6 +70,7 @@ extension StoreJob {
 
 /// The outcome of a job.
 package enum JobOutcome: Sendable {
+    /// It took effect; a dry run would have had this effect.
     case completed(Outcome)
     case failed(Fault)
     /// The job was applied before; this time nothing is done.

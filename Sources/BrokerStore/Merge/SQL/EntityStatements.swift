@@ -58,7 +58,7 @@ final class EntityStatements {
     func name(ofColumn column: Int) -> String { columns.nameInModel(column) }
 
     private enum Key: Hashable {
-        case find, chargingFind, rename, identify, findRowKey, concreteEntityOfRow, key, identityOfRow, modified
+        case find, chargingFind, rename, identify, findRowKey, concreteEntityOfRow, key, identityOfRow, modified, count
         case linked(Int)
         case unlink(Int)
     }
@@ -133,6 +133,13 @@ final class EntityStatements {
     func concreteEntityOfRow() throws(StoreError) -> Statement {
         try cache.statement(
             .concreteEntityOfRow, "SELECT \(quoted(entityColumnName)) FROM \(table) WHERE \(rowNumber) = ?1")
+    }
+
+    /// The number of objects in the entity's table.
+    func objectCount() throws(StoreError) -> Int {
+        let count = try cache.statement(.count, "SELECT count(*) FROM \(table)")
+        defer { count.reset() }
+        return try count.step() ? Int(count.integer(0)) : 0
     }
 
     /// Parameters: a link's key. Returns row number and key of the rows whose link at `column` has that key.
