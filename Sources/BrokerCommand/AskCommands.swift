@@ -60,7 +60,7 @@ struct AwaitCommand: AsyncParsableCommand {
             }
         }
         var summary = SubmissionSummary()
-        summary.add(completion, records: 0) { path in path.map { "job \(id), \($0)" } ?? "job \(id)" }
+        summary.add(completion, records: 0) { .message(ofJob: id, path: $0) }
         if json {
             var writer = JSONWriter()
             writer.object { writer in summary.writeMembers(to: &writer) }

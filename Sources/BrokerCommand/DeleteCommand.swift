@@ -41,16 +41,14 @@ struct DeleteCommand: AsyncParsableCommand {
             }
         // Keys name what is deleted; a predicate may match more than was thought.
         let asks = selection.predicate != nil && !options.dryRun && deletions.mayAsk()
-        try await options.connection.connected("broker delete", isDryRun: options.dryRun) { broker in
-            try await options.run(action, on: broker, deletions: deletions, asks: asks, at: key)
-        }
+        try await options.run(action, named: "broker delete", deletions: deletions, asks: asks, at: key)
     }
 
     /// The key that a JSON Pointer into the job's message leads to.
-    private func key(at path: String?) -> String? {
+    @Sendable private func key(at path: String?) -> JobPlace? {
         guard let tokens = path?.split(separator: "/"), tokens.count == 2, tokens[0] == "objects",
             let index = Int(tokens[1]), keys.indices.contains(index)
         else { return nil }
-        return "key \(index + 1) (\(keys[index].text))"
+        return .key(index + 1, text: keys[index].text)
     }
 }

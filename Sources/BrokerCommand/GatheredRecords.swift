@@ -17,6 +17,9 @@ struct GatheredRecords {
         json += record.json
     }
 
+    /// Where the records begin in ``json``.
+    var offsets: [Int] { starts.map(\.offset) }
+
     /// The lines on which the records begin.
     var lines: [Int] { starts.map(\.place.line) }
 

@@ -38,6 +38,8 @@ struct InputOptions: ParsableArguments {
     @Argument(help: "Files of records; none or - is standard input.", completion: .file())
     var files: [String] = []
 
+    var readsStandardInput: Bool { files.isEmpty || files.contains("-") }
+
     /// In the order in which they are given.
     var sources: [RecordSource] { sources(root: root) }
 

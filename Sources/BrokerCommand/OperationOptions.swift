@@ -30,14 +30,25 @@ struct OperationOptions: ParsableArguments {
     /// Does the operation as one job, and says what became of it.
     ///
     /// - Parameters:
+    ///   - name: the command's, for the server's log.
     ///   - asks: a person is asked before anything is deleted.
     ///   - place: what a JSON Pointer into the job's message leads to; nil when it leads to nothing that has a name.
     /// - Throws: a ``CommandFailure`` when not all that was asked for is committed.
     func run(
-        _ action: Job.Operation.Action, on broker: BrokerClient, deletions: DeletionOptions? = nil,
-        asks: Bool = false, at place: (_ path: String?) -> String?
+        _ action: Job.Operation.Action, named name: String, readsStandardInput: Bool = false,
+        deletions: DeletionOptions? = nil, asks: Bool = false, at place: @Sendable (_ path: String?) -> JobPlace?
     ) async throws {
-        var run = OperationRun(self, deletions, broker)
+        let interruption = OperationInterruption(readsStandardInput: readsStandardInput, store: connection.store)
+        try await connection.connected(name, isDryRun: dryRun, onInterruption: interruption.report) { broker in
+            try await run(action, on: broker, interruption, deletions, asks: asks, at: place)
+        }
+    }
+
+    private func run(
+        _ action: Job.Operation.Action, on broker: BrokerClient, _ interruption: OperationInterruption,
+        _ deletions: DeletionOptions?, asks: Bool, at place: (_ path: String?) -> JobPlace?
+    ) async throws {
+        var run = OperationRun(self, deletions, broker, interruption)
         if asks, await !run.agrees(to: action, at: place) { return try run.end(countsRecords: false) }
         _ = await run.commit(action, id: id, at: place)
         try run.end(countsRecords: false)

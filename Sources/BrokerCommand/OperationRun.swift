@@ -8,10 +8,17 @@ struct OperationRun {
     private let options: OperationOptions
     private let deletions: DeletionOptions?
     private let broker: BrokerClient
+    private let interruption: OperationInterruption
+    private let rejects: RejectsFile?
     private(set) var summary = SubmissionSummary()
     private(set) var status = ExitStatus.success
 
-    init(_ options: OperationOptions, _ deletions: DeletionOptions?, _ broker: BrokerClient) {
+    init(
+        _ options: OperationOptions, _ deletions: DeletionOptions?, _ broker: BrokerClient,
+        _ interruption: OperationInterruption, rejects: RejectsFile? = nil
+    ) {
+        self.interruption = interruption
+        self.rejects = rejects
         self.options = options
         self.deletions = deletions
         self.broker = broker
@@ -22,7 +29,7 @@ struct OperationRun {
     /// - Returns: whether it is committed; the failure is noted else.
     mutating func commit(
         _ action: Job.Operation.Action, id: String?, records: Int = 0,
-        at place: (_ path: String?) -> String?
+        at place: (_ path: String?) -> JobPlace?
     ) async -> Bool {
         guard let job = await send(action, id: id, at: place) else { return false }
         return await settle(job, records: records, at: place)
@@ -32,12 +39,14 @@ struct OperationRun {
     ///
     /// - Returns: nil when it cannot be sent; the failure is noted.
     mutating func send(
-        _ action: Job.Operation.Action, id: String?, at place: (_ path: String?) -> String?
+        _ action: Job.Operation.Action, id: String?, at place: (_ path: String?) -> JobPlace?
     ) async -> SubmittedJob? {
         var job = job(action)
         job.id = id.map { JobID($0) }
         do {
-            return try await broker.enqueue(job)
+            let sent = try await broker.enqueue(job)
+            interruption.sent(sent.id)
+            return sent
         } catch {
             note(error, at: place)
             return nil
@@ -54,7 +63,7 @@ struct OperationRun {
     /// Tries the job, and asks the person at the terminal whether the objects that it would delete are to be deleted.
     ///
     /// - Returns: false when nothing is to be sent; the reason is noted.
-    mutating func agrees(to action: Job.Operation.Action, at place: (_ path: String?) -> String?) async -> Bool {
+    mutating func agrees(to action: Job.Operation.Action, at place: (_ path: String?) -> JobPlace?) async -> Bool {
         var trial = job(action)
         trial.isDryRun = true
         do {
@@ -70,27 +79,41 @@ struct OperationRun {
     ///
     /// - Returns: whether it is committed; the failure is noted else.
     mutating func settle(
-        _ job: SubmittedJob, records: Int, at place: (_ path: String?) -> String?
+        _ job: SubmittedJob, records: Int, texts: JobRecords? = nil, at place: (_ path: String?) -> JobPlace?
     ) async -> Bool {
         do {
-            summary.add(try await job.completion, records: records) { place($0) ?? "the job" }
+            let completion = try await job.completion
+            interruption.answered()
+            rejects?.add(completion, of: texts) { place($0) ?? .job }
+            summary.add(completion, records: records) { place($0) ?? .job }
             if summary.rejectedCount > 0 { status = .rejected }
             return true
         } catch {
+            rejects?.add(error, of: texts) { place($0) ?? .job }
             note(error, at: place)
             return false
         }
     }
 
-    private mutating func note(_ error: any Error, at place: (_ path: String?) -> String?) {
-        let place = place((error as? BrokerError)?.fault?.path)
-        let isLimited = (error as? BrokerError)?.code == .tooManyDeletions
-        let remedy = isLimited ? " See what it would delete with --dry-run; --max-delete is the limit." : ""
-        fail((place.map { "\($0): " } ?? "") + "\(error)\(remedy)", CommandFailure(error).status)
+    private mutating func note(_ error: any Error, at place: (_ path: String?) -> JobPlace?) {
+        let known = error as? BrokerError
+        let place = place(known?.fault?.path)
+        let failure = CommandFailure(error)
+        if failure.status != .cannotConnect { interruption.answered() }
+        let remedy =
+            switch known?.code {
+            case .tooManyDeletions?: " See what it would delete with --dry-run; --max-delete is the limit."
+            case _ where failure.status == .cannotConnect: "; \(interruption.continuation)"
+            default: ""
+            }
+        fail(
+            (place.map { "\($0.text): " } ?? "") + "\(error)\(remedy)", failure.status, known?.code, at: place ?? .job)
     }
 
-    mutating func fail(_ message: String, _ status: ExitStatus = .failed) {
-        summary.fail(message, at: (0, summary.failures.count))
+    mutating func fail(
+        _ message: String, _ status: ExitStatus = .failed, _ code: BrokerError.Code? = nil, at place: JobPlace = .job
+    ) {
+        summary.fail(message, code, at: place, order: (0, summary.failures.count))
         self.status = status
     }
 
@@ -98,7 +121,7 @@ struct OperationRun {
     ///
     /// - Throws: a ``CommandFailure`` when not all that was asked for is committed.
     func end(countsRecords: Bool) throws {
-        for failure in summary.failures { Program.complain("broker: \(failure)", .error) }
+        for failure in summary.failures { Program.complain("broker: \(failure.message)", .error) }
         if options.json {
             var writer = JSONWriter()
             writer.object { summary.writeMembers(to: &$0) }
@@ -106,6 +129,7 @@ struct OperationRun {
         } else if summary.failures.isEmpty || summary.jobs > 0 {
             try summary.say(countsRecords: countsRecords)
         }
+        if let rejects, !rejects.finish() { throw CommandFailure(.failed) }
         if status != .success { throw CommandFailure(status) }
     }
 }

@@ -40,10 +40,9 @@ struct RelateCommand: AsyncParsableCommand {
 
     func run() async throws {
         let value = try to?.json ?? read(file ?? "-")
-        try await options.connection.connected("broker relate", isDryRun: options.dryRun) { broker in
-            try await options.run(
-                .relate(value, relationship: relationship, object: object.json), on: broker, at: { _ in nil })
-        }
+        try await options.run(
+            .relate(value, relationship: relationship, object: object.json), named: "broker relate",
+            readsStandardInput: to == nil && file ?? "-" == "-", at: { _ in nil })
     }
 
     private func read(_ path: String) throws(CommandFailure) -> RawJSON {

@@ -12,6 +12,10 @@ struct Submission {
     let idPrefix: String?
     let recordsPerJob: Int
     let bytesPerJob: Int
+    /// The texts of the records are retained until their job is answered.
+    let keepsTexts: Bool
+    /// Nil unless the submission is resumed.
+    let resumed: ResumedJobs?
     let tally: SubmissionTally
 
     /// Records that are skipped from the next input on.
@@ -33,9 +37,11 @@ struct Submission {
         self.broker = broker
         self.tally = tally
         operation = command.operation
-        onInvalid = command.onInvalid
+        onInvalid = command.policy
+        keepsTexts = command.rejects != nil
+        resumed = command.resume ? ResumedJobs(options: command.jobOptions) : nil
         unknownKeys = command.unknown
-        isDryRun = command.dryRun
+        isDryRun = command.isDryRun
         idPrefix = command.id
         recordsPerJob = command.batchRecords
         bytesPerJob = command.batchBytes.bytes
@@ -111,21 +117,30 @@ struct Submission {
         if gathered.count > 0 {
             let first = last - count + 1
             jobCount += 1
-            let note = SubmissionJob(
+            var note = SubmissionJob(
                 number: jobCount, id: idPrefix.map { "\($0)-\(jobCount)" }, input: input,
                 inputName: source.name, records: first...first + gathered.count - 1, lines: gathered.lines)
-            try await send(note, in: &jobs)
+            let offsets = keepsTexts ? gathered.offsets : []
+            let records = gathered.take()
+            if keepsTexts { note.texts = JobRecords(json: records, starts: offsets) }
+            if let resumed { note.id = resumed.id(of: records, from: source.path, at: first).text }
+            try await send(note, records, in: &jobs)
         }
         if let fault { throw fault }
     }
 
-    private mutating func send(_ note: SubmissionJob, in jobs: inout DiscardingTaskGroup) async throws {
-        var job = Job(operation(gathered.take()))
+    private func send(
+        _ note: SubmissionJob, _ records: [UInt8], in jobs: inout DiscardingTaskGroup
+    ) async throws {
+        var job = Job(operation(records))
         job.onInvalid = onInvalid
         job.unknownKeys = unknownKeys
         job.isDryRun = isDryRun
         job.id = note.id.map { JobID($0) }
         guard tally.willSend(note) else { throw Ended() }
+        if resumed != nil, let id = job.id, let completion = await ResumedJobs.committed(id, on: broker) {
+            return tally.committed(note, completion)
+        }
         let sent: SubmittedJob
         do {
             sent = try await broker.enqueue(job)

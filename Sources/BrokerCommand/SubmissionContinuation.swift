@@ -34,6 +34,13 @@ struct SubmissionContinuation {
     var lines: [String] {
         let parts = parts
         guard !parts.isEmpty else { return [] }
+        if command.resumes {
+            let faulty = parts.contains { $0.cause != .unsent }
+            return [
+                "what is committed is not applied again; to go on, \(faulty ? "correct the faults and " : "")"
+                    + "run\(hint(command.files)): \(command.arguments.shellText)"
+            ]
+        }
         if command.id != nil, parts.allSatisfy({ $0.cause == .unsent }) {
             return [
                 "what is committed is not applied again under the same --id; to go on, run\(hint(command.files)): "

@@ -9,19 +9,21 @@ struct SubmissionReport {
 
     /// Everything, at the end: data to standard output, the rest to standard error.
     func say(json: Bool) throws(CommandFailure) {
-        for failure in state.summary.failures { Program.complain("broker: \(failure)", .error) }
+        for failure in state.summary.failures { Program.complain("broker: \(failure.message)", .error) }
         for input in emptyInputs {
             Program.complain(
                 "broker: \(input.name) holds no records" + (command.mayBeEmpty ? "" : "; --empty allows that"))
         }
         if let reason = state.lossReason { Program.complain("broker: the connection was lost: \(reason)", .error) }
         if let refusal = state.refusal { Program.complain("broker: the server takes no jobs: \(refusal)", .error) }
-        if !isComplete {
+        if !isComplete, !command.isCheck {
             for input in accounts { Program.complain("broker: \(input)") }
             for line in continuation { Program.complain("broker: \(line)") }
         }
         if json {
             try Program.write(String(decoding: jsonText, as: UTF8.self))
+        } else if command.isCheck {
+            try state.summary.sayCheck()
         } else {
             try state.summary.say()
         }
@@ -29,7 +31,7 @@ struct SubmissionReport {
 
     /// After a signal: how many records are committed, and the commands that submit the others.
     func sayInterrupted() {
-        for failure in state.summary.failures { Program.complain("broker: \(failure)", .error) }
+        for failure in state.summary.failures { Program.complain("broker: \(failure.message)", .error) }
         let doubt = doubtfulCount > 0 ? ", \(doubtfulCount) more were sent\(inquiry)" : ""
         let committed = "broker: interrupted: \(state.summary.records) records are \(end)\(doubt)"
         let lines = isComplete ? ["these are all records of the input"] : continuation
@@ -50,7 +52,8 @@ struct SubmissionReport {
     var status: ExitStatus {
         if state.lossReason != nil { return .cannotConnect }
         if !isComplete || (!emptyInputs.isEmpty && !command.mayBeEmpty) { return .failed }
-        return state.summary.rejectedCount > 0 ? .rejected : .success
+        guard state.summary.rejectedCount > 0 else { return .success }
+        return command.isCheck ? .failed : .rejected
     }
 
     private var isComplete: Bool {
@@ -111,8 +114,7 @@ struct SubmissionReport {
                 writer.key("id")
                 writer.string(id)
             }
-            writer.key("place")
-            writer.string(job.place)
+            job.place.writeMembers(to: &writer)
         }
     }
 

@@ -5,24 +5,34 @@ import BrokerJSON
 
 /// The effect of all jobs of a submission together.
 struct SubmissionSummary {
+    struct Failure: Equatable {
+        let message: String
+        let code: BrokerError.Code?
+        let place: JobPlace
+    }
+
     /// Rejected records that are printed one by one; the others are counted.
     private static let listedRejections = 20
 
     private(set) var jobs = 0
     private(set) var duplicates = 0
     private(set) var records = 0
-    private var failed: [(place: (input: Int, record: Int), message: String)] = []
+    /// What failed, and where it begins in the input, for the order.
+    private var failed: [(failure: Failure, order: (input: Int, record: Int))] = []
     private var changes: [String: Completion.Changes] = [:]
-    private var rejections: [(place: String, error: Completion.Rejection)] = []
+    private var rejections: [(place: JobPlace, error: Completion.Rejection)] = []
     private var warnings = WarningCounts()
     /// Jobs that were tried, and not committed.
     private var trials = 0
     private var examples = DryRunExamples()
 
+    /// Rejections that the server did not list.
+    private var unlistedCount: Int { warnings.count(of: .rejectedNotListed) }
+
     var rejectedCount: Int { changes.values.reduce(0) { $0 + $1.rejected } }
 
     /// - Parameter place: what a JSON Pointer into the job's message leads to, for messages.
-    mutating func add(_ completion: Completion, records: Int, at place: (_ path: String?) -> String) {
+    mutating func add(_ completion: Completion, records: Int, at place: (_ path: String?) -> JobPlace) {
         jobs += 1
         self.records += records
         if completion.isDuplicate { duplicates += 1 }
@@ -35,11 +45,17 @@ struct SubmissionSummary {
         for warning in completion.warnings { warnings.add(warning) }
     }
 
-    /// - Parameter place: where what failed begins: the input's number and the record's.
-    mutating func fail(_ message: String, at place: (input: Int, record: Int)) { failed.append((place, message)) }
+    /// - Parameters:
+    ///   - message: begins with the place.
+    ///   - order: where what failed begins: the input's number and the record's.
+    mutating func fail(
+        _ message: String, _ code: BrokerError.Code? = nil, at place: JobPlace = .job, order: (input: Int, record: Int)
+    ) {
+        failed.append((Failure(message: message, code: code, place: place), order))
+    }
 
     /// In the order of the input, whichever was known first.
-    var failures: [String] { failed.sorted { $0.place < $1.place }.map(\.message) }
+    var failures: [Failure] { failed.sorted { $0.order < $1.order }.map(\.failure) }
 
     /// Data to standard output, warnings and rejections to standard error.
     ///
@@ -47,12 +63,27 @@ struct SubmissionSummary {
     func say(countsRecords: Bool = true) throws(CommandFailure) {
         for line in warnings.lines { Program.complain("broker: warning: \(line)", .warning) }
         for (place, error) in rejections.prefix(Self.listedRejections) {
-            Program.complain("broker: skipped, \(place): \(error)", .warning)
+            Program.complain("broker: skipped, \(place.text): \(error)", .warning)
         }
         if rejections.count > Self.listedRejections {
             Program.complain(
-                "broker: \(rejections.count - Self.listedRejections) more were skipped; --json lists them")
+                "broker: \(rejections.count - Self.listedRejections) more were skipped; --json lists them, --rejects writes "
+                    + "them to a file")
         }
+        try sayChanges(countsRecords: countsRecords)
+    }
+
+    /// Every fault of a check, and what was checked.
+    func sayCheck() throws(CommandFailure) {
+        for line in warnings.lines { Program.complain("broker: warning: \(line)", .warning) }
+        for (place, error) in rejections { Program.complain("broker: \(place.text): \(error)", .error) }
+        let faults = rejections.count + unlistedCount + failed.count
+        let those = "\(counted(records, "record")) in \(counted(jobs, "job")) checked"
+        try Program.say("\(those): \(faults == 0 ? "no faults" : counted(faults, "fault")); nothing was written")
+    }
+
+    /// The table of changed objects, and the number of jobs.
+    private func sayChanges(countsRecords: Bool) throws(CommandFailure) {
         let entities = changes.keys.sorted()
         let width = max(6, entities.map(\.count).max() ?? 0)
         let heads = ["inserted", "updated", "unchanged", "deleted", "rejected"]
@@ -101,7 +132,13 @@ struct SubmissionSummary {
         }
         writer.key("failures")
         writer.array { writer in
-            for failure in failures { writer.string(failure) }
+            for failure in failures {
+                writer.object { writer in
+                    writer.member("message", failure.message)
+                    writer.member("code", failure.code?.rawValue)
+                    failure.place.writeMembers(to: &writer)
+                }
+            }
         }
     }
 
@@ -140,18 +177,14 @@ extension Completion.Changes {
 }
 
 extension Completion.Rejection {
-    fileprivate func write(to writer: inout JSONWriter, place: String) {
+    fileprivate func write(to writer: inout JSONWriter, place: JobPlace) {
         writer.object { writer in
             let members = [
                 ("code", code.rawValue), ("message", message), ("path", path), ("entity", entity),
                 ("attribute", attribute),
-                ("place", place),
             ]
-            for (key, value) in members {
-                guard let value else { continue }
-                writer.key(key)
-                writer.string(value)
-            }
+            for (key, value) in members { writer.member(key, value) }
+            place.writeMembers(to: &writer)
         }
     }
 }

@@ -18,20 +18,19 @@ struct SubmissionJob: Sendable {
     let records: ClosedRange<Int>
     /// Where each record begins in the input.
     let lines: [Int]
+    /// Nil unless the rejected ones are written to a file.
+    var texts: JobRecords?
 
-    var place: String {
-        records.count == 1
-            ? "record \(records.lowerBound) of \(inputName)"
-            : "records \(records.lowerBound) to \(records.upperBound) of \(inputName)"
-    }
+    var place: JobPlace { .records(records, of: inputName) }
 
     /// The record that a JSON Pointer into the job's message leads to; the job's place when it leads to none.
-    func place(of path: String?) -> String {
+    func place(of path: String?) -> JobPlace {
         // The operation may be in the job itself or in its list of operations.
         guard let tokens = path?.split(separator: "/").drop(while: { $0 != "json" }).prefix(2), tokens.count == 2,
             let index = tokens.last.flatMap({ Int($0) }), lines.indices.contains(index)
         else { return place }
-        return "\(inputName), line \(lines[index]) (record \(records.lowerBound + index))"
+        let number = records.lowerBound + index
+        return .records(number...number, of: inputName, line: lines[index])
     }
 }
 
@@ -58,11 +57,15 @@ final class SubmissionTally: Sendable {
     }
 
     private let state: Mutex<State>
+    private let rejects: RejectsFile?
     /// Empty when no job is unanswered.
     private let unanswered = DispatchGroup()
 
-    /// - Parameter totalBytes: of all inputs; nil when unknown.
-    init(inputs: [String], totalBytes: Int?) {
+    /// - Parameters:
+    ///   - totalBytes: of all inputs; nil when unknown.
+    ///   - rejects: gets the records that are rejected.
+    init(inputs: [String], totalBytes: Int?, rejects: RejectsFile? = nil) {
+        self.rejects = rejects
         state = Mutex(
             State(inputs: inputs.map { SubmittedInput(name: $0) }, progress: ProgressBar(totalBytes: totalBytes)))
     }
@@ -96,7 +99,8 @@ final class SubmissionTally: Sendable {
             guard let fault else { return }
             state.inputs[input].fault = fault
             let number = state.inputs[input].recordsRead + 1
-            state.summary.fail(state.inputs[input].faultText(fault), at: (input, number))
+            let place = JobPlace.records(number...number, of: state.inputs[input].name, line: fault.place?.line)
+            state.summary.fail(state.inputs[input].faultText(fault), at: place, order: (input, number))
         }
     }
 
@@ -117,6 +121,7 @@ final class SubmissionTally: Sendable {
     }
 
     func committed(_ job: SubmissionJob, _ completion: Completion) {
+        rejects?.add(completion, of: job.texts, at: job.place(of:))
         answered(job) { state in
             state.summary.add(completion, records: job.records.count, at: job.place(of:))
             state.inputs[job.input].committed.append(job.records)
@@ -132,9 +137,11 @@ final class SubmissionTally: Sendable {
             // codes with a sequence and, when it refuses the job before that, without one.
             answered(job) { $0.refusal = $0.refusal ?? "\(error)" }
         case let code? where !Self.connectionCodes.contains(code):
+            rejects?.add(error, of: job.texts, at: job.place(of:))
             answered(job) { state in
-                let path = (error as? BrokerError)?.fault?.path
-                state.summary.fail("\(job.place(of: path)): \(error)", at: (job.input, job.records.lowerBound))
+                let place = job.place(of: known?.fault?.path)
+                state.summary.fail(
+                    "\(place.text): \(error)", code, at: place, order: (job.input, job.records.lowerBound))
                 state.inputs[job.input].failed.append(job.records)
             }
         default:
@@ -143,7 +150,9 @@ final class SubmissionTally: Sendable {
             let reason = cause?.reason ?? "\(error)"
             state.withLock { state in
                 if known?.isOutcomeUnknown == true, cause?.code == .protocolViolation {
-                    state.summary.fail("\(job.place): \(error)", at: (job.input, job.records.lowerBound))
+                    state.summary.fail(
+                        "\(job.place.text): \(error)", cause?.code, at: job.place,
+                        order: (job.input, job.records.lowerBound))
                 } else {
                     state.lossReason = state.lossReason ?? reason
                 }

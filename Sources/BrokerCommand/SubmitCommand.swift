@@ -87,6 +87,28 @@ struct SubmitCommand: AsyncParsableCommand {
             """)
     var dryRun = false
 
+    @Flag(
+        help: """
+            Try it as with --dry-run, and report all faults of all records instead of the first of each job. The exit \
+            status is 1 if there are any.
+            """)
+    var check = false
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            Write each record that is rejected, or that makes a job fail, to this new file: a line of JSON with the \
+            record, code, message, file and line. Corrected, it is submitted with --root record.
+            """, valueName: "file"), completion: .file())
+    var rejects: String?
+
+    @Flag(
+        help: """
+            Go on after an earlier run with --resume and the same options: what it committed is skipped. It is found by \
+            the input's name, the records and their position.
+            """)
+    var resume = false
+
     @Flag(help: "Print the result as JSON.")
     var json = false
 
@@ -128,6 +150,9 @@ struct SubmitCommand: AsyncParsableCommand {
                 )
             }
         }
+        if id != nil, resume {
+            throw ValidationError("--id and --resume contradict each other: --resume makes the ids.")
+        }
         if let id, !(1...Self.longestID).contains(id.utf8.count) {
             throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit after it.")
         }
@@ -135,6 +160,17 @@ struct SubmitCommand: AsyncParsableCommand {
 
     /// Bytes: the number of a job fits after it.
     static let longestID = 110
+
+    /// Nothing is committed.
+    var isDryRun: Bool { dryRun || check }
+
+    /// A check is not ended by a fault.
+    var policy: Job.OnInvalid { check ? .skip : onInvalid }
+
+    /// What decides the effect of a job beside its records.
+    var jobOptions: [String] {
+        [entity, path, mapping, inferredMapping].map { $0 ?? "" } + [policy.rawValue, unknown.rawValue]
+    }
 
     mutating func run() async throws {
         var sources = input.sources
@@ -148,7 +184,9 @@ struct SubmitCommand: AsyncParsableCommand {
             inferredMapping = samples.mapping
             sources = input.sources(root: input.root ?? samples.root)
         }
-        let tally = SubmissionTally(inputs: sources.map(\.name), totalBytes: Self.total(sources))
+        let rejects = try rejects.map { path throws(CommandFailure) in try RejectsFile(path, appends: resume) }
+        let tally = SubmissionTally(
+            inputs: sources.map(\.name), totalBytes: Self.total(sources), rejects: rejects)
         // The server inside this command answers every sent job.
         let patience = connection.isLocal ? DispatchTimeInterval.never : .seconds(1)
         let command = SubmitCommandLine(self)
@@ -158,9 +196,10 @@ struct SubmitCommand: AsyncParsableCommand {
                 return DispatchSemaphore(value: 0).wait()
             }
             SubmissionReport(state: state, command: command).sayInterrupted()
+            _ = rejects?.finish()
         }
         let state = try await connection.connected(
-            "broker submit", jobsInFlight: maxInFlight, makesStore: true, isDryRun: dryRun, inferred: inferred,
+            "broker submit", jobsInFlight: maxInFlight, makesStore: true, isDryRun: isDryRun, inferred: inferred,
             onInterruption: interrupt
         ) { broker in
             var submission = Submission(self, broker: broker, tally: tally)
@@ -171,6 +210,7 @@ struct SubmitCommand: AsyncParsableCommand {
         }
         let report = SubmissionReport(state: state, command: command)
         try report.say(json: json)
+        if let rejects, !rejects.finish() { throw CommandFailure(.failed) }
         if report.status != .success { throw CommandFailure(report.status) }
     }
 

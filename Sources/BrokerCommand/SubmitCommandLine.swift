@@ -9,6 +9,9 @@ struct SubmitCommandLine: Sendable {
     let id: String?
     let mayBeEmpty: Bool
     let isDryRun: Bool
+    let isCheck: Bool
+    /// What is committed is not applied again by the same command.
+    let resumes: Bool
     /// All other options, those that are not the defaults.
     private let options: [String]
 
@@ -18,7 +21,9 @@ struct SubmitCommandLine: Sendable {
         take = command.take
         id = command.id
         mayBeEmpty = command.empty
-        isDryRun = command.dryRun
+        isDryRun = command.isDryRun
+        isCheck = command.check
+        resumes = command.resume
         let defaults = SubmitCommand.withDefaults()
         let connection = command.connection
         var options: [String] = []
@@ -52,6 +57,10 @@ struct SubmitCommandLine: Sendable {
         for key in command.inference.ignore { add("--ignore", key) }
         if let evolves = command.evolve { options.append(evolves ? "--evolve" : "--no-evolve") }
         if command.dryRun { options.append("--dry-run") }
+        if command.check { options.append("--check") }
+        if command.resume { options.append("--resume") }
+        // The file of this run is not empty; only a resumed one adds to it.
+        if command.resume { add("--rejects", command.rejects) }
         if command.json { options.append("--json") }
         if command.empty { options.append("--empty") }
         self.options = options

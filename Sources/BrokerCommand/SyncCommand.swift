@@ -38,6 +38,14 @@ struct SyncCommand: AsyncParsableCommand {
             "The maximum bytes of records in a job; a larger record is a job of its own.", valueName: "size"))
     var batchBytes = ByteSize(12 << 20)
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            Write each record that is rejected, or that makes a job fail, to this new file: a line of JSON with the \
+            record, code, message, file and line.
+            """, valueName: "file"), completion: .file())
+    var rejects: String?
+
     @OptionGroup var input: InputOptions
 
     mutating func validate() throws {
@@ -48,8 +56,17 @@ struct SyncCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await options.connection.connected("broker sync", makesStore: true, isDryRun: options.dryRun) { broker in
-            var sync = SyncRun(self, broker)
+        let rejects = try rejects.map { path throws(CommandFailure) in try RejectsFile(path, appends: false) }
+        let interruption = OperationInterruption(
+            readsStandardInput: input.readsStandardInput, store: options.connection.store)
+        try await options.connection.connected(
+            "broker sync", makesStore: true, isDryRun: options.dryRun,
+            onInterruption: {
+                interruption.report()
+                _ = rejects?.finish()
+            }
+        ) { broker in
+            var sync = SyncRun(self, broker, interruption, rejects)
             try await sync.run(input.sources)
         }
     }

@@ -6,6 +6,9 @@ import BrokerInput
 struct SyncRecords {
     private var gathered = GatheredRecords()
     private var lines: [Int] = []
+    /// The texts of what was taken are retained in ``texts``.
+    var keepsTexts = false
+    private(set) var texts: JobRecords?
     /// With the index that the first record of each has, less than 0 when it was in a job before.
     private var inputs: [(name: String, first: Int)] = []
     /// A record with a fault that was not found while the input was divided.
@@ -35,7 +38,10 @@ struct SyncRecords {
             brokenIndex = gathered.count
             throw fault
         }
-        return RawJSON(gathered.take())
+        let offsets = keepsTexts ? gathered.offsets : []
+        let json = gathered.take()
+        if keepsTexts { texts = JobRecords(json: json, starts: offsets) }
+        return RawJSON(json)
     }
 
     /// The job of what was taken is committed.
@@ -45,12 +51,13 @@ struct SyncRecords {
     }
 
     /// The record that a JSON Pointer into the job's message leads to.
-    func place(at path: String?) -> String? {
+    func place(at path: String?) -> JobPlace? {
         guard let tokens = path?.split(separator: "/"), tokens.count > 1, tokens[0] == "json",
             let index = Int(tokens[1]), lines.indices.contains(index)
         else { return nil }
         let input = inputs.last { $0.first <= index }
-        return "\(input?.name ?? "the input"), line \(lines[index]) (record \(index - (input?.first ?? 0) + 1))"
+        let number = index - (input?.first ?? 0) + 1
+        return .records(number...number, of: input?.name ?? "the input", line: lines[index])
     }
 
     /// The input that has the fault: the one that is being read, unless it was found in what had been gathered.

@@ -26,16 +26,18 @@ struct SyncRun {
     /// There is no use in reading on: the run has the reason.
     private struct Stopped: Error {}
 
-    init(_ command: SyncCommand, _ broker: BrokerClient) {
+    init(
+        _ command: SyncCommand, _ broker: BrokerClient, _ interruption: OperationInterruption, _ rejects: RejectsFile?
+    ) {
         self.command = command
         actions = command.actions.isEmpty ? Set<Job.Operation.SyncAction>.all : Set(command.actions)
         partID = command.options.id ?? "broker-sync-\(UInt64.random(in: 0...UInt64.max))"
-        run = OperationRun(command.options, command.deletions, broker)
+        run = OperationRun(command.options, command.deletions, broker, interruption, rejects: rejects)
         // Standard input that was the records has no answers.
-        let files = command.input.files
         asks =
             actions.contains(.delete) && !command.options.dryRun && command.deletions.mayAsk()
-            && !files.isEmpty && !files.contains("-")
+            && !command.input.readsStandardInput
+        records.keepsTexts = rejects != nil
     }
 
     mutating func run(_ sources: [RecordSource]) async throws {
@@ -107,6 +109,6 @@ struct SyncRun {
     private mutating func settle() async -> Bool {
         guard let part = sent else { return true }
         sent = nil
-        return await run.settle(part.job, records: part.count, at: part.records.place)
+        return await run.settle(part.job, records: part.count, texts: part.records.texts, at: part.records.place)
     }
 }

@@ -30,6 +30,10 @@ struct WarningCounts {
         return order.map { line($0, groups[$0] ?? []) }
     }
 
+    func count(of code: Completion.Warning.Code) -> Int {
+        kinds.filter { $0.code == code }.reduce(0) { $0 + count($1) }
+    }
+
     private func count(_ kind: Completion.Warning) -> Int { counts[kind] ?? 0 }
 
     private func line(_ group: Completion.Warning, _ kinds: [Completion.Warning]) -> String {

@@ -168,6 +168,7 @@ import Testing
         #expect(result.output.contains("4 records in 4 jobs committed"))
         let all = try submit(programs, ["--json"] + files)
         #expect(
-            all.output.contains(#""failures":["bad.ndjson, line 2"#) && all.output.contains(#""fault":{"message":"#))
+            all.output.contains(#""failures":[{"message":"bad.ndjson, line 2"#)
+                && all.output.contains(#""fault":{"message":"#))
     }
 }

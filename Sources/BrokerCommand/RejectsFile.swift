@@ -1,0 +1,156 @@
+import Broker
+import BrokerCommandLine
+import BrokerJSON
+import Glibc
+import Synchronization
+
+/// The file of `--rejects`: a line of JSON for each record that was rejected, or that made its job fail.
+///
+/// Each job's lines are written at once, and removed again when the disk took only a part of them: so the file has whole
+/// lines, whenever the program ends.
+final class RejectsFile: Sendable {
+    private struct State {
+        /// Bytes of whole lines.
+        var length: off_t
+        var count = 0
+        /// Why a line is missing.
+        var failure: String?
+    }
+
+    let path: String
+    private let descriptor: Int32
+    /// Neither a pipe nor a terminal.
+    private let isRegular: Bool
+    private let state: Mutex<State>
+    /// The lines of jobs that were committed before are in the file already.
+    private let omitsDuplicates: Bool
+
+    /// - Parameter appends: a resumed submission adds to the file of the earlier one. Else the file must be new, or empty.
+    init(_ path: String, appends: Bool) throws(CommandFailure) {
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o666)
+        guard descriptor >= 0 else {
+            throw CommandFailure(.failed, "--rejects: \(path) cannot be written: \(Self.reason)")
+        }
+        let length = lseek(descriptor, 0, SEEK_END)
+        guard length <= 0 || appends else {
+            close(descriptor)
+            throw CommandFailure(
+                .failed,
+                "--rejects: \(path) exists and is not empty. Move it, or name another file. (--resume adds to it.)")
+        }
+        self.path = path
+        self.descriptor = descriptor
+        var status = stat()
+        isRegular = fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+        omitsDuplicates = length > 0
+        state = Mutex(State(length: max(0, length)))
+    }
+
+    deinit {
+        // A command that fails before it has sent anything leaves no file.
+        if isRegular, state.withLock({ $0.length == 0 }) { unlink(path) }
+        close(descriptor)
+    }
+
+    /// Adds the records that a committed or tried job rejected.
+    func add(_ completion: Completion, of records: JobRecords?, at place: (_ path: String?) -> JobPlace) {
+        guard let records, !completion.rejections.isEmpty, !(completion.isDuplicate && omitsDuplicates) else { return }
+        add(completion.rejections, of: records, at: place)
+    }
+
+    /// Adds the record that made a job fail.
+    func add(_ error: any Error, of records: JobRecords?, at place: (_ path: String?) -> JobPlace) {
+        guard let records, let fault = (error as? BrokerError)?.fault else { return }
+        add(
+            [
+                Completion.Rejection(
+                    code: fault.code, message: fault.message, path: fault.path, entity: fault.entity,
+                    attribute: fault.attribute)
+            ], of: records, at: place)
+    }
+
+    private func add(
+        _ faults: [Completion.Rejection], of records: JobRecords, at place: (_ path: String?) -> JobPlace
+    ) {
+        var found: [Int: [(fault: Completion.Rejection, path: String)]] = [:]
+        for fault in faults {
+            guard let (index, path) = records.find(fault.path) else { continue }
+            found[index, default: []].append((fault, path))
+        }
+        var lines: [UInt8] = []
+        for (index, faults) in found.sorted(by: { $0.key < $1.key }) {
+            var writer = JSONWriter()
+            writer.object { writer in
+                writer.key("record")
+                writer.raw(records.line(index))
+                Self.write(faults[0].fault, faults[0].path, to: &writer)
+                if case .records(let numbers, let file, let line) = place(faults[0].fault.path) {
+                    writer.member("file", file)
+                    writer.key("line")
+                    if let line { writer.integer(line) } else { writer.null() }
+                    writer.key("index")
+                    writer.integer(numbers.lowerBound)
+                }
+                guard faults.count > 1 else { return }
+                writer.key("others")
+                writer.array { writer in
+                    for (fault, path) in faults.dropFirst() {
+                        writer.object { Self.write(fault, path, to: &$0) }
+                    }
+                }
+            }
+            lines += writer.bytes
+            lines.append(UInt8(ascii: "\n"))
+        }
+        write(lines, count: found.count)
+    }
+
+    /// - Parameter path: the JSON Pointer from the record on.
+    private static func write(_ fault: Completion.Rejection, _ path: String, to writer: inout JSONWriter) {
+        writer.member("code", fault.code.rawValue)
+        writer.member("path", path)
+        writer.member("message", fault.message)
+        writer.member("entity", fault.entity)
+        writer.member("attribute", fault.attribute)
+    }
+
+    private func write(_ lines: [UInt8], count: Int) {
+        guard count > 0 else { return }
+        state.withLock { state in
+            var written = 0
+            while written < lines.count {
+                let result = lines[written...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+                guard result > 0 else {
+                    if result < 0, errno == EINTR { continue }
+                    state.failure = state.failure ?? Self.reason
+                    if isRegular {
+                        ftruncate(descriptor, state.length)
+                        lseek(descriptor, state.length, SEEK_SET)
+                    }
+                    return
+                }
+                written += result
+            }
+            state.length += off_t(lines.count)
+            state.count += count
+        }
+    }
+
+    /// Says at the end of the command how many records are in the file, and removes an empty one.
+    ///
+    /// - Returns: false when records are missing in it.
+    func finish() -> Bool {
+        let (length, count, failure) = state.withLock { ($0.length, $0.count, $0.failure) }
+        if let failure {
+            Program.complain("broker: --rejects: not all rejected records could be written to \(path): \(failure)")
+        }
+        if count > 0 {
+            let those = "\(count) \(count == 1 ? "record" : "records") at fault"
+            Program.complain("broker: \(those) in \(path); when they are corrected, submit it with --root record")
+        }
+        if length == 0, isRegular { unlink(path) }
+        return failure == nil
+    }
+
+    private static var reason: String { String(cString: strerror(errno)) }
+}
