@@ -55,6 +55,17 @@ extension BrokerProtocol {
         query.form = .dictionary
         return try await fetch(query, timeout: timeout).decode()
     }
+
+    /// Counts objects.
+    ///
+    /// - Throws: ``BrokerError``
+    public func fetchCount(
+        of entity: String, where predicate: BrokerPredicate? = nil, timeout: Duration? = nil
+    ) async throws -> Int {
+        var query = Query(entity, where: predicate)
+        query.form = .count
+        return try await fetch(query, timeout: timeout).decode()
+    }
 }
 
 extension BrokerProtocol {

@@ -40,6 +40,8 @@ public struct Query: Sendable, Hashable {
         public static let object = Form(rawValue: "object")
         /// An object by the text of the identity, several attributes joined by commas.
         public static let dictionary = Form(rawValue: "dictionary")
+        /// The number of objects.
+        public static let count = Form(rawValue: "count")
     }
 
     public var entity: String
@@ -53,12 +55,15 @@ public struct Query: Sendable, Hashable {
     /// Attributes to sort by, or key paths to them; with `-` before them in descending order.
     public var sort: [String] = []
     /// The maximum number of objects; nil for all of ``BrokerProtocol/results(of:)``, and for 10,000 of
-    /// ``BrokerProtocol/fetch(_:)``, where it is 100,000 at most.
+    /// ``BrokerProtocol/fetch(_:)``, where it is 100,000 at most. ``Form/count`` counts all without it.
     public var limit: Int?
     /// The number of objects to skip.
     public var offset = 0
     /// Paths of relationships whose objects are nested.
     public var include: [String] = []
+    /// The only values that the objects have, in this order: attributes, to-one relationships, or key paths to them
+    /// (`"department.name"`), each by the name that it has here. Empty for whole objects. Not with ``include``.
+    public var select: [String] = []
     public var names = Names.remote
     /// With ``Names/remote``.
     public var dates = Dates.iso8601
@@ -72,7 +77,7 @@ public struct Query: Sendable, Hashable {
 
 /// The objects of one answer to a ``Query``.
 public struct QueryResult: Sendable, Hashable {
-    /// An array, an object or null, according to the query.
+    /// An array, an object, null or a number, according to the query.
     public var objects: RawJSON
     /// There are more objects than the answer has.
     public var hasMore: Bool

@@ -12,6 +12,7 @@ extension FetchDescription {
         limit = message.limit
         offset = message.offset
         include = message.include
+        select = message.select
         names = message.names == .remote ? .remote : .local
         dates = message.dates == .model ? .model : .iso8601
         result =
@@ -19,6 +20,7 @@ extension FetchDescription {
             case .collection: .collection
             case .object: .object
             case .dictionary: .dictionary
+            case .count: .count
             }
         isStreamed = message.isStreamed
     }

@@ -19,7 +19,7 @@ extension Query {
         }
         if let object { members.append(("object", try object.proven(at: "/object"))) }
         if let after { members.append(("after", try after.proven(at: "/after"))) }
-        for (key, texts) in [("sort", sort), ("include", include)] where !texts.isEmpty {
+        for (key, texts) in [("sort", sort), ("include", include), ("select", select)] where !texts.isEmpty {
             members.append((key, .array(texts.map(ProvenJSON.string))))
         }
         if let limit { members.append(("limit", .integer(limit))) }
@@ -39,7 +39,7 @@ extension Query {
         func refuse(_ message: String) -> BrokerError { .refused(.unsupportedMessage, message) }
         if entity.isEmpty { throw .refused(.unknownEntity, "The entity's name is empty.") }
         if let limit, limit < 0 { throw refuse("A limit is 0 or more, not \(limit).") }
-        if let limit, !isStreamed, !Self.limits.contains(limit) {
+        if let limit, !isStreamed, form != .count, !Self.limits.contains(limit) {
             throw refuse(
                 "One answer has at most \(Self.limits.upperBound) objects, and the limit is \(limit). Fetch the rest with "
                     + "`after`, or all with `results(of:)`.")
@@ -54,7 +54,12 @@ extension Query {
         }
         if ![.remote, .local].contains(names) { throw .unknownWord(names.rawValue, of: "names") }
         if ![.model, .iso8601].contains(dates) { throw .unknownWord(dates.rawValue, of: "dates") }
-        if ![.collection, .object, .dictionary].contains(form) { throw .unknownWord(form.rawValue, of: "result") }
+        if !include.isEmpty, !select.isEmpty {
+            throw refuse("`select` names all values of the objects, and `include` asks for more. Omit one of them.")
+        }
+        if ![.collection, .object, .dictionary, .count].contains(form) {
+            throw .unknownWord(form.rawValue, of: "result")
+        }
         if isStreamed, form != .collection {
             throw refuse(
                 "Several answers are arrays of objects, and the form is \(form.rawValue). Omit it, or use `fetch`.")

@@ -4,7 +4,7 @@ package import BrokerJSON
 package struct FetchMessage {
     package enum Names: String, Sendable, CaseIterable { case remote, local }
     package enum Dates: String, Sendable, CaseIterable { case model, iso8601 }
-    package enum ResultForm: String, Sendable, CaseIterable { case collection, object, dictionary }
+    package enum ResultForm: String, Sendable, CaseIterable { case collection, object, dictionary, count }
 
     package let entity: String
     /// A predicate.
@@ -20,6 +20,8 @@ package struct FetchMessage {
     package let limit: Int?
     package let offset: Int
     package let include: [String]
+    /// Attributes, to-one relationships, or key paths to them; empty for whole objects.
+    package let select: [String]
     package let names: Names
     package let dates: Dates
     package let result: ResultForm
@@ -48,6 +50,7 @@ extension FetchMessage {
         limit = try root.optionalCount("limit")
         offset = try root.optionalCount("offset") ?? 0
         include = try root.optionalStrings("include", of: "relationship paths")
+        select = try root.optionalStrings("select", of: "names of attributes and relationships")
         names = try root.optionalWord("names", Names.self) ?? .remote
         dates = try root.optionalWord("dates", Dates.self) ?? .model
         result = try root.optionalWord("result", ResultForm.self) ?? .collection

@@ -13,7 +13,8 @@ import Testing
         let (fetch, _) = try fetch(#"{"type": "fetch", "entity": "Employee"}"#)
         #expect(fetch.entity == "Employee")
         #expect(fetch.condition == nil && fetch.object == nil && fetch.arguments == nil)
-        #expect(fetch.sort == [] && fetch.include == [] && fetch.limit == nil && fetch.offset == 0)
+        #expect(
+            fetch.sort == [] && fetch.include == [] && fetch.select == [] && fetch.limit == nil && fetch.offset == 0)
         #expect(fetch.names == .remote && fetch.result == .collection)
         #expect(fetch.after == nil && !fetch.isStreamed)
     }
@@ -22,7 +23,7 @@ import Testing
         let (fetch, document) = try fetch(
             """
             {"type": "fetch", "entity": "Employee", "where": "name == %@", "arguments": ["x"], "object": {"id": 1},
-             "sort": ["-hiredAt", "name"], "limit": 10, "offset": 20, "include": ["a.b", "c"], "names": "local",
+             "sort": ["-hiredAt", "name"], "limit": 10, "offset": 20, "include": ["a.b", "c"], "select": ["d", "e.f"], "names": "local",
              "result": "dictionary", "after": {"id": 2}, "stream": true}
             """)
         #expect(fetch.isStreamed)
@@ -34,7 +35,7 @@ import Testing
         }
         #expect(fetch.sort == ["-hiredAt", "name"])
         #expect(fetch.limit == 10 && fetch.offset == 20)
-        #expect(fetch.include == ["a.b", "c"])
+        #expect(fetch.include == ["a.b", "c"] && fetch.select == ["d", "e.f"])
         #expect(fetch.names == .local && fetch.result == .dictionary)
     }
 
@@ -42,7 +43,8 @@ import Testing
         (#""limit": 1"#, "/entity"), (#""entity": 7"#, "/entity"), (#""entity": "E", "where": 7"#, "/where"),
         (#""entity": "E", "arguments": [1]"#, "/arguments"), (#""entity": "E", "sort": "name""#, "/sort"),
         (#""entity": "E", "sort": ["a", 1]"#, "/sort/1"), (#""entity": "E", "include": [null]"#, "/include/0"),
-        (#""entity": "E", "limit": -1"#, "/limit"), (#""entity": "E", "limit": "1""#, "/limit"),
+        (#""entity": "E", "select": ["a", 1]"#, "/select/1"), (#""entity": "E", "limit": -1"#, "/limit"),
+        (#""entity": "E", "limit": "1""#, "/limit"),
         (#""entity": "E", "offset": 99999999999999999999"#, "/offset"), (#""entity": "E", "names": "x""#, "/names"),
         (#""entity": "E", "result": []"#, "/result"), (#""entity": "E", "stream": 1"#, "/stream"),
         (#""entity": "E", "stream": "true""#, "/stream"),

@@ -23,6 +23,8 @@ package enum FetchResult: String, Sendable, CaseIterable {
     case object
     /// An object, with the text of the identity as key.
     case dictionary
+    /// The number of objects.
+    case count
 }
 
 /// A client's fetch. Nothing of it is checked against a model yet; `StagingPlan.fetchRequest(_:)` does that.
@@ -43,11 +45,13 @@ package struct FetchDescription {
     package var after: JSONValue?
     /// Attributes, or key paths to them; with `-` before them in descending order.
     package var sort: [String] = []
-    /// Nil for the default: ``defaultLimit``, or all objects of a stream.
+    /// Nil for the default: ``defaultLimit``, or all objects of a stream and of a count.
     package var limit: Int?
     package var offset = 0
     /// Paths of relationships whose objects are nested.
     package var include: [String] = []
+    /// Attributes, to-one relationships, or key paths to them: the only values of the objects. Empty for whole objects.
+    package var select: [String] = []
     package var names = FetchNames.remote
     /// With remote names; with local ones dates are in ISO 8601.
     package var dates = FetchDates.model

@@ -17,6 +17,21 @@ package struct FetchRequest: Sendable {
         package var inclusions: [Inclusion]
     }
 
+    /// A value that the objects have by the name with which a client selected it.
+    package struct SelectedValue: Sendable, Equatable {
+        package enum Kind: Sendable, Equatable {
+            /// Index in the entity at the end of the path.
+            case attribute(Int)
+            /// The key of the object to which this relationship of the entity at the end of the path leads.
+            case relationship(Int)
+        }
+
+        package var name: String
+        /// To-one relationships, as of ``SortTerm/path``.
+        package var path: [Int]
+        package var kind: Kind
+    }
+
     /// The plan that resolved the names; nil for a request without one.
     package internal(set) var plan: StagingPlan?
     package var entity: Int
@@ -31,6 +46,8 @@ package struct FetchRequest: Sendable {
     package var limit = FetchDescription.defaultLimit
     package var offset = 0
     package var inclusions: [Inclusion] = []
+    /// The only values of the objects; empty for whole objects. Not with inclusions.
+    package var selection: [SelectedValue] = []
     package var names = FetchNames.remote
     package var dates = FetchDates.model
     package var result = FetchResult.collection

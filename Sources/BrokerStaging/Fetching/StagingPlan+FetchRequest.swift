@@ -6,8 +6,8 @@ extension StagingPlan {
     private static let maximumInclusions = 128
     /// Limit on the sort attributes.
     private static let maximumSortTerms = 64
-    /// Limit on the relationships from an object to a sort attribute.
-    private static let maximumSortDepth = 16
+    /// Limit on the relationships from an object to a sort attribute or a selected value.
+    private static let maximumPathDepth = 16
 
     /// Checks a fetch against the model.
     ///
@@ -48,6 +48,7 @@ extension StagingPlan {
             let path = Self.keys(text)
             try include(path[...], of: entity, in: &request.inclusions, &left, at: "/include/\(index)")
         }
+        request.selection = try selection(description, of: entity)
         return request
     }
 
@@ -80,7 +81,7 @@ extension StagingPlan {
     }
 
     private func limit(_ description: FetchDescription) throws(Fault) -> Int {
-        guard !description.isStreamed else { return description.limit ?? .max }
+        guard !description.isStreamed, description.result != .count else { return description.limit ?? .max }
         return try checked(
             description.limit ?? FetchDescription.defaultLimit, in: FetchDescription.limits, named: "limit")
     }
@@ -96,7 +97,7 @@ extension StagingPlan {
         return value
     }
 
-    private static func keys(_ path: String) -> [String] {
+    static func keys(_ path: String) -> [String] {
         path.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).map { String(Substring($0)) }
     }
 
@@ -106,29 +107,41 @@ extension StagingPlan {
         let isDescending = text.utf8.first == UInt8(ascii: "-")
         var keys = Self.keys(isDescending ? String(Substring(text.utf8.dropFirst())) : text)
         let name = keys.removeLast()
-        guard keys.count <= Self.maximumSortDepth else {
+        let (path, end) = try path(
+            keys, from: entity, at: pointer,
+            isToMany: "objects are sorted by one value each; sort by attributes at the end of to-one relationships")
+        guard let attribute = model.entities[end].index(ofAttribute: name) else {
+            throw noAttribute(name, of: model.entities[end], at: pointer)
+        }
+        return FetchRequest.SortTerm(path: path, attribute: attribute, isDescending: isDescending)
+    }
+
+    /// Follows to-one relationships.
+    ///
+    /// - Parameter isToMany: why a to-many relationship is refused, and the remedy.
+    /// - Returns: their indices, and the entity at their end.
+    func path(
+        _ keys: [String], from entity: Int, at pointer: String, isToMany: String
+    ) throws(Fault) -> (hops: [Int], end: Int) {
+        guard keys.count <= Self.maximumPathDepth else {
             throw Fault(
                 .unsupportedMessage,
-                "A sort key has at most \(Self.maximumSortDepth) relationships, and this one has \(keys.count).",
+                "A key path has at most \(Self.maximumPathDepth) relationships, and this one has \(keys.count).",
                 path: pointer)
         }
-        var path: [Int] = []
+        var hops: [Int] = []
         var end = entity
         for key in keys {
             let relationship = try relationship(key, of: end, at: pointer, for: .unsupportedMessage)
             guard !model.entities[end].relationships[relationship].isToMany else {
                 throw Fault(
                     .unsupportedMessage,
-                    "\(model.entities[end].name).\(key) is a to-many relationship, and objects are sorted by one value "
-                        + "each; sort by attributes at the end of to-one relationships.", path: pointer)
+                    "\(model.entities[end].name).\(key) is a to-many relationship, and \(isToMany).", path: pointer)
             }
-            path.append(relationship)
+            hops.append(relationship)
             end = model.entities[end].relationships[relationship].destination
         }
-        guard let attribute = model.entities[end].index(ofAttribute: name) else {
-            throw noAttribute(name, of: model.entities[end], at: pointer)
-        }
-        return FetchRequest.SortTerm(path: path, attribute: attribute, isDescending: isDescending)
+        return (hops, end)
     }
 
     private func noAttribute(_ name: String, of entity: Entity, at pointer: String) -> Fault {

@@ -13,11 +13,32 @@ final class FetchNode {
     let reader: ObjectReader
     let inclusions: [Inclusion]
 
-    init(
+    private convenience init(
         _ inclusions: [FetchRequest.Inclusion], of entity: Int, _ style: ObjectShape.Style, _ sql: FetchSQL,
         _ connection: Connection
     ) throws(StoreError) {
         let shape = ObjectShape(entity: entity, including: inclusions.map(\.relationship), style, sql.plan)
+        try self.init(shape, inclusions, of: entity, style, sql, connection)
+    }
+
+    /// The node of the fetched objects.
+    convenience init(
+        _ request: FetchRequest, _ sql: FetchSQL, _ connection: Connection
+    ) throws(StoreError) {
+        let style = ObjectShape.Style(request.names, request.dates)
+        let isCounted = request.result == .count
+        if request.selection.isEmpty, !isCounted {
+            try self.init(request.inclusions, of: request.entity, style, sql, connection)
+        } else {
+            let shape = ObjectShape(selecting: isCounted ? [] : request.selection, of: request.entity, style, sql.plan)
+            try self.init(shape, [], of: request.entity, style, sql, connection)
+        }
+    }
+
+    private init(
+        _ shape: ObjectShape, _ inclusions: [FetchRequest.Inclusion], of entity: Int, _ style: ObjectShape.Style,
+        _ sql: FetchSQL, _ connection: Connection
+    ) throws(StoreError) {
         reader = try ObjectReader(shape, of: entity, sql, on: connection)
         var nodes: [Inclusion] = []
         for inclusion in inclusions {

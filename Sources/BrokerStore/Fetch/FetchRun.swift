@@ -51,10 +51,13 @@ struct FetchRun {
         sql = FetchSQL(plan)
         self.connection = connection
         (tree, statement) = try fetching { [sql, predicate] () throws(StoreError) in
-            let tree = try FetchNode(
-                request.inclusions, of: request.entity, ObjectShape.Style(request.names, request.dates), sql, connection
+            let tree = try FetchNode(request, sql, connection)
+            return (
+                tree,
+                try connection.prepare(
+                    request.result == .count
+                        ? sql.count(request, predicate) : sql.objects(request, tree.reader.shape, predicate))
             )
-            return (tree, try connection.prepare(sql.objects(request, tree.reader.shape, predicate)))
         }
         batch = Batch(level: FetchedLevel(holeCount: tree.inclusions.count))
         var parameter = 1
@@ -63,10 +66,18 @@ struct FetchRun {
             parameter += 1
         }
         parameter = predicate?.bind(to: statement, from: parameter) ?? parameter
-        // One more, to know whether there are more.
-        let isOne = request.result == .object
-        statement.bind(Int64(isOne ? min(1, request.limit) : min(request.limit, .max - 1) + 1), at: parameter)
+        statement.bind(Int64(Self.limit(of: request)), at: parameter)
         statement.bind(Int64(request.offset), at: parameter + 1)
+    }
+
+    /// The number of rows to read.
+    private static func limit(of request: FetchRequest) -> Int {
+        switch request.result {
+        // One more, to know whether there are more.
+        case .collection, .dictionary: min(request.limit, .max - 1) + 1
+        case .object: min(1, request.limit)
+        case .count: request.limit
+        }
     }
 
     // MARK: - Answers
@@ -77,13 +88,13 @@ struct FetchRun {
             switch request.result {
             case .collection: ("[", "]")
             case .dictionary: ("{", "}")
-            case .object: ("", "")
+            case .object, .count: ("", "")
             }
         bytes = envelope.beginning + opening.utf8
         count = 0
         lastRow = nil
         certainEnd = nil
-        let hasMore = try writeRows()
+        let hasMore = request.result == .count ? try writeCount() : try writeRows()
         if count == 0, request.result == .object { bytes += "null".utf8 }
         let isCertain = bytes.count <= limits.certainBytes
         let last = hasMore || request.isStreamed ? try key(ofRow: lastRow) : nil
@@ -93,6 +104,23 @@ struct FetchRun {
         }
         return FetchedObjects(
             takeBytes(), closing: Array(closing.utf8), envelope, hasMore: hasMore, last: last, certainEnd: certain)
+    }
+
+    /// - Returns: false: a count has no more.
+    private mutating func writeCount() throws(FetchFailure) -> Bool {
+        do throws(StoreError) {
+            guard try statement.step() else { preconditionFailure("a count has a row") }
+        } catch {
+            throw failure(error)
+        }
+        bytes += Array(String(statement.integer(0)).utf8)
+        statement.reset()
+        return false
+    }
+
+    /// The fault of the predicate that ended the statement, if there is one.
+    private func failure(_ error: StoreError) -> FetchFailure {
+        predicate?.fault.map { .fault($0.at($0.path ?? "/where")) } ?? .store(error)
     }
 
     /// Moves the bytes out, so that they are not copied when their end is added.
@@ -159,7 +187,7 @@ struct FetchRun {
                 }
             }
         } catch {
-            throw predicate?.fault.map { .fault($0.at($0.path ?? "/where")) } ?? .store(error)
+            throw failure(error)
         }
         return batch
     }

@@ -17,7 +17,27 @@ struct FetchSQL {
     /// Parameters: the values of the object's key if the request has one, those of the key after which the objects come
     /// if it has one, the predicate's, the limit, the offset.
     func objects(_ request: FetchRequest, _ shape: ObjectShape, _ predicate: PredicateSQL?) -> String {
-        let keys = naming.nameColumns(request.entity).map(ObjectShape.column)
+        let order = request.sort.map { sortKey($0, of: request.entity) } + keys(request)
+        return """
+            SELECT \(shape.columns.joined(separator: ", ")) FROM \(rows(request, predicate)) \
+            ORDER BY \(order.joined(separator: ", ")) LIMIT ? OFFSET ?
+            """
+    }
+
+    /// The number of the objects.
+    ///
+    /// Parameters: as of ``objects(_:_:_:)``.
+    func count(_ request: FetchRequest, _ predicate: PredicateSQL?) -> String {
+        "SELECT count(*) FROM (SELECT 1 FROM \(rows(request, predicate)) LIMIT ? OFFSET ?)"
+    }
+
+    private func keys(_ request: FetchRequest) -> [String] {
+        naming.nameColumns(request.entity).map(ObjectShape.column)
+    }
+
+    /// The table and the condition of a request.
+    private func rows(_ request: FetchRequest, _ predicate: PredicateSQL?) -> String {
+        let keys = keys(request)
         var conditions: [String] = []
         if request.key != nil { conditions += keys.map { "\($0) = ?" } }
         if request.after != nil {
@@ -31,12 +51,8 @@ struct FetchSQL {
             conditions.append(entityCondition)
         }
         if let hasIdentity = identityCondition(request.entity) { conditions.append(hasIdentity) }
-        let order = request.sort.map { sortKey($0, of: request.entity) } + keys
-        return """
-            SELECT \(shape.columns.joined(separator: ", ")) FROM \(table(request.entity)) AS \(ObjectShape.alias) \
-            \(conditions.isEmpty ? "" : "WHERE \(conditions.joined(separator: " AND ")) ")\
-            ORDER BY \(order.joined(separator: ", ")) LIMIT ? OFFSET ?
-            """
+        return "\(table(request.entity)) AS \(ObjectShape.alias)"
+            + (conditions.isEmpty ? "" : " WHERE \(conditions.joined(separator: " AND "))")
     }
 
     /// The columns of an object's key, as clients write it.
@@ -109,23 +125,9 @@ struct FetchSQL {
     /// The expression of a sort term; decimals sort by their value, because no number type of SQLite holds all of their
     /// digits.
     private func sortKey(_ term: FetchRequest.SortTerm, of entity: Int) -> String {
-        let (value, attribute) = value(term.path[...], term.attribute, of: entity, ObjectShape.alias, depth: 0)
-        return value + (attribute.type == .decimal ? " COLLATE \(PredicateFunctions.decimalOrder)" : "")
+        let attribute = plan.model.entities[plan.model.end(of: term.path, from: entity)].attributes[term.attribute]
+        return naming.value(of: attribute.column, atEnd: term.path[...], of: entity, ObjectShape.alias)
+            + (attribute.type == .decimal ? " COLLATE \(PredicateFunctions.decimalOrder)" : "")
             + (term.isDescending ? " DESC" : "")
-    }
-
-    /// The value of an attribute at the end of to-one relationships.
-    private func value(
-        _ path: ArraySlice<Int>, _ attribute: Int, of entity: Int, _ alias: String, depth: Int
-    ) -> (sql: String, Attribute) {
-        guard let first = path.first else {
-            let attribute = plan.model.entities[entity].attributes[attribute]
-            return ("\(alias).\(quoted(attribute.column))", attribute)
-        }
-        let relationship = plan.model.entities[entity].relationships[first]
-        let next = "s\(depth)"
-        let end = value(path.dropFirst(), attribute, of: relationship.destination, next, depth: depth + 1)
-        let condition = naming.isLinked(entity, first, from: alias, to: next, over: "l")
-        return ("(SELECT \(end.sql) FROM \(table(relationship.destination)) AS \(next) WHERE \(condition))", end.1)
     }
 }

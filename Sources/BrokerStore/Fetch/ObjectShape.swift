@@ -62,11 +62,10 @@ struct ObjectShape {
     let keyColumns: [Int]
     private let root: Node
 
+    /// Whole objects.
     init(entity: Int, including inclusions: [Int], _ style: Style, _ plan: StagingPlan) {
-        let naming = ColumnNaming(model: plan.model, layout: plan.layout)
-        var builder = ShapeBuilder(plan: plan, naming: naming, style: style)
-        _ = builder.add("\(Self.alias).\(naming.rowNumber(entity))")
-        keyColumns = naming.nameColumns(entity).map { builder.add(Self.column($0)) }
+        var builder = ShapeBuilder(plan: plan, style: style, entity: entity)
+        let root: Node
         let kinds = plan.model.subentities(of: entity)
         if kinds.count == 1 {
             root = builder.object(ofEntity: entity, including: inclusions)
@@ -80,6 +79,13 @@ struct ObjectShape {
                         node: builder.object(ofEntity: kind, including: inclusions))
                 })
         }
+        self.init(builder, root)
+    }
+
+    /// - Parameter root: made by the builder.
+    init(_ builder: ShapeBuilder, _ root: Node) {
+        self.root = root
+        keyColumns = builder.keyColumns
         let all = builder.columns
         columns = Array(all.prefix(Self.mostColumns))
         moreColumns = stride(from: Self.mostColumns, to: all.count, by: Self.mostColumns).map {
@@ -91,18 +97,22 @@ struct ObjectShape {
 }
 
 /// Collects columns and assigns them to their keys.
-private struct ShapeBuilder {
+struct ShapeBuilder {
     let plan: StagingPlan
     let naming: ColumnNaming
     let style: ObjectShape.Style
     private(set) var columns: [String] = []
+    private(set) var keyColumns: [Int] = []
     /// By the bytes of the expression.
     private var places: [[UInt8]: Int] = [:]
 
-    init(plan: StagingPlan, naming: ColumnNaming, style: ObjectShape.Style) {
+    /// Begins with the columns that every shape of an entity has: the row's number and the key.
+    init(plan: StagingPlan, style: ObjectShape.Style, entity: Int) {
         self.plan = plan
-        self.naming = naming
         self.style = style
+        naming = ColumnNaming(model: plan.model, layout: plan.layout)
+        _ = add("\(ObjectShape.alias).\(naming.rowNumber(entity))")
+        keyColumns = naming.nameColumns(entity).map { add(ObjectShape.column($0)) }
     }
 
     /// The column's number.
@@ -123,7 +133,7 @@ private struct ShapeBuilder {
             let relationship = entity.relationships[position]
             let inclusion = inclusions.firstIndex(of: position)
             guard inclusion != nil || !relationship.isToMany && isNameable(by: relationship) else { continue }
-            let node = inclusion.map(ObjectShape.Node.inclusion) ?? link(relationship)
+            let node = inclusion.map(ObjectShape.Node.inclusion) ?? link(relationship, at: linkColumns(relationship))
             let places = paths(relationship.name, relationship.keyPaths)
             // A relationship without a key path in records is still included when the request asks for it.
             links.insert(node, at: places.isEmpty && inclusion != nil ? [[relationship.name]] : places)
@@ -157,7 +167,14 @@ private struct ShapeBuilder {
     }
 
     private mutating func value(_ attribute: Attribute, _ position: Int, of entity: Int) -> ObjectShape.Node {
-        var column = ObjectShape.column(attribute.column)
+        value(attribute, position, of: entity, at: ObjectShape.column(attribute.column))
+    }
+
+    /// - Parameter column: the SQL of the stored value.
+    mutating func value(
+        _ attribute: Attribute, _ position: Int, of entity: Int, at column: String
+    ) -> ObjectShape.Node {
+        var column = column
         if attribute.type == .transformable {
             // A value that another program stored need not be JSON, or a text at all.
             column =
@@ -170,8 +187,12 @@ private struct ShapeBuilder {
 
     // MARK: - Keys of linked objects
 
-    private mutating func link(_ relationship: Relationship) -> ObjectShape.Node {
-        let linkColumns = naming.linkColumns(relationship).map(ObjectShape.column)
+    private func linkColumns(_ relationship: Relationship) -> [String] {
+        naming.linkColumns(relationship).map(ObjectShape.column)
+    }
+
+    /// - Parameter linkColumns: the SQL of the key that is stored with the link.
+    mutating func link(_ relationship: Relationship, at linkColumns: [String]) -> ObjectShape.Node {
         let destination = plan.model.entities[relationship.destination]
         if destination.hasRowKey {
             let column = add(linkColumns[0])
