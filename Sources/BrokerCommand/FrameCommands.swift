@@ -32,6 +32,7 @@ struct UnframeCommand: AsyncParsableCommand {
         var input = FrameInput()
         while let content = try input.next() {
             try StandardOutput.write(Array(content.bytes) + [UInt8(ascii: "\n")])
+            guard StandardOutput.hasReader else { return }
         }
     }
 }

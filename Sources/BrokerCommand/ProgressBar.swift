@@ -26,7 +26,7 @@ struct ProgressBar {
         let share = totalBytes.map { $0 > 0 ? min(1, Double(bytes) / Double($0)) : 1 }
         // Read each time, because the window may have changed. The ^C that a terminal shows must fit after the line: a
         // wrapped line cannot be removed any more.
-        let columns = Self.terminalColumns() - 3
+        let columns = (Terminal.columns(of: STDERR_FILENO) ?? 80) - 3
         draw(
             Self.line(
                 columns: columns, share: share, bytes: bytes, records: records,
@@ -82,13 +82,6 @@ struct ProgressBar {
     private static func bar(_ share: Double, columns: Int) -> String {
         let filled = Int(share * Double(columns - 2))
         return "[" + String(repeating: "#", count: filled) + String(repeating: ".", count: columns - 2 - filled) + "]"
-    }
-
-    /// 80 where the terminal does not say.
-    private static func terminalColumns() -> Int {
-        var size = winsize()
-        guard ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
-        return Int(size.ws_col)
     }
 
     private func draw(_ line: String) {

@@ -53,6 +53,7 @@ struct WatchCommand: AsyncParsableCommand {
                     var count = 0
                     for try await commit in broker.commits(for: query) {
                         try Program.write(String(decoding: commit.json, as: UTF8.self))
+                        guard StandardOutput.hasReader else { break }
                         place.sequence = commit.sequence
                         count += 1
                         if count == limit { break }

@@ -20,6 +20,8 @@ package struct CommandFailure: Error, CustomStringConvertible {
 package enum Program {
     /// Parses the arguments, runs the command and ends the process with the status that the contract promises.
     package static func run(_ root: any AsyncParsableCommand.Type) async -> Never {
+        // Writing to a pipe without a reader is an error of the write instead; ``StandardOutput`` says what it means.
+        signal(SIGPIPE, SIG_IGN)
         do {
             var command = try root.parseAsRoot()
             if var asynchronous = command as? any AsyncParsableCommand {

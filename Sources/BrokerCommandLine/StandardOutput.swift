@@ -1,7 +1,14 @@
 internal import Glibc
+internal import Synchronization
 
 /// Standard output for bytes that are not lines of text.
 package enum StandardOutput {
+    private static let isUnread = Atomic(false)
+
+    /// False once a write found that the reader is gone, as of `broker fetch … | head -1`. What is written then is lost
+    /// without an error, as it is not missed; a command that goes on writing for long ends.
+    package static var hasReader: Bool { !isUnread.load(ordering: .relaxed) }
+
     package static func write(_ bytes: [UInt8]) throws(CommandFailure) {
         var written = 0
         while written < bytes.count {
@@ -9,6 +16,8 @@ package enum StandardOutput {
                 Glibc.write(STDOUT_FILENO, $0.baseAddress! + written, $0.count - written)
             }
             guard count >= 0 else {
+                if errno == EINTR { continue }
+                if errno == EPIPE { return isUnread.store(true, ordering: .relaxed) }
                 throw CommandFailure(.failed, "Standard output cannot be written: \(String(cString: strerror(errno))).")
             }
             written += count

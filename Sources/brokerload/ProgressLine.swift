@@ -36,8 +36,7 @@ final class ProgressLine {
     }
 
     private func draw(_ line: String) {
-        var size = winsize()
-        let columns = ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 ? Int(size.ws_col) : 80
+        let columns = Terminal.columns(of: STDERR_FILENO) ?? 80
         // Moves to the first column, and erases the rest of the old line (ECMA-48, EL). A wrapped line is not erased.
         let bytes = Array("\r\u{1B}[K\(line.prefix(columns - 1))".utf8)
         _ = write(STDERR_FILENO, bytes, bytes.count)
