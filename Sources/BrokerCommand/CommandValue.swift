@@ -41,6 +41,18 @@ struct SelectionOptions: ParsableArguments {
         if format == nil, !arguments.isEmpty { throw ValidationError("--argument fills a %@ of --where.") }
     }
 
+    /// The language of predicates in a few lines, for the help of the commands that take one.
+    static let language = """
+        Predicates are written as NSPredicate's:
+          ==  !=  <  <=  >  >=             age >= 30
+          IN  BETWEEN                      age BETWEEN {30, 40} AND name IN %@
+          BEGINSWITH  ENDSWITH  CONTAINS   name BEGINSWITH[cd] "a"
+          LIKE  MATCHES                    email LIKE "*.example"
+          AND  OR  NOT  ( )                NOT (age < 30 OR name == nil)
+        A key path goes through to-one relationships: department.name == "R&D". %@ is a value of --argument (JSON, so \
+        '["Ada", "Bob"]' for IN), and [cd] ignores case and diacritics. All of it: protocol/predicates.md
+        """
+
     /// Nil for all objects.
     var predicate: BrokerPredicate? {
         format.map { BrokerPredicate($0, arguments: arguments.map(\.json)) }

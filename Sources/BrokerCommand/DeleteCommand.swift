@@ -12,6 +12,8 @@ struct DeleteCommand: AsyncParsableCommand {
             name nothing are counted in a warning. One job deletes all objects, or none. Negative numbers go after --.
             For example: broker delete --entity Employee 3 4
             Or: broker delete --entity Employee --where "department.name == %@" --argument "R&D"
+
+            \(SelectionOptions.language)
             """)
 
     @OptionGroup var options: OperationOptions

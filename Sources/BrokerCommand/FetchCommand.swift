@@ -3,19 +3,16 @@ import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
-import Glibc
-
-/// How fetched objects are printed.
-enum FetchFormat: String, CaseIterable, ExpressibleByArgument {
-    case json, ndjson, csv, table
-}
 
 struct FetchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fetch", abstract: "Prints objects: as a table on a terminal, as NDJSON otherwise.",
         discussion: """
-            broker fetch --entity Employee --where 'department.name == %@' --argument 'R&D' --sort=-hiredAt --include \
-            department
+            broker fetch Employee --where 'department.name == %@' --argument 'R&D' --sort=-hiredAt --include department
+            broker fetch Employee --select name,department.name --csv
+            broker fetch Employee --object 7 --object 8 -x
+
+            \(SelectionOptions.language)
             """)
 
     @OptionGroup var connection: ConnectionOptions
@@ -23,8 +20,24 @@ struct FetchCommand: AsyncParsableCommand {
     @OptionGroup var selection: SelectionOptions
 
     @Option(
-        help: ArgumentHelp("The key of the one object to fetch: JSON, or else text.", valueName: "key"))
-    var object: CommandValue?
+        name: .customLong("object"), parsing: .unconditionalSingleValue,
+        help: ArgumentHelp(
+            """
+            The key of an object to fetch: JSON, or else text. May be given several times. The status is 1 if one of \
+            them does not exist.
+            """, valueName: "key"))
+    var objects: [CommandValue] = []
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            The values to print, in this order: attributes, to-one relationships, or key paths to them, joined by \
+            commas. Default: whole objects. May be given several times.
+            """, valueName: "names"))
+    var select: [String] = []
+
+    @Flag(help: "Print the number of objects.")
+    var count = false
 
     @Option(
         help: ArgumentHelp(
@@ -46,11 +59,7 @@ struct FetchCommand: AsyncParsableCommand {
     @Flag(help: "Use the model's own names, and ISO 8601 for all dates.")
     var local = false
 
-    @Option(help: ArgumentHelp("json, ndjson, csv or table.", valueName: "format"))
-    var format: FetchFormat?
-
-    @Flag(help: "The same as --format json.")
-    var json = false
+    @OptionGroup var format: FetchFormatOptions
 
     @Option(help: "The objects' entity.", completion: .entity)
     var entity: String?
@@ -66,45 +75,117 @@ struct FetchCommand: AsyncParsableCommand {
         }
         try NumberOption("--offset", offset, in: 0...Int.max).check()
         if let limit { try NumberOption("--limit", limit, in: 0...Int.max).check() }
-        guard !(json && format != nil && format != .json) else {
-            throw ValidationError(
-                "--json and --format \(format?.rawValue ?? "") contradict each other; give one of them.")
+        guard objects.isEmpty || sort.isEmpty && limit == nil && offset == 0 else {
+            throw ValidationError("--object names the objects; --sort, --limit and --offset are for all that match.")
+        }
+        guard selectedNames.allSatisfy({ !$0.isEmpty }) else {
+            throw ValidationError("--select has an empty name; write it as --select id,name,department.name.")
+        }
+        guard select.isEmpty || include.isEmpty else {
+            throw ValidationError("--select names all values, and --include asks for more; give one of them.")
         }
     }
 
-    func run() async throws {
-        try await connection.connected("broker fetch", print)
+    private var selectedNames: [String] {
+        select.flatMap { $0.split(separator: ",", omittingEmptySubsequences: false).map(String.init) }
     }
 
-    private func print(from broker: BrokerClient) async throws {
+    func run() async throws {
+        try await connection.connected("broker fetch") { broker in
+            if count { try await printCount(of: queries, from: broker) } else { try await print(queries, from: broker) }
+        }
+    }
+
+    /// One for each `--object`, with its key as text; else one for all that match.
+    private var queries: [(key: String?, query: Query)] {
         var query = Query(entity ?? entityArgument!)
         query.predicate = selection.predicate
-        query.object = object?.json
         query.sort = sort
         query.include = include
+        query.select = selectedNames
         query.limit = limit
         query.offset = offset
         query.names = local ? .local : .remote
         query.dates = .model
-        var printer = FetchPrinter(json ? .json : format ?? (isatty(STDOUT_FILENO) == 1 ? .table : .ndjson))
-        while let next = try await print(query, from: broker, by: &printer) { query = next }
+        guard !objects.isEmpty else { return [(nil, query)] }
+        return objects.map { object in
+            var one = query
+            one.object = object.json
+            return (object.text, one)
+        }
+    }
+
+    private func printCount(
+        of queries: [(key: String?, query: Query)], from broker: BrokerClient
+    ) async throws {
+        var sum = 0
+        var missing: [String] = []
+        for (key, query) in queries {
+            var query = query
+            query.form = .count
+            do {
+                let count: Int = try await broker.fetch(query).decode()
+                sum += count
+                if let key, count == 0 { missing.append(key) }
+            } catch {
+                throw CommandFailure(error)
+            }
+        }
+        try Program.write(String(sum))
+        try report(missing)
+    }
+
+    private func print(_ queries: [(key: String?, query: Query)], from broker: BrokerClient) async throws {
+        var printer = FetchPrinter(format.chosen, selection: selectedNames)
+        var missing: [String] = []
+        for (key, query) in queries {
+            let before = printer.count
+            var next: Query? = query
+            while let query = next {
+                switch try await print(query, from: broker, by: &printer) {
+                case .end: next = nil
+                case .expired(let rest): next = rest
+                case .unread: return
+                }
+            }
+            if let key, printer.count == before { missing.append(key) }
+        }
         try printer.end()
+        try report(missing)
+    }
+
+    private func report(_ missing: [String]) throws(CommandFailure) {
+        guard !missing.isEmpty else { return }
+        let condition = selection.format == nil ? "" : " that matches --where"
+        for key in missing {
+            Program.complain(
+                "broker: \(entity ?? entityArgument!) has no object with the key \(key)\(condition).", .error)
+        }
+        throw CommandFailure(.failed)
+    }
+
+    /// How printing the objects of one moment ended.
+    private enum PrintEnd {
+        case end
+        /// Printing took so long that the server ended its transaction; with the query for the rest.
+        case expired(Query)
+        /// The reader of standard output is gone.
+        case unread
     }
 
     /// Prints the objects of one moment.
-    ///
-    /// - Returns: the query for the rest, when printing took so long that the server ended its transaction; nil at the end.
     private func print(
         _ query: Query, from broker: BrokerClient, by printer: inout FetchPrinter
-    ) async throws -> Query? {
+    ) async throws -> PrintEnd {
         var last: RawJSON?
         let before = printer.count
         do {
             for try await found in broker.results(of: query) {
                 try printer.add(found.objects)
+                guard StandardOutput.hasReader else { return .unread }
                 last = found.last
             }
-            return nil
+            return .end
         } catch let error as BrokerError {
             // The rest is after a key, so only objects in the order of their keys have one.
             guard error.code == .snapshotExpired, query.sort.isEmpty, let last else { throw CommandFailure(error) }
@@ -112,7 +193,7 @@ struct FetchCommand: AsyncParsableCommand {
             rest.after = last
             rest.offset = 0
             rest.limit = query.limit.map { $0 - (printer.count - before) }
-            return rest
+            return .expired(rest)
         }
     }
 }

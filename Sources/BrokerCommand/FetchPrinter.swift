@@ -3,143 +3,112 @@ import BrokerClient
 import BrokerCommandLine
 import BrokerFastJSON
 import BrokerJSON
+import Glibc
 
 /// Prints fetched objects, part by part.
 struct FetchPrinter {
     private let format: FetchFormat
+    /// The names of the values if they were selected, otherwise none.
+    private let selection: [String]
     /// Objects so far.
     private(set) var count = 0
-    /// For a table or CSV: the columns of the first part.
+    /// For a table or CSV: of the first part, or the selected ones.
     private var columns: FetchedColumns?
+    private var layout: TableLayout?
 
-    init(_ format: FetchFormat) { self.format = format }
+    init(_ format: FetchFormat, selection: [String] = []) {
+        self.format = format
+        self.selection = selection
+    }
 
     /// - Parameter objects: an array.
     mutating func add(_ objects: RawJSON) throws {
         let document = try JSONDocument(fast: JSONText(copying: objects.bytes))
         try withExtendedLifetime(document) {
             let elements = Array(document.root.elements)
+            defer { count += elements.count }
             switch format {
-            case .json: try printJSON(elements)
+            case .json: try StandardOutput.write(json(elements))
             case .ndjson: try StandardOutput.write(elements.flatMap { $0.jsonText + [UInt8(ascii: "\n")] })
-            case .csv, .table: try printRows(elements)
+            case .csv, .table: try StandardOutput.write(Array(lines(elements).utf8))
+            case .vertical: try StandardOutput.write(Array(vertical(elements).utf8))
             }
-            count += elements.count
         }
     }
 
+    /// - Throws: when not all values have a column of the CSV.
     mutating func end() throws(CommandFailure) {
-        if format == .json { try Program.write(count == 0 ? "[]" : "\n]") }
-        if format == .table { Program.complain("\(count) object\(count == 1 ? "" : "s")") }
+        switch format {
+        case .json: try Program.write(count == 0 ? "[]" : "\n]")
+        case .csv where columns == nil && !selection.isEmpty:
+            try StandardOutput.write(Array(lines([]).utf8))
+        case .table, .vertical: Program.complain("\(count) object\(count == 1 ? "" : "s")")
+        case .csv, .ndjson: break
+        }
+        if let omitted = layout?.omitted, !omitted.isEmpty {
+            Program.complain("No room for: \(Self.listed(omitted)). See all with -x, or choose with --select.")
+        }
+        guard let missing = columns?.missing, !missing.isEmpty else { return }
+        let message =
+            "Some objects have values that the first ones lack, and they have no column: \(Self.listed(missing)). "
+            + "Name the columns with --select, or print --ndjson."
+        guard format == .table else { throw CommandFailure(.failed, message) }
+        Program.complain(message)
     }
 
-    private func printJSON(_ elements: [JSONValue]) throws(CommandFailure) {
+    private static func listed(_ names: [String]) -> String {
+        let most = 10
+        return names.prefix(most).joined(separator: ", ") + (names.count > most ? ", … (\(names.count))" : "")
+    }
+
+    private func cells(of object: JSONValue) -> [FetchedCell] {
+        selection.isEmpty ? FetchedCell.cells(of: object) : FetchedCell.selectedCells(of: object)
+    }
+
+    // MARK: - Forms
+
+    private func json(_ elements: [JSONValue]) -> [UInt8] {
         var text: [UInt8] = []
         for (position, element) in elements.enumerated() {
             text += Array((count + position == 0 ? "[\n" : ",\n").utf8) + element.jsonText
         }
-        try StandardOutput.write(text)
+        return text
     }
 
-    private mutating func printRows(_ elements: [JSONValue]) throws(CommandFailure) {
-        let rows = elements.map(FetchedColumns.cells)
+    /// Lines of a table or of CSV; the first ones begin with the header.
+    private mutating func lines(_ elements: [JSONValue]) -> String {
+        // The columns are those of objects that exist.
+        guard !elements.isEmpty || !selection.isEmpty else { return "" }
+        let rows = elements.map(cells)
         let isFirst = columns == nil
-        let columns = columns ?? FetchedColumns(rows, isTable: format == .table)
+        var columns = columns ?? (selection.isEmpty ? FetchedColumns(of: rows) : FetchedColumns(names: selection))
+        let lines = rows.map { columns.line($0) }
         self.columns = columns
-        guard !columns.names.isEmpty else { return }
-        var lines = isFirst ? [columns.header] : []
-        lines += rows.map(columns.line)
-        try StandardOutput.write(Array(lines.map { $0 + (format == .csv ? "\r\n" : "\n") }.joined().utf8))
-    }
-}
-
-/// Objects as rows: a column for each path of keys, in the order in which they come first.
-struct FetchedColumns {
-    /// Characters of a cell of a table; what is longer is cut.
-    private static let longestCell = 60
-
-    let names: [String]
-    /// The widths of a table; nil for CSV.
-    private let widths: [Int]?
-
-    init(_ rows: [[(name: String, text: String)]], isTable: Bool) {
-        var names: [String] = []
-        // By bytes: two names that differ in Unicode form only are two.
-        var places: [[UInt8]: Int] = [:]
-        var widths: [Int] = []
-        for (name, text) in rows.joined() {
-            let place = places[Array(name.utf8)] ?? names.count
-            if place == names.count {
-                names.append(name)
-                places[Array(name.utf8)] = place
-                widths.append(Self.shown(name).unicodeScalars.count)
-            }
-            if isTable { widths[place] = max(widths[place], Self.shown(text).unicodeScalars.count) }
+        guard !columns.names.isEmpty else { return "" }
+        if format == .csv {
+            let header = isFirst ? [columns.names.map { FetchedCell.csv($0) }.joined(separator: ",")] : []
+            return (header + lines.map { $0.map { $0?.csv ?? "" }.joined(separator: ",") })
+                .map { $0 + "\r\n" }.joined()
         }
-        self.names = names
-        self.widths = isTable ? widths : nil
+        let layout =
+            self.layout ?? TableLayout(columns.names, lines, terminal: Terminal.columns(of: STDOUT_FILENO))
+        self.layout = layout
+        let header = Terminal.styled(layout.header, .heading, on: STDOUT_FILENO)
+        return ((isFirst ? [header] : []) + lines.map(layout.line)).map { $0 + "\n" }.joined()
     }
 
-    /// An object's values by their paths: nested objects are taken apart, arrays are JSON, null is empty.
-    static func cells(of object: JSONValue) -> [(name: String, text: String)] { cells(of: object, "") }
-
-    private static func cells(of object: JSONValue, _ path: String) -> [(name: String, text: String)] {
-        object.members.flatMap { key, value -> [(name: String, text: String)] in
-            let name = path + String(decoding: key.bytes, as: UTF8.self)
-            switch value.kind {
-            case .object: return cells(of: value, name + ".")
-            case .null: return [(name, "")]
-            default: return [(name, String(decoding: value.bytes, as: UTF8.self))]
+    /// A line with the object's number, and one for each value.
+    private func vertical(_ elements: [JSONValue]) -> String {
+        var text = ""
+        for (position, element) in elements.enumerated() {
+            let cells = cells(of: element).map { (name: $0.name.printable, text: $0.text.printable) }
+            let width = cells.reduce(0) { max($0, Terminal.width(of: $1.name)) }
+            text += "-[ \(count + position + 1) ]-\n"
+            for (name, value) in cells {
+                let padding = value.isEmpty ? 0 : width - Terminal.width(of: name) + 2
+                text += name + String(repeating: " ", count: padding) + value + "\n"
             }
         }
-    }
-
-    var header: String { line(names) }
-
-    func line(_ cells: [(name: String, text: String)]) -> String {
-        var texts = Array(repeating: "", count: names.count)
-        var next = 0
-        for (name, text) in cells {
-            // They nearly always come in the columns' order.
-            let isNext = next < names.count && names[next].utf8.elementsEqual(name.utf8)
-            guard let place = isNext ? next : names.firstIndex(where: { $0.utf8.elementsEqual(name.utf8) }) else {
-                continue
-            }
-            texts[place] = text
-            next = place + 1
-        }
-        return line(texts)
-    }
-
-    private func line(_ texts: [String]) -> String {
-        guard let widths else { return texts.map(Self.csv).joined(separator: ",") }
-        var line = ""
-        for (position, text) in texts.enumerated() {
-            let shown = Self.shown(text)
-            line += shown
-            guard position + 1 < texts.count else { break }
-            line += String(repeating: " ", count: max(0, widths[position] - shown.unicodeScalars.count) + 2)
-        }
-        return line
-    }
-
-    /// As a field of CSV (RFC 4180).
-    private static func csv(_ text: String) -> String {
-        guard text.utf8.contains(where: { #",""#.utf8.contains($0) || $0 == 0x0A || $0 == 0x0D }) else { return text }
-        var quoted = "\"".unicodeScalars
-        for scalar in text.unicodeScalars {
-            if scalar == "\"" { quoted.append(scalar) }
-            quoted.append(scalar)
-        }
-        quoted.append("\"")
-        return String(quoted)
-    }
-
-    /// As a cell of a table: short, with characters escaped that a terminal interprets.
-    private static func shown(_ text: String) -> String {
-        // The removed part need not be escaped.
-        let beginning = String(String.UnicodeScalarView(text.unicodeScalars.prefix(longestCell + 1))).printable
-        guard beginning.unicodeScalars.count > longestCell else { return beginning }
-        return String(String.UnicodeScalarView(beginning.unicodeScalars.prefix(longestCell - 1))) + "…"
+        return text
     }
 }

@@ -16,6 +16,8 @@ struct SyncCommand: AsyncParsableCommand {
             same.
             For example: curl -sf https://api.example.com/employees | broker sync --entity Employee
             Or: broker sync --entity Employee --where "department.name == %@" --argument "R&D" staff.json
+
+            \(SelectionOptions.language)
             """)
 
     @OptionGroup var options: OperationOptions

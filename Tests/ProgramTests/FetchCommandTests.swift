@@ -41,8 +41,55 @@ import Testing
         #expect(chosen.output.split(separator: "\n").map { $0.prefix(7) } == [#"{"id":2"#, #"{"id":1"#])
         #expect(try fetch(programs, ["Employee", "--limit", "2"]).output.split(separator: "\n").count == 2)
         #expect(try fetch(programs, ["Employee", "--object", "2"]).output.hasPrefix(#"{"id":2"#))
-        let none = try fetch(programs, ["Employee", "--object", "9", "--format", "json"])
-        #expect(none.output == "[]\n" && none.status == 0)
+        #expect(try fetch(programs, ["Employee", "--count", "--where", "id > 1"]).output == "2\n")
+    }
+
+    @Test func `the objects of several keys are printed, and those that do not exist are named`() throws {
+        let programs = try started()
+        let some = try fetch(programs, ["Employee", "--object", "9", "--object", "2", "--object", "x"])
+        #expect(some.output.hasPrefix(#"{"id":2"#) && some.status == 1, "\(some)")
+        #expect(some.complaints.contains("invalidValue"), "the text is no key of this entity")
+        let missing = try fetch(programs, ["Employee", "--object", "9", "--object", "2", "--object", "8", "--json"])
+        #expect(missing.status == 1 && missing.output.contains(#""id":2"#) && missing.output.hasSuffix("]\n"))
+        #expect(missing.complaints.split(separator: "\n").count == 2)
+        #expect(missing.complaints.contains("no object with the key 9."))
+        let table = try fetch(programs, ["Employee", "--object", "9", "--object", "2", "--csv"])
+        #expect(table.output.hasPrefix("id,name") && table.output.contains("\r\n2,"), "\(table.output)")
+        let counted = try fetch(programs, ["Employee", "--object", "9", "--count"])
+        #expect(counted.output == "0\n" && counted.status == 1)
+    }
+
+    @Test func `selected values are columns, also of an input without objects`() throws {
+        let programs = try started()
+        let select = ["Employee", "--select", "name,department.name", "--select", "id"]
+        #expect(
+            try fetch(programs, select + ["--csv"]).output
+                == "name,department.name,id\r\n\"a,\"\"b\"\"\",,1\r\n,,2\r\nc\u{1B}[2J,,3\r\n")
+        #expect(try fetch(programs, select + ["--csv", "--where", "id < 0"]).output == "name,department.name,id\r\n")
+        #expect(
+            try fetch(programs, select + ["--limit", "1"]).output
+                == #"{"name":"a,\"b\"","department.name":null,"id":1}"# + "\n")
+        #expect(
+            try fetch(programs, select + ["-x", "--sort=-id", "--limit", "1"]).output.hasPrefix(
+                "-[ 1 ]-\nname             c\\u{1B}[2J\n"))
+        let unknown = try fetch(programs, ["Employee", "--select", "nmae"])
+        #expect(unknown.status == 1 && unknown.complaints.contains("did you mean \"name\"?"))
+        #expect(try fetch(programs, select + ["--include", "department"]).status == 2)
+    }
+
+    @Test func `a reader that goes early ends a command quietly`() throws {
+        let programs = try started()
+        let broker = programs.executable("broker").path
+        let commands = [
+            "fetch Employee --socket broker.sock", "watch --after 0 --socket broker.sock", "model show model.json",
+            "unframe < frames",
+        ]
+        _ = try programs.shell("for n in 1 2 3; do echo '{\"a\": 1}' | '\(broker)' frame; done > frames")
+        for command in commands {
+            let result = try programs.shell(
+                "rm -f pipe; mkfifo pipe; exec 4<>pipe 5>pipe 4<&-; '\(broker)' \(command) >&5; echo $?")
+            #expect(result.output == "0\n" && result.complaints.isEmpty, "\(command): \(result)")
+        }
     }
 
     @Test func `a fault is reported with its exit status`() throws {
