@@ -97,7 +97,7 @@ struct ModelSchemaCommand: AsyncParsableCommand {
     @OptionGroup var arguments: ModelArguments
 
     func run() async throws {
-        let sql = Schema(try arguments.readOrComplain()).sql
+        let sql = Schema.sql(of: try arguments.readOrComplain())
         guard arguments.json else { return try Program.write(sql) }
         var writer = JSONWriter()
         writer.object { writer in

@@ -139,23 +139,33 @@ package struct StoreOpening {
     }
 
     /// Creates the missing tables, and stores the model. Runs inside the caller's transaction, with `foreign_keys` off.
-    package func run(on connection: Connection) throws(StoreError) {
+    ///
+    /// - Returns: what it could not do, for the operator: sentences.
+    package func run(on connection: Connection) throws(StoreError) -> [String] {
+        // In a new store the entities' tables come first: many tools list tables in the order in which they were made.
+        if isNew, let plan { try MigrationRun(plan, on: connection).run() }
         try LedgerTables.prepare(connection)
         let meta = StoreMeta(connection: connection)
+        var notes: [String] = []
         if let plan {
-            if !plan.isIdle {
+            if !isNew, !plan.isIdle {
                 try meta.uniteRowKeys()
                 try MigrationRun(plan, on: connection).run()
             }
             if !isNew { try MigrationRecord.add(changes, on: connection) }
             try OpenSyncs(on: connection).rename(renamedEntities)
             if !isMarked { try connection.execute("PRAGMA application_id = \(StoreFormat.applicationID)") }
+            try meta.set(.formatVersion, to: "\(StoreFormat.version(after: plan.makesColumns, meta))")
+            notes = try ReadableViews(model).update(on: connection).map {
+                "\(path) has a table or view \($0) that Broker did not make, so there is no readable view of that name."
+            }
         } else {
             try meta.set(.tables, to: StoreMeta.foreign)
+            try meta.set(.formatVersion, to: "\(StoreFormat.foreignVersion)")
         }
-        try meta.set(.formatVersion, to: "\(plan == nil ? StoreFormat.foreignVersion : StoreFormat.version)")
         try meta.set(.model, to: model.text)
         try meta.set(.heldModel, to: held.keepsParts ? held.model.text : nil)
+        return notes
     }
 
     /// Reads the stored text of a model.

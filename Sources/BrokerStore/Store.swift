@@ -19,6 +19,8 @@ package final class Store {
     let savepoints: Savepoints
     let syncParts: SyncParts
     private let files: OpenedFiles
+    /// Another program made the database.
+    private let isForeign: Bool
     let walCheckpointer: WALCheckpointer
     /// The outcome of the job with that sequence, whose first attempt cost a transaction.
     var overworked: (sequence: Int64, fault: Fault)?
@@ -53,7 +55,7 @@ package final class Store {
         migration = try Self.migrate(connection, path, plan, options, walCheckpointer)
         try connection.execute("PRAGMA temp_store = MEMORY")
         try connection.execute("PRAGMA foreign_keys = ON")
-        let isForeign = try StoreFormat.isForeign(connection)
+        isForeign = try StoreFormat.isForeign(connection)
         defersForeignKeys = try isForeign ? Self.hasForeignKeys(connection) : false
         merger = try Merger(plan, on: connection, isForeign: isForeign)
         syncParts = try SyncParts(on: connection, expirationSeconds: options.retention.seconds)
@@ -85,13 +87,14 @@ package final class Store {
         try connection.execute("BEGIN IMMEDIATE")
         let opening = try opening(connection, path, plan, options.removal)
         try opening.refuseDifferences()
-        try opening.run(on: connection)
+        let notes = try opening.run(on: connection)
         try connection.execute("COMMIT")
         walCheckpointer.committed()
         walCheckpointer.copyIfDue()
         let milliseconds = (ContinuousClock.now - start) / .milliseconds(1)
         return StoreMigration(
-            changes: opening.changes, milliseconds: Int(milliseconds), notes: try opening.notes(on: connection))
+            changes: opening.changes, milliseconds: Int(milliseconds),
+            notes: try notes + opening.notes(on: connection))
     }
 
     /// Configures the file and the page cache.
@@ -284,6 +287,23 @@ package final class Store {
         try checkUsable()
         connection.waitForLocks(milliseconds: Connection.lockMilliseconds)
         try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    }
+
+    /// Deletes the WAL and sets the journal mode DELETE, to be called before the store is closed: SQLite opens a database
+    /// in WAL mode only where it finds or can make files beside it (sqlite.org/wal.html, 5), and this one everywhere.
+    ///
+    /// While another connection is open, the mode stays; and so it does in another program's database.
+    package func leaveWALMode() throws(StoreError) {
+        try checkUsable()
+        // Files of these names may belong to another database now.
+        try files.check()
+        guard !isForeign else { return }
+        connection.waitForLocks(milliseconds: 0)
+        do throws(StoreError) {
+            try connection.execute("PRAGMA journal_mode = DELETE")
+        } catch {
+            guard error.isLocked else { throw error }
+        }
     }
 
     /// Copies the WAL into the database and empties its file, as far as readers allow it now; does not wait.

@@ -31,6 +31,11 @@ import Testing
         ("VARCHAR(20)", "'a'", "string"), ("UUID", "'68753A44-4D6F-1226-9C60-0050E4C00067'", "uuid"),
         ("UUID", "'68753a44-4d6f-1226-9c60-0050e4c00067'", "string"), ("", "1", "integer64"), ("", "'a'", "string"),
         ("INTEGER", "'a'", "string"), ("JSON", "'{}'", "transformable"), ("TEXT", "'{\"a\": 1}'", "transformable"),
+        ("DECIMAL_TEXT", "'-12.50'", "decimal"), ("DECIMAL_TEXT", "'007'", "string"),
+        ("DECIMAL_TEXT", "'-0.0'", "string"),
+        ("URI_TEXT", "'a:b'", "uri"), ("BOOLEAN_INTEGER", "1", "boolean"), ("JSON_TEXT", "'5'", "transformable"),
+        ("DATE_TEXT", "'2011-12-22'", "calendarDate"), ("DATETIME_TEXT", "'2011-12-22T02:24:51.000Z'", "date"),
+        ("UUID_TEXT", "'68753A44-4D6F-1226-9C60-0050E4C00067'", "uuid"), ("DATETIME_REAL", "0.5", "date"),
         ("", "'[1]'", "transformable"), ("TEXT", "'[1'", "string"), ("TEXT", "'5'", "string"), ("TEXT", "''", "string"),
     ])
     func `types follow from what is declared and what is stored`(type: String, value: String, expected: String) throws {
@@ -40,7 +45,7 @@ import Testing
         let attribute = model.entities[0].attributes[1]
         #expect(attribute.type.rawValue == expected)
         #expect(attribute.constraints.maximumLength == (type == "VARCHAR(20)" ? 20 : nil))
-        #expect(attribute.dateStorage == (type == "DATETIME" ? .unix : .iso8601))
+        #expect(attribute.dateStorage == (type == "DATETIME" ? .unix : type == "DATETIME_REAL" ? .coreData : .iso8601))
     }
 
     @Test func `texts are JSON if all sampled values are objects or arrays, and the column is no key`() throws {

@@ -106,7 +106,7 @@ import TestSupport
         let store = try Store(path: path, plan: stagingPlan(Self.model))
         #expect(try SQLRows.of("PRAGMA application_id", in: path) == ["1114795883"])
         #expect(StoreFormat.applicationID == "Brok".utf8.reduce(0) { $0 << 8 | Int64($1) })
-        #expect(try SQLRows.of("SELECT value FROM _broker_meta WHERE key = 'formatVersion'", in: path) == ["1"])
+        #expect(try SQLRows.of("SELECT value FROM _broker_meta WHERE key = 'formatVersion'", in: path) == ["3"])
         #expect(
             try SQLRows.of(
                 "SELECT value ->> '$.entities.Person.attributes.name.type' FROM _broker_meta "
@@ -116,7 +116,7 @@ import TestSupport
 
     @Test func `a store of a newer format is refused`() throws {
         do { _ = try Store(path: path, plan: stagingPlan(Self.model)) }
-        for (version, message) in [("2", "newer Broker: format 2"), ("x", "newer Broker: format x")] {
+        for (version, message) in [("4", "newer Broker: format 4"), ("x", "newer Broker: format x")] {
             try Connection(store: path).execute(
                 "UPDATE _broker_meta SET value = '\(version)' WHERE key = 'formatVersion'")
             let error = try refusal(path)

@@ -36,6 +36,10 @@ extension DatabaseConversion {
         case "UUID", "GUID":
             return column.hasOurUUIDs ? ("uuid", [], "") : ("string", [], "not all values are UUIDs in upper case")
         case "JSON": return ("transformable", [], "")
+        // Other decimals have NUMERIC affinity, below.
+        case "DECIMAL" where declared == "DECIMAL_TEXT":
+            return column.hasOurDecimals ? ("decimal", [], "") : ("string", [], "not all values are decimals")
+        case "URI" where declared == "URI_TEXT": return ("uri", [], "")
         default: break
         }
         if declared.contains("INT") { return numberType(column, "integer64", ["integer"]) }
@@ -66,6 +70,8 @@ extension DatabaseConversion {
         switch column.storedTypes {
         case []: return ("date", [], "no value yet, so it gets ISO 8601")
         case ["integer"]: return ("date", [("storage", "\"unix\"")], "whole numbers, taken for seconds since 1970")
+        case ["real"] where column.declaredType.uppercased() == "DATETIME_REAL":
+            return ("date", [("storage", "\"coreData\"")], "numbers, taken for seconds since 2001")
         case ["text"] where column.hasOurDates: return ("date", [], "")
         case ["text"] where column.hasDays: return ("calendarDate", [], "all values are days")
         default:

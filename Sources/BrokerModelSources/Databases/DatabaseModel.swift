@@ -40,6 +40,7 @@ struct DatabaseTable {
         var hasOurDates = true
         var hasDays = true
         var hasOurUUIDs = true
+        var hasOurDecimals = true
         /// All sampled values are texts with an object or an array of JSON.
         var hasJSON = false
     }
@@ -104,11 +105,16 @@ final class DatabaseReader {
     func tables() throws(StoreError) -> [DatabaseTable] {
         var tables: [DatabaseTable] = []
         // For many views, SQLite lists the tables in quadratic time.
-        let count = try rows("SELECT count(*) FROM sqlite_schema WHERE type IN ('table', 'view')", [])
+        let count = try rows(
+            "SELECT count(*) FROM sqlite_schema WHERE type = 'table' OR type = 'view' AND NOT \(Self.isReadableView)",
+            [])
         try check(Int(count[0][0]!) ?? 0, Self.mostTables, "tables and views")
         let rows = try rows(
-            "SELECT name, type, wr, ncol FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
-                + "AND name NOT LIKE '\\_broker\\_%' ESCAPE '\\' ORDER BY name", [])
+            "SELECT name, type, wr, ncol FROM pragma_table_list "
+                + "WHERE schema = 'main' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
+                + "AND name NOT LIKE '\\_broker\\_%' ESCAPE '\\' "
+                + "AND name NOT IN (SELECT name FROM sqlite_schema WHERE type = 'view' AND \(Self.isReadableView)) "
+                + "ORDER BY name", [])
         try check(rows.reduce(0) { $0 + (Int($1[3]!) ?? 0) }, Self.mostColumns, "columns")
         for row in rows {
             var table = DatabaseTable(name: row[0]!, kind: row[1]!, hasRowNumbers: row[2] == "0")
@@ -117,6 +123,10 @@ final class DatabaseReader {
         }
         return tables
     }
+
+    /// One of the views that Broker makes for readers.
+    private static let isReadableView =
+        "(name LIKE '%\\_readable' ESCAPE '\\' AND sql LIKE 'CREATE VIEW %\" AS /* made by Broker */%')"
 
     /// Before a database that is larger than any model takes time and memory.
     private func check(_ count: Int, _ most: Int, _ what: String) throws(StoreError) {
@@ -169,15 +179,22 @@ final class DatabaseReader {
         column.storedTypes = Set(types.map { $0[0]! })
         guard !types.isEmpty else { return }
         (column.hasOurDates, column.hasDays, column.hasOurUUIDs) = (false, false, false)
+        column.hasOurDecimals = false
         guard column.storedTypes == ["text"] else { return }
         let date = "____-__-__T__:__:__.___Z"
         // SQLite reads a day that does not exist as another one.
         let day = "v LIKE '____-__-__' AND v IS date(julianday(v)) AND v >= '0001'"
-        let forms = "min(v LIKE '\(date)'), min(length(v) = 36 AND v = upper(v)), min(\(day))"
+        let digits = "ltrim(substr(v, 1, 1), '-') || substr(v, 2)"
+        let decimal =
+            "(SELECT d GLOB '[0-9]*' AND d NOT GLOB '*[^0-9.]*' AND d NOT GLOB '*.*.*' AND d NOT GLOB '*.' "
+            + "AND d NOT GLOB '0[0-9]*' AND (v NOT GLOB '-*' OR d GLOB '*[1-9]*') FROM (SELECT \(digits) AS d))"
+        let forms =
+            "min(v LIKE '\(date)'), min(length(v) = 36 AND v = upper(v)), min(\(day)), min(\(decimal))"
         do throws(StoreError) {
             let found = try rows("SELECT \(forms) FROM (SELECT \(value) AS v \(sampled))", [])
             (column.hasOurDates, column.hasOurUUIDs) = (found[0][0] == "1", found[0][1] == "1")
             column.hasDays = found[0][2] == "1"
+            column.hasOurDecimals = found[0][3] == "1"
             // The first byte decides for most other texts.
             let json = "v GLOB '[[{]*' AND json_valid(v) AND json_type(v) IN ('object', 'array')"
             let other = try rows("SELECT 1 FROM (SELECT \(value) AS v \(sampled)) WHERE NOT (\(json)) LIMIT 1", [])

@@ -9,8 +9,11 @@ package import BrokerModel
 package enum StoreFormat {
     /// "Brok" in ASCII, 0x42726F6B: SQLite's `application_id` (sqlite.org/fileformat2.html, offset 68).
     package static let applicationID: Int64 = 0x4272_6F6B
-    /// Rises when an older version of Broker would misread a store.
-    package static let version: Int64 = 1
+    /// Rises when an older version of Broker would misread a store. From version 3 on, columns may have the declared types
+    /// of ``ColumnType``.
+    package static let version: Int64 = 3
+    /// The version of stores whose columns all have the names of SQLite's storage classes as their types.
+    package static let plainVersion: Int64 = 1
     /// The version of a database that another program made: a Broker that does not support such databases would treat
     /// it as its own.
     package static let foreignVersion: Int64 = 2
@@ -58,6 +61,12 @@ package enum StoreFormat {
         try checkVersion(version, Self.version, path)
         guard let model = try meta.value(of: .model) else { return .unmarked }
         return .store(model: model, held: try meta.value(of: .heldModel))
+    }
+
+    /// The version to store after a migration: it stays where an older Broker can still read the tables.
+    static func version(after makesColumns: Bool, _ meta: StoreMeta) throws(StoreError) -> Int64 {
+        let before = try meta.value(of: .formatVersion).flatMap { Int64($0) } ?? plainVersion
+        return makesColumns ? version : before
     }
 
     /// The model in force of a store, or of another program's database that Broker has opened; nil for any other

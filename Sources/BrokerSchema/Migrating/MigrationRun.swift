@@ -20,6 +20,8 @@ package struct MigrationRun {
     }
 
     package func run() throws(StoreError) {
+        // SQLite renames nothing while a view refers to what is gone; new ones are made in the end.
+        try ReadableViews.drop(on: connection)
         for view in plan.goneViews { try connection.execute("DROP VIEW IF EXISTS \(quoted(view.name))") }
         for table in plan.tables {
             for index in table.goneIndexes { try connection.execute("DROP INDEX IF EXISTS \(quoted(index))") }
@@ -36,7 +38,7 @@ package struct MigrationRun {
             }
         }
         for statement in plan.ownerStatements { try connection.execute(statement) }
-        for table in plan.newTables { try connection.execute(table.sql) }
+        for table in plan.newTables { try connection.execute(table.sql(plan.comments.comments(on: table))) }
         for filling in plan.fillings { try connection.execute(filling) }
         for table in plan.tables where table.newIdentity == nil {
             if table.needsRebuild { try rebuild([table]) } else { try addColumns(to: table) }
@@ -52,9 +54,11 @@ package struct MigrationRun {
     }
 
     private func addColumns(to table: TableMigration) throws(StoreError) {
+        let comments = plan.comments.comments(on: table.new)
         for column in table.addedColumns {
             try connection.execute(
-                "ALTER TABLE \(quoted(table.new.name)) ADD COLUMN \(table.new.definition(of: column))")
+                "ALTER TABLE \(quoted(table.new.name)) ADD COLUMN \(table.new.definition(of: column))"
+                    + comments.suffix(of: column))
         }
         // A DEFAULT clause would stay in the table, and apply to rows for which a later model has another default or
         // none. One UPDATE sets all columns: each value depends on the concrete entities before the change.
@@ -67,7 +71,7 @@ package struct MigrationRun {
     private func rebuild(_ migrations: [TableMigration]) throws(StoreError) {
         for (number, migration) in migrations.enumerated() {
             let table = migration.new
-            try connection.execute(table.sql(named: Self.rebuiltName(number)))
+            try connection.execute(table.sql(named: Self.rebuiltName(number), plan.comments.comments(on: table)))
             let values = table.columns.map { migration.expression(for: $0.name, isRenamed: true) }
             try connection.execute(
                 "INSERT INTO \(quoted(Self.rebuiltName(number))) (\(quotedList(table.columns.map(\.name)))) "

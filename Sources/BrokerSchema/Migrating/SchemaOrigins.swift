@@ -182,7 +182,7 @@ package struct SchemaOrigins {
                 change = changes[part]
             }
             return OwnerColumn(
-                name: attribute.column, type: attribute.columnType,
+                name: attribute.column, type: attribute.columnStorage.rawValue,
                 link: sides.old.linkColumns(before.relationships[link])[0], identity: change)
         }
     }

@@ -19,6 +19,8 @@ package struct StorePlan {
     package private(set) var fillings: [String] = []
     /// Every existing table, by name.
     package private(set) var presentTables: [String]
+    /// The comments of new tables and columns.
+    package let comments: SchemaComments
     private let connection: Connection
 
     /// - Parameters:
@@ -32,6 +34,7 @@ package struct StorePlan {
     ) throws(StoreError) {
         self.connection = connection
         let schema = Schema(held.model)
+        comments = SchemaComments(held.model)
         let present = try StoredTables(connection, of: Schema(stored))
         changes = present.differences
         presentTables = present.tables.map(\.name)
@@ -44,7 +47,8 @@ package struct StorePlan {
             staying[Array(origin.table.utf8)] = (table.name, origin)
         }
         let views = Schema(stored).views
-        let known = Set((presentTables + views.map(\.name)).map(Name.init))
+        let known = try Set(
+            (presentTables + views.map(\.name) + ReadableViews.names(on: connection)).map(Name.init))
         for table in schema.tables {
             try refuseTaken(table.name, "the table \(table.name)", known, present)
             guard let origin = origins[table.name], let old = present.table(named: origin.table) else {
@@ -209,6 +213,11 @@ package struct StorePlan {
         guard !groups.isEmpty else { return nil }
         let more = groups.count > Self.maximumCollisions ? " and more" : ""
         return groups.prefix(Self.maximumCollisions).joined(separator: ", ") + more
+    }
+
+    /// Tables or columns are made, with declared types that earlier programs do not know.
+    package var makesColumns: Bool {
+        !newTables.isEmpty || tables.contains { $0.needsRebuild || !$0.addedColumns.isEmpty }
     }
 
     /// Nothing is to be done.

@@ -37,8 +37,10 @@ package struct StoredTables {
         for column in table.columns {
             guard let found = existing[Array(column.name.utf8)] else { continue }
             let subject = "\(table.name).\(column.name)"
-            if found.type != column.type {
-                differ(subject, "\(subject) is \(found.type) in the store, and \(column.type) in the model")
+            if Affinity(declaredType: found.type) != column.type.storage.affinity {
+                differ(
+                    subject,
+                    "\(subject) is \(found.type) in the store, and \(column.type.declared) in the model")
             }
             if found.isRequired != column.isRequired, !table.primaryKey.contains(column.name) {
                 let (stored, wanted) = found.isRequired ? ("required", "optional") : ("optional", "required")

@@ -116,11 +116,11 @@ package enum Affinity {
     ///
     /// Texts that look like numbers become numbers in numeric columns; that is SQLite's rule, and lookups still find
     /// them.
-    package func keeps(_ type: String) -> Bool {
-        switch type {
-        case "INTEGER": self == .integer || self == .numeric || self == .blob
-        case "REAL": self != .text
-        default: true
+    package func keeps(_ storage: ColumnType.Storage) -> Bool {
+        switch storage {
+        case .integer: self == .integer || self == .numeric || self == .blob
+        case .real: self != .text
+        case .text, .blob: true
         }
     }
 }

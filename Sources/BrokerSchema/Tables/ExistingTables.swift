@@ -69,10 +69,10 @@ package struct ExistingTables {
             return refuse(name, "there is no column \(name)", "add it, or take it out of the model")
         }
         if found.isGenerated { refuse(name, "\(name) is generated", "take it out of the model") }
-        if !found.affinity.keeps(column.type) {
+        if !found.affinity.keeps(column.type.storage) {
             refuse(
                 name,
-                "\(name) is declared \(found.declaredType), which does not store \(column.type) unchanged, as the model requires",
+                "\(name) is declared \(found.declaredType), which does not store \(column.type.storage.rawValue) unchanged, as the model requires",
                 "give the attribute another type")
         }
         let isKey = table.primaryKey.contains { $0.hasSameBytes(as: column.name) }

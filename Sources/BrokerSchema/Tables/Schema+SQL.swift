@@ -12,15 +12,18 @@ package func equations(_ names: [String], from first: Int = 1, by separator: Str
 }
 
 extension Schema.Table {
-    package var sql: String { sql(named: name) }
-
-    /// The same for a table with another name.
-    package func sql(named name: String) -> String {
+    /// - Parameters:
+    ///   - other: a name that the table has instead of its own.
+    ///   - comments: of the table and of its columns.
+    package func sql(named other: String? = nil, _ comments: TableComments) -> String {
         // Only a column's own PRIMARY KEY becomes SQLite's row number, the fastest key there is.
-        let isRowNumber = primaryKey.count == 1 && columns.contains { $0.name == primaryKey[0] && $0.type == "INTEGER" }
+        let isRowNumber = primaryKey.count == 1 && columns.contains { $0.name == primaryKey[0] && $0.type == .integer }
         var lines = columns.map { column in
-            isRowNumber && column.name == primaryKey[0]
+            // Only the exact type INTEGER makes one (sqlite.org/lang_createtable.html#rowid).
+            let definition =
+                isRowNumber && column.name == primaryKey[0]
                 ? "\(quoted(column.name)) INTEGER PRIMARY KEY" : definition(of: column)
+            return definition + comments.suffix(of: column)
         }
         if !isRowNumber { lines.append("PRIMARY KEY (\(quotedList(primaryKey)))") }
         lines += checks.map { "CHECK (\($0.condition))" }
@@ -28,7 +31,8 @@ extension Schema.Table {
         lines += foreignKeys.filter { $0.columns.count > 1 }.map {
             "FOREIGN KEY (\(quotedList($0.columns))) \($0.reference)"
         }
-        return "CREATE TABLE \(quoted(name)) (\n    \(lines.joined(separator: ",\n    "))\n)"
+        return
+            "CREATE TABLE \(quoted(other ?? name)) (\n    \(comments.heading)\(lines.joined(separator: ",\n    "))\n)"
     }
 
     /// One index for every list of columns that is unique among some rows, then one for every list that is not the
@@ -54,7 +58,7 @@ extension Schema.Table {
 
     /// A column as in CREATE TABLE and ALTER TABLE ADD COLUMN.
     package func definition(of column: Schema.Column) -> String {
-        var definition = "\(quoted(column.name)) \(column.type)"
+        var definition = "\(quoted(column.name)) \(column.type.declared)"
         if column.isRequired { definition += " NOT NULL" }
         if let key = foreignKeys.first(where: { $0.columns == [column.name] }) { definition += " \(key.reference)" }
         return definition

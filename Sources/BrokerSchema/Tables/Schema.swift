@@ -4,8 +4,7 @@ package import BrokerModel
 package struct Schema: Sendable {
     package struct Column: Sendable, Equatable {
         package let name: String
-        /// `INTEGER`, `REAL`, `TEXT` or `BLOB`.
-        let type: String
+        let type: ColumnType
         let isRequired: Bool
     }
 
@@ -68,19 +67,14 @@ package struct Schema: Sendable {
         views = model.entities.indices.filter { model.entities[$0].parent != nil }.map { View(of: $0, naming) }
     }
 
-    /// The statements that create the whole schema, one after the other, as `broker model schema` prints them.
-    package var sql: String {
-        (tables.flatMap { [$0.sql] + $0.indexDefinitions.map(\.sql) } + views.map(\.sql)).map { $0 + ";\n" }.joined()
-    }
-
     private static func entityTable(
         _ index: Int, _ model: Model, _ layout: RowLayout, _ naming: ColumnNaming
     ) -> Table {
         let entity = model.entities[index]
-        var columns = entity.hasRowKey ? [Column(name: rowKeyName, type: "INTEGER", isRequired: false)] : []
+        var columns = entity.hasRowKey ? [Column(name: rowKeyName, type: .integer, isRequired: false)] : []
         columns += entity.attributes.enumerated().map { position, attribute in
             Column(
-                name: attribute.column, type: attribute.columnType,
+                name: attribute.column, type: ColumnType(attribute),
                 isRequired: entity.identity.contains(position)
                     ? !entity.isIdentityOptional
                     : !attribute.isOptional && entity.attributeIndices.contains(position))
@@ -97,11 +91,11 @@ package struct Schema: Sendable {
                     columns: names, table: model.table(of: link.destination), keys: keys.map(\.name),
                     onDelete: model.inverse(of: relationship)?.deleteRule.foreignKeyAction ?? "SET NULL"))
             let position = model.positionColumn(of: relationship)
-            if let position { columns.append(Column(name: position, type: "INTEGER", isRequired: false)) }
+            if let position { columns.append(Column(name: position, type: .integer, isRequired: false)) }
             indexes.append(names + [position].compactMap { $0 })
         }
         let isHierarchy = model.isInHierarchy(index)
-        if isHierarchy { columns.append(Column(name: entityColumnName, type: "TEXT", isRequired: true)) }
+        if isHierarchy { columns.append(Column(name: entityColumnName, type: .text, isRequired: true)) }
         let names = { (positions: [Int]) in positions.map { entity.attributes[$0].column } }
         return Table(
             name: entity.table, columns: columns,
@@ -123,7 +117,7 @@ package struct Schema: Sendable {
             columns: sides.flatMap { names, entity in
                 zip(names, naming.keyColumns(entity)).map { Column(name: $0, type: $1.type, isRequired: true) }
             }
-                + positions.map { Column(name: $0.rawValue, type: "INTEGER", isRequired: false) },
+                + positions.map { Column(name: $0.rawValue, type: .integer, isRequired: false) },
             primaryKey: ends.flatMap { $0 }, unique: [],
             foreignKeys: sides.map { names, entity in
                 ForeignKey(
@@ -166,10 +160,10 @@ package struct ColumnNaming {
     /// The columns to which links to that entity refer: its identity's, or the row key.
     package func keyColumns(_ entity: Int) -> [Schema.Column] {
         let entity = model.entities[entity]
-        if entity.hasRowKey { return [Schema.Column(name: rowKeyName, type: "INTEGER", isRequired: true)] }
+        if entity.hasRowKey { return [Schema.Column(name: rowKeyName, type: .integer, isRequired: true)] }
         return entity.identity.map {
             let attribute = entity.attributes[$0]
-            return Schema.Column(name: attribute.column, type: attribute.columnType, isRequired: true)
+            return Schema.Column(name: attribute.column, type: ColumnType(attribute), isRequired: true)
         }
     }
 
@@ -214,24 +208,6 @@ extension DeleteRule {
         case .nullify: "SET NULL"
         case .cascade: "CASCADE"
         case .deny, .noAction: "NO ACTION"
-        }
-    }
-}
-
-extension Attribute {
-    /// The contract's storage forms: exact decimals and dates are text.
-    package var columnType: String {
-        switch type {
-        case .integer16, .integer32, .integer64, .boolean: "INTEGER"
-        case .double, .float: "REAL"
-        case .decimal, .string, .calendarDate, .uuid, .uri, .transformable: "TEXT"
-        case .binary: "BLOB"
-        case .date:
-            switch dateStorage {
-            case .iso8601: "TEXT"
-            case .unix: "INTEGER"
-            case .coreData: "REAL"
-            }
         }
     }
 }

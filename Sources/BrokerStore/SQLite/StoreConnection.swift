@@ -14,8 +14,8 @@ extension Connection {
     }
 
     /// Bounds what is read before the owner of the file is known: the model in a store is the largest value, and a
-    /// table of 2,000 columns with the longest names is the longest statement.
-    func bounded() -> Connection { bounded(valueBytes: 64 << 20, schemaBytes: 4 << 20, memory: 256 << 20) }
+    /// table of 2,000 columns with the longest names and comments is the longest statement.
+    func bounded() -> Connection { bounded(valueBytes: 64 << 20, schemaBytes: 16 << 20, memory: 256 << 20) }
 
     /// The meter of ``init(store:_:vfs:)``.
     var work: WorkMeter { unsafeDowncast(meter!, to: WorkMeter.self) }

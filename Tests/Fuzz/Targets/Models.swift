@@ -28,7 +28,8 @@ func requireReadable(_ document: ModelDocument) throws {
         }
         do {
             let plan = try StagingPlan(model)
-            try require(!Schema(model).sql.isEmpty && plan.model.entities.count == model.entities.count, "no schema")
+            try require(
+                !Schema.sql(of: model).isEmpty && plan.model.entities.count == model.entities.count, "no schema")
         } catch let error as ModelError {
             try requireSound(error)
         }

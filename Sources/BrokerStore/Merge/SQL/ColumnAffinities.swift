@@ -23,8 +23,8 @@ final class ColumnAffinities {
     /// - Parameter table: the entity's table, which another program made.
     func note(_ table: ExistingTable, of index: Int, _ entity: Entity) {
         for attribute in entity.attributeIndices {
-            let (type, name) = (entity.attributes[attribute].columnType, entity.attributes[attribute].column)
-            guard let affinity = table.column(name)?.affinity, affinity.changes(type) else { continue }
+            let (storage, name) = (entity.attributes[attribute].columnStorage, entity.attributes[attribute].column)
+            guard let affinity = table.column(name)?.affinity, affinity.changes(storage) else { continue }
             columns[index][attribute] = affinity
         }
     }
@@ -99,10 +99,10 @@ final class ColumnAffinities {
 
 extension Affinity {
     /// Whether a column of this declared type may return a value with another type than was stored.
-    fileprivate func changes(_ type: String) -> Bool {
+    fileprivate func changes(_ storage: ColumnType.Storage) -> Bool {
         switch self {
-        case .integer, .numeric: type == "REAL" || type == "TEXT"
-        case .real: type == "TEXT"
+        case .integer, .numeric: storage == .real || storage == .text
+        case .real: storage == .text
         case .text, .blob: false
         }
     }

@@ -232,11 +232,11 @@ final class UpsertStatements {
 extension Attribute {
     /// A value that a required column accepts.
     fileprivate var placeholder: Cell {
-        switch columnType {
-        case "INTEGER": .integer(0)
-        case "REAL": .real(0)
-        case "BLOB": .blob(UnsafeBufferPointer(start: nil, count: 0))
-        default: .text(UnsafeBufferPointer(start: nil, count: 0))
+        switch columnStorage {
+        case .integer: .integer(0)
+        case .real: .real(0)
+        case .blob: .blob(UnsafeBufferPointer(start: nil, count: 0))
+        case .text: .text(UnsafeBufferPointer(start: nil, count: 0))
         }
     }
 }
