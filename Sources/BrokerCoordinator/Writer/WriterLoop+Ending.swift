@@ -42,6 +42,7 @@ extension WriterLoop {
         guard store.failure == nil else { return }
         do throws(StoreError) {
             try store.checkpoint()
+            try store.leaveWALMode()
         } catch {
             // The next start reads the WAL beside the database, so nothing is lost.
             logger.warning("The WAL could not be emptied when the store was closed.", metadata: ["cause": "\(error)"])

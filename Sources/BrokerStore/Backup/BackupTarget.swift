@@ -59,6 +59,13 @@ final class BackupTarget {
         return connection
     }
 
+    /// Gives the complete copy, whose connection is closed, the journal mode DELETE instead of the store's: the format
+    /// versions for reading and writing (sqlite.org/fileformat2.html, 1.3).
+    func leaveWALMode() throws(StoreError) {
+        let versions: [UInt8] = [1, 1]
+        guard pwrite(partial.descriptor, versions, versions.count, 18) == versions.count else { throw failure(errno) }
+    }
+
     /// Writes the file to the disk.
     func sync() throws(StoreError) {
         guard fdatasync(partial.descriptor) == 0 else { throw failure(errno) }

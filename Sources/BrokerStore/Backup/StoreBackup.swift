@@ -9,7 +9,7 @@ internal import CSQLite
 /// 3. However a backup ends, no partial file stays; the next backup to the file removes the partial file of a killed
 ///    one. No other file is opened for writing or removed.
 /// 4. Only an empty file or an SQLite database is replaced, and never a file of the store, its lock or its journal.
-/// 5. The copy is one file, without a WAL, and an ordinary store: ledger, model, and reserved sequences.
+/// 5. The copy is one file, without a WAL and not in WAL mode, and an ordinary store: ledger, model, and reserved sequences.
 package struct StoreBackup: Sendable {
     /// How far it has come.
     package struct Progress: Sendable, Equatable {
@@ -63,6 +63,7 @@ package struct StoreBackup: Sendable {
         let source = try StoreFile(path: storePath)
         let target = try BackupTarget(file, replaces: replaces, of: source)
         guard let sequence = try copy(source, to: target, isWanted, progress) else { return nil }
+        try target.leaveWALMode()
         try target.sync()
         guard isWanted() else { return nil }
         try target.publish()
