@@ -90,17 +90,16 @@ public struct Completion: Sendable, Equatable {
     public static func == (one: Completion, other: Completion) -> Bool { one.held.parts == other.held.parts }
 
     public init(
-        id: JobID, sequence: Int64, isDuplicate: Bool = false, isDryRun: Bool = false,
-        changes: [String: Changes] = [:],
+        id: JobID, sequence: Int64, isDuplicate: Bool = false, changes: [String: Changes] = [:],
         rejections: [Rejection] = [], warnings: [Warning] = [], timing: Timing? = nil, keys: RawJSON? = nil,
-        examples: RawJSON? = nil, objects: RawJSON? = nil
+        objects: RawJSON? = nil
     ) {
         held = Held(
             Parts(
-                id: id, sequence: sequence, isDuplicate: isDuplicate, isDryRun: isDryRun, changes: changes,
+                id: id, sequence: sequence, isDuplicate: isDuplicate, isDryRun: false, changes: changes,
                 rejections: rejections,
                 warnings: warnings, timing: timing, keys: keys,
-                examples: examples, objects: objects))
+                examples: nil, objects: objects))
     }
 
     /// The keys of one entity's objects; empty when the job changed none.

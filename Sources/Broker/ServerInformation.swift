@@ -31,6 +31,9 @@ public struct ServerInformation: Sendable, Hashable {
     public var protocolVersion: Int
     /// Accepted jobs are in a journal, and survive a crash; nil when the server does not report it.
     public var hasJournal: Bool?
+    /// The messages that the server takes from this client: `read` (no jobs), `insert` (jobs that delete nothing) or
+    /// `write`; nil when the server does not report it.
+    public var role: String?
     /// Fields of jobs that the server knows and servers before it ignored: `dryRun`, `maximumDeletions`.
     public var features: Set<String> = []
     /// The entities of its model, in the model's order.

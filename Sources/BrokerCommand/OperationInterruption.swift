@@ -2,7 +2,7 @@ import Broker
 import BrokerCommandLine
 import Synchronization
 
-/// What a signal reports that ends a command of one operation: whether its job may be committed, and how to go on.
+/// The report of a command of one operation that a signal ends: whether its job may be committed, and how to go on.
 final class OperationInterruption: Sendable {
     private let unanswered = Mutex<JobID?>(nil)
     /// The operation's records come from standard input.

@@ -17,7 +17,7 @@ struct SubmissionSummary {
     private(set) var jobs = 0
     private(set) var duplicates = 0
     private(set) var records = 0
-    /// What failed, and where it begins in the input, for the order.
+    /// The failures, and where each begins in the input, for the order.
     private var failed: [(failure: Failure, order: (input: Int, record: Int))] = []
     private var changes: [String: Completion.Changes] = [:]
     private var rejections: [(place: JobPlace, error: Completion.Rejection)] = []

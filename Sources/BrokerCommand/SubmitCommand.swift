@@ -167,7 +167,7 @@ struct SubmitCommand: AsyncParsableCommand {
     /// A check is not ended by a fault.
     var policy: Job.OnInvalid { check ? .skip : onInvalid }
 
-    /// What decides the effect of a job beside its records.
+    /// The options that decide the effect of a job.
     var jobOptions: [String] {
         [entity, path, mapping, inferredMapping].map { $0 ?? "" } + [policy.rawValue, unknown.rawValue]
     }

@@ -10,7 +10,7 @@ struct SubmitCommandLine: Sendable {
     let mayBeEmpty: Bool
     let isDryRun: Bool
     let isCheck: Bool
-    /// What is committed is not applied again by the same command.
+    /// The same command does not apply again what is committed.
     let resumes: Bool
     /// All other options, those that are not the defaults.
     private let options: [String]

@@ -36,7 +36,7 @@ extension Coordinator {
             if progress.withLock({ $0.failure != nil }) { break }
             let logged = JournaledJob(
                 sequence: entry.position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
-                time: entry.time, isCancelled: pending.cancelled.contains(entry.position))
+                mayDelete: entry.mayDelete, time: entry.time, isCancelled: pending.cancelled.contains(entry.position))
             admit(logged, entry.payload, progress, open)
         }
         finishAdmitted()

@@ -13,6 +13,8 @@ package struct JournalEntry: Sendable, Equatable {
     package var id: String
     /// The server made the id, so no client sends the job again.
     package var isIDMade: Bool
+    /// Whether the sender could delete objects with the job.
+    package var mayDelete: Bool
     /// The user id of the sender.
     package var user: UInt32
     /// The time of acceptance: milliseconds since 1970.
@@ -21,13 +23,15 @@ package struct JournalEntry: Sendable, Equatable {
     package var payload: [UInt8]
 
     package init(
-        _ kind: Kind, position: Int64, id: String = "", isIDMade: Bool = false, user: UInt32 = 0, time: Int64,
-        payload: [UInt8] = []
+        _ kind: Kind, position: Int64, id: String = "", isIDMade: Bool = false, mayDelete: Bool = true,
+        user: UInt32 = 0,
+        time: Int64, payload: [UInt8] = []
     ) {
         self.kind = kind
         self.position = position
         self.id = id
         self.isIDMade = isIDMade
+        self.mayDelete = mayDelete
         self.user = user
         self.time = time
         self.payload = payload

@@ -8,7 +8,7 @@ internal import CZlib
 /// | 4 | 4 | bytes of id and payload together |
 /// | 8 | 4 | the header's checksum, of bytes 12 to 55 |
 /// | 12 | 4 | the header's checksum of the record before, or the segment's |
-/// | 16 | 1, 1, 2 | kind; 1 if the id is made; bytes of the id |
+/// | 16 | 1, 1, 2 | kind; 1 if the id is made, and 2 if the job may not delete; bytes of the id |
 /// | 20 | 4 | user |
 /// | 24 | 8 | position |
 /// | 32 | 8 | time |
@@ -24,6 +24,8 @@ internal import CZlib
 package enum JournalRecord {
     static let magic: UInt32 = 0x3152_6A42
     static let headerCount = 56
+    private static let isIDMadeFlag: UInt8 = 1
+    private static let mayNotDeleteFlag: UInt8 = 2
     /// The maximum frame, and an id.
     static let largestBody = (16 << 20) + 128
 
@@ -59,7 +61,7 @@ package enum JournalRecord {
         bytes.append(number: UInt32(0))
         bytes.append(number: previous)
         bytes.append(entry.kind.rawValue)
-        bytes.append(UInt8(entry.isIDMade ? 1 : 0))
+        bytes.append((entry.isIDMade ? isIDMadeFlag : 0) | (entry.mayDelete ? 0 : mayNotDeleteFlag))
         bytes.append(number: UInt16(id.count))
         bytes.append(number: entry.user)
         bytes.append(number: UInt64(bitPattern: entry.position))
@@ -102,11 +104,13 @@ package enum JournalRecord {
     ///
     /// - Parameter body: the complete body.
     static func entry(_ header: Header, _ body: UnsafeRawBufferPointer) -> JournalEntry? {
-        guard let kind = JournalEntry.Kind(rawValue: header.kind), header.flags & ~1 == 0,
+        guard let kind = JournalEntry.Kind(rawValue: header.kind),
+            header.flags & ~(isIDMadeFlag | mayNotDeleteFlag) == 0,
             let id = String(validating: body.prefix(header.idCount), as: UTF8.self)
         else { return nil }
         return JournalEntry(
-            kind, position: header.position, id: id, isIDMade: header.flags & 1 != 0, user: header.user,
+            kind, position: header.position, id: id, isIDMade: header.flags & isIDMadeFlag != 0,
+            mayDelete: header.flags & mayNotDeleteFlag == 0, user: header.user,
             time: header.time, payload: Array(body.dropFirst(header.idCount)))
     }
 

@@ -4,11 +4,12 @@ package import BrokerWire
 extension Completion {
     package init(_ message: CompletedMessage) {
         self.init(
-            id: JobID(message.id), sequence: message.sequence, isDuplicate: message.duplicate, isDryRun: message.dryRun,
+            id: JobID(message.id), sequence: message.sequence, isDuplicate: message.duplicate,
             changes: message.changes.mapValues(Changes.init), rejections: message.rejected.map(Rejection.init),
             warnings: message.warnings.map(Warning.init), timing: message.timing.map(Timing.init),
-            keys: message.keys.map { RawJSON($0) }, examples: message.examples.map { RawJSON($0) },
-            objects: message.objects.map { RawJSON($0) })
+            keys: message.keys.map { RawJSON($0) }, objects: message.objects.map { RawJSON($0) })
+        if message.dryRun { isDryRun = true }
+        if let keys = message.examples { examples = RawJSON(keys) }
     }
 }
 

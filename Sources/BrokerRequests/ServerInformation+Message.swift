@@ -9,6 +9,7 @@ extension ServerInformation {
                 name: welcome.server, protocolVersion: welcome.version, entities: welcome.entities,
                 limits: ServerInformation.Limits(try JSONDocument(parsing: JSONText(copying: welcome.limits))))
             hasJournal = welcome.hasJournal
+            role = welcome.role
             features = Set(welcome.features)
         } catch {
             throw .protocolViolation("\(error)")

@@ -40,7 +40,7 @@ extension FrameHandler {
             try options.setOption(
                 .recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: FrameAssembler.freeByteCount))
             try channel.pipeline.syncOperations.addHandler(
-                FrameHandler(connections.value, peer: peer.credentials, refusal: server.refusal(of: peer)))
+                FrameHandler(connections.value, peer: peer.credentials, role: server.role(of: peer)))
         }
     }
 }

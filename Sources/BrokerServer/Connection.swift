@@ -75,6 +75,7 @@ final class Connection: Sendable {
     static let cutOffBytesOfAll = 48 << 20
 
     let peer: PeerCredentials
+    let role: ClientRole
     private let eventLoop: any EventLoop
     private let handler: NIOLoopBoundBox<FrameHandler?>
     let coordinator: Coordinator
@@ -87,11 +88,13 @@ final class Connection: Sendable {
 
     /// Called on the handler's event loop.
     init(
-        _ handler: FrameHandler, on eventLoop: any EventLoop, peer: PeerCredentials, _ coordinator: Coordinator,
+        _ handler: FrameHandler, on eventLoop: any EventLoop, peer: PeerCredentials, role: ClientRole,
+        _ coordinator: Coordinator,
         _ codecs: FrameCodecs, _ budget: SharedBudget, cutOffBytes: Int
     ) {
         self.cutOffBytes = cutOffBytes
         self.peer = peer
+        self.role = role
         self.eventLoop = eventLoop
         self.handler = NIOLoopBoundBox(handler, eventLoop: eventLoop)
         self.coordinator = coordinator

@@ -65,7 +65,8 @@ final class ConnectionSet {
 
     func connection(of handler: FrameHandler, _ eventLoop: any EventLoop) -> Connection {
         Connection(
-            handler, on: eventLoop, peer: handler.peer, coordinator, codecs, answers, cutOffBytes: options.cutOffBytes)
+            handler, on: eventLoop, peer: handler.peer, role: handler.role ?? .read, coordinator, codecs, answers,
+            cutOffBytes: options.cutOffBytes)
     }
 
     /// A client has connected.
@@ -77,7 +78,7 @@ final class ConnectionSet {
         guard whenEmpty == nil else {
             return WireError(.draining, "The server is stopping. Connect again when it is back.")
         }
-        if let refusal = handler.refusalOfPeer { return refusal }
+        if handler.role == nil { return ServerOptions.refusal(of: handler.peer) }
         guard served.count < options.connections else {
             return .busy("All \(options.connections) connections of this server are taken. Try again, or close some.")
         }

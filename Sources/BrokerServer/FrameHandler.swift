@@ -14,8 +14,8 @@ final class FrameHandler: ChannelDuplexHandler {
 
     let connections: ConnectionSet
     let peer: PeerCredentials
-    /// Why the peer's user is not served; nil when it is.
-    let refusalOfPeer: WireError?
+    /// Nil for a peer that is not served.
+    let role: ClientRole?
     /// When bytes of the current large frame came last, and when its turn began.
     private var lastReadAt = NIODeadline.now()
     private var turnAt = NIODeadline.now()
@@ -30,10 +30,10 @@ final class FrameHandler: ChannelDuplexHandler {
     private(set) var context: ChannelHandlerContext?
     private(set) var connection: Connection?
 
-    init(_ connections: ConnectionSet, peer: PeerCredentials, refusal: WireError?) {
+    init(_ connections: ConnectionSet, peer: PeerCredentials, role: ClientRole?) {
         self.connections = connections
         self.peer = peer
-        refusalOfPeer = refusal
+        self.role = role
         state = ConnectionState(
             limits: connections.options.frameLimits, messageLimit: connections.options.jobsPerConnection)
         connections.count(handlers: 1)

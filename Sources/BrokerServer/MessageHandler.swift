@@ -104,13 +104,14 @@ final class MessageHandler: Sendable {
         let tag = envelope.tag
         let frame = FrameReference(ordinal: ordinal, id: envelope.id, tag: tag)
         switch envelope.message {
+        case .job where connection.role == .read: refuseChange("a job", frame, connection)
         case .job(let job): return .job(self.job(job, envelope, frame, content, connection))
         case .hello(_, let client):
             log.logger.debug("A client said hello.", metadata: ["client": "\((client ?? "").briefly)"])
             connection.send(
                 ServerMessageWriter.welcome(
                     server: options.serverName, keepsJournal: coordinator.keepsJournal, limits: limits,
-                    entities: coordinator.model.entities.map(\.name),
+                    role: connection.role.rawValue, entities: coordinator.model.entities.map(\.name),
                     tag: tag), about: frame)
         case .ping:
             guard content.count <= ServerMessageWriter.maximumPingCount else { throw .fault(.longPing.about(frame)) }
@@ -125,6 +126,7 @@ final class MessageHandler: Sendable {
             connection.send(ServerMessageWriter.model(writer.bytes, tag: tag), about: frame)
         case .fetch(let message): return try fetch(message, content, memory, frame, connection)
         case .subscribe(let message): return subscribe(message, frame, connection)
+        case .cancel where connection.role == .read: refuseChange("`cancel`", frame, connection)
         case .cancel(let id): return .question { [self] ticket in cancelJob(id, before: ticket, frame, connection) }
         // At once, whatever is before it: it ends what a pause delays.
         case .admin(let action): administer(action, frame, connection)
@@ -153,7 +155,7 @@ final class MessageHandler: Sendable {
         let notify = message.notify
         let isBrief = message.reply == .none
         let trace = message.trace
-        return Job(message, of: envelope, from: connection.peer.owner, content: content) { [log] event in
+        var job = Job(message, of: envelope, from: connection.peer.owner, content: content) { [log] event in
             switch event {
             case .accepted(let id, let sequence):
                 connection.send(
@@ -173,6 +175,17 @@ final class MessageHandler: Sendable {
                 connection.answer(outcome, about: frame, isBrief: isBrief)
             }
         }
+        job.mayDelete = connection.role == .write
+        return job
+    }
+
+    /// The connection goes on.
+    private func refuseChange(_ message: String, _ frame: FrameReference, _ connection: Connection) {
+        let error = WireError(
+            .unauthorized,
+            "The user with the id \(connection.peer.user) may only read here (its role is read), and \(message) changes the "
+                + "store. Nothing was done. Have the operator allow the role insert or write.")
+        connection.send(error, about: frame)
     }
 
     /// The members of `limits` in `welcome`.

@@ -52,12 +52,15 @@ struct Peer: Sendable {
 }
 
 extension ServerOptions {
-    /// Why the peer is not served; nil when it is.
-    func refusal(of peer: Peer) -> WireError? {
-        let (user, group) = (peer.credentials.user, peer.credentials.group)
-        guard !allowedUsers.contains(user), !allowedGroups.contains(group),
-            allowedGroups.isDisjoint(with: peer.supplementaryGroups)
-        else { return nil }
+    /// The highest role that the peer has by its user and its groups; nil when it is not served.
+    func role(of peer: Peer) -> ClientRole? {
+        let roles = ([peer.credentials.group] + peer.supplementaryGroups).compactMap { allowedGroups[$0] }
+        return (roles + [allowedUsers[peer.credentials.user]].compactMap(\.self)).max()
+    }
+
+    /// The error for a peer that has no role.
+    static func refusal(of peer: PeerCredentials) -> WireError {
+        let (user, group) = (peer.user, peer.group)
         return WireError(
             .unauthorized,
             "The user with the id \(user) may not use this server. Run as its user or as root, or have its operator "

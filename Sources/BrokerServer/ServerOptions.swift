@@ -20,11 +20,11 @@ package struct ServerOptions: Sendable {
     package var jobsPerConnection = defaultJobsPerConnection
     /// Seconds that clients have for their answers when the server stops.
     package var drainSeconds = defaultDrainSeconds
-    /// Users who may connect. By default the server's own and root.
-    package var allowedUsers: Set<UInt32> = [geteuid(), 0]
+    /// Users who may connect. By default the server's own and root, which may send everything.
+    package var allowedUsers: [UInt32: ClientRole] = [0: .write].merging([geteuid(): .write]) { $1 }
     /// Groups whose members may connect, too: peers that had one of them, as their own or as a supplementary group,
     /// when they connected.
-    package var allowedGroups: Set<UInt32> = []
+    package var allowedGroups: [UInt32: ClientRole] = [:]
     /// The permissions of the socket's file; peers that it lets in are checked all the same.
     package var socketAccess = SocketAccess()
     /// Begins the end of the server, as a signal does; nil where another program decides that.

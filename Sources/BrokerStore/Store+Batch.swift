@@ -11,7 +11,7 @@ extension Store {
 
     private func joinableRows(_ steps: [StagedStep], _ job: StoreJob) -> StagedRows? {
         guard steps.count == 1, case .merge = steps[0].action, let rows = steps[0].rows, rows.isBatchable,
-            !job.wantsKeys, !job.wantsObjects, !job.isDryRun, job.maximumDeletions == nil, !merger.isForeign
+            !job.wantsKeys, !job.wantsObjects, !job.isDryRun, !merger.isForeign
         else { return nil }
         return rows
     }

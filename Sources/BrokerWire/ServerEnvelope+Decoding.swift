@@ -68,6 +68,7 @@ extension Welcome {
         version = Int(try root.requiredInteger("version"))
         server = root["server"]?.string ?? ""
         hasJournal = root["journal"]?.bool
+        role = root["role"]?.string
         features = root["features"]?.elements.compactMap(\.string) ?? []
         limits = root["limits"]?.jsonText ?? Array("{}".utf8)
         entities = root["entities"]?.elements.compactMap(\.string) ?? []

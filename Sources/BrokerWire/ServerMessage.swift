@@ -46,6 +46,8 @@ package struct Welcome: Sendable, Equatable {
     package let server: String
     /// Accepted jobs are in a journal; nil when the server does not report it.
     package let hasJournal: Bool?
+    /// The messages that this client may send; nil when the server does not report it.
+    package let role: String?
     /// The fields of jobs that not every server knows.
     package let features: [String]
     /// The object of limits as JSON text.

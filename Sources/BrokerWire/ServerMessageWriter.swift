@@ -9,6 +9,7 @@ package enum ServerMessageWriter {
     ///   - limits: the members of `limits`.
     package static func welcome(
         version: Int = ClientEnvelope.protocolVersion, server: String, keepsJournal: Bool, limits: [UInt8],
+        role: String,
         entities: [String],
         tag: [UInt8]?
     ) -> [UInt8] {
@@ -22,6 +23,7 @@ package enum ServerMessageWriter {
             writer.array { writer in
                 for feature in JobMessage.features { writer.string(feature) }
             }
+            writer.member("role", role)
             writer.key("limits")
             writer.object { $0.rawMembers(limits) }
             writer.key("entities")

@@ -23,8 +23,10 @@ struct AccessOptions: ParsableArguments {
     @Option(
         name: .customLong("allow-user"),
         help: ArgumentHelp(
-            "A user who may connect, by name or number, beside the server's own and root. May be repeated.",
-            valueName: "user"))
+            """
+            A user who may connect, by name or number, beside the server's own and root; with a role as for \
+            --allow-group. May be repeated.
+            """, valueName: "user[:role]"))
     var allowedUsers: [String] = []
 
     @Option(
@@ -32,8 +34,10 @@ struct AccessOptions: ParsableArguments {
         help: ArgumentHelp(
             """
             A group whose members may connect, by name or number: those processes that had it, as their own or as a \
-            supplementary group, when they connected. May be repeated.
-            """, valueName: "group"))
+            supplementary group, when they connected. A role limits what they may send: read (fetches and the feed, no \
+            jobs), insert (also jobs that delete nothing) or write (everything, the default). Of several roles the highest \
+            counts. May be repeated.
+            """, valueName: "group[:role]"))
     var allowedGroups: [String] = []
 
     @Option(
@@ -52,8 +56,25 @@ struct AccessOptions: ParsableArguments {
 
     func apply(to options: inout ServerOptions) throws(ValidationError) {
         options.socketAccess = try socketAccess()
-        for user in allowedUsers { options.allowedUsers.insert(try Account.user(user, of: "--allow-user")) }
-        for group in allowedGroups { options.allowedGroups.insert(try Account.group(group, of: "--allow-group")) }
+        for text in allowedUsers {
+            let (name, role) = try Self.role(text, of: "--allow-user")
+            options.allowedUsers.raise(try Account.user(name, of: "--allow-user"), to: role)
+        }
+        for text in allowedGroups {
+            let (name, role) = try Self.role(text, of: "--allow-group")
+            options.allowedGroups.raise(try Account.group(name, of: "--allow-group"), to: role)
+        }
+    }
+
+    /// No name of a user or a group has a colon.
+    private static func role(_ text: String, of option: String) throws(ValidationError) -> (name: String, ClientRole) {
+        guard let colon = text.lastIndex(of: ":") else { return (text, .write) }
+        let word = text[text.index(after: colon)...]
+        guard let role = ClientRole(rawValue: String(word)) else {
+            let words = ClientRole.allCases.map(\.rawValue).joined(separator: ", ")
+            throw ValidationError("\(option): there is no role \"\(word)\"; the roles are \(words).")
+        }
+        return (String(text[..<colon]), role)
     }
 
     func socketAccess() throws(ValidationError) -> SocketAccess {
@@ -85,5 +106,12 @@ struct FileMode {
                 "\(option) \(text) denies the file to the server's own user. Give that user 6: 0660, for one.")
         }
         self.bits = bits
+    }
+}
+
+extension [UInt32: ClientRole] {
+    /// Raises a role; the highest of several counts.
+    fileprivate mutating func raise(_ number: UInt32, to role: ClientRole) {
+        self[number] = Swift.max(self[number] ?? role, role)
     }
 }

@@ -102,6 +102,22 @@ import TestSupport
         #expect(try again.rows("SELECT id FROM Row ORDER BY id") == ["1", "3"])
     }
 
+    @Test func `a job of a client that may not delete may not delete after a crash either`() throws {
+        let test = try coordinator()
+        test.submit(row(1), id: "first")
+        _ = test.events.ends(1)
+        _ = test.coordinator.pause()
+        test.submit(row(1), id: "delete-1", deletingWhere: "TRUEPREDICATE", wantsAcceptance: true) {
+            $0.mayDelete = false
+        }
+        test.submit(row(2), id: "last", wantsAcceptance: true) { $0.mayDelete = false }
+        test.events.waitUntil("accepted last 3")
+        let again = try coordinator(in: crashed(test))
+        _ = again.events.ends(2)
+        #expect(again.await("delete-1").ending?.code == "unauthorized")
+        #expect(try again.rows("SELECT id FROM Row ORDER BY id") == ["1", "2"])
+    }
+
     @Test func `waiting jobs are applied with the model under which they were accepted, then the model is changed`()
         throws
     {

@@ -114,11 +114,13 @@ final class TestCoordinator: Sendable {
     ///   - predicate: deletes the objects that match it, of each entity that the payload names. If it contains `%@`, the
     ///     entity's value has the arguments.
     ///   - isSync: of the entities that it names, what it does not name is deleted.
+    ///   - change: changes the job before it is admitted.
     ///   - gate: opened before the job is: until then it has a ticket, and its contents are unknown.
     func submit(
         _ payload: String, id: String? = nil, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false,
         wantsObjects: Bool = false, deletingWhere predicate: String? = nil, isSync: Bool = false,
-        wantsAcceptance: Bool = false, behind gate: Gate? = nil, from source: Int = 0, as owner: JobOwner = .server
+        wantsAcceptance: Bool = false, behind gate: Gate? = nil, from source: Int = 0, as owner: JobOwner = .server,
+        changed change: @escaping @Sendable (inout Job) -> Void = { _ in }
     ) {
         let text = JSONText(copying: Array(payload.utf8))
         let events = events
@@ -129,10 +131,13 @@ final class TestCoordinator: Sendable {
             payload: { Array(payload.utf8) },
             open: { memory in
                 gate?.pass()
-                return Self.opened(
+                let opened = Self.opened(
                     text, memory, id, owner, policy, predicate, isSync: isSync, wantsKeys: wantsKeys,
                     wantsObjects: wantsObjects, wantsAcceptance: wantsAcceptance
                 ) { events.note($0) }
+                guard case .job(var job) = opened else { return opened }
+                change(&job)
+                return .job(job)
             },
             refuse: { events.note(refused: $0) })
     }

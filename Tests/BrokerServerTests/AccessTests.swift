@@ -11,8 +11,8 @@ import Testing
     /// A server's options that allow the user 0 and the group 70 only.
     private var options: ServerOptions {
         var options = ServerOptions(socketPath: nil)
-        options.allowedUsers = [0]
-        options.allowedGroups = [70]
+        options.allowedUsers = [0: .write, 9: .read]
+        options.allowedGroups = [70: .insert, 71: .write, 72: .read]
         return options
     }
 
@@ -28,11 +28,16 @@ import Testing
         return peer
     }
 
-    @Test func `a peer is served for its user, for its own group, or for one of its others`() throws {
-        #expect(try options.refusal(of: peer(user: 0, group: 1)) == nil)
-        #expect(try options.refusal(of: peer(user: 5, group: 70)) == nil)
-        #expect(try options.refusal(of: peer(user: 5, group: 1, [2, 70, 3])) == nil)
-        let refusal = try #require(try options.refusal(of: peer(user: 70, group: 1, [0, 2])))
+    @Test func `a peer has the highest role of its user and its groups`() throws {
+        #expect(try options.role(of: peer(user: 0, group: 1)) == .write)
+        #expect(try options.role(of: peer(user: 5, group: 70)) == .insert)
+        #expect(try options.role(of: peer(user: 5, group: 1, [2, 70, 3])) == .insert)
+        #expect(try options.role(of: peer(user: 5, group: 72, [2, 71, 70])) == .write)
+        #expect(try options.role(of: peer(user: 9, group: 1)) == .read)
+        #expect(try options.role(of: peer(user: 9, group: 1, [70])) == .insert)
+        let refused = try peer(user: 70, group: 1, [0, 2])
+        #expect(options.role(of: refused) == nil)
+        let refusal = ServerOptions.refusal(of: refused.credentials)
         #expect(refusal.code == .unauthorized)
         for word in ["id 70", "--allow-user 70", "--allow-group", "(1, for one)"] {
             #expect(refusal.message.contains(word), "\(refusal.message)")
@@ -88,7 +93,7 @@ import Testing
 
     @Test func `a server that allows groups still serves its own user`() async throws {
         try await RunningServer.run {
-            $0.allowedGroups = [4_242]
+            $0.allowedGroups = [4_242: .write]
             $0.socketAccess.mode = 0o666
         } _: { running in
             let client = try running.connect()
@@ -102,8 +107,8 @@ import Testing
         async throws
     {
         try await RunningServer.run {
-            $0.allowedUsers = []
-            $0.allowedGroups = [4_242]
+            $0.allowedUsers = [:]
+            $0.allowedGroups = [4_242: .write]
             $0.socketAccess.mode = 0o666
         } _: { running in
             let client = try running.connect()

@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func `a user who is not allowed gets an error`() async throws {
-        try await RunningServer.run({ $0.allowedUsers = [4_000_000_000] }) { running in
+        try await RunningServer.run({ $0.allowedUsers = [4_000_000_000: .write] }) { running in
             let error = try running.connect().next()
             #expect(error.code == "unauthorized")
             #expect(error["error.message"]?.contains("--allow-user") == true)
@@ -239,7 +239,7 @@ import Testing
     }
 
     @Test func `a refused user is in the log`() async throws {
-        try await RunningServer.run({ $0.allowedUsers = [4_000_000_000] }) { running in
+        try await RunningServer.run({ $0.allowedUsers = [4_000_000_000: .write] }) { running in
             let error = try running.connect().next()
             #expect(error.code == "unauthorized")
             #expect(running.log.line(.warning, "refused")?.contains("user=\(geteuid())") == true)

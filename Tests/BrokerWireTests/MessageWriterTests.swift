@@ -143,11 +143,12 @@ import Testing
         guard case .failed(let failure) = try server(failed).message else { throw TestFault("no failed") }
         #expect(failure.id == nil && failure.sequence == nil && failure.error.retryAfterMilliseconds == 50)
         let welcome = ServerMessageWriter.welcome(
-            server: "broker", keepsJournal: true, limits: utf8(#""connections":4"#), entities: ["A", "B"],
+            server: "broker", keepsJournal: true, limits: utf8(#""connections":4"#), role: "read",
+            entities: ["A", "B"],
             tag: nil)
         guard case .welcome(let greeting) = try server(welcome).message else { throw TestFault("no welcome") }
         #expect(greeting.version == 1 && greeting.server == "broker" && greeting.entities == ["A", "B"])
-        #expect(greeting.features == ["dryRun", "maximumDeletions"])
+        #expect(greeting.role == "read" && greeting.features == ["dryRun", "maximumDeletions"])
         #expect(greeting.limits == utf8(#"{"connections":4}"#))
         #expect(text(ServerMessageWriter.stats(members: utf8(#""jobs":1"#), tag: nil)) == #"{"type":"stats","jobs":1}"#)
         guard case .model(let json) = try server(ServerMessageWriter.model(utf8(#"{"entities":{}}"#), tag: nil)).message

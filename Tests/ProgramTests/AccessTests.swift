@@ -38,7 +38,9 @@ import Testing
         `a user who can reach the socket is served for a group of its process, and otherwise gets the options in the error`()
         throws
     {
-        _ = try programs.startServer(["--socket-mode", "0666", "--allow-group", "4242", "--allow-group", "4343"])
+        _ = try programs.startServer([
+            "--socket-mode", "0666", "--allow-group", "4242:read", "--allow-group", "4343:insert",
+        ])
         #expect(chmod(programs.folder, 0o755) == 0)
         let refusal = try answer(as: "--regid=65534 --clear-groups")
         for word in ["unauthorized", "--allow-user 65534", "--allow-group"] {
@@ -47,6 +49,17 @@ import Testing
         #expect(try answer(as: "--regid=65534 --groups=1,2,3").contains("unauthorized"))
         #expect(try answer(as: "--regid=4242 --clear-groups").contains("pong"))
         #expect(try answer(as: "--regid=65534 --groups=1,2,4343,5").contains("pong"))
+        let job = #"{"entity": "Employee", "json": {"id": 1}}"#
+        #expect(try answer(as: "--regid=4242 --clear-groups", to: job).contains(#""code":"unauthorized""#))
+        #expect(try answer(as: "--regid=4242 --groups=4343", to: job).contains(#""type":"completed""#))
+    }
+
+    @Test func `a role that does not exist is a usage error`() throws {
+        for option in ["--allow-user", "--allow-group"] {
+            let result = try programs.run(
+                "brokerd", ["--model", "model.json", "--store", "s.sqlite", "--socket", "s.sock", option, "0:delete"])
+            #expect(result.status == 2 && result.complaints.contains("read, insert, write"), "\(result.complaints)")
+        }
     }
 
     @Test(.enabled(if: mayBeOthers, "takes root and setpriv"))

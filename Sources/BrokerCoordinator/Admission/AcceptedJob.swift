@@ -23,6 +23,8 @@ final class AcceptedJob: Sendable {
     let policy: InvalidRecordPolicy
     let isDryRun: Bool
     let maximumDeletions: DeletionLimit?
+    /// As decided when the job was accepted: the journal has it.
+    let mayDelete: Bool
     let wantsKeys: Bool
     let wantsObjects: Bool
     let objectDates: FetchDates
@@ -55,6 +57,7 @@ final class AcceptedJob: Sendable {
         policy = job.policy
         isDryRun = job.isDryRun
         maximumDeletions = job.maximumDeletions
+        mayDelete = frame.logged?.mayDelete ?? job.mayDelete
         wantsKeys = job.wantsKeys
         wantsObjects = job.wantsObjects
         objectDates = job.objectDates
@@ -125,6 +128,7 @@ struct ReadyJob: Sendable {
             objectDates: accepted.objectDates, work: work, now: accepted.acceptedAt, memory: memory)
         job.isDryRun = accepted.isDryRun
         job.maximumDeletions = accepted.maximumDeletions
+        job.mayDelete = accepted.mayDelete
         return job
     }
 }

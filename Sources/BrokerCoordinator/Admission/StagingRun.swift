@@ -18,6 +18,7 @@ struct StagingRun: Sendable {
     var journalEntry: JournalWrite {
         JournalWrite(
             kind: .job, ticket: accepted.ticket, position: 0, id: accepted.id, isIDMade: accepted.isIDMade,
-            owner: accepted.owner, time: accepted.acceptedAt, payload: frame.payload ?? { [] })
+            owner: accepted.owner, mayDelete: accepted.mayDelete, time: accepted.acceptedAt,
+            payload: frame.payload ?? { [] })
     }
 }

@@ -19,6 +19,8 @@ package struct Job: @unchecked Sendable {
     package var isDryRun = false
     /// A job that deletes more objects fails.
     package var maximumDeletions: DeletionLimit?
+    /// False for a client that may not delete objects; see ``/BrokerStore/StoreJob/mayDelete``.
+    package var mayDelete = true
     package var wantsKeys: Bool
     /// Whether `JobCompletion.objects` are wanted.
     package var wantsObjects: Bool

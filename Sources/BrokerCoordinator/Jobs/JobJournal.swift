@@ -33,6 +33,7 @@ struct JournalWrite: Sendable {
     let id: JobID
     let isIDMade: Bool
     let owner: JobOwner
+    let mayDelete: Bool
     /// In milliseconds since 1970.
     let time: Int64
     /// The frame as it was received, without its length.
@@ -40,7 +41,9 @@ struct JournalWrite: Sendable {
 
     var stored: JournalEntry {
         JournalEntry(
-            kind, position: position, id: id.text, isIDMade: isIDMade, user: owner.user, time: time, payload: payload())
+            kind, position: position, id: id.text, isIDMade: isIDMade, mayDelete: mayDelete, user: owner.user,
+            time: time,
+            payload: payload())
     }
 }
 
@@ -50,6 +53,7 @@ package struct JournaledJob: Sendable {
     package let id: String
     package let owner: JobOwner
     package let isIDMade: Bool
+    package let mayDelete: Bool
     /// When it was accepted, in milliseconds since 1970.
     let time: Int64
     let isCancelled: Bool

@@ -31,7 +31,7 @@ extension JobTable {
         for job in fresh {
             let entry = JournalWrite(
                 kind: .cancellation, ticket: job.ticket, position: order.sequence(at: job.ticket) ?? 0, id: id,
-                isIDMade: false, owner: asker, time: wallClockMilliseconds(), payload: { [] })
+                isIDMade: false, owner: asker, mayDelete: true, time: wallClockMilliseconds(), payload: { [] })
             journal.cancel(entry, job, job.ticket == last.ticket ? answer : nil)
         }
         return Effects(notifies: hasWork)

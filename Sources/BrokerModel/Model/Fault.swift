@@ -7,7 +7,7 @@ package enum FaultCode: String, Sendable, CaseIterable {
     case idConflict, busy, draining, cancelled, malformedJSON, unsupportedMessage
     case unknownEntity, unknownRelationship, unknownMapping, unmappable
     case invalidValue, missingValue, missingIdentity, noKnownKey, unknownKey, objectNotFound, validationFailed
-    case constraintViolation, tooManyDeletions
+    case constraintViolation, tooManyDeletions, unauthorized
     case invalidPredicate, remoteError, snapshotExpired, gone, storeFull, storeUnavailable, `internal`
 }
 

@@ -28,6 +28,18 @@ extension DeletionLimit {
         }
     }
 
+    /// The fault of a job that deleted objects, though its sender may not; nil if it did not.
+    static func unauthorized(_ changes: [(entity: String, counts: ChangeCounts)], _ model: Model) -> Fault? {
+        let deleted = changes.filter { entity, counts in
+            counts.deleted > 0 && model.index(ofEntity: entity).map { model.holders.owners[$0] == nil } ?? true
+        }
+        guard !deleted.isEmpty else { return nil }
+        return Fault(
+            .unauthorized,
+            "The job would delete \(list(deleted.map { "\($0.counts.deleted) \($0.entity)" })), and its sender may not delete "
+                + "objects (the role is insert). Nothing was changed. Have the operator allow the role write.")
+    }
+
     /// By topmost entity, the number of deleted objects and the number of objects before the job.
     private static func shares(
         of changes: [(entity: String, counts: ChangeCounts)], _ merger: Merger

@@ -30,6 +30,9 @@ package struct StoreJob: Sendable {
     package var isDryRun = false
     /// A job that deletes more objects fails.
     package var maximumDeletions: DeletionLimit?
+    /// Whether the job may delete objects. Else it fails if it deleted one, other than an owned object that its owner no
+    /// longer names: that is a part of the owner.
+    package var mayDelete = true
     package let work: Work
     /// Milliseconds since 1970, for the ledger.
     package let now: Int64
