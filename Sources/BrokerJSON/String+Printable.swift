@@ -16,6 +16,18 @@ extension String {
         return "\"\(escaping { $0 == "\"" || $0 == "\\" || $0.isInterpreted })\""
     }
 
+    /// A JSON text for a log, without characters that a terminal interprets: they become JSON's own escapes.
+    package var printableJSON: String {
+        guard unicodeScalars.contains(where: \.isInterpreted) else { return self }
+        return unicodeScalars.reduce(into: "") { text, scalar in
+            guard scalar.isInterpreted else { return text.unicodeScalars.append(scalar) }
+            for unit in String(scalar).utf16 {
+                let digits = String(unit, radix: 16)
+                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            }
+        }
+    }
+
     private func escaping(_ isEscaped: (Unicode.Scalar) -> Bool) -> String {
         guard unicodeScalars.contains(where: isEscaped) else { return self }
         var text = ""

@@ -65,6 +65,9 @@ struct Brokerd: AsyncParsableCommand {
     @Option(help: "The least severe messages to log: trace, debug, info, notice, warning, error or critical.")
     var logLevel: Logger.Level = .notice
 
+    @OptionGroup(title: "Observing")
+    var observing: ObservingOptions
+
     static func main() async {
         Allocator.giveBackWhatIsFree()
         await Program.run(Brokerd.self)
@@ -83,7 +86,7 @@ struct Brokerd: AsyncParsableCommand {
         signal(SIGHUP, SIG_IGN)
         let shortage = raiseDescriptorLimit(for: limits.connections)
         let plan = try ModelFile(model).plan()
-        let logger = Logger.standardError(label: "brokerd", level: logLevel).escaping
+        let logger = Logger.standardError(label: "brokerd", level: logLevel, format: observing.format)
         var options = try serverOptions()
         let owned = try openStore(plan, options, logger)
         // Must outlive all users of the store.

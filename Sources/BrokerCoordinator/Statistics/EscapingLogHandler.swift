@@ -5,7 +5,8 @@ package import Logging
 /// sequence to a terminal.
 ///
 /// Job ids, client names, paths and error messages quote what clients and files contain. Every line of the server and
-/// the coordinator goes through this handler, so no call of a logger has to escape.
+/// the coordinator goes through this handler, or through one that is ``/BrokerJSON/EscapingItself``, so no call of a logger
+/// has to escape.
 struct EscapingLogHandler: LogHandler {
     var base: any LogHandler
 
@@ -40,7 +41,7 @@ struct EscapingLogHandler: LogHandler {
 extension Logger {
     /// The same logger, whose lines are escaped (see ``EscapingLogHandler``).
     package var escaping: Logger {
-        guard !(handler is EscapingLogHandler) else { return self }
+        guard !(handler is EscapingLogHandler), !(handler is any EscapingItself) else { return self }
         var logger = self
         logger.handler = EscapingLogHandler(base: handler)
         return logger
