@@ -53,6 +53,8 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var staging: Int
         /// The memory of all jobs in flight.
         public var bytes: Int
+        /// The age of the oldest job in flight; 0 when there is none, nil of an earlier server.
+        public var oldestMilliseconds: Int?
     }
 
     /// The journal of accepted jobs.
@@ -87,6 +89,16 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var state: State
         /// For people: what it waits for.
         public var cause: String?
+        /// The size of the database's file. Like the following, nil of an earlier server.
+        public var bytes: Int?
+        /// Free bytes of its file system.
+        public var freeDiskBytes: Int?
+        /// Outcomes of jobs that are stored.
+        public var outcomes: Int?
+        /// When the whole WAL was last copied into the database, in milliseconds since 1970; nil for not since the start.
+        public var checkpointedAt: Int64?
+        /// When the last backup was done, in milliseconds since 1970; nil for not since the start.
+        public var backedUpAt: Int64?
     }
 
     /// SQLite's write-ahead log.
@@ -101,6 +113,50 @@ public struct Statistics: Sendable, Hashable, Codable {
         }
     }
 
+    /// About the last minute; see ``milliseconds``.
+    public struct LastMinute: Sendable, Hashable, Codable {
+        public struct Jobs: Sendable, Hashable, Codable {
+            public var completed: Int
+            public var failed: Int
+            public var duplicate: Int
+        }
+
+        /// The time that the numbers cover: 50 to 60 seconds, or the time since the start.
+        public var milliseconds: Int
+        public var jobs: Jobs
+        public var objects: Objects
+        /// Transactions.
+        public var commits: Int
+        /// With an error of 6 %.
+        public var latencyMicroseconds: Latencies
+    }
+
+    /// How long jobs took, by stage and in all, and transactions, since the start.
+    public struct Histograms: Sendable, Hashable, Codable {
+        public struct Histogram: Sendable, Hashable, Codable {
+            /// How many of the times were at most each of the bounds.
+            public var counts: [Int]
+            /// All of them.
+            public var count: Int
+            public var sumMicroseconds: Int
+        }
+
+        public var boundsMicroseconds: [Int]
+        public var queued: Histogram
+        public var staged: Histogram
+        public var merged: Histogram
+        public var committed: Histogram
+        public var total: Histogram
+        /// The COMMITs of transactions.
+        public var commit: Histogram
+    }
+
+    /// Clients that are connected.
+    public struct Connections: Sendable, Hashable, Codable {
+        public var open: Int
+        public var maximum: Int
+    }
+
     public struct Memory: Sendable, Hashable, Codable {
         public var residentBytes: Int
     }
@@ -109,11 +165,17 @@ public struct Statistics: Sendable, Hashable, Codable {
     /// Failed jobs by the code of their fault.
     public var failures: [String: Int]
     public var objects: Objects
+    /// Rejected records by entity; nil of an earlier server.
+    public var rejects: [String: Int]?
     /// Transactions.
     public var commits: Int
     public var batches: Batches
     public var queues: Queues
     public var latencyMicroseconds: Latencies
+    /// Nil of an earlier server.
+    public var lastMinute: LastMinute?
+    /// Nil of an earlier server.
+    public var histograms: Histograms?
     public var store: Store
     public var wal: WAL
     /// Subscriptions of the feed that are open now.
@@ -126,13 +188,20 @@ public struct Statistics: Sendable, Hashable, Codable {
     public var uptimeMilliseconds: Int?
     /// An administrator has paused merging.
     public var paused: Bool
+    /// New jobs are refused, because the server ends; nil of an earlier server.
+    public var draining: Bool?
+    /// The server's name and version; nil of an embedded broker.
+    public var server: String?
+    /// Nil of an embedded broker.
+    public var connections: Connections?
     /// The whole message, with what a newer server adds to it.
     public var json: RawJSON { RawJSON(text) }
     private var text: [UInt8] = []
 
     private enum CodingKeys: String, CodingKey {
         case jobs, failures, objects, commits, batches, queues, latencyMicroseconds, store, wal, subscriptions, journal
-        case memory, uptimeMilliseconds, paused
+        case memory, uptimeMilliseconds, paused, rejects, lastMinute, histograms, draining, server,
+            connections
     }
 
     package init(json: [UInt8]) throws {

@@ -1,7 +1,7 @@
 public import Broker
 internal import BrokerJSON
 internal import BrokerRequests
-internal import BrokerWire
+package import BrokerWire
 
 // Questions, and administration of the server.
 extension BrokerClient {
@@ -51,6 +51,13 @@ extension BrokerClient {
         let answer = try await request { ClientMessageWriter.stats(tag: $0) }
         guard case .stats = answer.message else { throw unexpected(answer, to: "stats") }
         return try decoded("stats") { try Statistics(json: answer.text) }
+    }
+
+    /// The lists of jobs that `message` asks for: the `jobs` message of the protocol.
+    package func jobs(_ message: JobsMessage) async throws -> RawJSON {
+        let answer = try await request { ClientMessageWriter.jobs(message, tag: $0) }
+        guard case .jobs = answer.message else { throw unexpected(answer, to: "jobs") }
+        return RawJSON(answer.text)
     }
 
     public func model() async throws -> ModelDescription {

@@ -1,4 +1,3 @@
-package import BrokerJSON
 package import BrokerSchema
 package import BrokerModel
 package import BrokerStaging
@@ -65,7 +64,7 @@ package final class Coordinator: Sendable {
         if inForce != nil { opening.store.removal = .keep }
         let limits = options.limits
         let jobTable = Monitor(JobTable(after: 0, reservedThrough: 0, limits))
-        let statistics = Statistics()
+        let statistics = Statistics(slow: options.slowJobMicroseconds ?? SlowJobs.defaultMicroseconds)
         let completions = SerialThread(named: "completions")
         let storageFailure = StorageFailure()
         let gate = ReaderGate()
@@ -101,7 +100,7 @@ package final class Coordinator: Sendable {
                 }
             }
         }
-        backups = BackupThread(gate, logger)
+        backups = BackupThread(gate, statistics, logger)
         self.pool = pool
         self.completions = completions
         onFailure { [readers] in readers.fail($0) }
@@ -174,7 +173,7 @@ package final class Coordinator: Sendable {
     func refuse(_ job: Job, _ fault: Fault) {
         let outcome = JobCompletion.failed(fault, id: job.id ?? "", owner: job.owner, sequence: nil)
         completions.run { job.observer(.ended(outcome)) }
-        statistics.count { $0.noteFailure(fault.code) }
+        statistics.count { $0.noteFailure(fault.code, at: monotonicMicroseconds()) }
     }
 
     /// The frame held no job, or a job that was refused.
@@ -278,16 +277,6 @@ package final class Coordinator: Sendable {
 
     /// Bytes of memory that everything in flight holds.
     var memoryTotal: Int { memory.total }
-
-    /// Queue depths, for `stats`.
-    package func writeStatistics(to writer: inout JSONWriter) {
-        let depths = pool.depths
-        let (jobs, isPaused) = jobTable.withLock { ($0.jobCount, $0.isPaused) }
-        statistics.write(
-            to: &writer, opening: depths.opening, staging: depths.staging, inFlight: jobs, bytes: memoryTotal,
-            isPaused: isPaused, self.writer.journal)
-        writer.member("subscriptions", readers.feed.count)
-    }
 
     /// The newest sequence whose outcome may have been forgotten; 0 for none. A client that was sent a larger one can
     /// send the job again without the risk that it is applied twice.

@@ -10,6 +10,7 @@ internal import Synchronization
 package final class BrokerServer: Sendable {
     private let coordinator: Coordinator
     private let options: ServerOptions
+    private let messages: MessageHandler
     private let log: ServerLog
     let group: MultiThreadedEventLoopGroup
     let connections: NIOLoopBound<ConnectionSet>
@@ -25,11 +26,13 @@ package final class BrokerServer: Sendable {
     }
 
     private init(
-        _ coordinator: Coordinator, _ options: ServerOptions, _ log: ServerLog, _ group: MultiThreadedEventLoopGroup,
+        _ coordinator: Coordinator, _ options: ServerOptions, _ messages: MessageHandler, _ log: ServerLog,
+        _ group: MultiThreadedEventLoopGroup,
         _ listener: Listener?, _ connections: NIOLoopBound<ConnectionSet>, _ handlersAlive: HandlerCount
     ) {
         self.coordinator = coordinator
         self.options = options
+        self.messages = messages
         self.log = log
         self.group = group
         self.listener = listener
@@ -52,8 +55,9 @@ package final class BrokerServer: Sendable {
         let logger = logger.escaping
         let log = ServerLog(logger)
         let codecs = FrameCodecs(limits: options.frameLimits, answers: options.answerLimits)
-        let messages = MessageHandler(coordinator, codecs, options, log)
         let handlersAlive = HandlerCount()
+        let messages = MessageHandler(coordinator, codecs, options, log, handlersAlive)
+        if options.logsSlowJobs { coordinator.onSlowJob { [jobs = log.jobs] in jobs.slow($0) } }
         try await replay(coordinator, messages, logger)
         // One loop moves bytes faster than one writer merges them, and state that connections share needs no locks.
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
@@ -72,7 +76,8 @@ package final class BrokerServer: Sendable {
             logger.notice(
                 "Serving.",
                 metadata: ["socket": "\(options.socketPath ?? "none")", "connections": "\(options.connections)"])
-            return BrokerServer(coordinator, options, log, group, listener, connections, handlersAlive)
+            return BrokerServer(
+                coordinator, options, messages, log, group, listener, connections, handlersAlive)
         } catch {
             group.shutdownGracefully { _ in }
             if let error = error as? ServerError { throw error }
@@ -122,6 +127,9 @@ package final class BrokerServer: Sendable {
         return listener
     }
 
+    /// The `stats` message, as JSON text.
+    package var statistics: [UInt8] { messages.statistics() }
+
     /// Handlers of connections that have not been freed.
     var handlerCount: Int { handlersAlive.value }
 
@@ -156,6 +164,7 @@ package final class BrokerServer: Sendable {
         timer.cancel()
         try await threads.runIfActive { [coordinator] in coordinator.stop() }
         try await group.shutdownGracefully()
+        log.jobs.flush()
         log.logger.notice("Stopped.")
     }
 

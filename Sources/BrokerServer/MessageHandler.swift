@@ -16,6 +16,10 @@ final class MessageHandler: Sendable {
     private let logCodecs = FrameCodecs(limits: .largest)
     let options: ServerOptions
     let log: ServerLog
+    /// Open connections.
+    private let connectionCount: HandlerCount
+    /// Processes for which the ledger is searched for failed jobs.
+    let listing = ListingProcesses()
     /// Bytes held for clients that await the ends of jobs.
     private let awaits = SharedBudget(byteLimit: awaitBytes)
     /// Bytes held for fetches that wait for their turn.
@@ -28,8 +32,12 @@ final class MessageHandler: Sendable {
     /// Bytes of one await, beside its tag.
     private static let bytesPerAwait = 512
 
-    init(_ coordinator: Coordinator, _ codecs: FrameCodecs, _ options: ServerOptions, _ log: ServerLog) {
+    init(
+        _ coordinator: Coordinator, _ codecs: FrameCodecs, _ options: ServerOptions, _ log: ServerLog,
+        _ connectionCount: HandlerCount
+    ) {
         self.coordinator = coordinator
+        self.connectionCount = connectionCount
         self.codecs = codecs
         self.options = options
         self.log = log
@@ -67,6 +75,9 @@ final class MessageHandler: Sendable {
             }
             let outcome = JobCompletion.failed(
                 .busy(message), id: scan.id ?? "", owner: connection.peer.owner, sequence: nil)
+            if case .failed(let error) = outcome.result {
+                log.jobs.failed(outcome, error, of: connection.peer, trace: nil)
+            }
             connection.answer(outcome, about: frame, isBrief: false)
         } catch {
             refuse(error, FrameReference(ordinal: ordinal), on: connection)
@@ -80,7 +91,11 @@ final class MessageHandler: Sendable {
             let content = try logCodecs.decode(payload, memory)
             let envelope = try ClientEnvelope.decode(parsing: content, allowance: memory)
             guard case .job(let message) = envelope.message else { return .unreadable("The message is not a job.") }
-            return .job(Job(message, of: envelope, from: logged.owner, content: content) { _ in })
+            return .job(
+                Job(message, of: envelope, from: logged.owner, content: content) { [log] event in
+                    guard case .ended(let outcome) = event, case .failed(let error) = outcome.result else { return }
+                    log.jobs.failed(outcome.id, sequence: outcome.sequence, error, of: logged.owner.user)
+                })
         } catch {
             guard case .fault(let error) = error else { return .noRoom }
             return .unreadable(error.message)
@@ -117,13 +132,12 @@ final class MessageHandler: Sendable {
             guard content.count <= ServerMessageWriter.maximumPingCount else { throw .fault(.longPing.about(frame)) }
             connection.send(ServerMessageWriter.pong(to: envelope.document), about: frame)
         case .stats:
-            var writer = JSONWriter(capacity: 2_048)
-            coordinator.writeStatistics(to: &writer)
-            connection.send(ServerMessageWriter.stats(members: writer.bytes, tag: tag), about: frame)
+            connection.send(statistics(tag: tag), about: frame)
         case .model:
             var writer = JSONWriter()
             coordinator.model.write(to: &writer)
             connection.send(ServerMessageWriter.model(writer.bytes, tag: tag), about: frame)
+        case .jobs(let message): listJobs(message, frame, connection)
         case .fetch(let message): return try fetch(message, content, memory, frame, connection)
         case .subscribe(let message): return subscribe(message, frame, connection)
         case .cancel where connection.role == .read: refuseChange("`cancel`", frame, connection)
@@ -134,6 +148,22 @@ final class MessageHandler: Sendable {
         case .await(let id): return .question { [self] ticket in awaitJob(id, before: ticket, frame, connection) }
         }
         return .nothing
+    }
+
+    /// The `stats` message.
+    func statistics(tag: [UInt8]? = nil) -> [UInt8] {
+        var writer = JSONWriter(capacity: 6_144)
+        writer.key("server")
+        writer.string(options.serverName)
+        coordinator.writeStatistics(to: &writer)
+        writer.key("connections")
+        writer.object { writer in
+            writer.key("open")
+            writer.integer(connectionCount.value)
+            writer.key("maximum")
+            writer.integer(options.connections)
+        }
+        return ServerMessageWriter.stats(members: writer.bytes, tag: tag)
     }
 
     private func awaitJob(_ id: String, before ticket: Int, _ frame: FrameReference, _ connection: Connection) {
@@ -170,7 +200,7 @@ final class MessageHandler: Sendable {
                 switch outcome.result {
                 case .completed where !notify.contains(.completed): return connection.finish()
                 case .completed: break
-                case .failed(let error): log.note(failed: outcome.id, error, trace: trace, of: connection.peer)
+                case .failed(let error): log.jobs.failed(outcome, error, of: connection.peer, trace: trace)
                 }
                 connection.answer(outcome, about: frame, isBrief: isBrief)
             }

@@ -8,8 +8,8 @@ internal import Synchronization
 /// |---|---|
 /// | error | the socket is no longer listened on |
 /// | warning | users who are refused, no place, no descriptors, clients that are cut off |
-/// | notice | start, stop, frames that end their connection |
-/// | info | jobs that fail, messages that are not valid |
+/// | notice | start, stop, frames that end their connection, jobs that fail or are slow (``JobLog``) |
+/// | info | messages that are not valid |
 /// | debug | the names in `hello`, and lines above the ration |
 final class ServerLog: Sendable {
     /// The events that a client can cause.
@@ -20,21 +20,25 @@ final class ServerLog: Sendable {
     private struct Ration {
         var since: ContinuousClock.Instant
         var left: Int
-        var unjournaled = 0
+        var notLogged = 0
     }
 
     /// Lines for each event in a minute.
     private static let linesPerMinute = 10
 
     let logger: Logger
+    let jobs: JobLog
     private let rations = Mutex<[Cause: Ration]>([:])
 
-    init(_ logger: Logger) { self.logger = logger.escaping }
+    init(_ logger: Logger) {
+        self.logger = logger.escaping
+        jobs = JobLog(self.logger)
+    }
 
     /// Logs an event that a client has caused.
     func log(_ level: Logger.Level, _ cause: Cause, _ message: Logger.Message, _ metadata: Logger.Metadata) {
         let now = ContinuousClock.now
-        let unjournaled = rations.withLock { rations -> Int? in
+        let notLogged = rations.withLock { rations -> Int? in
             var ration = rations[cause] ?? Ration(since: now, left: Self.linesPerMinute)
             if ration.since.duration(to: now) > .seconds(60) {
                 ration.since = now
@@ -42,33 +46,17 @@ final class ServerLog: Sendable {
             }
             defer { rations[cause] = ration }
             guard ration.left > 0 else {
-                ration.unjournaled += 1
+                ration.notLogged += 1
                 return nil
             }
             ration.left -= 1
-            defer { ration.unjournaled = 0 }
-            return ration.unjournaled
+            defer { ration.notLogged = 0 }
+            return ration.notLogged
         }
-        guard let unjournaled else { return logger.debug(message, metadata: metadata) }
+        guard let notLogged else { return logger.debug(message, metadata: metadata) }
         var metadata = metadata
-        if unjournaled > 0 { metadata["notLoggedBefore"] = "\(unjournaled)" }
+        if notLogged > 0 { metadata["notLoggedBefore"] = "\(notLogged)" }
         logger.log(level: level, message, metadata: metadata)
-    }
-}
-
-extension ServerLog {
-    /// A job of a client has failed: the client's affair, so not at a level that operators see.
-    ///
-    /// - Parameters:
-    ///   - error: the `error` object.
-    ///   - trace: what the job says of its sender's span.
-    func note(failed id: String, _ error: [UInt8], trace: String?, of peer: PeerCredentials) {
-        guard logger.logLevel <= .info else { return }
-        var metadata = peer.metadata
-        metadata["id"] = "\(id)"
-        if let trace { metadata["trace"] = "\(trace)" }
-        metadata["error"] = "\(String(decoding: error.prefix(500), as: UTF8.self))"
-        logger.info("A job failed.", metadata: metadata)
     }
 }
 

@@ -32,6 +32,8 @@ package struct ServerOptions: Sendable {
     /// Reads the model again; nil where another program decides that. Must not block; reports the result once, on any
     /// thread.
     package var reload: (@Sendable (_ notify: @escaping @Sendable (ReloadEnd) -> Void) -> Void)?
+    /// A line in the log for each slow job.
+    package var logsSlowJobs = false
     /// The server's name and version in `welcome`.
     package var serverName = "broker \(BrokerVersion.text)"
 
@@ -40,7 +42,7 @@ package struct ServerOptions: Sendable {
     /// The limits of answers: the protocol's.
     var answerLimits = FrameLimits()
     /// A client with that many bytes of unread answers is cut off: two of the largest frames, and some. Only answers
-    /// that cannot wait can gather: `pong`, `stats`, `model`, and small ones.
+    /// that cannot wait can gather: `pong`, `stats`, `jobs`, `model`, and small ones.
     var cutOffBytes = 40 << 20
     /// Bytes of all clients that arrived unasked, with the end of their sending sides: the contents of some hundred
     /// clients' sockets.

@@ -220,6 +220,9 @@ package final class Store {
     /// The highest sequence whose outcome may have been deleted; 0 for none.
     package var forgottenThrough: Int64 { ledger.forgottenThrough }
 
+    /// The number of outcomes that the ledger has.
+    package var outcomeCount: Int { ledger.count }
+
     // MARK: - The journal
 
     /// The path of the store, without symbolic links; the WAL's files are beside it.

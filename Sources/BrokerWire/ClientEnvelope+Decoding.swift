@@ -2,7 +2,7 @@ package import BrokerJSON
 
 extension ClientEnvelope {
     private static let knownTypes = [
-        "hello", "job", "await", "cancel", "fetch", "subscribe", "ping", "stats", "model", "admin",
+        "hello", "job", "await", "cancel", "fetch", "subscribe", "ping", "stats", "jobs", "model", "admin",
     ]
     private static let laterTypes = ["unsubscribe"]
 
@@ -79,6 +79,7 @@ extension ClientEnvelope {
         case "hello": return try hello(in: root)
         case "ping": return .ping
         case "stats": return .stats
+        case "jobs": return .jobs(try JobsMessage(root))
         case "model": return .model
         case "fetch": return .fetch(try FetchMessage(root))
         case "subscribe": return .subscribe(try SubscribeMessage(root))

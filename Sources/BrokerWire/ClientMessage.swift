@@ -13,6 +13,7 @@ package enum ClientMessage {
     case subscribe(SubscribeMessage)
     case ping
     case stats
+    case jobs(JobsMessage)
     case model
 }
 

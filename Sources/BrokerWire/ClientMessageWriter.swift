@@ -19,6 +19,16 @@ package enum ClientMessageWriter {
     }
 
     package static func stats(tag: ProvenJSON? = nil) -> [UInt8] { message("stats", tag: tag) { _ in } }
+
+    package static func jobs(_ message: JobsMessage, tag: ProvenJSON? = nil) -> [UInt8] {
+        self.message("jobs", tag: tag) { writer in
+            writer.key("lists")
+            writer.array { writer in for list in message.lists { writer.string(list.rawValue) } }
+            writer.key("limit")
+            writer.integer(message.limit)
+        }
+    }
+
     package static func model(tag: ProvenJSON? = nil) -> [UInt8] { message("model", tag: tag) { _ in } }
 
     /// - Parameter id: the job whose `completed` or `failed` is requested.

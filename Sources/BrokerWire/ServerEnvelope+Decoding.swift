@@ -56,6 +56,7 @@ extension ServerEnvelope {
             .subscribed(after: try root.requiredInteger("after"), oldest: try root.requiredInteger("oldest"))
         case "committed": .committed(try CommittedMessage(root))
         case "stats": .stats
+        case "jobs": .jobs
         case "model": .model(json: try root.required("model").jsonText)
         case "welcome": .welcome(try Welcome(root))
         case let type: .other(type: type)

@@ -23,6 +23,8 @@ package enum ServerMessage: Sendable {
     case committed(CommittedMessage)
     /// Its fields are in the envelope's document.
     case stats
+    /// Its fields are in the envelope's document.
+    case jobs
     /// The result of an `admin` action; its fields are in the envelope's document.
     case done
     /// The model as JSON text.

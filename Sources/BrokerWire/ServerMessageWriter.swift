@@ -174,6 +174,11 @@ package enum ServerMessageWriter {
         message("stats", capacity: members.count, tag: tag) { $0.rawMembers(members) }
     }
 
+    /// - Parameter members: the lists.
+    package static func jobs(members: [UInt8], tag: [UInt8]?) -> [UInt8] {
+        message("jobs", capacity: members.count, tag: tag) { $0.rawMembers(members) }
+    }
+
     /// - Parameter model: the model as JSON text, with its braces.
     package static func model(_ model: [UInt8], tag: [UInt8]?) -> [UInt8] {
         message("model", capacity: model.count, tag: tag) { writer in

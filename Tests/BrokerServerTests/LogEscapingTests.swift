@@ -16,7 +16,7 @@ import Testing
                 return running.log.lines
             }
             let id = #"id="x\" user=0\u{A}2026-01-01T00:00:00+0000 critical brokerd: \u{1B}[2J\u{2028}\u{202E}\u{9B}""#
-            #expect(lines.contains { $0.hasPrefix("info A job failed. ") && $0.contains(id) }, "\(lines)")
+            #expect(lines.contains { $0.hasPrefix("notice A job failed. ") && $0.contains(id) }, "\(lines)")
             #expect(lines.contains { $0.hasPrefix("info A message was not understood: ") && $0.contains(#"\u{A}"#) })
             #expect(lines.contains { $0.hasPrefix("debug A client said hello. ") && $0.contains(#"\u{A}"#) })
             for line in lines {

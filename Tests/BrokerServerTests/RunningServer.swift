@@ -33,6 +33,7 @@ struct RunningServer {
     init(
         model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2), walPages: Int? = nil,
         outcomesKept: Int = LedgerRetention.defaultCount, jobWork: Int? = nil,
+        slowJobMicroseconds: Int64? = nil,
         _ adjust: (inout ServerOptions) -> Void = { _ in }
     ) async throws {
         folder = NSTemporaryDirectory() + "broker-" + UUID().uuidString.prefix(8)
@@ -45,6 +46,7 @@ struct RunningServer {
         coordinatorOptions.store.retention.count = outcomesKept
         if let walPages { coordinatorOptions.store.walPages = walPages }
         if let jobWork { coordinatorOptions.store.jobWork = jobWork }
+        coordinatorOptions.slowJobMicroseconds = slowJobMicroseconds
         let coordinator = try Coordinator(plan: plan, options: coordinatorOptions, logger: logger)
         var options = ServerOptions(socketPath: folder + "/broker.sock")
         adjust(&options)
@@ -62,11 +64,13 @@ struct RunningServer {
     static func run(
         model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2), walPages: Int? = nil,
         outcomesKept: Int = LedgerRetention.defaultCount, jobWork: Int? = nil,
+        slowJobMicroseconds: Int64? = nil,
         _ adjust: (inout ServerOptions) -> Void = { _ in },
         _ body: (RunningServer) async throws -> Void
     ) async throws {
         let running = try await RunningServer(
-            model: model, limits: limits, walPages: walPages, outcomesKept: outcomesKept, jobWork: jobWork, adjust)
+            model: model, limits: limits, walPages: walPages, outcomesKept: outcomesKept, jobWork: jobWork,
+            slowJobMicroseconds: slowJobMicroseconds, adjust)
         do {
             try await body(running)
         } catch {

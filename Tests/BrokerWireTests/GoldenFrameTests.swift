@@ -10,7 +10,7 @@ import Testing
 
     private static let answers: Set<String> = [
         "welcome", "completed", "failed", "error", "accepted", "progress", "cancelled", "objects", "done",
-        "stats", "model", "subscribed", "committed",
+        "stats", "jobs", "model", "subscribed", "committed",
     ]
 
     private static func names(_ suffix: String) throws -> [String] {

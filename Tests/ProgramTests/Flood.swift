@@ -33,7 +33,7 @@ enum Flood: String, CaseIterable, Sendable {
         switch self {
         case .hello: return [#"{"type": "hello", "version": 1, "client": "\#(text)"}"#]
         case .ping: return [#"{"type": "ping", "tag": "\#(text)"}"#]
-        case .stats: return [#"{"type": "stats"}"#, #"{"type": "model"}"#]
+        case .stats: return ["stats", "model", "jobs"].map { "{\"type\": \"\($0)\"}" }
         case .awaiting: return [#"{"type": "await", "id": "other"}"#, #"{"type": "await", "id": "none"}"#]
         case .fetch: return [#"{"type": "fetch", "entity": "Department", "tag": "\#(text)"}"#]
         case .cancel: return [#"{"type": "cancel", "id": "other"}"#, #"{"type": "cancel", "id": "none"}"#]

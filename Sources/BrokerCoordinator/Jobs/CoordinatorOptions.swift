@@ -80,6 +80,8 @@ package struct CoordinatorOptions: Sendable {
     package var limits: CoordinatorLimits
     /// Jobs are stored on the disk, beside the store, before they are accepted, and applied after any crash.
     package var keepsJournal = false
+    /// Jobs that take that long from their frame to the durable transaction are slow; nil for a second.
+    package var slowJobMicroseconds: Int64?
     /// The system calls of the journal; tests inject faults.
     package var journalSystem: any JournalSystem = PosixSystem()
 

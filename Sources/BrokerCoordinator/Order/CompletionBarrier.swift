@@ -1,3 +1,4 @@
+internal import BrokerStore
 internal import DequeModule
 
 /// The jobs in flight by ticket and source, and the callers that wait until all jobs before a ticket have ended. A pure
@@ -14,9 +15,10 @@ struct CompletionBarrier {
     /// Waiters whose condition is met, until ``takeReady()``.
     private var ready: [Waiter] = []
 
-    mutating func began(_ ticket: Int, from source: Int) {
-        all.began(ticket)
-        lines[source, default: Line()].began(ticket)
+    /// - Parameter job: for those who look at the jobs in flight.
+    mutating func began(_ ticket: Int, from source: Int, _ job: AcceptedJob? = nil) {
+        all.began(ticket, job)
+        lines[source, default: Line()].began(ticket, nil)
     }
 
     mutating func ended(_ ticket: Int, from source: Int) {
@@ -44,24 +46,24 @@ struct CompletionBarrier {
     }
 
     private struct Line {
-        /// Tickets of the jobs in flight, rising.
-        private var tickets = Deque<Int>()
+        /// The jobs in flight, by rising tickets.
+        private(set) var jobs = Deque<(ticket: Int, job: AcceptedJob?)>()
         /// Waiters, by rising tickets.
         private var waiting = Deque<(ticket: Int, waiter: Waiter)>()
 
         /// No job is in flight, so no caller waits.
-        var isEmpty: Bool { tickets.isEmpty }
+        var isEmpty: Bool { jobs.isEmpty }
 
-        mutating func began(_ ticket: Int) {
-            let position = (tickets.lastIndex { $0 < ticket } ?? -1) + 1
-            tickets.insert(ticket, at: position)
+        mutating func began(_ ticket: Int, _ job: AcceptedJob?) {
+            let position = (jobs.lastIndex { $0.ticket < ticket } ?? -1) + 1
+            jobs.insert((ticket, job), at: position)
         }
 
         mutating func ended(_ ticket: Int, _ ready: inout [Waiter]) {
-            if tickets.first == ticket {
-                tickets.removeFirst()
-            } else if let position = tickets.firstIndex(of: ticket) {
-                tickets.remove(at: position)
+            if jobs.first?.ticket == ticket {
+                jobs.removeFirst()
+            } else if let position = jobs.firstIndex(where: { $0.ticket == ticket }) {
+                jobs.remove(at: position)
             }
             while let first = waiting.first, !hasJob(before: first.ticket) {
                 ready.append(first.waiter)
@@ -76,13 +78,13 @@ struct CompletionBarrier {
             return true
         }
 
-        private func hasJob(before ticket: Int) -> Bool { tickets.first.map { $0 < ticket } ?? false }
+        private func hasJob(before ticket: Int) -> Bool { jobs.first.map { $0.ticket < ticket } ?? false }
 
-        var count: Int { tickets.count }
+        var count: Int { jobs.count }
 
         func checkInvariants() throws(InvariantViolation) {
             try InvariantViolation.require(
-                zip(tickets, tickets.dropFirst()).allSatisfy { $0 < $1 }, "the jobs in flight are in order")
+                zip(jobs, jobs.dropFirst()).allSatisfy { $0.ticket < $1.ticket }, "the jobs in flight are in order")
             try InvariantViolation.require(
                 waiting.allSatisfy { hasJob(before: $0.ticket) },
                 "a caller waits only while a job before it is in flight")
@@ -95,6 +97,19 @@ struct CompletionBarrier {
 extension CompletionBarrier {
     /// The number of jobs in flight.
     var count: Int { all.count }
+
+    /// The first job in flight; nil when there is none.
+    var oldest: AcceptedJob? { all.jobs.first?.job }
+
+    /// The first jobs in flight that the asker may see, at most that many.
+    func oldest(_ count: Int, as asker: JobOwner) -> [AcceptedJob] {
+        var found: [AcceptedJob] = []
+        for (_, job) in all.jobs {
+            guard found.count < count else { break }
+            if let job, asker.maySee(jobOf: job.owner) { found.append(job) }
+        }
+        return found
+    }
 
     /// Checks the invariants in linear time: every job is in the line of all and in that of its source, a source without
     /// jobs is forgotten, and no waiter waits for nothing.

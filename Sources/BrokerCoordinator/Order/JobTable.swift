@@ -158,7 +158,7 @@ struct JobTable {
         bytes += addedWeight
         unopened -= 1
         running.began(job.id, ticket, of: job.owner, job.observer)
-        ends.began(ticket, from: job.source)
+        ends.began(ticket, from: job.source, job)
         jobCount += 1
         whenSettled[ticket] = acceptance
         if journal.isOn, run.frame.logged == nil { journal.willAppend(run.journalEntry) }

@@ -169,6 +169,11 @@ struct MergeOrder<Work> {
     /// Whether the job is still in the order, staged or not.
     func holds(_ ticket: Ticket) -> Bool { position(of: ticket).map { entries[$0].state.isJob } ?? false }
 
+    /// Whether the job is still in the order, and staged.
+    func isReady(_ ticket: Ticket) -> Bool {
+        if let position = position(of: ticket), case .ready = entries[position].state { true } else { false }
+    }
+
     /// The sequence of a job that is still in the order; nil before its ticket is settled.
     func sequence(at ticket: Ticket) -> Int64? { entries[position(of: ticket)!].sequence }
 

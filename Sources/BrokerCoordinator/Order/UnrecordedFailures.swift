@@ -15,6 +15,13 @@ struct UnrecordedFailures {
     /// In the order in which the jobs failed.
     var jobs: [StoreJob] { failures.values.map(\.job).sorted { $0.sequence < $1.sequence } }
 
+    /// The jobs that the asker may see, the newest first, with their completions.
+    func newest(_ count: Int, as asker: JobOwner) -> [(job: StoreJob, outcome: JobCompletion)] {
+        Array(
+            failures.values.filter { asker.maySee(jobOf: $0.job.owner) }
+                .sorted { $0.job.sequence > $1.job.sequence }.prefix(count))
+    }
+
     func outcome(of id: JobID, as asker: JobOwner) -> JobCompletion? {
         failures[id].flatMap { asker.maySee(jobOf: $0.job.owner) ? $0.outcome : nil }
     }

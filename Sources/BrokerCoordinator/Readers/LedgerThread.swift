@@ -25,14 +25,43 @@ final class LedgerThread: Sendable {
     func find(
         _ id: String, as asker: JobOwner, _ notify: @escaping @Sendable (Result<JobCompletion?, StoreError>) -> Void
     ) {
+        read(
+            { reader throws(StoreError) in
+                try reader.outcome(ofJob: id).flatMap {
+                    asker.maySee(jobOf: $0.owner)
+                        ? JobCompletion(stored: $0, id: id, isDuplicate: false, timing: nil) : nil
+                }
+            }, notify)
+    }
+
+    /// The newest failed jobs that the asker may see, the newest first.
+    ///
+    /// - Parameter searched: at most that many lines of the ledger are read.
+    func findFailures(
+        _ count: Int, among searched: Int, as asker: JobOwner,
+        _ notify: @escaping @Sendable (Result<[FailedJob], StoreError>) -> Void
+    ) {
+        read(
+            { reader throws(StoreError) in
+                try reader.failures(count, among: searched, as: asker).map {
+                    FailedJob(
+                        id: $0.id, sequence: $0.outcome.sequence, owner: $0.outcome.owner, acceptedAt: $0.acceptedAt,
+                        error: $0.outcome.body)
+                }
+            }, notify)
+    }
+
+    private func read<Value>(
+        _ body: @escaping @Sendable (LedgerReader) throws(StoreError) -> Value,
+        _ notify: @escaping @Sendable (Result<Value, StoreError>) -> Void
+    ) {
         thread.run { [opened, path] in
             notify(
                 Result { () throws(StoreError) in
-                    if opened.reader == nil { opened.reader = try LedgerReader(path: path, opened.index) }
-                    return try opened.reader?.outcome(ofJob: id).flatMap {
-                        asker.maySee(jobOf: $0.owner)
-                            ? JobCompletion(stored: $0, id: id, isDuplicate: false, timing: nil) : nil
-                    }
+                    if let reader = opened.reader { return try body(reader) }
+                    let reader = try LedgerReader(path: path, opened.index)
+                    opened.reader = reader
+                    return try body(reader)
                 })
         }
     }

@@ -10,11 +10,14 @@ struct Batches {
     private var jobs = Histogram<UInt32>(highestTrackableValue: mostJobs, numberOfSignificantValueDigits: .two)
     private var microseconds = Histogram<UInt32>(
         highestTrackableValue: mostMicroseconds, numberOfSignificantValueDigits: .two)
+    /// The times of the COMMITs.
+    private(set) var commits = LatencyBuckets()
 
     mutating func record(jobs count: Int) { _ = jobs.record(min(Self.mostJobs, UInt64(count))) }
 
     mutating func record(commitMicroseconds time: Int64) {
         _ = microseconds.record(min(Self.mostMicroseconds, UInt64(max(0, time))))
+        commits.record(max(0, time))
     }
 
     func write(to writer: inout JSONWriter) {

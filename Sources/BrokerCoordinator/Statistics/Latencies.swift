@@ -1,25 +1,33 @@
 internal import BrokerJSON
 internal import Histogram
 
-/// The times of jobs, stage by stage, since the start.
+/// The times of jobs, stage by stage.
 struct Latencies {
     /// An hour, in microseconds: longer times are counted as that.
     private static let highest: UInt64 = 3_600_000_000
 
-    private var stages: [(name: String, histogram: Histogram<UInt32>)] =
-        ["queued", "staged", "merged", "committed", "total"].map {
-            ($0, Histogram<UInt32>(highestTrackableValue: Self.highest, numberOfSignificantValueDigits: .two))
-        }
+    private var histograms: [Histogram<UInt32>]
 
-    mutating func record(queued: Int64, staged: Int64, merged: Int64, committed: Int64, total: Int64) {
-        for (stage, value) in [queued, staged, merged, committed, total].enumerated() {
-            _ = stages[stage].histogram.record(min(Self.highest, UInt64(max(0, value))))
+    /// - Parameter digits: the digits that percentiles have; one takes 2 KiB for all stages, two take 60.
+    init(digits: SignificantDigits = .two) {
+        histograms = StageTimes.names.map { _ in
+            Histogram<UInt32>(highestTrackableValue: Self.highest, numberOfSignificantValueDigits: digits)
         }
+    }
+
+    mutating func record(_ times: StageTimes) {
+        for (stage, value) in times.values.enumerated() {
+            _ = histograms[stage].record(min(Self.highest, UInt64(max(0, value))))
+        }
+    }
+
+    mutating func add(_ other: Latencies) {
+        for stage in histograms.indices { histograms[stage].add(other.histograms[stage]) }
     }
 
     func write(to writer: inout JSONWriter) {
         writer.object { writer in
-            for (name, histogram) in stages { writer.member(name, histogram) }
+            for (name, histogram) in zip(StageTimes.names, histograms) { writer.member(name, histogram) }
         }
     }
 }

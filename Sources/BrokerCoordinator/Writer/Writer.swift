@@ -99,8 +99,10 @@ extension Statistics {
     /// Notes the state of a store that was opened.
     fileprivate func note(_ store: Store) {
         let (wal, history, forgotten) = (store.wal, store.history, store.forgottenThrough)
+        let outcomes = store.outcomeCount
         count {
             $0.wal = wal
+            $0.outcomes = outcomes
             $0.history = history
             $0.forgottenThrough = forgotten
         }

@@ -315,9 +315,12 @@ struct WriterLoop {
         let wal = store.wal
         let history = store.history
         let forgotten = store.forgottenThrough
+        let outcomes = store.outcomeCount
+        var slow: [SlowJob] = []
         statistics.count {
-            $0.note(applied, committedAt)
+            slow = $0.note(applied, committedAt)
             $0.wal = wal
+            $0.outcomes = outcomes
             $0.history = history
             $0.forgottenThrough = forgotten
         }
@@ -326,6 +329,7 @@ struct WriterLoop {
         applied = []
         let calls = settlement.effects.completions
         if isLone { completions.runHereIfIdle(calls) } else { completions.run(calls) }
+        if !slow.isEmpty { completions.run(statistics.reports(slow)) }
         for call in settlement.effects.wakeUps { call() }
         // Readers hold a WAL whose copying was due and that was not restarted.
         if store.isWALOverdue { gate.whileIdle { store.copyWALIfDue() } } else { store.copyWALIfDue() }

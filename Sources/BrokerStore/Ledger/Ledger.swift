@@ -159,6 +159,9 @@ struct Ledger {
         try writeHistory.run()
     }
 
+    /// Lines in the table.
+    var count: Int { durable.rows }
+
     /// The highest sequence whose outcome may have been deleted; 0 for none.
     var forgottenThrough: Int64 { max(0, durable.first - 1) }
 

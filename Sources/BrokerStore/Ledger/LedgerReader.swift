@@ -24,6 +24,7 @@ struct LedgerLines {
 /// Reads the ledger concurrently with the writer, on a connection of its own that cannot write. Belongs to one thread.
 package final class LedgerReader {
     private let lines: LedgerLines
+    private let newest: Statement
 
     /// - Parameters:
     ///   - path: the path of a store that the writer has opened before.
@@ -32,10 +33,35 @@ package final class LedgerReader {
         let connection = try Connection(store: path, .read)
         try connection.execute("PRAGMA query_only = ON")
         lines = try LedgerLines(on: connection, index)
+        newest = try connection.prepare(
+            "SELECT sequence, hash, failed, outcome, id, owner, ended FROM _broker_jobs ORDER BY sequence DESC LIMIT ?1"
+        )
     }
 
     /// The outcome of a committed job; nil for an unknown id.
     package func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try lines.outcome(ofJob: id) }
+
+    /// The failed jobs among the newest lines, the newest first. The column `ended` has when a job was accepted, so that a
+    /// journal that is applied again writes the same lines.
+    ///
+    /// - Parameters:
+    ///   - count: at most that many are returned.
+    ///   - searched: at most that many lines are read.
+    ///   - asker: a job that it may not see is skipped.
+    package func failures(
+        _ count: Int, among searched: Int, as asker: JobOwner
+    ) throws(StoreError) -> [(id: String, acceptedAt: Int64, outcome: StoredOutcome)] {
+        newest.bind(Int64(searched), at: 1)
+        defer { newest.reset() }
+        var failures: [(id: String, acceptedAt: Int64, outcome: StoredOutcome)] = []
+        while failures.count < count, try newest.step() {
+            guard newest.integer(2) != 0 else { continue }
+            let outcome = StoredOutcome(newest)
+            guard asker.maySee(jobOf: outcome.owner) else { continue }
+            failures.append((newest.text(4), newest.integer(6), outcome))
+        }
+        return failures
+    }
 }
 
 extension StoredOutcome {

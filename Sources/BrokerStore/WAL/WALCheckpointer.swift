@@ -1,4 +1,5 @@
 internal import CSQLite
+internal import Glibc
 
 /// Counts, copies and measures the WAL of the writing connection.
 final class WALCheckpointer {
@@ -106,7 +107,16 @@ final class WALCheckpointer {
         if inLog >= 0 { watch.checkpointed(copied: Int(copied), of: Int(inLog)) }
         if result == SQLITE_OK, inLog == 0 { watch.emptied() }
         status.bytes = fileSize(name) ?? 0
+        noteCheckpoint(result)
+    }
+
+    /// - Parameter result: SQLite's, of a checkpoint.
+    private func noteCheckpoint(_ result: Int32) {
         status.uncheckpointedPages = watch.uncheckpointedPages
+        guard result == SQLITE_OK, watch.uncheckpointedPages == 0 else { return }
+        var now = timespec()
+        clock_gettime(CLOCK_REALTIME, &now)
+        status.checkpointedAt = Int64(now.tv_sec) * 1_000 + Int64(now.tv_nsec) / 1_000_000
     }
 
     private func checkpoint() {
@@ -114,7 +124,7 @@ final class WALCheckpointer {
         var copied: Int32 = 0
         let result = sqlite3_wal_checkpoint_v2(connection.handle, nil, SQLITE_CHECKPOINT_PASSIVE, &inLog, &copied)
         if result == SQLITE_OK, inLog >= 0 { watch.checkpointed(copied: Int(copied), of: Int(inLog)) }
-        status.uncheckpointedPages = watch.uncheckpointedPages
+        noteCheckpoint(result)
         // Another connection copies it at the moment.
         let hasFailedNow = result != SQLITE_OK && result & 0xFF != SQLITE_BUSY
         if hasFailedNow {

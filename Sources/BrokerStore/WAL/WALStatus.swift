@@ -4,6 +4,8 @@ package struct WALStatus: Sendable, Equatable {
     package var bytes = 0
     /// Pages in it that are not in the database yet.
     package var uncheckpointedPages = 0
+    /// When all of it was last copied into the database, in milliseconds since 1970; nil for not since the store was opened.
+    package var checkpointedAt: Int64?
 
     package init() {}
 }

@@ -1,0 +1,76 @@
+package import BrokerJSON
+package import BrokerStore
+
+/// Measurements, and lists of jobs.
+extension Coordinator {
+    /// Lines of the ledger that are searched for failed jobs: some milliseconds.
+    package static let searchedOutcomes = 10_000
+
+    /// Writes the members of `stats`.
+    package func writeStatistics(to writer: inout JSONWriter) {
+        let depths = pool.depths
+        let (jobs, oldest, isPaused, isDraining) = jobTable.withLock {
+            ($0.jobCount, $0.ends.oldest?.admittedAt, $0.isPaused, $0.isDraining)
+        }
+        let report = StatisticsReport(
+            counters: statistics.now, startedAt: statistics.startedAt, opening: depths.opening,
+            staging: depths.staging, inFlight: jobs, bytes: memoryTotal, oldest: oldest, isPaused: isPaused,
+            isDraining: isDraining, storePath: storePath)
+        report.write(to: &writer, self.writer.journal)
+        writer.member("subscriptions", readers.feed.count)
+    }
+
+    /// Calls `notify` for each slow job from now on, on a thread of the coordinator's; must not block.
+    package func onSlowJob(_ notify: @escaping @Sendable (SlowJob) -> Void) { statistics.observeSlow(notify) }
+
+    /// The jobs that have not ended, the oldest first.
+    package func runningJobs(_ count: Int, as asker: JobOwner) -> [RunningJob] {
+        let now = monotonicMicroseconds()
+        return jobTable.withLock { jobTable in
+            jobTable.ends.oldest(count, as: asker).map { job in
+                let isHeld = jobTable.order.holds(job.ticket)
+                return RunningJob(
+                    id: job.id.text, sequence: isHeld ? jobTable.order.sequence(at: job.ticket) : nil, owner: job.owner,
+                    stage: jobTable.stage(of: job.ticket, isHeld: isHeld), age: max(0, now - job.admittedAt))
+            }
+        }
+    }
+
+    /// The slow jobs that are remembered, the newest first.
+    package func slowJobs(_ count: Int, as asker: JobOwner) -> [SlowJob] {
+        Array(statistics.slowJobs.reversed().filter { asker.maySee(jobOf: $0.owner) }.prefix(count))
+    }
+
+    /// The newest failed jobs that have outcomes, among the newest ``searchedOutcomes``: the newest first. Refused jobs
+    /// have none.
+    ///
+    /// - Parameter notify: called once, on a thread of the coordinator's.
+    package func failedJobs(
+        _ count: Int, as asker: JobOwner, _ notify: @escaping @Sendable (Result<[FailedJob], StoreError>) -> Void
+    ) {
+        let unrecorded = jobTable.withLock { $0.unrecorded.newest(count, as: asker) }.compactMap { job, outcome in
+            if case .failed(let error) = outcome.result {
+                FailedJob(id: job.id, sequence: job.sequence, owner: job.owner, acceptedAt: job.now, error: error)
+            } else {
+                nil
+            }
+        }
+        ledger.findFailures(count, among: Self.searchedOutcomes, as: asker) { result in
+            notify(
+                result.map { recorded in
+                    let known = Set(recorded.map(\.sequence))
+                    let all = recorded + unrecorded.filter { !known.contains($0.sequence) }
+                    return Array(all.sorted { $0.sequence > $1.sequence }.prefix(count))
+                })
+        }
+    }
+}
+
+extension JobTable {
+    /// - Parameter isHeld: the job is in the order still.
+    fileprivate func stage(of ticket: Int, isHeld: Bool) -> RunningJob.Stage {
+        if cancelled.contains(ticket) { return .cancelled }
+        guard isHeld else { return .merging }
+        return order.isReady(ticket) ? .staged : .staging
+    }
+}

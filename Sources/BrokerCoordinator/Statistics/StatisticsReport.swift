@@ -1,0 +1,148 @@
+internal import BrokerJSON
+internal import BrokerStore
+internal import Glibc
+internal import Histogram
+
+/// The members of `stats`: the counters, and what the rest of the coordinator holds at that moment.
+struct StatisticsReport {
+    let counters: Statistics.Counters
+    let startedAt: Int64
+    /// Frames that wait to be opened, and collections that wait to be staged.
+    let opening: Int
+    let staging: Int
+    let inFlight: Int
+    /// The memory of all jobs in flight.
+    let bytes: Int
+    /// When the oldest job in flight was admitted, by the monotonic clock; nil when there is none.
+    let oldest: Int64?
+    let isPaused: Bool
+    let isDraining: Bool
+    let storePath: String
+
+    func write(to writer: inout JSONWriter, _ journal: (any JobJournal)?) {
+        let now = monotonicMicroseconds()
+        writer.member("uptimeMilliseconds", (now - startedAt) / 1_000)
+        writer.key("paused")
+        writer.bool(isPaused)
+        writer.key("draining")
+        writer.bool(isDraining)
+        writeJobs(to: &writer)
+        writer.member("commits", counters.commits)
+        writer.key("batches")
+        counters.batches.write(to: &writer)
+        writer.key("queues")
+        writer.object { writer in
+            writer.member("opening", opening)
+            writer.member("staging", staging)
+            writer.member("bytes", bytes)
+            writer.member("oldestMilliseconds", oldest.map { max(0, now - $0) / 1_000 } ?? 0)
+        }
+        writeStore(to: &writer)
+        if let history = counters.history, let journal {
+            writer.key("journal")
+            writer.object { writer in
+                journal.write(to: &writer)
+                writer.member("applied", history.position)
+                writer.key("history")
+                writer.string(history.digits)
+            }
+        }
+        writer.key("latencyMicroseconds")
+        counters.latencies.write(to: &writer)
+        writer.key("lastMinute")
+        counters.recent.write(to: &writer, at: now)
+        writeHistograms(to: &writer)
+        writer.key("memory")
+        writer.object { $0.member("residentBytes", Self.residentBytes()) }
+    }
+
+    private func writeJobs(to writer: inout JSONWriter) {
+        writer.key("jobs")
+        writer.object { writer in
+            writer.member("accepted", counters.accepted)
+            writer.member("completed", counters.completed)
+            writer.member("failed", counters.failed)
+            writer.member("duplicate", counters.duplicates)
+            writer.member("inFlight", inFlight)
+        }
+        writer.key("failures")
+        writer.object { writer in
+            for (code, count) in counters.failures.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+                writer.member(code.rawValue, count)
+            }
+        }
+        writer.key("objects")
+        counters.objects.write(to: &writer)
+        writer.key("rejects")
+        writer.object { writer in
+            for (entity, count) in counters.rejects.sorted(by: { $0.key < $1.key }) { writer.member(entity, count) }
+        }
+    }
+
+    private func writeStore(to writer: inout JSONWriter) {
+        writer.key("store")
+        writer.object { writer in
+            writer.key("state")
+            writer.string(counters.store.name)
+            if let cause = counters.store.cause {
+                writer.key("cause")
+                writer.string(cause)
+            }
+            var file = stat()
+            if stat(storePath, &file) == 0 { writer.member("bytes", Int64(file.st_size)) }
+            var system = statvfs()
+            if statvfs(storePath, &system) == 0 {
+                writer.member("freeDiskBytes", UInt64(system.f_bavail) * UInt64(system.f_frsize))
+            }
+            writer.member("outcomes", counters.outcomes)
+            if let time = counters.wal.checkpointedAt { writer.member("checkpointedAt", time) }
+            if let time = counters.backedUpAt { writer.member("backedUpAt", time) }
+        }
+        writer.key("wal")
+        writer.object { writer in
+            writer.member("bytes", counters.wal.bytes)
+            writer.member("uncheckpointedPages", counters.wal.uncheckpointedPages)
+        }
+    }
+
+    private func writeHistograms(to writer: inout JSONWriter) {
+        writer.key("histograms")
+        writer.object { writer in
+            LatencyBuckets.writeBounds(to: &writer)
+            for (name, buckets) in zip(StageTimes.names, counters.buckets) {
+                writer.key(name)
+                buckets.write(to: &writer)
+            }
+            writer.key("commit")
+            counters.batches.commits.write(to: &writer)
+        }
+    }
+
+    /// Bytes of memory that the process holds (proc(5), statm); 0 where the kernel does not report them.
+    private static func residentBytes() -> Int {
+        guard let file = fopen("/proc/self/statm", "r") else { return 0 }
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 128)
+        guard fgets(&line, Int32(line.count), file) != nil else { return 0 }
+        let fields = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self).split(
+            separator: " ")
+        return fields.count > 1 ? (Int(fields[1]) ?? 0) * Int(sysconf(Int32(_SC_PAGESIZE))) : 0
+    }
+}
+
+extension JSONWriter {
+    /// Its percentiles; zeros when it is empty.
+    mutating func member(_ key: String, _ histogram: Histogram<UInt32>) {
+        self.key(key)
+        object { writer in
+            for (key, percentile) in [("p50", 50.0), ("p90", 90), ("p99", 99), ("max", 100)] {
+                writer.member(key, histogram.totalCount == 0 ? 0 : histogram.valueAtPercentile(percentile))
+            }
+        }
+    }
+
+    mutating func member(_ key: String, _ value: some FixedWidthInteger) {
+        self.key(key)
+        integer(value)
+    }
+}

@@ -1,0 +1,128 @@
+internal import BrokerCoordinator
+internal import BrokerJSON
+internal import BrokerWire
+internal import Dispatch
+internal import Logging
+internal import Synchronization
+
+/// The lines about jobs: one for each that fails, or takes long, as ``LogRation`` allows.
+///
+/// Lines above the ration are logged at `debug`, and counted in a line that follows.
+final class JobLog: Sendable {
+    enum Cause: String {
+        case failed, slow
+    }
+
+    private struct Key: Hashable {
+        let cause: Cause
+        /// Nil for all users beyond ``mostUsers``.
+        let user: UInt32?
+    }
+
+    /// Users with rations of their own; the others share one.
+    private static let mostUsers = 256
+    /// Bytes of a fault's message in a line.
+    private static let messageBytes = 500
+
+    private let logger: Logger
+    private let rations = Mutex<[Key: LogRation]>([:])
+
+    init(_ logger: Logger) { self.logger = logger }
+
+    /// - Parameters:
+    ///   - error: the `error` object of the protocol.
+    ///   - trace: the span of the sender, as the job states it.
+    ///   - metadata: what else is known of the sender.
+    func failed(
+        _ id: String, sequence: Int64?, _ error: [UInt8], of user: UInt32, trace: String? = nil,
+        _ metadata: Logger.Metadata = [:]
+    ) {
+        log(.failed, user) {
+            var all = metadata
+            all["id"] = "\(id)"
+            if let sequence { all["sequence"] = "\(sequence)" }
+            if let trace { all["trace"] = "\(trace)" }
+            guard let document = try? JSONDocument(parsing: JSONText(copying: error)) else {
+                return ("A job failed.", all)
+            }
+            for key in ["code", "path"] { if let text = document.root[key]?.string { all[key] = "\(text)" } }
+            let message = document.root["message"]?.string ?? ""
+            all["message"] = "\(message.prefix(bytes: Self.messageBytes))"
+            return ("A job failed.", all)
+        }
+    }
+
+    /// A job of a client, with what its connection knows.
+    func failed(_ outcome: JobCompletion, _ error: [UInt8], of peer: PeerCredentials, trace: String?) {
+        failed(
+            outcome.id, sequence: outcome.sequence, error, of: peer.user, trace: trace,
+            ["process": "\(peer.process)"])
+    }
+
+    func slow(_ job: SlowJob) {
+        log(.slow, job.owner.user) {
+            var all: Logger.Metadata = ["id": "\(job.id)"]
+            if let sequence = job.sequence { all["sequence"] = "\(sequence)" }
+            for (stage, microseconds) in job.times.named { all[stage] = "\(Double(microseconds) / 1_000)ms" }
+            return ("A job was slow.", all)
+        }
+    }
+
+    /// Logs the numbers of lines that were omitted and are in no line yet.
+    func flush() { for key in rations.withLock({ Array($0.keys) }) { summarize(key) } }
+
+    private func log(_ cause: Cause, _ user: UInt32, _ line: () -> (Logger.Message, Logger.Metadata)) {
+        guard logger.logLevel <= .notice else { return }
+        let now = ContinuousClock.now
+        let (key, isLogged, isFirstOmitted) = rations.withLock { rations in
+            let key = Self.key(cause, user, &rations, now)
+            let isLogged = rations[key, default: LogRation(at: now)].take(at: now)
+            return (key, isLogged, rations[key]?.omitted == 1 && !isLogged)
+        }
+        if isFirstOmitted {
+            DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + LogRation.summary.seconds) {
+                [weak self] in self?.summarize(key)
+            }
+        }
+        guard isLogged || logger.logLevel <= .debug else { return }
+        var (message, metadata) = line()
+        metadata["user"] = "\(user)"
+        logger.log(level: isLogged ? .notice : .debug, message, metadata: metadata)
+    }
+
+    private static func key(
+        _ cause: Cause, _ user: UInt32, _ rations: inout [Key: LogRation], _ now: ContinuousClock.Instant
+    ) -> Key {
+        let key = Key(cause: cause, user: user)
+        guard rations[key] == nil, rations.count >= mostUsers else { return key }
+        for key in Array(rations.keys) where rations[key]?.isFull(at: now) == true { rations[key] = nil }
+        return rations.count < mostUsers ? key : Key(cause: cause, user: nil)
+    }
+
+    private func summarize(_ key: Key) {
+        let omitted = rations.withLock { $0[key]?.takeOmitted() ?? 0 }
+        guard omitted > 0 else { return }
+        logger.notice(
+            key.cause == .failed ? "More jobs failed than are logged." : "More jobs were slow than are logged.",
+            metadata: ["user": "\(key.user.map { "\($0)" } ?? "several")", "notLogged": "\(omitted)"])
+    }
+}
+
+extension Duration {
+    fileprivate var seconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
+}
+
+extension String {
+    /// At most that many bytes, of whole characters.
+    fileprivate func prefix(bytes: Int) -> String {
+        guard utf8.count > bytes else { return self }
+        var text = ""
+        var count = 0
+        for scalar in unicodeScalars {
+            count += UTF8.width(scalar)
+            guard count <= bytes else { break }
+            text.unicodeScalars.append(scalar)
+        }
+        return text + "…"
+    }
+}

@@ -1,0 +1,84 @@
+import BrokerCoordinator
+import Testing
+import TestSupport
+
+/// The log, and the lists of jobs and entities, of a server with a socket.
+@Suite(.timeLimit(.minutes(5))) struct ListingTests {
+    private static let invalid = #"{"id": "%", "entity": "Employee", "json": [{"id": 1, "name": "Ada", "age": "old"}]}"#
+
+    private static func job(_ id: String, _ text: String) -> String { text.replacing("%", with: id) }
+
+    @Test func `a failed job is a line with its place, and a client that fails many causes few`() async throws {
+        var log: RecordedLog?
+        var logged = 0
+        try await RunningServer.run { running in
+            log = running.log
+            let lines = try await offThePool {
+                let client = try running.connect()
+                for number in 0..<80 { try client.send(Self.job("bad-\(number)", Self.invalid)) }
+                for _ in 0..<80 { #expect(try client.next().code == "invalidValue") }
+                // Refused before it has a place in the order.
+                try client.send(Self.job("bad", #"{"id": "%", "entity": "Robot", "json": []}"#))
+                _ = try client.next()
+                return running.log.lines
+            }
+            let failed = lines.filter { $0.hasPrefix("notice A job failed. ") }
+            logged = failed.count
+            #expect((50..<81).contains(failed.count), "\(failed.count)")
+            let first = try #require(failed.first)
+            for part in [
+                "code=invalidValue", "id=bad-0", "path=/json/0/age", "sequence=1", "user=", "process=", "message=",
+            ] {
+                #expect(first.contains(part), "\(first)")
+            }
+            #expect(lines.contains { $0.hasPrefix("debug A job failed. ") && $0.contains("id=bad-") })
+        }
+        let rest = try #require(log?.line(.notice, "More jobs failed than are logged."))
+        #expect(rest.contains("notLogged=\(81 - logged) "), "\(rest)")
+    }
+
+    @Test func `slow jobs are logged with their stages when that is wanted`() async throws {
+        try await RunningServer.run(slowJobMicroseconds: 1) {
+            $0.logsSlowJobs = true
+        } _: { running in
+            let client = try running.connect()
+            #expect(try client.ask(#"{"id": "a", "entity": "Department", "json": [{"id": 1}]}"#).type == "completed")
+            let jobs = try client.ask(#"{"type": "jobs", "lists": ["slow"]}"#)
+            #expect(jobs["slow.0.id"] == "a" && jobs["slow.0.failed"] == "false" && jobs["running"] == nil)
+            #expect(Int(jobs["slow.0.microseconds.total"] ?? "") ?? 0 > 0)
+            // The line is written after the answer.
+            while running.log.line(.notice, "A job was slow.") == nil { _ = try client.ask(#"{"type": "ping"}"#) }
+            let line = try #require(running.log.line(.notice, "A job was slow."))
+            for part in ["id=a", "sequence=1", "queued=", "staged=", "waited=", "merged=", "committed=", "total="] {
+                #expect(line.contains(part), "\(line)")
+            }
+        }
+    }
+
+    @Test func `running and failed jobs are listed with their stages and errors`() async throws {
+        try await RunningServer.run(slowJobMicroseconds: 3_600_000_000) { running in
+            let client = try running.connect()
+            #expect(try client.ask(Self.job("bad", Self.invalid)).type == "failed")
+            #expect(try client.ask(#"{"type": "admin", "action": "pause"}"#).type == "done")
+            for id in ["b", "c"] {
+                try client.send(#"{"id": "\#(id)", "entity": "Department", "json": [{"id": 1}]}"#)
+            }
+            #expect(try client.ask(#"{"type": "cancel", "id": "c"}"#).type == "cancelled")
+            #expect(try client.next().code == "cancelled")
+            var jobs = try client.ask(#"{"type": "jobs", "tag": 7}"#)
+            while jobs["running.0.stage"] == "staging" { jobs = try client.ask(#"{"type": "jobs", "tag": 7}"#) }
+            #expect(jobs.type == "jobs" && jobs["tag"] == "7")
+            #expect(jobs["running.0.id"] == "b" && jobs["running.0.stage"] == "staged")
+            #expect(jobs["running.0.sequence"] == "2" && jobs["running.1.stage"] == "cancelled")
+            #expect(jobs["failed.0.id"] == "bad" && jobs["failed.0.error.code"] == "invalidValue")
+            #expect(jobs["failed.1"] == nil && jobs["slow.0"] == nil)
+            #expect(try client.ask(#"{"type": "jobs", "lists": ["running"], "limit": 1}"#)["running.1"] == nil)
+            for wrong in [#""lists": ["old"]"#, #""lists": 1"#, #""limit": 0"#, #""limit": 1001"#, #""limit": 1.5"#] {
+                #expect(try client.ask("{\"type\": \"jobs\", \(wrong)}").code == "unsupportedMessage", "\(wrong)")
+            }
+            let stats = try client.ask(#"{"type": "stats"}"#)
+            #expect(stats["paused"] == "true" && stats["connections.open"] == "1" && stats["store.outcomes"] == "1")
+            #expect(stats["lastMinute.jobs.failed"] == "1" && stats["histograms.total.count"] == "1")
+        }
+    }
+}
