@@ -77,6 +77,13 @@ struct ConnectionOptions: ParsableArguments {
         if isLocal { throw ValidationError("\(reason), so --store does not apply; give --socket.") }
     }
 
+    /// The same options; for a command that is of no use when its answer is late.
+    func withDefaultTimeout(_ time: TimeSpan) -> ConnectionOptions {
+        var options = self
+        options.timeout = timeout ?? time
+        return options
+    }
+
     /// There is no server: the store is opened by this process.
     var isLocal: Bool { store != nil }
 

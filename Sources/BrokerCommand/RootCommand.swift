@@ -17,7 +17,8 @@ struct RootCommand: AsyncParsableCommand {
         version: BrokerVersion.text,
         subcommands: [
             SubmitCommand.self, RelateCommand.self, SyncCommand.self, DeleteCommand.self, FetchCommand.self,
-            WatchCommand.self, AwaitCommand.self, CancelCommand.self, StatsCommand.self, AdminCommand.self,
+            WatchCommand.self, AwaitCommand.self, CancelCommand.self, EntitiesCommand.self, JobsCommand.self,
+            StatsCommand.self, TopCommand.self, HealthCommand.self, PingCommand.self, AdminCommand.self,
             BackupCommand.self, RestoreCommand.self, ModelCommand.self, FrameCommand.self, UnframeCommand.self,
         ])
 

@@ -5,6 +5,10 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
     case usage = 2
     case rejected = 3
     case cannotConnect = 4
+    /// The server answers, and its store takes nothing at the moment.
+    case waiting = 5
+    /// The server answers, and was paused, or stops.
+    case paused = 6
 
     package var meaning: String {
         switch self {
@@ -13,6 +17,8 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
         case .usage: "wrong arguments"
         case .rejected: "committed, and some records were rejected (`--on-invalid skip`)"
         case .cannotConnect: "no connection, or no answer in time"
+        case .waiting: "of `broker health`: the store takes nothing at the moment, and jobs wait"
+        case .paused: "of `broker health`: the server is paused, or stops"
         }
     }
 

@@ -88,6 +88,8 @@ struct Brokerd: AsyncParsableCommand {
         let plan = try ModelFile(model).plan()
         let logger = Logger.standardError(label: "brokerd", level: logLevel, format: observing.format)
         var options = try serverOptions()
+        let metrics = try observing.metricsFile.map { try MetricsFile($0, logger) }
+        defer { metrics?.end() }
         let owned = try openStore(plan, options, logger)
         // Must outlive all users of the store.
         defer { withExtendedLifetime(owned) {} }
@@ -110,6 +112,7 @@ struct Brokerd: AsyncParsableCommand {
             try await server.stop()
             throw error
         }
+        metrics?.begin { server.statistics }
         if let shortage { logger.warning("\(shortage)") }
         await signals.first {
             logger.warning(
@@ -132,6 +135,7 @@ struct Brokerd: AsyncParsableCommand {
         }
         var options = CoordinatorOptions(storePath: store, limits: limits.coordinator)
         options.keepsJournal = journal
+        options.slowJobMicroseconds = observing.slowJobMicroseconds
         options.store.synchronous = synchronous
         options.store.removal = removal
         options.store.fileMode = try access.storeFileMode()
@@ -151,6 +155,7 @@ struct Brokerd: AsyncParsableCommand {
         options.connections = limits.connections
         options.jobsPerConnection = limits.jobsPerConnection
         options.drainSeconds = limits.drainTimeout.seconds
+        options.logsSlowJobs = observing.slowJobMicroseconds != nil
         try access.apply(to: &options)
         return options
     }

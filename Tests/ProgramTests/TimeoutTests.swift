@@ -7,7 +7,7 @@ import Testing
         ["stats"], ["await", "job"], ["fetch", "Employee"], ["submit", "--entity", "Employee"],
         ["sync", "--entity", "Employee", "--empty"], ["delete", "--entity", "Employee", "1"], ["cancel", "job"],
         ["relate", "--entity", "Employee", "--object", "1", "--relationship", "department", "--to", "7"],
-        ["admin", "pause"], ["backup", "copy.sqlite"],
+        ["admin", "pause"], ["backup", "copy.sqlite"], ["ping"], ["jobs"], ["entities"], ["top"],
     ]
 
     @Test func `no command waits for a stopped server for longer than it is to`() throws {
@@ -17,7 +17,7 @@ import Testing
         defer { kill(server.processIdentifier, SIGCONT) }
         for command in Self.commands {
             let result = try programs.run(
-                "broker", command + ["--socket", "broker.sock", "--timeout", "1"], input: #"{"id": 1}"#)
+                "broker", command + ["--socket", "broker.sock", "--timeout", "200ms"], input: #"{"id": 1}"#)
             #expect(result.status == 4, "\(command): \(result.complaints)")
             #expect(result.complaints.contains("did not answer the greeting in time"), "\(result.complaints)")
         }

@@ -1,0 +1,38 @@
+import ArgumentParser
+import Broker
+import BrokerClient
+import BrokerCommandLine
+import BrokerJSON
+
+struct AwaitCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "await", abstract: "Waits for the end of a job, and prints its outcome.")
+
+    @OptionGroup var connection: ConnectionOptions
+
+    @Flag(help: "Print the outcome as JSON.")
+    var json = false
+
+    @Argument(help: "The job's id.")
+    var id: String
+
+    func run() async throws {
+        let completion = try await connection.connected("broker await") { broker in
+            do {
+                return try await broker.await(JobID(id))
+            } catch {
+                throw CommandFailure(error)
+            }
+        }
+        var summary = SubmissionSummary()
+        summary.add(completion, records: 0) { .message(ofJob: id, path: $0) }
+        if json {
+            var writer = JSONWriter()
+            writer.object { writer in summary.writeMembers(to: &writer) }
+            try Program.write(String(decoding: writer.bytes, as: UTF8.self))
+        } else {
+            try summary.say(countsRecords: false)
+        }
+        if summary.rejectedCount > 0 { throw CommandFailure(.rejected) }
+    }
+}

@@ -1,0 +1,128 @@
+import ArgumentParser
+import Broker
+import BrokerClient
+import BrokerCommandLine
+import BrokerJSON
+
+struct HealthCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "health", abstract: "Prints whether the server works, in one line; the exit status says the same.",
+        discussion: """
+            Exit status: 0 serving, 1 failed, 4 unreachable (no server, or no answer in time), 5 waiting (its store is \
+            locked or full), 6 paused (by `broker admin pause`, or it is stopping). Without --timeout, 5 seconds.
+            """)
+
+    @OptionGroup var connection: ConnectionOptions
+
+    @Flag(help: "Print the state as JSON.")
+    var json = false
+
+    mutating func validate() throws { try connection.requireServer("Only a server has a state") }
+
+    func run() async throws {
+        let health = await health()
+        if json {
+            try Program.write(String(decoding: health.json, as: UTF8.self))
+        } else {
+            try Program.say(health.line)
+        }
+        if health.status != .success { throw CommandFailure(health.status) }
+    }
+
+    private func health() async -> Health {
+        do {
+            let statistics = try await connection.withDefaultTimeout(.seconds(5)).connected("broker health") { broker in
+                do {
+                    return try await broker.statistics()
+                } catch {
+                    throw CommandFailure(error)
+                }
+            }
+            return Health(statistics)
+        } catch let failure as CommandFailure {
+            return Health(failure.status == .cannotConnect ? .unreachable : .failed, failure.message)
+        } catch {
+            return Health(.failed, "\(error)")
+        }
+    }
+}
+
+/// The state of a server, for people and for programs that watch it.
+struct Health {
+    enum State: String {
+        case serving, waiting, paused, stopping, failed, unreachable
+    }
+
+    let state: State
+    let cause: String?
+    private var statistics: Statistics?
+
+    init(_ state: State, _ cause: String?) {
+        self.state = state
+        self.cause = cause
+    }
+
+    init(_ statistics: Statistics) {
+        self.statistics = statistics
+        // A store that takes nothing is the worse of two states.
+        switch statistics.store.state {
+        case .failed: (state, cause) = (.failed, statistics.store.cause)
+        case .waiting: (state, cause) = (.waiting, statistics.store.cause)
+        default:
+            if statistics.draining == true {
+                (state, cause) = (.stopping, "New jobs are refused, and those before are finished.")
+            } else if statistics.paused {
+                (state, cause) = (.paused, "Jobs are accepted and not merged until `broker admin resume`.")
+            } else {
+                (state, cause) = (.serving, nil)
+            }
+        }
+    }
+
+    var status: ExitStatus {
+        switch state {
+        case .serving: .success
+        case .waiting: .waiting
+        case .paused, .stopping: .paused
+        case .failed: .failed
+        case .unreachable: .cannotConnect
+        }
+    }
+
+    var line: String {
+        var facts: [String] = []
+        if let statistics {
+            if let uptime = statistics.uptimeMilliseconds { facts.append("up \(Shown.time(milliseconds: uptime))") }
+            facts.append("\(statistics.jobs.inFlight) in flight")
+            if let oldest = statistics.queues.oldestMilliseconds, statistics.jobs.inFlight > 0 {
+                facts.append("the oldest for \(Shown.time(milliseconds: oldest))")
+            }
+        }
+        let shown = facts.joined(separator: ", ")
+        guard let cause else { return "\(state.rawValue): \(shown)" }
+        return "\(state.rawValue): \(cause)" + (facts.isEmpty ? "" : " (\(shown))")
+    }
+
+    var json: [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("state", state.rawValue)
+            writer.key("status")
+            writer.integer(status.rawValue)
+            if let cause { writer.member("cause", cause) }
+            guard let statistics else { return }
+            if let server = statistics.server { writer.member("server", server) }
+            writer.key("inFlight")
+            writer.integer(statistics.jobs.inFlight)
+            for (key, value) in [
+                ("uptimeMilliseconds", statistics.uptimeMilliseconds),
+                ("oldestMilliseconds", statistics.queues.oldestMilliseconds),
+            ] {
+                guard let value else { continue }
+                writer.key(key)
+                writer.integer(value)
+            }
+        }
+        return writer.bytes
+    }
+}

@@ -1,0 +1,139 @@
+import ArgumentParser
+import Broker
+import BrokerClient
+import BrokerCommandLine
+import BrokerFastJSON
+import BrokerJSON
+import BrokerWire
+import Glibc
+
+struct JobsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "jobs", abstract: "Lists the jobs that run, the last ones that failed, and the last slow ones.",
+        discussion: """
+            Each list begins with the newest job, and that of running ones with the oldest. Users see their own jobs; root \
+            and the server's own user see all. A slow job took a second or longer (brokerd --slow-job), since the server's \
+            start. With --store there are failed jobs only.
+            """)
+
+    @OptionGroup var connection: ConnectionOptions
+
+    @Flag(help: "List the jobs that have not ended.")
+    var running = false
+
+    @Flag(help: "List jobs that failed, among the newest 10,000.")
+    var failed = false
+
+    @Flag(help: "List slow jobs, with the time of each stage.")
+    var slow = false
+
+    @Option(help: ArgumentHelp("The number of jobs in each list, at most.", valueName: "count"))
+    var limit = JobsMessage.defaultLimit
+
+    @Flag(help: "Print the server's answer unchanged.")
+    var json = false
+
+    mutating func validate() throws {
+        try NumberOption("--limit", limit, in: JobsMessage.limits).check()
+        if connection.isLocal, running || slow {
+            throw ValidationError("Only a server has jobs that run or were slow; with --store there are failed ones.")
+        }
+    }
+
+    func run() async throws {
+        let lists: [JobsMessage.List] =
+            if connection.isLocal { [.failed] } else if running || failed || slow {
+                (running ? [.running] : []) + (failed ? [.failed] : []) + (slow ? [.slow] : [])
+            } else { JobsMessage.List.allCases }
+        let answer = try await connection.connected("broker jobs") { broker in
+            do {
+                return try await broker.jobs(JobsMessage(lists: lists, limit: limit))
+            } catch {
+                throw CommandFailure(error)
+            }
+        }
+        if json { return try Program.write(answer.description) }
+        let document = try JSONDocument(fast: JSONText(copying: answer.bytes))
+        try withExtendedLifetime(document) {
+            let columns = Terminal.columns(of: STDOUT_FILENO)
+            for (position, list) in lists.enumerated() {
+                if position > 0 { try Program.say("") }
+                for line in JobLists.lines(of: list, in: document.root, columns) { try Program.say(line) }
+            }
+        }
+    }
+}
+
+/// The lists of a `jobs` message as tables.
+enum JobLists {
+    static func lines(of list: JobsMessage.List, in message: JSONValue, _ columns: Int?) -> [String] {
+        let jobs = message[list.rawValue].map { Array($0.elements) } ?? []
+        switch list {
+        case .running: return lines(running(jobs), "No job is running.", columns)
+        case .failed:
+            let searched = message["searched"]?.int64.map { Int($0) } ?? 0
+            return lines(failed(jobs), "None of the newest \(Shown.count(searched)) jobs failed.", columns)
+        case .slow: return lines(slow(jobs), "No job was slow.", columns)
+        }
+    }
+
+    private static func lines(_ table: TextTable, _ none: String, _ columns: Int?) -> [String] {
+        table.isEmpty ? [none] : table.lines(columns: columns)
+    }
+
+    private static func running(_ jobs: [JSONValue]) -> TextTable {
+        var table = TextTable(["running", "user", "age", "stage", "id"], right: [0, 1, 2])
+        for job in jobs {
+            let age = job["ageMilliseconds"]?.int64.map { Shown.time(milliseconds: Int($0)) } ?? ""
+            table.add([sequence(job), user(job), age, job["stage"]?.string ?? "", job["id"]?.string ?? ""])
+        }
+        return table
+    }
+
+    private static func failed(_ jobs: [JSONValue]) -> TextTable {
+        var table = TextTable(["failed", "accepted", "user", "id", "error"], right: [0, 2])
+        for job in jobs {
+            let error = job["error"]
+            let place = error?["path"]?.string.map { " at \($0)" } ?? ""
+            table.add([
+                sequence(job), time(job), user(job), job["id"]?.string ?? "",
+                "\(error?["code"]?.string ?? "")\(place): \(error?["message"]?.string ?? "")",
+            ])
+        }
+        return table
+    }
+
+    private static func slow(_ jobs: [JSONValue]) -> TextTable {
+        let stages = ["total", "queued", "staged", "waited", "merged", "committed"]
+        var table = TextTable(
+            ["slow", "total", "queued", "staged", "waited", "merged", "commit", "id"], right: Set(0...6))
+        for job in jobs {
+            let times = stages.map { stage in
+                job["microseconds"]?[stage]?.int64.map { Shown.time(microseconds: $0) } ?? ""
+            }
+            table.add(
+                [sequence(job)] + times + [(job["id"]?.string ?? "") + (job["failed"]?.bool == true ? " (failed)" : "")]
+            )
+        }
+        return table
+    }
+
+    private static func sequence(_ job: JSONValue) -> String { job["sequence"]?.int64.map { "\($0)" } ?? "-" }
+
+    /// The name of the user, or the number where this machine has no name for it.
+    private static func user(_ job: JSONValue) -> String {
+        guard let number = job["user"]?.int64 else { return "-" }
+        return UInt32(exactly: number).flatMap(getpwuid).map { String(cString: $0.pointee.pw_name) } ?? "\(number)"
+    }
+
+    /// In this machine's time zone.
+    private static func time(_ job: JSONValue) -> String {
+        guard let milliseconds = job["acceptedAt"]?.int64 else { return "-" }
+        var seconds = Int(milliseconds / 1_000)
+        var parts = tm()
+        var text = [CChar](repeating: 0, count: 32)
+        localtime_r(&seconds, &parts)
+        let count = strftime(&text, text.count, "%m-%d %H:%M:%S", &parts)
+        return String(decoding: text[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+}

@@ -1,0 +1,164 @@
+internal import BrokerJSON
+
+/// A metric of a server: its name for Prometheus, and where its values are in a `stats` message.
+package struct ServerMetric: Sendable {
+    package enum Kind: String, Sendable {
+        case counter, gauge, histogram
+    }
+
+    /// One value.
+    struct Sample {
+        /// After the metric's name.
+        var suffix = ""
+        var labels: [(name: String, value: String)] = []
+        let value: String
+    }
+
+    package let name: String
+    package let kind: Kind
+    package let help: String
+    let samples: @Sendable (JSONValue) -> [Sample]
+
+    private init(
+        _ name: String, _ kind: Kind, _ help: String, _ samples: @escaping @Sendable (JSONValue) -> [Sample]
+    ) {
+        (self.name, self.kind, self.help, self.samples) = (name, kind, help, samples)
+    }
+
+    /// One number without labels, at that path; none where the message lacks it.
+    private static func number(
+        _ name: String, _ kind: Kind, _ path: String..., help: String, unit: Int64 = 1
+    ) -> ServerMetric {
+        ServerMetric(name, kind, help) { stats in
+            guard let value = stats.at(path)?.int64 else { return [] }
+            return [Sample(value: unit == 1 ? "\(value)" : Self.seconds(value, of: unit))]
+        }
+    }
+
+    /// A number for each member of the object at that path.
+    private static func members(
+        _ name: String, _ kind: Kind, _ path: String, label: String, help: String, only: [String]? = nil
+    ) -> ServerMetric {
+        ServerMetric(name, kind, help) { stats in
+            (stats[path]?.members.map { ($0.string ?? "", $1) } ?? []).compactMap { key, value in
+                guard only?.contains(key) ?? true, let count = value.int64 else { return nil }
+                return Sample(labels: [(label, key)], value: "\(count)")
+            }
+        }
+    }
+
+    private static func flag(_ name: String, _ key: String, help: String) -> ServerMetric {
+        ServerMetric(name, .gauge, help) { stats in
+            stats[key]?.bool.map { [Sample(value: $0 ? "1" : "0")] } ?? []
+        }
+    }
+
+    /// - Parameter stages: names of histograms in the message; a label where there are several.
+    private static func histogram(_ name: String, _ stages: [String], help: String) -> ServerMetric {
+        ServerMetric(name, .histogram, help) { stats in
+            let bounds = stats.at(["histograms", "boundsMicroseconds"])?.elements.compactMap(\.int64) ?? []
+            return stages.flatMap { stage -> [Sample] in
+                guard let histogram = stats.at(["histograms", stage]), let count = histogram["count"]?.int64 else {
+                    return []
+                }
+                let labels = stages.count > 1 ? [(name: "stage", value: stage)] : []
+                let counts = histogram["counts"]?.elements.compactMap(\.int64) ?? []
+                let sum = histogram["sumMicroseconds"]?.int64 ?? 0
+                return zip(bounds, counts).map { bound, count in
+                    Sample(
+                        suffix: "_bucket", labels: labels + [("le", seconds(bound, of: 1_000_000))], value: "\(count)")
+                } + [
+                    Sample(suffix: "_bucket", labels: labels + [("le", "+Inf")], value: "\(count)"),
+                    Sample(suffix: "_sum", labels: labels, value: seconds(sum, of: 1_000_000)),
+                    Sample(suffix: "_count", labels: labels, value: "\(count)"),
+                ]
+            }
+        }
+    }
+
+    /// - Parameter unit: how many of the value's units a second has.
+    private static func seconds(_ value: Int64, of unit: Int64) -> String {
+        value % unit == 0 ? "\(value / unit)" : "\(Double(value) / Double(unit))"
+    }
+}
+
+extension ServerMetric {
+    /// All of them, in the order in which they are written.
+    package static let all: [ServerMetric] = [
+        ServerMetric("broker_info", .gauge, "1, with the name and version of the server.") { stats in
+            [Sample(labels: [("server", stats["server"]?.string ?? "")], value: "1")]
+        },
+        number(
+            "broker_uptime_seconds", .gauge, "uptimeMilliseconds", help: "Time since the start.", unit: 1_000),
+        flag("broker_paused", "paused", help: "1 while an administrator has paused merging."),
+        flag("broker_draining", "draining", help: "1 while the server ends and refuses new jobs."),
+        ServerMetric(
+            "broker_store_state", .gauge, "1 for the state that the store is in: serving, waiting or failed."
+        ) { stats in
+            let state = stats.at(["store", "state"])?.string
+            return ["serving", "waiting", "failed"].map {
+                Sample(labels: [("state", $0)], value: $0 == state ? "1" : "0")
+            }
+        },
+        number("broker_jobs_accepted_total", .counter, "jobs", "accepted", help: "Jobs that got a place in the order."),
+        number("broker_jobs_completed_total", .counter, "jobs", "completed", help: "Jobs that were committed."),
+        number(
+            "broker_jobs_duplicate_total", .counter, "jobs", "duplicate", help: "Jobs that had been committed before."),
+        number("broker_jobs_failed_total", .counter, "jobs", "failed", help: "Jobs that failed or were refused."),
+        members(
+            "broker_job_failures_total", .counter, "failures", label: "code",
+            help: "Failed jobs by code; codes that occurred."),
+        number("broker_jobs_in_flight", .gauge, "jobs", "inFlight", help: "Jobs that have not ended."),
+        number(
+            "broker_oldest_job_age_seconds", .gauge, "queues", "oldestMilliseconds",
+            help: "Time since the oldest job in flight arrived.", unit: 1_000),
+        members(
+            "broker_objects_total", .counter, "objects", label: "result", help: "Objects by what jobs did to them."),
+        members(
+            "broker_rejected_records_total", .counter, "rejects", label: "entity",
+            help: "Rejected records by entity; entities that had some."),
+        number("broker_commits_total", .counter, "commits", help: "Transactions."),
+        members(
+            "broker_queue_length", .gauge, "queues", label: "queue",
+            help: "Frames that wait to be opened, and collections that wait to be staged.",
+            only: ["opening", "staging"]),
+        number("broker_jobs_memory_bytes", .gauge, "queues", "bytes", help: "Memory of the jobs in flight."),
+        number("broker_resident_memory_bytes", .gauge, "memory", "residentBytes", help: "Memory of the process."),
+        number("broker_store_bytes", .gauge, "store", "bytes", help: "Size of the database's file."),
+        number(
+            "broker_store_free_disk_bytes", .gauge, "store", "freeDiskBytes", help: "Free bytes of its file system."),
+        number("broker_outcomes", .gauge, "store", "outcomes", help: "Outcomes of jobs that are stored."),
+        number("broker_wal_bytes", .gauge, "wal", "bytes", help: "Size of the WAL's file."),
+        number(
+            "broker_wal_uncheckpointed_pages", .gauge, "wal", "uncheckpointedPages",
+            help: "Pages of the WAL that are not in the database."),
+        number(
+            "broker_last_checkpoint_timestamp_seconds", .gauge, "store", "checkpointedAt",
+            help: "When the whole WAL was last copied into the database; absent until then.", unit: 1_000),
+        number(
+            "broker_last_backup_timestamp_seconds", .gauge, "store", "backedUpAt",
+            help: "When the last backup was done; absent until then.", unit: 1_000),
+        number("broker_journal_bytes", .gauge, "journal", "bytes", help: "Size of the journal's files."),
+        number(
+            "broker_journal_waiting_entries", .gauge, "journal", "waiting", help: "Entries that are not durable yet."),
+        number(
+            "broker_journal_applied_sequence", .gauge, "journal", "applied",
+            help: "Sequence of the newest job of the journal that was applied."),
+        number("broker_connections", .gauge, "connections", "open", help: "Connections that are open."),
+        number(
+            "broker_connections_maximum", .gauge, "connections", "maximum", help: "Connections that may be open."),
+        number("broker_subscriptions", .gauge, "subscriptions", help: "Subscriptions of the feed that are open."),
+        histogram(
+            "broker_job_duration_seconds", ["total"], help: "Time of a job from its frame to the durable transaction."),
+        histogram(
+            "broker_job_stage_duration_seconds", ["queued", "staged", "merged", "committed"],
+            help: "Time of a job in each stage."),
+        histogram("broker_commit_duration_seconds", ["commit"], help: "Time of a COMMIT."),
+    ]
+}
+
+extension JSONValue {
+    fileprivate func at(_ path: [String]) -> JSONValue? {
+        path.reduce(self) { (value: JSONValue?, key) in value?[key] }
+    }
+}

@@ -1,0 +1,55 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// The commands that look at a server, as a user at a shell runs them.
+@Suite(.timeLimit(.minutes(5))) struct ObservingCommandTests {
+    private func broker(_ programs: Programs, _ arguments: [String], input: String = "") throws -> Programs.Result {
+        try programs.run("broker", arguments + ["--socket", "broker.sock"], input: input)
+    }
+
+    @Test func `the state, the jobs and the entities of a server are printed`() throws {
+        let programs = try Programs()
+        let log = programs.path("log")
+        try programs.write("", to: "log")
+        let server = try programs.startServer(
+            ["--log-format", "json", "--slow-job", "1ms", "--metrics-file", "broker.prom"],
+            complaints: try #require(FileHandle(forWritingAtPath: log)))
+        let ping = try broker(programs, ["ping"])
+        #expect(ping.status == 0 && ping.output.contains(" answered in "), "\(ping.complaints)")
+        let submit = ["submit", "--entity", "Employee", "--id"]
+        #expect(try broker(programs, submit + ["good"], input: #"{"id": 1}"#).status == 0)
+        #expect(try broker(programs, submit + ["bad"], input: #"{"id": "x"}"#).status == 1)
+        let health = try broker(programs, ["health"])
+        #expect(health.status == 0 && health.output.hasPrefix("serving: up "), "\(health.output)")
+        let entities = try broker(programs, ["entities"])
+        #expect(
+            entities.output.contains("Employee          1  id        id, name, department → Department\n"),
+            "\(entities.output)")
+        let jobs = try broker(programs, ["jobs"])
+        #expect(
+            jobs.output.contains("No job is running.") && jobs.output.contains(" bad-1  invalidValue at /json/0/id: "),
+            "\(jobs.output)")
+        let text = try broker(programs, ["stats", "--format", "prometheus"])
+        #expect(text.output.contains("\nbroker_jobs_completed_total 1\n"))
+        let file = try String(contentsOfFile: programs.path("broker.prom"), encoding: .utf8)
+        #expect(file.contains("# TYPE broker_job_duration_seconds histogram\n"))
+        #expect(try broker(programs, ["top", "--once"]).output.hasPrefix("serving: "))
+        #expect(try broker(programs, ["admin", "pause"]).status == 0)
+        let paused = try broker(programs, ["health", "--json"])
+        #expect(paused.status == 6 && paused.output.contains(#""state":"paused""#))
+        server.terminate()
+        server.waitUntilExit()
+        #expect(!FileManager.default.fileExists(atPath: programs.path("broker.prom")))
+        let gone = try broker(programs, ["health"])
+        #expect(gone.status == 4 && gone.output.hasPrefix("unreachable: ") && gone.complaints.isEmpty)
+        #expect(try broker(programs, ["ping"]).status == 4)
+        let lines = try String(contentsOfFile: log, encoding: .utf8).split(separator: "\n")
+        let failed = try #require(lines.first { $0.contains("A job failed.") })
+        #expect(try Message(text: String(failed))["metadata.id"] == "bad-1")
+        let local = try programs.run("broker", ["jobs", "--store", "store.sqlite", "--model", "model.json"])
+        #expect(
+            local.output.contains(" bad-1  invalidValue at ") && !local.output.contains("running"),
+            "\(local.complaints)")
+    }
+}
