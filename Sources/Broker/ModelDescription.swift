@@ -108,8 +108,10 @@ extension ModelDescription {
         /// Formats of dates, in the order in which they are tried; the first is written.
         public var formats: [String]?
         public var timeZone: String?
-        /// How dates are stored: `iso8601`, `unix` or `coreData`.
+        /// How dates are stored: `iso8601`, `unix` or `coreData`; how decimals are: `scaled`, else as text.
         public var storage: String?
+        /// The digits after the point of scaled decimals.
+        public var scale: Int?
         public var min: RawJSON?
         public var max: RawJSON?
         public var minLength: Int?

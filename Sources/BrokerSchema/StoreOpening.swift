@@ -53,7 +53,7 @@ package struct StoreOpening {
             stored = try heldText.map { text throws(StoreError) in try Self.read(text, path) } ?? inForce
         }
         var match = ModelMatch(from: stored, to: model)
-        let meaning = try Self.compare(connection, from: stored, inForce: inForce, to: model, &match, removal)
+        let meaning = try Self.compare(connection, from: stored, inForce: inForce, to: model, &match, removal, convert)
         held = EffectiveModel(model, keepingFrom: stored, match, inForce: inForce, removal: removal)
         let plan = try StorePlan(of: connection, from: stored, to: held, model, defaults, convert, removal: removal)
         self.plan = plan
@@ -78,14 +78,14 @@ package struct StoreOpening {
     /// counterparts.
     private static func compare(
         _ connection: Connection, from stored: Model, inForce: Model, to model: Model, _ match: inout ModelMatch,
-        _ removal: RemovalPolicy
+        _ removal: RemovalPolicy, _ convert: AttributeConversion
     ) throws(StoreError) -> [StoreChange] {
         let rows = StoredRows(of: connection, stored)
         let populated = try rows.populated(model, match)
         while true {
             let comparison = ModelComparison(
                 from: stored, inForce: inForce, to: model, match, removal, populated: populated,
-                inexact: try rows.inexact(model, match))
+                inexact: try rows.inexact(model, match, convert))
             // Each round releases some more parts: others may only be in the way once these are gone.
             let empty = try rows.empty(comparison.obstacles.subtracting(match.released))
             guard !empty.isEmpty else { return comparison.changes }
@@ -156,7 +156,9 @@ package struct StoreOpening {
             try OpenSyncs(on: connection).rename(renamedEntities)
             if !isMarked { try connection.execute("PRAGMA application_id = \(StoreFormat.applicationID)") }
             try meta.set(.formatVersion, to: "\(StoreFormat.version(after: plan.makesColumns, meta))")
-            notes = try ReadableViews(model).update(on: connection).map {
+            let views = ReadableViews(model)
+            notes = [views.note].compactMap { $0 }
+            notes += try views.update(on: connection).map {
                 "\(path) has a table or view \($0) that Broker did not make, so there is no readable view of that name."
             }
         } else {

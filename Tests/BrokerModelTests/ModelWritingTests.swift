@@ -12,6 +12,7 @@ import Testing
         attribute(
             #""type": "date", "format": "yyyy", "timeZone": "+02:00", "storage": "coreData", "min": "1970-01-01", "#
                 + #""max": 4e9, "default": 0"#),
+        attribute(#""type": "decimal", "storage": "scaled", "scale": 4, "min": 0.0001"#),
         attribute(#""type": "calendarDate", "formats": ["dd/MM/yyyy"], "min": "1900-01-01", "enum": ["1985-12-10"]"#),
         attribute(#""type": "transformable", "default": {"x": [1,  "\n"]}, "indexed": true"#),
         relationship(

@@ -64,6 +64,14 @@ import Testing
         #expect(try store.rows(Self.names).contains("Room_readable_readable"))
     }
 
+    @Test func `a large model has none, because each connection would read them`() throws {
+        let attributes = (0..<1_000).map { "\"a\($0)\": \"boolean\"" }.joined(separator: ", ")
+        let entities = (0..<6).map { "\"E\($0)\": {\"attributes\": {\(attributes)}}" }.joined(separator: ", ")
+        let store = try TestStore("{\"entities\": {\(entities)}}")
+        #expect(try store.rows(Self.names) == ["_broker_jobs_readable"])
+        #expect(store.store.migration.notes.map { $0.contains("has 6000 attributes and relationships") } == [true])
+    }
+
     @Test func `the views follow the model`() throws {
         let store = try TestStore(Self.model)
         try store.apply(#"{"Employee": [{"id": 1, "department": {"name": "Works"}}], "Dog": [{"id": 1}]}"#)

@@ -19,6 +19,14 @@ package enum DateStorage: String, Sendable, CaseIterable {
     case coreData
 }
 
+/// The form of a decimal in its column.
+package enum DecimalStorage: String, Sendable, CaseIterable {
+    /// TEXT: all digits, as many as there are.
+    case text
+    /// INTEGER: the value times ten to the power of the attribute's scale.
+    case scaled
+}
+
 package enum Transform: String, Sendable, CaseIterable {
     case trim, uppercase, lowercase
 }
@@ -84,6 +92,8 @@ package struct Attribute: Sendable {
     /// The time zone of dates that name none: an IANA name or an offset; nil is UTC.
     package var timeZone: String?
     package var dateStorage: DateStorage
+    /// The digits after the point of a decimal that is stored as an integer; nil for one that is stored as text.
+    package var decimalScale: Int?
     package var constraints: ValueConstraints
     /// Applied to strings in order, before they are checked.
     package var transforms: [Transform]
@@ -116,4 +126,7 @@ package struct Attribute: Sendable {
         self.renamedFrom = renamedFrom
         self.place = place
     }
+
+    /// The type by which the stored values are compared: scaled decimals are integers.
+    package var comparedType: AttributeType { decimalScale == nil ? type : .integer64 }
 }

@@ -109,6 +109,11 @@ extension Attribute {
             if !dateFormats.isEmpty { writer.member("formats", dateFormats) }
             if let timeZone { writer.member("timeZone", timeZone) }
             if type == .date { writer.member("storage", dateStorage.rawValue) }
+            if let decimalScale {
+                writer.member("storage", DecimalStorage.scaled.rawValue)
+                writer.key("scale")
+                writer.integer(decimalScale)
+            }
             constraints.writeMembers(to: &writer)
             if !transforms.isEmpty { writer.member("transform", transforms.map(\.rawValue)) }
             if onInvalid != .fail { writer.member("onInvalid", onInvalid.rawValue) }

@@ -61,6 +61,7 @@ struct AttributeReader {
                 "there is no default that could be used; add \"default\", or take this out")
         }
         readDates(fields, type: type, into: &draft.attribute)
+        readStorage(fields, type: type, into: &draft.attribute)
         draft.attribute.constraints = ConstraintsReader(fields: fields, type: type).read()
         draft.attribute.transforms = readTransforms(fields, type: type)
     }
@@ -85,9 +86,7 @@ struct AttributeReader {
 
     private func readDates(_ fields: ModelFields, type: AttributeType?, into attribute: inout Attribute) {
         for name in ["format", "formats"] { fields.refuse(name, unless: type?.isDate, isFor: "dates") }
-        for name in ["timeZone", "storage"] {
-            fields.refuse(name, unless: type.map { $0 == .date }, isFor: "dates with a time")
-        }
+        fields.refuse("timeZone", unless: type.map { $0 == .date }, isFor: "dates with a time")
         if let format = fields["format"]?.string() { attribute.dateFormats = [format] }
         if let formats = fields["formats"] {
             if fields["format"] != nil {
@@ -98,8 +97,33 @@ struct AttributeReader {
                 .compactMap { $0.string() } ?? []
         }
         attribute.timeZone = fields["timeZone"]?.string()
-        attribute.dateStorage = fields["storage"]?.choice() ?? .iso8601
     }
+
+    private func readStorage(_ fields: ModelFields, type: AttributeType?, into attribute: inout Attribute) {
+        fields.refuse(
+            "storage", unless: type.map { $0 == .date || $0 == .decimal }, isFor: "dates with a time and decimals")
+        if type == .date { attribute.dateStorage = fields["storage"]?.choice() ?? .iso8601 }
+        let storage: DecimalStorage? = type == .decimal ? fields["storage"]?.choice() : nil
+        guard storage == .scaled else {
+            guard type != nil else { return }
+            fields["scale"]?.report("\"scale\" is for decimals with \"storage\": \"scaled\"; take it out")
+            return
+        }
+        guard let node = fields["scale"] else {
+            fields["storage"]?.report(
+                "\"scaled\" needs a \"scale\", the digits after the point; add it, as 2 for cents")
+            return
+        }
+        guard let scale = node.count() else { return }
+        guard scale <= Self.largestScale else {
+            return node.report(
+                "a \"scale\" is at most \(Self.largestScale), because 64 bits have no more digits; lower it")
+        }
+        attribute.decimalScale = scale
+    }
+
+    /// The digits that every integer of 64 bits has.
+    private static let largestScale = 18
 
     private func readTransforms(_ fields: ModelFields, type: AttributeType?) -> [Transform] {
         fields.refuse("transform", unless: type?.isText, isFor: "text")

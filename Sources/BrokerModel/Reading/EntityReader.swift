@@ -115,6 +115,11 @@ extension PropertyNamesReader {
                 node.report(
                     "\"\(draft.attribute.name)\" is transformable and cannot identify an object; choose another")
             }
+            if draft.attribute.decimalScale != nil {
+                node.report(
+                    "\"\(draft.attribute.name)\" is a scaled decimal and cannot identify an object; let its \"storage\" be "
+                        + "\"text\", or choose another")
+            }
             if let defaultNode = draft.defaultNode, !defaultNode.value.isNull {
                 defaultNode.report(
                     "an identity has no default, or all records without one would be one object; take it out")

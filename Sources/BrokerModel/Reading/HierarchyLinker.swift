@@ -202,6 +202,7 @@ private struct ColumnPlan {
             switch (self, other) {
             case (.attribute(let one), .attribute(let other)):
                 one.name.hasSameBytes(as: other.name) && one.type == other.type && one.dateStorage == other.dateStorage
+                    && one.decimalScale == other.decimalScale
             case (.relationship(let one), .relationship(let other)):
                 one.name.hasSameBytes(as: other.name) && one.destination == other.destination
                     && one.deleteRule == other.deleteRule && one.inverse == nil && other.inverse == nil

@@ -52,7 +52,8 @@ struct HolderCheck {
                     + (names.isEmpty ? "give \(entity.name) an identity" : "write \(names)"))
         }
         let (own, other) = (draft.attribute, entity.attributes[place])
-        if own.type != other.type || own.dateStorage != other.dateStorage {
+        let hasSameForm = own.dateStorage == other.dateStorage && own.decimalScale == other.decimalScale
+        if own.type != other.type || !hasSameForm {
             let form = other.type == .date ? "date with the storage \(other.dateStorage.rawValue)" : other.type.rawValue
             draft.key.report(
                 "\(leads), and its \"\(name)\" is \(form); \"\(own.name)\" has the key \(path) and needs the same type")

@@ -49,7 +49,7 @@ struct ModelVocabulary: Sendable {
         fields: [
             "type", "key", "optional", "default", "defaultWhenMissing", "format", "formats", "timeZone", "min", "max",
             "minLength",
-            "maxLength", "pattern", "enum", "transform", "onInvalid", "indexed", "unique", "storage",
+            "maxLength", "pattern", "enum", "transform", "onInvalid", "indexed", "unique", "storage", "scale",
             "renamedFrom",
         ])
 

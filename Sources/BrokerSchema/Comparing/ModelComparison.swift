@@ -15,8 +15,8 @@ package struct ModelComparison {
     private let removal: RemovalPolicy
     /// Entities of the stored model that may have no rows in the changed model, and have some.
     package let populated: Set<Int>
-    /// Whole numbers of attributes that would become doubles, which no double holds for certain.
-    private let inexact: [StoredPart: Int64]
+    /// Values that attributes of another type or storage may not hold: ``StoredRows``.
+    private let inexact: [StoredPart: String]
     /// Parts of the stored model for whose values a change is refused: without values they may change freely.
     package private(set) var obstacles: Set<StoredPart> = []
     /// The parts of the stored model that were not in force any more.
@@ -29,7 +29,7 @@ package struct ModelComparison {
     ///   - inexact: see ``StoredRows``.
     package init(
         from stored: Model, inForce: Model, to wanted: Model, _ match: ModelMatch, _ removal: RemovalPolicy,
-        populated: Set<Int>, inexact: [StoredPart: Int64]
+        populated: Set<Int>, inexact: [StoredPart: String]
     ) {
         self.populated = populated
         self.inexact = inexact
@@ -184,11 +184,18 @@ package struct ModelComparison {
         if old.type != new.type {
             let text = "\(name) is \(old.type.rawValue) in the store, and \(new.type.rawValue) in the model"
             if let number = inexact[part] {
-                change(.refused, name, "\(text), which does not hold \(number)", remedy: "make it decimal")
+                change(.refused, name, "\(text), which does not hold \(number)", remedy: new.remedyForLostDigits)
             } else if new.type.change(from: old.type) != nil {
                 change(.migrated, name, text)
             } else {
                 change(.refused, name, text, remedy: "keep the type, or give the new one another name")
+            }
+        } else if old.decimalScale != new.decimalScale {
+            let text = "\(name) is stored as \(old.decimalForm) in the store, and as \(new.decimalForm) in the model"
+            if let number = inexact[part] {
+                change(.refused, name, "\(text), which does not hold \(number)", remedy: new.remedyForLostDigits)
+            } else {
+                change(.migrated, name, text)
             }
         } else if old.type == .date, old.dateStorage != new.dateStorage {
             change(
@@ -344,6 +351,14 @@ extension ModelComparison {
             return match.place(.relationship, for: before, of: new.destination) == nil
                 && (inverse.isToMany || !old.isToMany)
         }
+    }
+}
+
+extension Attribute {
+    fileprivate var decimalForm: String { decimalScale.map { "scaled with the scale \($0)" } ?? "text" }
+
+    fileprivate var remedyForLostDigits: String {
+        decimalScale == nil ? "make it decimal" : "change the scale, or let the storage be text"
     }
 }
 

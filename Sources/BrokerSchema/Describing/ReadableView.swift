@@ -69,13 +69,16 @@ extension Attribute {
     /// The SQL of its value for readers.
     fileprivate func readable(_ column: String) -> String {
         switch (type, dateStorage) {
-        case (.decimal, _): "CAST(\(column) AS REAL)"
+        case (.decimal, _): decimalScale.map { "\(column) / \(powerOfTen($0))" } ?? "CAST(\(column) AS REAL)"
         case (.date, .unix): "strftime('%Y-%m-%dT%H:%M:%SZ', \(column), 'unixepoch')"
         case (.date, .coreData): "strftime('%Y-%m-%dT%H:%M:%fZ', \(column) + 978307200.0, 'unixepoch')"
         default: column
         }
     }
 }
+
+/// Ten to the power of a scale, as a literal of SQL that makes a division one of doubles.
+func powerOfTen(_ scale: Int) -> String { "1\(String(repeating: "0", count: scale)).0" }
 
 extension Entity {
     private static let titles = ["name", "title", "label", "displayName", "fullName"].map(Name.init)

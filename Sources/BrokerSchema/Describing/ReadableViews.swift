@@ -10,6 +10,8 @@ package struct ReadableViews {
     /// The names, by entity; nil for an entity without such a view, because the model has a table or view of the name.
     package struct Names: Sendable {
         private let names: [String?]
+        /// The columns of the views, if they are too many; then there is none.
+        let excess: Int?
 
         package init(_ naming: ColumnNaming) {
             let model = naming.model
@@ -17,9 +19,14 @@ package struct ReadableViews {
                 (model.entities.map(\.table) + naming.layout.linkTables.map(naming.linkTable)).map(Name.init))
             // The columns of all views; those of a large hierarchy have most of its columns each.
             let columns = model.entities.reduce(0) { $0 + $1.attributeIndices.count + $1.relationshipIndices.count }
+            excess = columns > ReadableViews.mostColumns ? columns : nil
+            guard excess == nil else {
+                names = model.entities.map { _ in nil }
+                return
+            }
             names = model.entities.map { entity in
                 let name = entity.table + ReadableViews.suffix
-                return columns > ReadableViews.mostColumns || taken.contains(Name(name)) ? nil : name
+                return taken.contains(Name(name)) ? nil : name
             }
         }
 
@@ -27,8 +34,8 @@ package struct ReadableViews {
     }
 
     static let suffix = "_readable"
-    /// The properties of the largest model without hierarchies.
-    private static let mostColumns = ModelLimits.mostPropertiesInAll
+    /// SQLite parses all views whenever a connection opens, some 7 µs a column.
+    private static let mostColumns = 5_000
 
     package struct View: Equatable {
         let name: String
@@ -36,10 +43,16 @@ package struct ReadableViews {
     }
 
     package let views: [View]
+    /// Why there are no views, for the operator; nil when there are.
+    package let note: String?
 
     package init(_ model: Model) {
         let naming = ColumnNaming(model: model, layout: RowLayout(model))
         let names = Names(naming)
+        note = names.excess.map {
+            "The model has \($0) attributes and relationships. There are readable views up to \(Self.mostColumns), because "
+                + "each connection reads all views, so there is none for an entity."
+        }
         views = model.entities.indices.compactMap { index in
             names[index].map { View(name: $0, sql: ReadableView(of: index, naming).sql(named: $0)) }
         }

@@ -64,9 +64,8 @@ package struct SchemaComments: Sendable {
 
     /// The form of the stored values, and how SQL treats them right.
     private func form(of attribute: Attribute, _ view: String?) -> String {
-        let orView = view.map { ", or use \($0)" } ?? ""
         switch attribute.type {
-        case .decimal: return "decimal as text: compare with CAST(\(quoted(attribute.column)) AS REAL)\(orView)"
+        case .decimal: return Self.decimal(attribute, view)
         case .boolean: return "boolean: 0 or 1"
         case .calendarDate: return "day like 2011-12-22"
         case .transformable: return "JSON"
@@ -80,6 +79,15 @@ package struct SchemaComments: Sendable {
         case .integer16, .integer32, .integer64, .double, .float, .string, .binary, .uri:
             return attribute.type.rawValue
         }
+    }
+
+    private static func decimal(_ attribute: Attribute, _ view: String?) -> String {
+        let (column, orView) = (quoted(attribute.column), view.map { ", or use \($0)" } ?? "")
+        guard let scale = attribute.decimalScale else {
+            return "decimal as text: compare with CAST(\(column) AS REAL)\(orView)"
+        }
+        return "decimal with \(scale) digits after the point, as a whole number: the value is "
+            + "\(column) / \(powerOfTen(scale))\(orView)"
     }
 
     private func add(_ relationship: Relationship, to comments: inout TableComments) {

@@ -101,7 +101,9 @@ package struct SchemaOrigins {
     private static func change(
         from old: Attribute, to new: Attribute, _ convert: AttributeConversion
     ) -> TableOrigin.Change? {
-        guard old.type != new.type else { return nil }
+        guard old.type != new.type else {
+            return old.decimalScale == new.decimalScale ? nil : .converted(convert(old, new))
+        }
         return switch new.type.change(from: old.type) {
         case .converted, .convertedIfExact: .converted(convert(old, new))
         case .sameForm, nil: nil

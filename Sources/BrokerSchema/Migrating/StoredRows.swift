@@ -65,11 +65,16 @@ package struct StoredRows {
         return try !hasRow(in: stored.table(of: entity), where: "\(quoted(column)) IS NOT NULL")
     }
 
-    // MARK: - Whole numbers
+    // MARK: - Numbers
 
-    /// For attributes of whole numbers that would become doubles, one number that no double holds for certain.
-    package func inexact(_ wanted: Model, _ match: ModelMatch) throws(StoreError) -> [StoredPart: Int64] {
-        var inexact: [StoredPart: Int64] = [:]
+    /// For attributes of whole numbers that would become doubles, one number that no double holds for certain; for
+    /// attributes that would become scaled decimals, one value with too many digits.
+    ///
+    /// - Parameter convert: see ``AttributeConversion``.
+    package func inexact(
+        _ wanted: Model, _ match: ModelMatch, _ convert: AttributeConversion
+    ) throws(StoreError) -> [StoredPart: String] {
+        var inexact: [StoredPart: String] = [:]
         var checked: Set<StoredPart> = []
         for (new, entity) in match.entities.enumerated() {
             guard let old = entity.old else { continue }
@@ -78,16 +83,30 @@ package struct StoredRows {
                 let part = stored.part(.attribute, source, of: old)
                 let attribute = stored.entities[old].attributes[source]
                 guard checked.insert(part).inserted,
-                    case .convertedIfExact = wanted.entities[new].attributes[place].type.change(from: attribute.type),
+                    let search = Self.search(attribute, becoming: wanted.entities[new].attributes[place], convert),
                     try has(attribute.column, in: stored.table(of: old))
                 else { continue }
-                let name = quoted(attribute.column)
-                inexact[part] = try connection.integer(
-                    "SELECT \(name) FROM \(quoted(stored.table(of: old))) "
-                        + "WHERE \(name) NOT BETWEEN -\(Self.largestExact) AND \(Self.largestExact) LIMIT 1")
+                inexact[part] = try connection.text(
+                    "SELECT \(search.value) FROM \(quoted(stored.table(of: old))) WHERE \(search.condition) LIMIT 1")
             }
         }
         return inexact
+    }
+
+    /// The search for a value that is lost; nil when none can be.
+    private static func search(
+        _ old: Attribute, becoming new: Attribute, _ convert: AttributeConversion
+    ) -> (value: String, condition: String)? {
+        let name = quoted(old.column)
+        if new.decimalScale != nil {
+            let isSameForm = old.type == .decimal && old.decimalScale == new.decimalScale
+            guard !isSameForm, old.type == .decimal || new.type.change(from: old.type) != nil else { return nil }
+            // A value that does not fit becomes the text of all its digits.
+            let value = "\(conversionFunction)(\(convert(old, new)), \(name))"
+            return (value, "typeof(\(value)) NOT IN ('integer', 'null')")
+        }
+        guard case .convertedIfExact = new.type.change(from: old.type) else { return nil }
+        return (name, "\(name) NOT BETWEEN -\(largestExact) AND \(largestExact)")
     }
 
     /// A double holds every whole number up to this one.

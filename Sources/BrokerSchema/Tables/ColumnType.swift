@@ -42,7 +42,7 @@ package struct ColumnType: Sendable {
         case .boolean: self.init(.integer, "BOOLEAN")
         case .double, .float: self.init(.real)
         case .string: self.init(.text)
-        case .decimal: self.init(.text, "DECIMAL")
+        case .decimal: self.init(attribute.decimalScale == nil ? .text : .integer, "DECIMAL")
         case .calendarDate: self.init(.text, "DATE")
         case .uuid: self.init(.text, "UUID")
         case .uri: self.init(.text, "URI")

@@ -89,6 +89,7 @@ extension ValueConverter {
 
     private func adapted(_ transform: TextTransform?) -> ValueConverter {
         ValueConverter(
-            name: name, type: type, transform: transform, dates: dates, limits: ValueLimits(), defaultCell: nil)
+            name: name, type: type, transform: transform, dates: dates, scale: scale, limits: ValueLimits(),
+            defaultCell: nil)
     }
 }

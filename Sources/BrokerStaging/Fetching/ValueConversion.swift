@@ -8,12 +8,15 @@ package struct ValueConversion: Sendable {
     private let type: AttributeType
     /// The formats of the new attribute.
     private let dates: ValueConverter.Dates
+    /// That of the new attribute; nil for one that is no scaled decimal.
+    private let scale: Int?
 
     /// - Precondition: the attributes are those of a store and of a plan, so that their formats can be read.
     package init(from old: Attribute, to new: Attribute) {
         writer = ValueWriter(old, Self.converter(old), .model)
         dates = Self.converter(new).dates
         type = new.type
+        scale = new.decimalScale
     }
 
     private static func converter(_ attribute: Attribute) -> ValueConverter {
@@ -29,7 +32,8 @@ package struct ValueConversion: Sendable {
 
     /// Calls `body` with the converted value, which is valid during the call.
     ///
-    /// A value that another program stored in another form becomes the text that it is printed as.
+    /// A value that another program stored in another form becomes the text that it is printed as; so does a value with
+    /// more digits than the scale of the new attribute allows.
     package func convert(_ cell: Cell, _ body: (Cell) -> Void) {
         switch (type, cell.kind) {
         case (_, .null), (_, .absent), (_, .object): body(.null)
@@ -42,6 +46,7 @@ package struct ValueConversion: Sendable {
         case (.decimal, _):
             var arena = ByteArena()
             writer.keyText(cell).withUnsafeBufferPointer { text in
+                if let scale, let units = NumberText(text)?.scaled(by: scale).int64 { return body(.integer(units)) }
                 body(.text(NumberText(text).flatMap { DecimalText.normalise($0, arena: &arena) } ?? text))
             }
         case (.date, .text): convert(day: cell, body)

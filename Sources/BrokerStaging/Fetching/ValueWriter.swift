@@ -36,6 +36,8 @@ package struct ValueWriter: Sendable {
         case (.date, _): writeDate(cell, to: &writer)
         case (.calendarDate, .text): writeDay(cell.bytes, to: &writer)
         case (.decimal, .text) where Self.isNumber(cell.bytes), (.transformable, .text): writer.raw(cell.bytes)
+        case (.decimal, .integer) where converter.scale != nil:
+            writer.raw(ScaledDecimal.text(cell.integer, scale: converter.scale!))
         case (_, .integer): writer.integer(cell.integer)
         case (_, .real): writer.double(cell.real)
         case (_, .text): writer.text(cell.bytes)

@@ -173,8 +173,8 @@ extension PredicateChecker {
         }
         let attribute = model.entities[target.entity].attributes[index]
         return PredicateSide(
-            operand: PredicateOperand(hops: target.hops, .attribute(index), attribute.type), attribute: attribute,
-            offset: target.offset)
+            operand: PredicateOperand(hops: target.hops, .attribute(index), attribute.comparedType),
+            attribute: attribute, offset: target.offset)
     }
 }
 
@@ -199,7 +199,8 @@ extension Attribute {
             other.type.isNumber && other.type != .decimal || other.type == .boolean
         case .string, .uri: other.type == .string || other.type == .uri
         case .date: other.type == .date && other.dateStorage == dateStorage
-        case .decimal, .calendarDate, .uuid, .binary: other.type == type
+        case .decimal: other.type == type && other.decimalScale == decimalScale
+        case .calendarDate, .uuid, .binary: other.type == type
         case .transformable: false
         }
     }

@@ -5,7 +5,7 @@ import BrokerModel
 enum PredicateConversion {
     enum Result: Equatable {
         case value(PredicateValue)
-        /// A number between this integer and the next one, or above the greatest; for integer attributes only.
+        /// A number between this integer and the next one, or above the greatest; for values that are stored as integers.
         case above(Int64)
         /// A number below every integer.
         case belowAll
@@ -37,8 +37,9 @@ enum PredicateConversion {
     private static func converter(for attribute: Attribute, at offset: Int) throws(PredicateFault) -> ValueConverter {
         // A URI may be compared with any text, for example a part of a URI.
         let type = attribute.type == .uri ? .string : attribute.type
-        let plain = Attribute(
+        var plain = Attribute(
             name: attribute.name, type: type, timeZone: attribute.timeZone, dateStorage: attribute.dateStorage)
+        plain.decimalScale = attribute.decimalScale
         do throws(ModelError) {
             return try ValueConverter.compiled(plain)
         } catch {
@@ -52,6 +53,7 @@ enum PredicateConversion {
         let value = constant.value
         if value.kind == .number || value.kind == .string, let number = NumberText(value.bytes) {
             if converter.type.isInteger { return number.nearWhole }
+            if let scale = converter.scale { return number.scaled(by: scale).nearWhole }
             if converter.type == .double || converter.type == .float, number.double == nil {
                 return .value(.real(number.isNegative ? -.infinity : .infinity))
             }

@@ -15,7 +15,7 @@ struct NumberText {
     let integer: UnsafeBufferPointer<UInt8>
     /// Digits after the point.
     let fraction: UnsafeBufferPointer<UInt8>
-    let exponent: Int
+    private(set) var exponent: Int
 
     /// Returns nil when the text is no number.
     init?(_ written: UnsafeBufferPointer<UInt8>) {
@@ -40,6 +40,13 @@ struct NumberText {
             guard let exponent = Self.exponent(UnsafeBufferPointer(rebasing: text[end...])) else { return nil }
             self.exponent = exponent
         }
+    }
+
+    /// The number times ten to the power of a small number.
+    func scaled(by power: Int) -> NumberText {
+        var scaled = self
+        scaled.exponent += power
+        return scaled
     }
 
     var digitCount: Int { integer.count + fraction.count }

@@ -30,7 +30,7 @@ private struct Compiler {
     ) -> ValueConverter {
         ValueConverter(
             name: attribute.name, type: attribute.type, transform: TextTransform(attribute.transforms), dates: dates,
-            limits: limits, defaultCell: defaultCell)
+            scale: attribute.decimalScale, limits: limits, defaultCell: defaultCell)
     }
 
     private mutating func fault(_ message: String) {
@@ -76,7 +76,7 @@ extension Compiler {
         let constraints = attribute.constraints
         var limits = ValueLimits()
         limits.isLimiting = !constraints.isEmpty
-        limits.comparesDecimals = attribute.type == .decimal
+        limits.comparesDecimals = attribute.type == .decimal && attribute.decimalScale == nil
         limits.bounds = bounds(by: converter)
         if constraints.minimumLength != nil || constraints.maximumLength != nil {
             limits.lengths = lengths(constraints)
@@ -132,7 +132,7 @@ extension Compiler {
         let minimum = constraints.minimum.flatMap { bound(of: $0.text, named: "min", by: converter) }
         let maximum = constraints.maximum.flatMap { bound(of: $0.text, named: "max", by: converter) }
         switch attribute.type {
-        case .decimal:
+        case .decimal where attribute.decimalScale == nil:
             if let minimum, let maximum,
                 DecimalText(normal: minimum.cell.bytes) > DecimalText(normal: maximum.cell.bytes)
             {

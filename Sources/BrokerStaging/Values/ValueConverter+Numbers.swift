@@ -62,6 +62,28 @@ extension ValueConverter {
         return .text(text)
     }
 
+    /// A decimal as a whole number of units, each ten to the power of `-scale`.
+    func decimal(_ value: JSONValue, scale: Int, arena: inout ByteArena) throws(ValueFault) -> Cell {
+        let written: UnsafeBufferPointer<UInt8>
+        switch value.kind {
+        case .true: written = Self.one
+        case .false: written = Self.zero
+        case .number: written = value.bytes
+        case .string: written = text(of: value, arena: &arena)
+        case .null, .array, .object: throw refusal(of: value, as: "a number")
+        }
+        guard let number = NumberText(written)?.scaled(by: scale) else { throw refusal(of: value, as: "a number") }
+        if let units = number.int64 { return .integer(units) }
+        let limit =
+            number.isWhole
+            ? "its values are whole numbers of 64 bits with \(scale) of the digits after the point"
+            : "its \"scale\" allows \(scale) digits after the point"
+        throw ValueFault(
+            reason: .inconvertible,
+            message: "\(Self.shown(value)) does not fit attribute \"\(self.name)\": \(limit); "
+                + "\"storage\": \"text\" keeps every digit")
+    }
+
     /// - Parameter largest: the greatest finite value of the type.
     func real(_ value: JSONValue, largest: Double, arena: inout ByteArena) throws(ValueFault) -> Cell {
         let number: Double?

@@ -23,18 +23,21 @@ final class ValueConverter: Sendable {
     let type: AttributeType
     let transform: TextTransform?
     let dates: Dates
+    /// The digits after the point of a decimal that is stored as an integer; nil otherwise.
+    let scale: Int?
     let limits: ValueLimits
     /// For inserts without a value; nil means NULL.
     let defaultCell: OwnedCell?
 
     init(
-        name: String, type: AttributeType, transform: TextTransform?, dates: Dates, limits: ValueLimits,
+        name: String, type: AttributeType, transform: TextTransform?, dates: Dates, scale: Int?, limits: ValueLimits,
         defaultCell: OwnedCell?
     ) {
         self.name = name
         self.type = type
         self.transform = transform
         self.dates = dates
+        self.scale = scale
         self.limits = limits
         self.defaultCell = defaultCell
     }
@@ -53,7 +56,12 @@ final class ValueConverter: Sendable {
             case .string: try string(value, arena: &arena)
             case .boolean: try boolean(value, arena: &arena)
             case .date, .calendarDate: try date(value, arena: &arena)
-            case .decimal: try decimal(value, arena: &arena)
+            case .decimal:
+                if let scale {
+                    try decimal(value, scale: scale, arena: &arena)
+                } else {
+                    try decimal(value, arena: &arena)
+                }
             case .double: try real(value, largest: Double.greatestFiniteMagnitude, arena: &arena)
             case .float: try real(value, largest: Double(Float.greatestFiniteMagnitude), arena: &arena)
             case .uuid: try uuid(value, arena: &arena)

@@ -127,7 +127,7 @@ struct FetchSQL {
     private func sortKey(_ term: FetchRequest.SortTerm, of entity: Int) -> String {
         let attribute = plan.model.entities[plan.model.end(of: term.path, from: entity)].attributes[term.attribute]
         return naming.value(of: attribute.column, atEnd: term.path[...], of: entity, ObjectShape.alias)
-            + (attribute.type == .decimal ? " COLLATE \(PredicateFunctions.decimalOrder)" : "")
+            + (attribute.comparedType == .decimal ? " COLLATE \(PredicateFunctions.decimalOrder)" : "")
             + (term.isDescending ? " DESC" : "")
     }
 }
