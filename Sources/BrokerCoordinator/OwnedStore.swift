@@ -17,6 +17,7 @@ package final class OwnedStore: Sendable {
     ///   deleted again.
     package init(plan: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
         let logger = logger.escaping
+        options.store.activity?.begin()
         try Store.check(path: options.storePath, plan: plan, removal: options.store.removal)
         let lock = try StoreLock(storePath: options.storePath, mode: options.store.fileMode)
         do throws(StoreError) {

@@ -22,7 +22,8 @@ package final class BrokerServer: Sendable {
 
     private struct Listener: Sendable {
         let channel: any Channel
-        let file: SocketFile.Bound
+        /// Nil when another program has made it.
+        let file: SocketFile.Bound?
     }
 
     private init(
@@ -51,7 +52,9 @@ package final class BrokerServer: Sendable {
     package static func start(
         _ coordinator: Coordinator, options: ServerOptions, logger: Logger
     ) async throws(ServerError) -> BrokerServer {
-        if let path = options.socketPath { try claimSocket(path, access: options.socketAccess) }
+        if options.listeningDescriptor == nil, let path = options.socketPath {
+            try claimSocket(path, access: options.socketAccess)
+        }
         let logger = logger.escaping
         let log = ServerLog(logger)
         let codecs = FrameCodecs(limits: options.frameLimits, answers: options.answerLimits)
@@ -68,7 +71,9 @@ package final class BrokerServer: Sendable {
                 return NIOLoopBound(set, eventLoop: eventLoop)
             }.get()
             var listener: Listener?
-            if let path = options.socketPath {
+            if let descriptor = options.listeningDescriptor {
+                listener = Listener(channel: try await listen(on: descriptor, group, connections, log), file: nil)
+            } else if let path = options.socketPath {
                 let (descriptor, file) = try SocketFile(path: path, access: options.socketAccess).bind()
                 listener = Listener(
                     channel: try await listen(on: descriptor, group, connections, log), file: file)
@@ -133,6 +138,9 @@ package final class BrokerServer: Sendable {
     /// Handlers of connections that have not been freed.
     var handlerCount: Int { handlersAlive.value }
 
+    /// The open connections, with those that are being refused.
+    package var connectionCount: Int { handlersAlive.value }
+
     /// Bytes of answers that clients have not taken.
     var unreadBytes: Int {
         get async throws { try await group.next().submit { [connections] in connections.value.answers.held }.get() }
@@ -146,7 +154,7 @@ package final class BrokerServer: Sendable {
     package func stop() async throws {
         log.logger.notice("Stopping: no more messages are read, and the jobs that were read are finished.")
         isStopping.withLock { $0 = true }
-        listener?.file.remove()
+        listener?.file?.remove()
         try await listener?.channel.close()
         let eventLoop = group.next()
         let closed = eventLoop.flatSubmit { [connections, coordinator] in
@@ -169,7 +177,7 @@ package final class BrokerServer: Sendable {
     }
 
     /// Deletes the socket's file, for an end without ``stop()``.
-    package func abandonSocket() { listener?.file.remove() }
+    package func abandonSocket() { listener?.file?.remove() }
 
     /// The same; calls `end` when everything sent before has been given to the clients' sockets.
     package func abandonSocket(_ end: @escaping @Sendable () -> Void) {

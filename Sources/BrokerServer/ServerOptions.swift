@@ -15,6 +15,9 @@ package struct ServerOptions: Sendable {
 
     /// Nil for no socket: the server serves only those whom ``BrokerServer/BrokerServer/makeConnection()`` connects.
     package var socketPath: String?
+    /// A socket that listens already, and which another program has made for this one; its file is left alone. Nil to
+    /// make one at ``socketPath``.
+    package var listeningDescriptor: Int32?
     package var frameLimits = FrameLimits()
     package var connections = defaultConnections
     package var jobsPerConnection = defaultJobsPerConnection

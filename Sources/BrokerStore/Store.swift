@@ -48,6 +48,7 @@ package final class Store {
         isSyncedAtCommit = options.synchronous == .full
         try Self.check(file, plan, options.removal, vfs: options.vfs)
         connection = try Connection(store: file.location, vfs: options.vfs)
+        connection.work.activity = options.activity
         connection.work.watch(connection.handle)
         connection.work.jobLimit = options.jobWork
         walCheckpointer = try WALCheckpointer(

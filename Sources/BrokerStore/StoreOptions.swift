@@ -32,6 +32,8 @@ package struct StoreOptions: Sendable {
     /// Permissions of the store's files, whatever the umask is; nil creates new ones with ``StoreLock/defaultMode`` and
     /// does not change existing ones.
     package var fileMode: UInt32?
+    /// Observes the thread that works on the store; nil where nothing does.
+    package var activity: WriterActivity?
     /// Units of work that one job may take; tests lower it.
     package var jobWork = JobWork.maximum
     /// For tests: SQLite's name for a VFS between it and the files, which must outlive the store.

@@ -9,10 +9,11 @@ extension Brokerd {
     /// The action of SIGHUP and `admin reload`: the model's files are read again, and applied completely or not at all.
     /// Every change, or the reason why the old model stays, is logged.
     func reloading(
-        _ coordinator: Coordinator, _ logger: Logger
+        _ coordinator: Coordinator, _ service: ServiceNotifier, _ logger: Logger
     ) -> @Sendable (_ notify: @escaping @Sendable (ReloadEnd) -> Void) -> Void {
         let model = model
         return { notify in
+            service.reloadBegan()
             coordinator.reload {
                 Self.read(model)
             } notify: { result in
@@ -22,9 +23,11 @@ extension Brokerd {
                     for line in lines { logger.notice("\(line)") }
                     logger.notice("The model was reloaded, and is in effect.")
                     notify(.applied(lines))
+                    service.reloadEnded(nil)
                 case .failure(let fault):
                     logger.error("The model could not be reloaded, and the old one stays in effect: \(fault.message)")
                     notify(.refused(fault))
+                    service.reloadEnded(fault.message)
                 }
             }
         }

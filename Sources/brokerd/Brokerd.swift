@@ -35,8 +35,11 @@ struct Brokerd: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The SQLite database, made when it is new.", valueName: "file"), completion: .file())
     var store: String
 
-    @Option(help: ArgumentHelp("The Unix socket to listen on.", valueName: "path"), completion: .file())
-    var socket: String
+    @Option(
+        help: ArgumentHelp(
+            "The Unix socket to listen on. Not used when a service manager passes a socket (LISTEN_FDS).",
+            valueName: "path"), completion: .file())
+    var socket: String?
 
     @Flag(
         help: """
@@ -68,12 +71,19 @@ struct Brokerd: AsyncParsableCommand {
     @OptionGroup(title: "Observing")
     var observing: ObservingOptions
 
+    /// Taken before there are other threads.
+    static let environment = ServiceEnvironment.take()
+
     static func main() async {
+        _ = environment
         Allocator.giveBackWhatIsFree()
         await Program.run(Brokerd.self)
     }
 
     mutating func validate() throws {
+        guard socket != nil || Self.environment.descriptorCount > 0 else {
+            throw ValidationError("Missing expected argument '--socket <path>'")
+        }
         guard !journal || synchronous != .off else {
             throw ValidationError(
                 "--journal needs a store that makes jobs durable, which --synchronous off does not. Use full or normal."
@@ -85,34 +95,39 @@ struct Brokerd: AsyncParsableCommand {
         // The loss of the terminal does not end the server; SIGHUP is logged from the start on.
         signal(SIGHUP, SIG_IGN)
         let shortage = raiseDescriptorLimit(for: limits.connections)
-        let plan = try ModelFile(model).plan()
+        let passed = try ListeningSocket.take(Self.environment.descriptorCount)
         let logger = Logger.standardError(label: "brokerd", level: logLevel, format: observing.format)
-        var options = try serverOptions()
+        let service = ServiceNotifier(Self.environment, logger)
+        let plan = try ModelFile(model).plan()
+        var options = try serverOptions(passed)
         let metrics = try observing.metricsFile.map { try MetricsFile($0, logger) }
         defer { metrics?.end() }
-        let owned = try openStore(plan, options, logger)
+        let owned = try openStore(plan, options, service.activity, logger)
         // Must outlive all users of the store.
         defer { withExtendedLifetime(owned) {} }
         // Caught before the first client is served, so that no client sees the server killed.
         let signals = await StopSignals()
         options.drain = { signals.stop() }
-        let reload = reloading(owned.coordinator, logger)
+        let reload = reloading(owned.coordinator, service, logger)
         options.reload = reload
-        signals.onHangup { reload { _ in } }
+        let hangups = HangupReloads { ended in reload { _ in ended() } }
+        signals.onHangup { hangups.ask() }
         let server = try await startServer(owned, options, logger)
-        owned.coordinator.onFailure { _ in
+        owned.coordinator.onFailure { failure in
+            service.failed(failure.message)
             // The coordinator has logged it. Clients without an answer ask a later server, which knows the outcome.
             server.abandonSocket { _exit(ExitStatus.failed.rawValue) }
         }
         do {
             try Program.say(
-                "brokerd: ready on \(socket) (store \(store), \(plan.model.entities.count) entities, "
+                "brokerd: ready on \(options.socketPath ?? "") (store \(store), \(plan.model.entities.count) entities, "
                     + "\(limits.workers) workers, process \(getpid()))")
         } catch {
             try await server.stop()
             throw error
         }
         metrics?.begin { server.statistics }
+        service.ready(owned.coordinator, server)
         if let shortage { logger.warning("\(shortage)") }
         await signals.first {
             logger.warning(
@@ -121,15 +136,18 @@ struct Brokerd: AsyncParsableCommand {
             // As safe as any end: committed jobs are in the WAL beside the store, and the others are rolled back.
             _exit(ExitStatus.failed.rawValue)
         }
+        service.stopping()
         try await server.stop()
     }
 
     /// Checks that the store and the socket are available before changing anything, and locks the store.
     private func openStore(
-        _ plan: StagingPlan, _ server: ServerOptions, _ logger: Logger
+        _ plan: StagingPlan, _ server: ServerOptions, _ activity: WriterActivity, _ logger: Logger
     ) throws -> OwnedStore {
         do throws(ServerError) {
-            try BrokerServer.claimSocket(socket, access: server.socketAccess)
+            if server.listeningDescriptor == nil, let path = server.socketPath {
+                try BrokerServer.claimSocket(path, access: server.socketAccess)
+            }
         } catch {
             throw CommandFailure(.failed, error.message)
         }
@@ -142,6 +160,7 @@ struct Brokerd: AsyncParsableCommand {
         options.store.retention = LedgerRetention(
             count: limits.keepOutcomes, seconds: limits.keepOutcomesSeconds.seconds)
         options.store.feedBytes = limits.feedBytes.bytes
+        options.store.activity = activity
         do throws(StoreError) {
             return try OwnedStore(plan: plan, options: options, logger: logger)
         } catch {
@@ -149,8 +168,9 @@ struct Brokerd: AsyncParsableCommand {
         }
     }
 
-    private func serverOptions() throws -> ServerOptions {
-        var options = ServerOptions(socketPath: socket)
+    private func serverOptions(_ passed: ListeningSocket?) throws -> ServerOptions {
+        var options = ServerOptions(socketPath: passed?.path ?? socket)
+        options.listeningDescriptor = passed?.descriptor
         options.frameLimits = limits.frames
         options.connections = limits.connections
         options.jobsPerConnection = limits.jobsPerConnection

@@ -48,10 +48,11 @@ final class Programs {
     /// - Parameters:
     ///   - complaints: where standard error goes.
     ///   - limit: options of the shell's `ulimit`; nil leaves the limits as they are.
+    ///   - environment: variables beside those of this process.
     ///   - waitsUntilReady: false comes back at once.
     func startServer(
         _ arguments: [String] = [], complaints: FileHandle = .nullDevice, limit: String? = nil,
-        waitsUntilReady: Bool = true
+        environment: [String: String] = [:], waitsUntilReady: Bool = true
     ) throws -> Process {
         var process = process(
             "brokerd", ["--model", "model.json", "--store", "store.sqlite", "--socket", "broker.sock"] + arguments)
@@ -62,6 +63,7 @@ final class Programs {
             process.arguments = ["-c", "trap '' XFSZ; ulimit \(limit); exec \"$0\" \"$@\"", program.path] + arguments
             process.currentDirectoryURL = URL(fileURLWithPath: folder)
         }
+        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
         process.standardError = complaints
         let output = Pipe()
         if waitsUntilReady { process.standardOutput = output } else { process.standardOutput = FileHandle.nullDevice }

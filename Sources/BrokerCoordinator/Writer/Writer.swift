@@ -36,6 +36,7 @@ final class Writer: Sendable {
     ) throws(StoreError) {
         let opened = Monitor<Result<Opened, StoreError>?>(nil)
         thread = Thread(named: "writer") {
+            options.store.activity?.begin()
             do throws(StoreError) {
                 let store = try Store(path: options.storePath, plan: plan, options: options.store)
                 let files = try JournalOpening.open(for: store, options, logger)
@@ -66,7 +67,7 @@ final class Writer: Sendable {
                 var loop = WriterLoop(
                     store: store, journal: journal, jobTable: jobTable, pool: pool, statistics: statistics,
                     completions: completions, storageFailure: storageFailure, gate: gate, commits: commits,
-                    limits: options.limits, logger: logger)
+                    activity: options.store.activity ?? WriterActivity(), limits: options.limits, logger: logger)
                 loop.run()
             } catch {
                 opened.broadcast {

@@ -19,6 +19,7 @@ struct WriterLoop {
     let storageFailure: StorageFailure
     private let gate: ReaderGate
     private let commits: CommitObserver
+    let activity: WriterActivity
     let limits: CoordinatorLimits
     let logger: Logger
     private let replyBudget = ReplyBudget()
@@ -35,7 +36,7 @@ struct WriterLoop {
     init(
         store: Store, journal: (any JobJournal)?, jobTable: Monitor<JobTable>, pool: WorkerPool, statistics: Statistics,
         completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate,
-        commits: CommitObserver, limits: CoordinatorLimits, logger: Logger
+        commits: CommitObserver, activity: WriterActivity, limits: CoordinatorLimits, logger: Logger
     ) {
         self.store = store
         self.journal = journal
@@ -46,6 +47,7 @@ struct WriterLoop {
         self.storageFailure = storageFailure
         self.gate = gate
         self.commits = commits
+        self.activity = activity
         self.limits = limits
         self.logger = logger
     }
@@ -110,14 +112,15 @@ struct WriterLoop {
     /// Waits for jobs, and meanwhile does work that is better done now. Nil when no more will come.
     private mutating func awaitTurn(since start: Int64) -> WriterTurn? {
         if isBusy {
-            if let next = jobTable.wait(until: start + load.patience, { $0.takeTurn() }) { return next.turn }
+            let next = activity.wait { jobTable.wait(until: start + load.patience) { $0.takeTurn() } }
+            if let next { return next.turn }
             notifyWorkers(isBusy: false)
         }
-        guard store.hasIdleWork else { return jobTable.wait { $0.takeTurn() }.turn }
+        guard store.hasIdleWork else { return activity.wait { jobTable.wait { $0.takeTurn() } }.turn }
         let deadline = monotonicMicroseconds() + Self.idleMicroseconds
         if let next = jobTable.wait(until: deadline, { $0.takeTurn() }) { return next.turn }
         store.idle()
-        return store.failure == nil ? jobTable.wait { $0.takeTurn() }.turn : nil
+        return store.failure == nil ? activity.wait { jobTable.wait { $0.takeTurn() } }.turn : nil
     }
 
     private mutating func notifyWorkers(isBusy: Bool) {
@@ -164,9 +167,11 @@ struct WriterLoop {
                 try store.commit()
                 statistics.count { $0.batches.record(commitMicroseconds: monotonicMicroseconds() - start) }
                 wait.ended()
+                activity.advance()
                 return result
             } catch {
                 store.rollback()
+                activity.advance()
                 guard error.isLocked, wait.pause(jobTable) else { throw error }
             }
         }
@@ -251,6 +256,7 @@ struct WriterLoop {
         if job.skipReason == .unjournaled, case .refused(let fault) = job.work {
             return AppliedJob(sequence: nil, job: job, end: .failed(fault))
         }
+        activity.advance()
         let start = monotonicMicroseconds()
         let end = try store.apply(job.storeJob(sequence))
         job.noteMerged()

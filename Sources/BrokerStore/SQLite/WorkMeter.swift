@@ -77,6 +77,9 @@ final class WorkMeter: StatementMeter {
         budget.charge(instructions)
     }
 
+    /// Observes the connection's thread; nil where nothing does.
+    var activity: WriterActivity?
+
     /// Counts statements while they run. This object must outlive the connection's last statement.
     func watch(_ database: OpaquePointer) {
         sqlite3_progress_handler(
@@ -84,6 +87,7 @@ final class WorkMeter: StatementMeter {
             { meter in
                 let meter = Unmanaged<WorkMeter>.fromOpaque(meter!).takeUnretainedValue()
                 meter.running += WorkMeter.instructionsPerLook
+                meter.activity?.advance()
                 let mustEnd = meter.refusal != nil || meter.running - WorkMeter.grace > meter.budget.remaining
                 return meter.isJudged && mustEnd ? 1 : 0
             }, Unmanaged.passUnretained(self).toOpaque())
