@@ -62,6 +62,8 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        // No formats of files: brokerd reads its own, with the lines of faults.
+        .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: []),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
@@ -198,9 +200,11 @@ let package = Package(
         .executableTarget(
             name: "brokerd",
             dependencies: [
-                "BrokerCommandLine", "BrokerModel", "BrokerSchema", "BrokerWire", "BrokerStaging", "BrokerStore",
+                "BrokerCommandLine", "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerWire", "BrokerStaging",
+                "BrokerStore",
                 "BrokerCoordinator", "BrokerServer",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
+                forPrograms("Configuration", "swift-configuration"),
                 forPrograms("Logging", "swift-log"),
                 forPrograms("UnixSignals", "swift-service-lifecycle"),
             ],

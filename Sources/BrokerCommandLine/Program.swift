@@ -19,11 +19,19 @@ package struct CommandFailure: Error, CustomStringConvertible {
 /// The `main` of Broker's programs.
 package enum Program {
     /// Parses the arguments, runs the command and ends the process with the status that the contract promises.
-    package static func run(_ root: any AsyncParsableCommand.Type) async -> Never {
+    ///
+    /// - Parameter configure: adds arguments to those of the command line.
+    package static func run(
+        _ root: any AsyncParsableCommand.Type,
+        configure: @Sendable ([String]) throws(CommandFailure) -> ProgramArguments = { ProgramArguments($0) }
+    ) async -> Never {
         // Writing to a pipe without a reader is an error of the write instead; ``StandardOutput`` says what it means.
         signal(SIGPIPE, SIG_IGN)
+        var explain: @Sendable (String) -> String = { $0 }
         do {
-            var command = try root.parseAsRoot()
+            let configured = try configure(Array(CommandLine.arguments.dropFirst()))
+            explain = configured.explain
+            var command = try root.parseAsRoot(configured.arguments)
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {
@@ -38,7 +46,7 @@ package enum Program {
             let status = root.exitCode(for: error)
             guard status.isSuccess else {
                 let path = CommandPath(root, Array(CommandLine.arguments.dropFirst()))
-                let message = path.fault ?? root.message(for: error)
+                let message = path.fault ?? explain(root.message(for: error))
                 let line =
                     message.split(whereSeparator: \.isNewline).joined(separator: " ") + OptionUnits.remedy(for: message)
                 complain("\(root._commandName): \(line) (See `\(path.name) --help`.)", .error)

@@ -46,6 +46,11 @@ package final class BrokerServer: Sendable {
         try SocketFile(path: path, access: access).claim()
     }
 
+    /// Checks that the socket could be made, and changes nothing.
+    package static func inspectSocket(
+        _ path: String, access: SocketAccess
+    ) throws(ServerError) -> SocketCondition { try SocketFile(path: path, access: access).inspect() }
+
     /// Listens on the socket, if there is one, and serves from then on.
     ///
     /// - Throws: ``ServerError`` when another process has the socket, or it cannot be made.

@@ -16,6 +16,14 @@ package struct SocketAccess: Sendable, Equatable {
     }
 }
 
+/// The state of the place where a server would listen.
+package enum SocketCondition: Sendable, Equatable {
+    case free
+    /// A socket that no process has open.
+    case stale
+    case served(by: Int32)
+}
+
 /// The socket's file: claimed before listening, and deleted at the end.
 struct SocketFile {
     let path: String
@@ -26,23 +34,64 @@ struct SocketFile {
     ///
     /// - Throws: ``ServerError``, which names the process that has the socket.
     func claim() throws(ServerError) {
+        try checkPath()
+        if try isSocket() {
+            if let process = try listener() {
+                throw ServerError(
+                    "Another broker, process \(process), listens on \(path). Use that one, stop it, or give another --socket."
+                )
+            }
+            guard unlink(path) == 0 else {
+                throw ServerError("The stale socket \(path) cannot be removed: \(reason()). Remove it by hand.")
+            }
+        }
+        try tryOut()
+    }
+
+    private func checkPath() throws(ServerError) {
         // An empty path would be a socket without a file (unix(7), "abstract").
         guard !path.isEmpty else { throw ServerError("The socket's path is empty. Give a path.") }
         guard path.utf8.count <= sockaddr_un.longestPath else {
             throw ServerError(
                 "The socket's path is longer than \(sockaddr_un.longestPath) bytes: \(path). Give a shorter one.")
         }
+    }
+
+    /// - Throws: when another file is there.
+    private func isSocket() throws(ServerError) -> Bool {
         var status = stat()
-        if lstat(path, &status) == 0 {
-            guard status.st_mode & S_IFMT == S_IFSOCK else {
-                throw ServerError("\(path) exists and is no socket. Give another --socket, or move that file away.")
-            }
-            try requireStale()
-            guard unlink(path) == 0 else {
-                throw ServerError("The stale socket \(path) cannot be removed: \(reason()). Remove it by hand.")
-            }
+        guard lstat(path, &status) == 0 else { return false }
+        guard status.st_mode & S_IFMT == S_IFSOCK else {
+            throw ServerError("\(path) exists and is no socket. Give another --socket, or move that file away.")
         }
-        try tryOut()
+        return true
+    }
+
+    /// Checks whether the socket could be made; makes and removes nothing.
+    ///
+    /// - Throws: ``ServerError`` when it could not.
+    func inspect() throws(ServerError) -> SocketCondition {
+        try checkPath()
+        if let group = access.group, geteuid() != 0, !Self.ownGroups.contains(group) {
+            throw ServerError(
+                "The socket \(path) cannot be given to the group \(group), which this process is not in. Run the server "
+                    + "as root or as a user in that group, or omit --socket-group.")
+        }
+        var folder = path.utf8.lastIndex(of: UInt8(ascii: "/")).map { String(path[..<$0]) } ?? "."
+        if folder.isEmpty { folder = "/" }
+        guard Glibc.access(folder, W_OK | X_OK) == 0 else {
+            throw ServerError(
+                "The socket \(path) cannot be made: \(folder): \(reason()). Give a path in a folder that is there and may be written."
+            )
+        }
+        guard try isSocket() else { return .free }
+        return try listener().map { .served(by: $0) } ?? .stale
+    }
+
+    private static var ownGroups: [UInt32] {
+        var groups = [gid_t](repeating: 0, count: max(0, Int(getgroups(0, nil))))
+        let count = getgroups(Int32(groups.count), &groups)
+        return groups.prefix(max(0, Int(count))) + [getegid()]
     }
 
     /// Makes the socket and its file, which never has more permissions than ``access``.
@@ -96,14 +145,14 @@ struct SocketFile {
         }
     }
 
-    /// - Throws: unless no process has the socket open.
-    private func requireStale() throws(ServerError) {
+    /// The process that listens on the socket; nil when no process has it open.
+    private func listener() throws(ServerError) -> Int32? {
         let descriptor = try makeSocket()
         defer { close(descriptor) }
         guard try call(Glibc.connect, descriptor) else {
             switch errno {
             // No process has it open (connect(2)), or the last has just ended.
-            case ECONNREFUSED, ENOENT: return
+            case ECONNREFUSED, ENOENT: return nil
             case EPROTOTYPE:
                 throw ServerError(
                     "\(path) is a socket of another kind, and some process has it open. Give another --socket.")
@@ -117,9 +166,7 @@ struct SocketFile {
         var peer = PeerCredentials()
         var size = socklen_t(MemoryLayout<PeerCredentials>.size)
         getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size)
-        throw ServerError(
-            "Another broker, process \(peer.process), listens on \(path). Use that one, stop it, or give another --socket."
-        )
+        return peer.process
     }
 
     /// Makes a socket there and deletes it again, so that a server that cannot have it touches nothing else.

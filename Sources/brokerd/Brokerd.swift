@@ -41,7 +41,19 @@ struct Brokerd: AsyncParsableCommand {
             valueName: "path"), completion: .file())
     var socket: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            A configuration file: a JSON object with the names of options as keys. An option of the environment \
+            (BROKERD_MAX_MEMORY for --max-memory), or of the command line, replaces that of the file.
+            """, valueName: "file"), completion: .file())
+    var config: String?
+
+    @Flag(help: "Report what a start would do, and change nothing. The status is 1 when it would fail.")
+    var check = false
+
     @Flag(
+        inversion: .prefixedNo,
         help: """
             Write each job to the disk, in STORE.journal, before it is accepted: accepted jobs are applied after any \
             crash, and wait while the store is full.
@@ -77,11 +89,16 @@ struct Brokerd: AsyncParsableCommand {
     static func main() async {
         _ = environment
         Allocator.giveBackWhatIsFree()
-        await Program.run(Brokerd.self)
+        await Program.run(Brokerd.self) { given throws(CommandFailure) in
+            try ServerConfiguration.resolve(given) { options }
+        }
     }
 
+    /// Those that a configuration may give.
+    static var options: [ConfigurationOption] { ConfigurationOption.all(in: _dumpHelp()) }
+
     mutating func validate() throws {
-        guard socket != nil || Self.environment.descriptorCount > 0 else {
+        guard socket != nil || check || Self.environment.descriptorCount > 0 else {
             throw ValidationError("Missing expected argument '--socket <path>'")
         }
         guard !journal || synchronous != .off else {
@@ -92,6 +109,7 @@ struct Brokerd: AsyncParsableCommand {
     }
 
     func run() async throws {
+        if check { return try checkStart() }
         // The loss of the terminal does not end the server; SIGHUP is logged from the start on.
         signal(SIGHUP, SIG_IGN)
         let shortage = raiseDescriptorLimit(for: limits.connections)

@@ -49,13 +49,14 @@ final class Programs {
     ///   - complaints: where standard error goes.
     ///   - limit: options of the shell's `ulimit`; nil leaves the limits as they are.
     ///   - environment: variables beside those of this process.
+    ///   - usesDefaults: false leaves model, store and socket to the arguments.
     ///   - waitsUntilReady: false comes back at once.
     func startServer(
         _ arguments: [String] = [], complaints: FileHandle = .nullDevice, limit: String? = nil,
-        environment: [String: String] = [:], waitsUntilReady: Bool = true
+        environment: [String: String] = [:], usesDefaults: Bool = true, waitsUntilReady: Bool = true
     ) throws -> Process {
-        var process = process(
-            "brokerd", ["--model", "model.json", "--store", "store.sqlite", "--socket", "broker.sock"] + arguments)
+        let defaults = ["--model", "model.json", "--store", "store.sqlite", "--socket", "broker.sock"]
+        var process = process("brokerd", (usesDefaults ? defaults : []) + arguments)
         if let limit, let program = process.executableURL {
             let arguments = process.arguments ?? []
             process = Process()

@@ -162,10 +162,8 @@ import Testing
         }
         let one = try settings("scripts/systemd/brokerd.service").map {
             switch $0 {
-            case let line where line.hasPrefix("ExecStart="):
-                line.replacingOccurrences(of: "broker.sock", with: "%i.sock")
-                    .replacingOccurrences(of: "/var/lib/broker/", with: "/var/lib/broker/%i/")
-                    .replacingOccurrences(of: "model.json", with: "%i.model.json")
+            case "ExecStart=/usr/bin/brokerd --config /etc/broker/brokerd.json":
+                "ExecStart=/usr/bin/brokerd --config /etc/broker/%i.json"
             case "StateDirectory=broker": "StateDirectory=broker/%i"
             default: $0
             }

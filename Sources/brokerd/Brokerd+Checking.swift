@@ -1,0 +1,61 @@
+import BrokerCommandLine
+import BrokerModel
+import BrokerSchema
+import BrokerServer
+import BrokerStaging
+import BrokerStore
+
+/// `--check`: reports what a start would do, or why it would fail. Changes nothing, and waits for no lock.
+extension Brokerd {
+    func checkStart() throws {
+        for (name, hint) in ServerConfiguration.unknownVariables(Self.options) {
+            Program.complain("brokerd: \(name) is the variable of no option\(hint.isEmpty ? "." : hint)", .warning)
+        }
+        let plan = try ModelFile(model).planOrComplain()
+        try Program.say("The model is valid: \(plan.model.entities.count) entities.")
+        let (isStoreUsable, isSocketUsable) = (try checkStore(plan), try checkSocket())
+        guard isStoreUsable, isSocketUsable else { throw CommandFailure(.failed, "A start would fail.") }
+        try Program.say("A start would succeed.")
+    }
+
+    private func checkStore(_ plan: StagingPlan) throws -> Bool {
+        let found: [StoreChange]?
+        do throws(StoreError) {
+            found = try Store.changesOfOpening(path: store, plan: plan, removal: removal)
+        } catch {
+            Program.complain("brokerd: \(error.message)", .error)
+            return false
+        }
+        guard let changes = found else {
+            try Program.say("The store \(store) would be made.")
+            return true
+        }
+        let isRefused = changes.contains { $0.verdict == .refused }
+        let end = isRefused ? "would not be opened" : changes.isEmpty ? "fits the model" : "would be migrated"
+        try Program.say("The store \(store) \(end)\(changes.isEmpty ? "." : ":")")
+        for change in changes { try Program.say("  \(change.verdict.rawValue): \(change.line)") }
+        return !isRefused
+    }
+
+    private func checkSocket() throws -> Bool {
+        guard let socket else {
+            try Program.say("There is no --socket: a service manager must pass one.")
+            return true
+        }
+        let permissions = try access.socketAccess()
+        let condition: SocketCondition
+        do throws(ServerError) {
+            condition = try BrokerServer.inspectSocket(socket, access: permissions)
+        } catch {
+            Program.complain("brokerd: \(error.message)", .error)
+            return false
+        }
+        switch condition {
+        case .free: try Program.say("The socket \(socket) would be made.")
+        case .stale: try Program.say("The socket \(socket) would be made again: no process listens on it.")
+        case .served(let process):
+            try Program.say("Process \(process) listens on \(socket) now: stop it first, or let it reload the model.")
+        }
+        return true
+    }
+}
