@@ -4,6 +4,9 @@
 /// let predicate: BrokerPredicate = "department.name == \(name) AND age IN \([30, 40])"
 /// ```
 ///
+/// `"ANY employees.age > \(30)"`, `"ALL …"`, `"NONE …"` and `"employees.@count > \(3)"` ask for the objects of a to-many
+/// relationship.
+///
 /// An interpolated value is bound and never becomes a part of the text: text is text, dates are compared as dates, an
 /// array is for `IN`, nil is null. A name that is only known at run time is interpolated as `\(key: name)`.
 public struct BrokerPredicate: Sendable, Hashable, ExpressibleByStringInterpolation {

@@ -49,6 +49,7 @@ struct SelectionOptions: ParsableArguments {
           BEGINSWITH  ENDSWITH  CONTAINS   name BEGINSWITH[cd] "a"
           LIKE  MATCHES                    email LIKE "*.example"
           AND  OR  NOT  ( )                NOT (age < 30 OR name == nil)
+          ANY  ALL  NONE  @count           ANY pets.name == "Rex" OR pets.@count > 3
         A key path goes through to-one relationships: department.name == "R&D". %@ is a value of --argument (JSON, so \
         '["Ada", "Bob"]' for IN), and [cd] ignores case and diacritics. All of it: protocol/predicates.md
         """

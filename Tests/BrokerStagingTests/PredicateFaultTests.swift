@@ -79,10 +79,6 @@ import Testing
     }
 
     @Test func `Operators of Foundation that Broker lacks are rejected by name`() throws {
-        try expect("ANY department.employees.age > 3", nil, "Column 1 ", "ANY is not supported")
-        try expect("none name == 1", nil, "is not supported")
-        try expect("department.employees.age > 3", nil, "Column 12 ", "to-many")
-        try expect("department.employees.@count > 3", nil, "Column 22 ", "@count")
         try expect("SUBQUERY(a, $x, $x.b == 1)", nil, "SUBQUERY is not supported")
         try expect("lowercase(name) == \"a\"", nil, "Column 1 ", "functions are not supported", "lowercase(…)")
         try expect("age == $x", nil, "variables")
@@ -90,6 +86,36 @@ import Testing
         try expect("age == %d", "[1]", "Column 8 ", "only %@", "%K")
         try expect("SELF == 1", nil, "SELF is not supported")
         try expect("age NOT IN {1}", nil, "Column 5 ", "NOT goes before")
+    }
+
+    @Test func `A to-many relationship needs a quantifier or a count`() throws {
+        for text in [
+            "ANY department.employees.age > 3", "some department.employees.department.name BEGINSWITH 'a'",
+            "ALL department.employees == 3", "NONE department.employees.seat != nil", "department.employees.@count > 3",
+            "3 <= department.employees.@count", "NOT (ANY department.employees.age IN {1, 2} AND age > 3)",
+        ] { try expect(text, nil, "fine") }
+        try expect("%K > 3", "[\"department.employees.@count\"]", "fine")
+        try expect("ANY %K == 3", "[\"department.employees\"]", "fine")
+        try expect(
+            "department.employees.age > 3", nil, "Column 12 ", "\"employees\" of Department is a to-many relationship",
+            "write ANY, ALL or NONE before the comparison, or compare employees.@count")
+        try expect("none name == 1", nil, "Column 6 ", "NONE is for a key path through a to-many relationship")
+        try expect("ALL department != 1", nil, "Column 5 ", "omit it")
+        try expect("ANY department.employees.department.employees.age > 3", nil, "Column 37 ", "one of them at most")
+        try expect("ANY department.employees.@count > 3", nil, "Column 1 ", "its @count is one value; omit ANY")
+        try expect("department.employees.@count.x > 3", nil, "Column 12 ", "to-many")
+        try expect("department.@count > 3", nil, "Column 12 ", "@count follows a to-many relationship")
+        try expect("department.employees.@sum.age > 3", nil, "Column 22 ", "\"@sum\" is not supported", "@count alone")
+        try expect("ANY == 3", nil, "Column 1 ", "after ANY comes a key path", "write #ANY")
+        try expect("ANY (age == 3)", nil, "Column 1 ", "after ANY comes a key path")
+        try expect("ANY 3 == department.employees.age", nil, "after ANY comes a key path")
+        try expect("ANY department.employees.age == age", nil, "Column 33 ", "a constant, not a name")
+        try expect("department.employees.@count == age", nil, "Column 12 ", "compared with a constant")
+        try expect("department.employees.@count == \"x\"", nil, "not a whole number")
+        try expect("department.employees.@count CONTAINS 3", nil, "is for texts")
+        try expect("ANY department.employees > 3", nil, "is a to-many relationship", "by ==, != and IN")
+        let path = String(repeating: "boss.", count: 3)
+        try expect("ANY \(path)x == 1", nil, "\"boss\"")
     }
 
     @Test func `A syntax error is reported with the expected token`() throws {

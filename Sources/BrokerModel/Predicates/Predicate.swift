@@ -9,6 +9,21 @@ package indirect enum Predicate: Sendable, Equatable {
     case all([Predicate])
     case any([Predicate])
     case comparison(PredicateComparison)
+    /// At least one object of the collection meets the condition, whose operands begin there.
+    case exists(PredicateCollection, Predicate)
+}
+
+/// The objects at the end of a to-many relationship; none where a link before it is missing.
+package struct PredicateCollection: Sendable, Equatable {
+    /// To-one relationships to follow first, as of ``PredicateOperand/hops``.
+    package let hops: [Int]
+    /// Index among the relationships of the entity at the end of the hops.
+    package let relationship: Int
+
+    package init(hops: [Int] = [], _ relationship: Int) {
+        self.hops = hops
+        self.relationship = relationship
+    }
 }
 
 /// One value of an object, and its test.
@@ -29,6 +44,10 @@ package struct PredicateOperand: Sendable, Equatable {
         case attribute(Int)
         /// A part of the key that a to-one relationship stores: a part of the destination's identity, or its `_pk`.
         case key(ofRelationship: Int, part: Int)
+        /// The row key of an entity without identity, or with an optional one.
+        case rowKey
+        /// The number of objects to which a to-many relationship leads: never nil, 0 where a link before it is missing.
+        case count(ofRelationship: Int)
     }
 
     /// To-one relationships to follow first, each an index among the relationships of the entity reached so far.
@@ -97,22 +116,59 @@ package struct PredicateTextTest: Sendable, Equatable {
 }
 
 extension Predicate {
-    package var comparisons: [PredicateComparison] {
+    /// The comparisons and collections that the logic joins.
+    package var leaves: [Predicate] {
         switch self {
         case .always: []
-        case .not(let inner): inner.comparisons
-        case .all(let parts), .any(let parts): parts.flatMap(\.comparisons)
-        case .comparison(let comparison): [comparison]
+        case .not(let inner): inner.leaves
+        case .all(let parts), .any(let parts): parts.flatMap(\.leaves)
+        case .comparison, .exists: [self]
         }
     }
 
-    package var operands: [PredicateOperand] { comparisons.flatMap(\.operands) }
+    /// All comparisons, also those with values of a collection's objects.
+    package var comparisons: [PredicateComparison] {
+        leaves.flatMap { leaf -> [PredicateComparison] in
+            switch leaf {
+            case .comparison(let comparison): [comparison]
+            case .exists(_, let inner): inner.comparisons
+            case .always, .not, .all, .any: []
+            }
+        }
+    }
+
+    /// The values of all comparisons, from the object: the path to one of a collection leads through its relationship.
+    package var operands: [PredicateOperand] {
+        leaves.flatMap { leaf -> [PredicateOperand] in
+            switch leaf {
+            case .comparison(let comparison): comparison.operands
+            case .exists(let collection, let inner):
+                inner.operands.map {
+                    PredicateOperand(hops: collection.hops + [collection.relationship] + $0.hops, $0.column, $0.type)
+                }
+            case .always, .not, .all, .any: []
+            }
+        }
+    }
 
     /// The condition needs values of other objects, or links, so a record alone cannot be tested.
-    package var usesRelationships: Bool { operands.contains(where: \.isBeyondTheRecord) }
+    package var usesRelationships: Bool {
+        leaves.contains { leaf in
+            guard case .comparison(let comparison) = leaf else { return true }
+            return comparison.operands.contains(where: \.isBeyondTheRecord)
+        }
+    }
 
-    /// The number of links on all key paths.
-    package var linkCount: Int { operands.reduce(0) { $0 + $1.hops.count } }
+    /// The number of links on all key paths. One to many objects counts as two: a link table may be between them.
+    package var linkCount: Int {
+        leaves.reduce(0) { (sum: Int, leaf: Predicate) -> Int in
+            switch leaf {
+            case .comparison(let comparison): comparison.operands.reduce(sum) { $0 + $1.linkCount }
+            case .exists(let collection, let inner): sum + collection.hops.count + 2 + inner.linkCount
+            case .always, .not, .all, .any: sum
+            }
+        }
+    }
 
     /// The sum of RE2 instructions of all `MATCHES`.
     package var instructions: Int {
@@ -133,6 +189,10 @@ extension PredicateComparison {
 }
 
 extension PredicateOperand {
+    fileprivate var linkCount: Int {
+        if case .count = column { hops.count + 2 } else { hops.count }
+    }
+
     fileprivate var isBeyondTheRecord: Bool {
         if case .attribute = column { !hops.isEmpty } else { true }
     }

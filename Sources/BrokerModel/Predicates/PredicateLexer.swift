@@ -22,6 +22,7 @@ struct PredicateLexer {
         case _ where Self.isDigit(byte) || beginsNumber(byte): return .number(try number())
         case UInt8(ascii: "'"), UInt8(ascii: "\""): return .string(try string(until: byte))
         case UInt8(ascii: "#"): return try escapedWord()
+        case UInt8(ascii: "@"): return try collectionOperator()
         case UInt8(ascii: "%"): return try argument()
         case UInt8(ascii: "["): return try options()
         default: return try sign(byte)
@@ -73,6 +74,17 @@ extension PredicateLexer {
         return .escapedWord(takeWord())
     }
 
+    private mutating func collectionOperator() throws(PredicateFault) -> PredicateToken.Kind {
+        let start = place
+        place += 1
+        let name = "@" + takeWord()
+        guard name == PredicateName.count else {
+            throw PredicateFault(
+                "\(name.quotedBriefly) is not supported; of the collection operators there is @count alone", at: start)
+        }
+        return .escapedWord(name)
+    }
+
     private mutating func argument() throws(PredicateFault) -> PredicateToken.Kind {
         switch peek(1) {
         case UInt8(ascii: "@"):
@@ -110,7 +122,6 @@ extension PredicateLexer {
         }
         let message =
             switch byte {
-            case UInt8(ascii: "@"): "@count and other collection operators are not supported"
             case UInt8(ascii: "$"): "variables are not supported; write %@ and send the value in the arguments"
             case UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: "*"), UInt8(ascii: "/"):
                 "arithmetic is not supported; send the result as a constant"

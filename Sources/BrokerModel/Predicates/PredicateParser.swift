@@ -124,6 +124,7 @@ extension PredicateParser {
                 "a predicate has at most \(Self.mostComparisons) comparisons, and this is one more; IN takes many "
                     + "values at once", at: token.offset)
         }
+        let quantifier = try quantifier()
         let left = try term()
         guard case .relation(let kind) = token.kind else { throw missingRelation() }
         var relation = PredicateRelation(kind: kind, offset: token.offset)
@@ -139,8 +140,27 @@ extension PredicateParser {
             }
             try advance()
         }
-        return .comparison(PredicateComparisonSyntax(left: left, relation: relation, right: try term()))
+        return .comparison(
+            PredicateComparisonSyntax(quantifier: quantifier, left: left, relation: relation, right: try term()))
     }
+
+    private mutating func quantifier() throws(PredicateFault) -> PredicateQuantifier? {
+        guard let word = token.keyword, let kind = Self.quantifiers[word] else { return nil }
+        let start = token.offset
+        let shown = token.shown.dropFirst().dropLast()
+        try advance()
+        switch token.kind {
+        case .word, .escapedWord, .nameArgument: return PredicateQuantifier(kind: kind, offset: start)
+        default:
+            throw PredicateFault(
+                "after \(word) comes a key path through a to-many relationship, as in \(word) employees.age > 30; for an "
+                    + "attribute of that name write #\(shown)", at: start)
+        }
+    }
+
+    private static let quantifiers: [String: PredicateQuantifier.Kind] = [
+        "ANY": .any, "SOME": .any, "ALL": .all, "NONE": .none,
+    ]
 
     private func missingRelation() -> PredicateFault {
         if token.kind == .not {

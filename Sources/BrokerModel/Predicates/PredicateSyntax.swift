@@ -10,9 +10,25 @@ package indirect enum PredicateSyntax {
 }
 
 package struct PredicateComparisonSyntax {
+    /// Nil for a comparison of one value.
+    package let quantifier: PredicateQuantifier?
     package let left: PredicateTerm
     package let relation: PredicateRelation
     package let right: PredicateTerm
+}
+
+/// How many objects of a to-many relationship must meet a comparison.
+package struct PredicateQuantifier {
+    package enum Kind: String {
+        /// Also written SOME.
+        case any = "ANY"
+        case all = "ALL"
+        case none = "NONE"
+    }
+
+    package let kind: Kind
+    /// Its position, in bytes.
+    package let offset: Int
 }
 
 /// An operator with its options.
@@ -65,6 +81,9 @@ package struct PredicateName {
         /// `%K`: index among the arguments. It may be a path itself.
         case argument(Int)
     }
+
+    /// The last name of a key path that means the number of objects of a to-many relationship.
+    package static let count = "@count"
 
     package let kind: Kind
     package let offset: Int

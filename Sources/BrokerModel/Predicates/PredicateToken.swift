@@ -2,7 +2,7 @@
 struct PredicateToken {
     enum Kind: Equatable {
         case word(String)
-        /// Written with `#`, so that it is always a name.
+        /// Written with `#`, so that it is always a name; or `@count`.
         case escapedWord(String)
         /// A string's content.
         case string([UInt8])
@@ -28,7 +28,7 @@ extension PredicateToken {
     var shown: String {
         switch kind {
         case .word(let word): word.quotedBriefly
-        case .escapedWord(let word): "#\(word)".quotedBriefly
+        case .escapedWord(let word): (word == PredicateName.count ? word : "#\(word)").quotedBriefly
         case .string: "a string"
         case .number(let digits): String(decoding: digits, as: UTF8.self).briefly
         case .relation(let relation): "\"\(relation.rawValue)\""

@@ -8,8 +8,9 @@ extension PredicateChecker {
         _ target: PredicateTarget, _ relation: PredicateRelation, _ term: PredicateTerm
     ) throws(PredicateFault) -> Predicate {
         switch target.kind {
-        case .attribute: return try compare(try side(target), relation, term)
-        case .relationship(let index): return try compare(target, relationship: index, relation, term)
+        case .attribute, .count: return try compare(try side(target), relation, term)
+        case .relationship(let index): return try compare(target, key(ofRelationship: index, target), relation, term)
+        case .objects: return try compare(target, key(ofObjects: target), relation, term)
         }
     }
 
@@ -80,19 +81,24 @@ extension PredicateChecker {
     }
 }
 
-// MARK: - A relationship with a key
+// MARK: - With a key
 
 extension PredicateChecker {
+    /// The key of an object, which a relationship stores or which its objects have.
+    private struct Key {
+        let relationship: Relationship
+        let parts: [PredicateSide]
+    }
+
     private mutating func compare(
-        _ target: PredicateTarget, relationship index: Int, _ relation: PredicateRelation, _ term: PredicateTerm
+        _ target: PredicateTarget, _ key: Key, _ relation: PredicateRelation, _ term: PredicateTerm
     ) throws(PredicateFault) -> Predicate {
-        let relationship = model.entities[target.entity].relationships[index]
+        let (relationship, sides) = (key.relationship, key.parts)
         guard [.equal, .notEqual, .isIn].contains(relation.kind), !relation.hasOptions else {
             throw PredicateFault(
-                "\(relationship.name.quotedBriefly) is a to-one relationship: it is compared with a key or nil by ==, != and "
-                    + "IN, or leads on to an attribute", at: relation.offset)
+                "\(relationship.name.quotedBriefly) is a \(relationship.isToMany ? "to-many" : "to-one") relationship: it is "
+                    + "compared with a key or nil by ==, != and IN, or leads on to an attribute", at: relation.offset)
         }
-        let sides = sides(of: target, relationship: index)
         if sides.count == 1 { return try compare(sides[0], relation, term) }
         var alternatives: [Predicate] = []
         for constant in relation.kind == .isIn ? try listValues(term, of: relation) : [try value(of: term)] {
@@ -103,20 +109,38 @@ extension PredicateChecker {
         return relation.kind == .notEqual ? .negation(of: isEqual) : isEqual
     }
 
-    /// Returns the parts of the key that a relationship stores.
-    private func sides(of target: PredicateTarget, relationship index: Int) -> [PredicateSide] {
-        let relationship = model.entities[target.entity].relationships[index]
-        let destination = model.entities[relationship.destination]
-        let attributes =
-            destination.hasRowKey
-            ? [Attribute(name: relationship.name, type: .integer64)]
-            : destination.identity.map { destination.attributes[$0] }
-        return attributes.enumerated().map { part, attribute in
-            PredicateSide(
-                operand: PredicateOperand(
-                    hops: target.hops, .key(ofRelationship: index, part: part), attribute.type),
-                attribute: attribute, offset: target.offset)
+    /// The key that a to-one relationship stores.
+    private func key(ofRelationship index: Int, _ target: PredicateTarget) -> Key {
+        key(model.entities[target.entity].relationships[index], target) { part, _ in
+            .key(ofRelationship: index, part: part)
         }
+    }
+
+    /// The key that the objects of a collection have.
+    private func key(ofObjects target: PredicateTarget) -> Key {
+        guard let collection = target.collection else { preconditionFailure("objects are those of a collection") }
+        let owner = collection.hops.reduce(entity) { model.entities[$0].relationships[$1].destination }
+        return key(model.entities[owner].relationships[collection.relationship], target) { _, attribute in
+            attribute.map { .attribute($0) } ?? .rowKey
+        }
+    }
+
+    /// - Parameter column: the column of a part of the key, by its number and its attribute; nil for the row key.
+    private func key(
+        _ relationship: Relationship, _ target: PredicateTarget, column: (Int, Int?) -> PredicateOperand.Column
+    ) -> Key {
+        let destination = model.entities[relationship.destination]
+        let attributes: [(Int?, Attribute)] =
+            destination.hasRowKey
+            ? [(nil, Attribute(name: relationship.name, type: .integer64))]
+            : destination.identity.map { ($0, destination.attributes[$0]) }
+        return Key(
+            relationship: relationship,
+            parts: attributes.enumerated().map { part, attribute in
+                PredicateSide(
+                    operand: PredicateOperand(hops: target.hops, column(part, attribute.0), attribute.1.comparedType),
+                    attribute: attribute.1, offset: target.offset)
+            })
     }
 
     private static func equals(
@@ -147,6 +171,12 @@ extension PredicateChecker {
         _ left: PredicateTarget, _ relation: PredicateRelation, _ right: PredicateTarget
     ) throws(PredicateFault) -> Predicate {
         let (first, second) = (try side(left), try side(right))
+        for side in [first, second] where side.operand.isCountBeyondTheObject {
+            // It would be counted again for each object that has the same link.
+            throw PredicateFault(
+                "\(side.attribute.name.quotedBriefly) of another object is compared with a constant, not with another name",
+                at: side.offset)
+        }
         guard !relation.hasOptions else {
             throw PredicateFault("[c] and [d] are for comparisons with a constant", at: relation.offset)
         }
@@ -167,14 +197,23 @@ extension PredicateChecker {
     }
 
     private func side(_ target: PredicateTarget) throws(PredicateFault) -> PredicateSide {
-        guard case .attribute(let index) = target.kind else {
+        let attribute: Attribute
+        let column: PredicateOperand.Column
+        switch target.kind {
+        case .attribute(let index):
+            attribute = model.entities[target.entity].attributes[index]
+            column = .attribute(index)
+        case .count(let index):
+            let name = model.entities[target.entity].relationships[index].name
+            attribute = Attribute(name: "\(name).\(PredicateName.count)", type: .integer64)
+            column = .count(ofRelationship: index)
+        case .relationship, .objects:
             throw PredicateFault(
                 "a relationship is compared with a key or nil, not with another name", at: target.offset)
         }
-        let attribute = model.entities[target.entity].attributes[index]
         return PredicateSide(
-            operand: PredicateOperand(hops: target.hops, .attribute(index), attribute.comparedType),
-            attribute: attribute, offset: target.offset)
+            operand: PredicateOperand(hops: target.hops, column, attribute.comparedType), attribute: attribute,
+            offset: target.offset)
     }
 }
 
@@ -188,6 +227,12 @@ extension PredicateRelation.Kind {
         case .atLeast: .atLeast
         default: nil
         }
+    }
+}
+
+extension PredicateOperand {
+    fileprivate var isCountBeyondTheObject: Bool {
+        if case .count = column { !hops.isEmpty } else { false }
     }
 }
 

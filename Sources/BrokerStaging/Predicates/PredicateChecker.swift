@@ -90,7 +90,31 @@ struct PredicateChecker {
         return checked
     }
 
+    /// The condition on one object of a collection, and how many must meet it.
+    ///
+    /// "All" is "none that does not", so it is true of a collection without objects.
+    private mutating func predicate(
+        _ comparison: PredicateComparisonSyntax, _ quantifier: PredicateQuantifier
+    ) throws(PredicateFault) -> Predicate {
+        guard case .path(let names) = comparison.left.kind else {
+            preconditionFailure("a name follows a quantifier")
+        }
+        if case .path = comparison.right.kind {
+            throw PredicateFault(
+                "the right side of \(quantifier.kind.rawValue) is a constant, not a name", at: comparison.right.offset)
+        }
+        let target = try target(names, quantifier)
+        guard let collection = target.collection else { preconditionFailure("a quantified path has a collection") }
+        let inner = try compare(target, comparison.relation, comparison.right)
+        switch quantifier.kind {
+        case .any: return .exists(one: inner, of: collection)
+        case .all: return .negation(of: .exists(one: .negation(of: inner), of: collection))
+        case .none: return .negation(of: .exists(one: inner, of: collection))
+        }
+    }
+
     private mutating func predicate(_ comparison: PredicateComparisonSyntax) throws(PredicateFault) -> Predicate {
+        if let quantifier = comparison.quantifier { return try predicate(comparison, quantifier) }
         var relation = comparison.relation
         switch (comparison.left.kind, comparison.right.kind) {
         case (.path(let left), .path(let right)):
@@ -126,11 +150,22 @@ extension PredicateRelation.Kind {
     }
 }
 
+extension PredicateOperand {
+    fileprivate var isCount: Bool {
+        if case .count = column { true } else { false }
+    }
+}
+
 extension Predicate {
+    /// A collection is a `SELECT` of its own, which takes as many entries on the parser's stack.
+    private static let levelsOfCollection = 3
+
     /// The depth of nested AND and OR.
     fileprivate var depth: Int {
         switch self {
-        case .always, .comparison: 0
+        case .always: 0
+        case .comparison(let comparison): comparison.operands.contains(where: \.isCount) ? Self.levelsOfCollection : 0
+        case .exists(_, let inner): Self.levelsOfCollection + inner.depth
         case .not(let inner): inner.depth
         case .all(let parts), .any(let parts): 1 + (parts.map(\.depth).max() ?? 0)
         }
@@ -143,6 +178,11 @@ extension Predicate {
         case .not(let same): same
         default: .not(inner)
         }
+    }
+
+    /// Whether one of the objects meets the condition.
+    static func exists(one inner: Predicate, of collection: PredicateCollection) -> Predicate {
+        inner == .always(false) ? inner : .exists(collection, inner)
     }
 
     static func conjunction(_ parts: [Predicate]) -> Predicate { joined(parts, isAll: true) }

@@ -35,6 +35,7 @@ package struct RecordPredicate: Sendable {
         case .all(let parts): .all(parts.map(node))
         case .any(let parts): .any(parts.map(node))
         case .comparison(let comparison): node(comparison)
+        case .exists: preconditionFailure("a record has no collections")
         }
     }
 

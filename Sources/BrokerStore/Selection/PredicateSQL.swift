@@ -17,7 +17,7 @@ struct PredicateSQL {
     private let parameters: [Parameter]
     private let run: MatchRun
 
-    fileprivate enum Parameter {
+    enum Parameter {
         case value(PredicateValue)
         /// A test that SQL itself does not have.
         case test(ValueTest)
@@ -66,7 +66,7 @@ struct PredicateSQL {
 }
 
 /// Writes conditions, and collects the parameters in their order.
-private struct PredicateSQLWriter {
+struct PredicateSQLWriter {
     struct Table {
         let entity: Int
         let alias: String
@@ -75,10 +75,17 @@ private struct PredicateSQLWriter {
     let naming: ColumnNaming
     var parameters: [PredicateSQL.Parameter] = []
     private var aliases = 0
+
+    /// A name for another table in the condition.
+    mutating func newAlias() -> String {
+        aliases += 1
+        return "_broker_path\(aliases)"
+    }
+
     /// Nil when work is not counted.
-    private let longColumns: [LongColumns]?
+    let longColumns: [LongColumns]?
     /// The number of links that all key paths of the predicate follow.
-    private let links: Int
+    let links: Int
 
     init(naming: ColumnNaming, longColumns: [LongColumns]?, links: Int) {
         self.naming = naming
@@ -86,7 +93,7 @@ private struct PredicateSQLWriter {
         self.links = links
     }
 
-    private var model: Model { naming.model }
+    var model: Model { naming.model }
 
     /// Negation is pushed down to the comparisons: SQLite's parser has room for little nesting.
     mutating func condition(_ predicate: Predicate, isNegated: Bool, _ table: Table) -> String {
@@ -97,6 +104,9 @@ private struct PredicateSQLWriter {
         case .any(let parts): return joined(parts, by: isNegated ? " AND " : " OR ", isNegated, table)
         case .comparison(let comparison):
             let sql = condition(comparison, table)
+            return isNegated ? "NOT \(sql)" : sql
+        case .exists(let collection, let inner):
+            let sql = condition(collection, inner, table)
             return isNegated ? "NOT \(sql)" : sql
         }
     }
@@ -133,6 +143,9 @@ extension PredicateSQLWriter {
             return "coalesce(\(comparison), 0)"
         default: break
         }
+        if case .count(let relationship) = operand.column {
+            return condition(comparison.test, operand, countOf: relationship, table)
+        }
         guard !operand.hops.isEmpty else { return condition(comparison.test, operand, on: column(operand, of: table)) }
         // A missing link counts as nil, so the condition searches for the opposite.
         if comparison.test == .isNil {
@@ -141,7 +154,7 @@ extension PredicateSQLWriter {
         return throughLinks(operand, table) { writer, column in writer.condition(comparison.test, operand, on: column) }
     }
 
-    private mutating func condition(_ test: PredicateTest, _ operand: PredicateOperand, on column: String) -> String {
+    mutating func condition(_ test: PredicateTest, _ operand: PredicateOperand, on column: String) -> String {
         switch test {
         case .isNil: return "(\(column) IS NULL)"
         case .equals(let value): return "(\(column) IS \(parameter(.value(value)))\(collation(operand)))"
@@ -167,7 +180,7 @@ extension PredicateSQLWriter {
         return "\(PredicateFunctions.matches)(\(column), \(parameter(.test(test))))"
     }
 
-    private mutating func parameter(_ parameter: PredicateSQL.Parameter) -> String {
+    mutating func parameter(_ parameter: PredicateSQL.Parameter) -> String {
         parameters.append(parameter)
         return "?"
     }
@@ -179,7 +192,7 @@ extension PredicateSQLWriter {
 
     /// A JSON array from which `json_each` returns equal values; nil when there is none. (`json_each` ends texts at a
     /// zero, and reads numbers with a fraction less exactly than they are written.)
-    private static func list(_ values: [PredicateValue]) -> [UInt8]? {
+    static func list(_ values: [PredicateValue]) -> [UInt8]? {
         var writer = JSONWriter()
         var isFaithful = true
         writer.array { writer in
@@ -201,18 +214,29 @@ extension PredicateSQLWriter {
 
 extension PredicateSQLWriter {
     /// Opening a cursor iterates over all open cursors: so many of them for a unit.
-    private static let cursorsPerUnit = 8
+    static let cursorsPerUnit = 8
 
     /// Charges a row of the predicate's own table, with the values that the predicate reads from it.
-    fileprivate func work(for predicate: Predicate, _ table: Table) -> String {
+    func work(for predicate: Predicate, _ table: Table) -> String {
         guard let longColumns else { return "" }
         var (read, compared): ([String], [String]) = ([], [])
-        for operand in predicate.operands {
-            if let hop = operand.hops.first {
-                read += naming.linkColumns(model.entities[table.entity].relationships[hop])
-            } else {
-                read.append(name(of: operand, table))
-                if operand.type.mayBeLong { compared.append(read.last!) }
+        var units = 1
+        func readLink(_ hop: Int) { read += naming.linkColumns(model.entities[table.entity].relationships[hop]) }
+        for leaf in predicate.leaves {
+            if case .exists(let collection, _) = leaf {
+                if let hop = collection.hops.first { readLink(hop) } else { read += keyNames(of: table) }
+            }
+            guard case .comparison(let comparison) = leaf else { continue }
+            for operand in comparison.operands {
+                if let hop = operand.hops.first {
+                    readLink(hop)
+                } else if case .count = operand.column {
+                    read += keyNames(of: table)
+                    units += Self.countUnits(links)
+                } else {
+                    read.append(name(of: operand, table))
+                    if operand.type.mayBeLong { compared.append(read.last!) }
+                }
             }
         }
         let distinct = Set(compared)
@@ -221,11 +245,11 @@ extension PredicateSQLWriter {
         func work(_ units: Int, _ times: Int, _ names: [String]) -> String {
             PredicateFunctions.work(units, times: times, for: names.map { column($0, of: table) }) + " AND "
         }
-        return work(1, times, distinct.sorted()) + (others.isEmpty ? "" : work(0, 1, others))
+        return work(units, times, distinct.sorted()) + (others.isEmpty ? "" : work(0, 1, others))
     }
 
     /// Charges a row at the end of links, with its value and those before it. Empty when work is not counted.
-    fileprivate func work(for operand: PredicateOperand, atEnd table: Table) -> String {
+    func work(for operand: PredicateOperand, atEnd table: Table) -> String {
         guard let longColumns else { return "" }
         let value = name(of: operand, table)
         let others = longColumns[table.entity].names(through: [value]).filter { $0 != value }
@@ -242,6 +266,8 @@ extension PredicateSQLWriter {
         return switch operand.column {
         case .attribute(let index): entity.attributes[index].column
         case .key(let relationship, let part): naming.linkColumns(entity.relationships[relationship])[part]
+        case .rowKey: rowKeyName
+        case .count: preconditionFailure("a count is not stored")
         }
     }
 
@@ -267,6 +293,8 @@ extension PredicateSQLWriter {
 
     /// The value itself, even at the end of links; NULL where a link is missing.
     private mutating func scalar(_ operand: PredicateOperand, _ table: Table) -> String {
+        // Only of the object itself: the check refuses others.
+        if case .count(let relationship) = operand.column { return count(relationship, of: table) }
         guard !operand.hops.isEmpty else { return column(operand, of: table) }
         let links = linkColumns(operand.hops[0], of: table)
         let chain = chain(operand.hops, from: table)
@@ -277,14 +305,13 @@ extension PredicateSQLWriter {
     }
 
     /// The tables to which the relationships lead, joined from the first to the last.
-    private mutating func chain(_ hops: [Int], from table: Table) -> (sql: String, first: Table, last: Table) {
+    mutating func chain(_ hops: [Int], from table: Table) -> (sql: String, first: Table, last: Table) {
         var tables: [Table] = []
         var sql = ""
         for hop in hops {
             let before = tables.last ?? table
-            aliases += 1
             let destination = model.entities[before.entity].relationships[hop].destination
-            let next = Table(entity: destination, alias: "_broker_path\(aliases)")
+            let next = Table(entity: destination, alias: newAlias())
             if !tables.isEmpty { sql += " JOIN " }
             sql += "\(quoted(model.table(of: destination))) AS \(quoted(next.alias))"
             if !tables.isEmpty {
@@ -296,18 +323,20 @@ extension PredicateSQLWriter {
         return (sql, tables[0], tables[tables.count - 1])
     }
 
-    private func linkColumns(_ relationship: Int, of table: Table) -> [String] {
+    func linkColumns(_ relationship: Int, of table: Table) -> [String] {
         naming.linkColumns(model.entities[table.entity].relationships[relationship])
             .map { "\(quoted(table.alias)).\(quoted($0))" }
     }
 
-    private func keyColumns(of table: Table) -> [String] {
-        naming.keyColumns(table.entity).map { "\(quoted(table.alias)).\(quoted($0.name))" }
+    func keyColumns(of table: Table) -> [String] {
+        keyNames(of: table).map { "\(quoted(table.alias)).\(quoted($0))" }
     }
+
+    private func keyNames(of table: Table) -> [String] { naming.keyColumns(table.entity).map(\.name) }
 }
 
 extension PredicateOrder {
-    fileprivate var sql: String {
+    var sql: String {
         switch self {
         case .less: "<"
         case .atMost: "<="
