@@ -22,10 +22,13 @@ struct TableLayout {
     private(set) var columns: [Column]
     /// The names of the others.
     let omitted: [String]
+    /// Nothing limits the width of a line, so a value may be wider than those of the first rows.
+    private let isUnlimited: Bool
 
     /// - Parameter terminal: the width of the terminal; nil for none.
     init(_ names: [String], _ rows: [[FetchedCell?]], terminal: Int?) {
         let widest = terminal ?? Self.widest
+        isUnlimited = terminal == nil
         var columns = names.enumerated().map { place, name in
             let cells = rows.compactMap { $0[place] }.filter { !$0.isNull }
             return Column(
@@ -71,7 +74,7 @@ struct TableLayout {
     }
 
     func line(_ cells: [FetchedCell?]) -> String {
-        line(zip(columns, cells).map { TableText($1?.text ?? "", columns: $0.width) })
+        line(zip(columns, cells).map { TableText($1?.text ?? "", columns: isUnlimited ? Self.widest : $0.width) })
     }
 
     private func line(_ texts: [TableText]) -> String {

@@ -39,6 +39,16 @@ import Testing
         #expect(lines[1].contains("0123456789  "), "a column with room is not cut")
     }
 
+    @Test func `a value that is wider than the first ones is cut on a terminal alone`() throws {
+        let document = try JSONDocument(parsing: JSONText(copying: Array(#"[{"n": 12}, {"n": 200000}]"#.utf8)))
+        withExtendedLifetime(document) {
+            let lines = document.root.elements.map { FetchedCell.cells(of: $0).map(Optional.some) }
+            let first = [lines[0]]
+            #expect(TableLayout(["n"], first, terminal: nil).line(lines[1]) == "200000")
+            #expect(TableLayout(["n"], first, terminal: 80).line(lines[1]) == "2…")
+        }
+    }
+
     @Test func `a terminal gets no control characters, whatever is cut`() throws {
         let text = String(repeating: "\u{1B}[2J\n\u{9B}\u{202E}", count: 100)
         let escaped = text.unicodeScalars.map {
