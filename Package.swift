@@ -189,6 +189,9 @@ let package = Package(
         .target(
             name: "BrokerInput", dependencies: ["BrokerFastJSON", "BrokerJSON", "BrokerXML", "CLZ4", "CZlib"],
             swiftSettings: strict),
+        // Pages over HTTP, which only the command gets.
+        .target(
+            name: "BrokerPages", dependencies: ["BrokerFastJSON", "BrokerJSON", "BrokerModel"], swiftSettings: strict),
         .target(
             name: "BrokerCommandLine",
             dependencies: [
@@ -213,7 +216,7 @@ let package = Package(
             name: "BrokerCommand",
             dependencies: [
                 "BrokerCommandLine", "BrokerFastJSON", "BrokerInput", "BrokerModelSources", "BrokerJSON", "BrokerModel",
-                "BrokerSchema",
+                "BrokerPages", "BrokerSchema",
                 "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer", "Broker",
                 "BrokerClient",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
@@ -238,6 +241,7 @@ let package = Package(
             path: "Tests/TestSupport", swiftSettings: strict),
         tests("BrokerJSON", also: ["BrokerFastJSON"]),
         tests("BrokerInput", also: ["BrokerJSON", "CLZ4", "CZlib"]),
+        tests("BrokerPages"),
         tests("BrokerPaths"),
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerWire", also: ["BrokerJSON"]),

@@ -3,63 +3,27 @@ import BrokerInput
 
 /// Where the commands that read records read them.
 struct InputOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            """
-            The format of the input. Default: by the file's name (.json, .ndjson, .jsonl, .csv, .tsv, .form, .xml, each \
-            also followed by .gz or .lz4), else json. Input compressed by gzip or lz4 is always decompressed.
-            """))
-    var type: RecordFormat?
-
-    @Option(
-        help: ArgumentHelp(
-            """
-            Where the records are in each value of the input: keys with dots between them, or a JSON Pointer \
-            (/data/items). In XML, names of elements, beginning with the document's; without it the document is one \
-            record.
-            """, valueName: "path"))
-    var root: RecordRoot?
-
-    @Option(
-        help: ArgumentHelp(
-            """
-            The delimiter of CSV: one character, or tab. Default: the one of , ; | and tab that divides the header into \
-            most fields.
-            """, valueName: "character"))
-    var delimiter: CSVDelimiter?
-
-    @Option(
-        help: """
-            What happens with a row of CSV that has fewer fields than the header: it is a fault (fail), or the missing \
-            fields are null (fill). With fill, a row may also have more fields if these are empty.
-            """)
-    var ragged: RaggedRows = .fail
+    @OptionGroup var format: RecordFormatOptions
 
     @Argument(help: "Files of records; none or - is standard input.", completion: .file())
     var files: [String] = []
 
     var readsStandardInput: Bool { files.isEmpty || files.contains("-") }
 
+    var type: RecordFormat? { format.type }
+
+    var root: RecordRoot? { format.root }
+
+    var delimiter: CSVDelimiter? { format.delimiter }
+
+    var ragged: RaggedRows { format.ragged }
+
     /// In the order in which they are given.
     var sources: [RecordSource] { sources(root: root) }
 
     func sources(root: RecordRoot?) -> [RecordSource] {
         (files.isEmpty ? ["-"] : files).map {
-            RecordSource(
-                path: $0, format: type ?? RecordFormat(fileName: $0) ?? .json, root: root,
-                csv: CSVOptions(delimiter: delimiter, ragged: ragged))
+            format.source($0, format: type ?? RecordFormat(fileName: $0) ?? .json, root: root)
         }
     }
-}
-
-extension RecordFormat: ExpressibleByArgument {}
-
-extension RaggedRows: ExpressibleByArgument {}
-
-extension CSVDelimiter: ExpressibleByArgument {
-    public init?(argument: String) { self.init(argument) }
-}
-
-extension RecordRoot: ExpressibleByArgument {
-    public init?(argument: String) { self.init(argument) }
 }

@@ -9,6 +9,8 @@ struct RecordSource: Sendable {
     /// Where in each value the records are; nil when the values are the records, or arrays of them.
     let root: RecordRoot?
     var csv = CSVOptions()
+    /// For messages, where the path says nothing.
+    var title: String?
 
     /// Hands each record to `take`, with the number of bytes read so far.
     ///
@@ -36,5 +38,5 @@ struct RecordSource: Sendable {
         return status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
     }
 
-    var name: String { path == "-" ? "standard input" : path }
+    var name: String { title ?? (path == "-" ? "standard input" : path) }
 }

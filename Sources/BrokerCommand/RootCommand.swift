@@ -16,8 +16,9 @@ struct RootCommand: AsyncParsableCommand {
             """,
         version: BrokerVersion.text,
         subcommands: [
-            SubmitCommand.self, RelateCommand.self, SyncCommand.self, DeleteCommand.self, FetchCommand.self,
-            WatchCommand.self, AwaitCommand.self, CancelCommand.self, EntitiesCommand.self, JobsCommand.self,
+            SubmitCommand.self, LoadCommand.self, RelateCommand.self, SyncCommand.self, DeleteCommand.self,
+            FetchCommand.self, WatchCommand.self, AwaitCommand.self, CancelCommand.self, EntitiesCommand.self,
+            JobsCommand.self,
             StatsCommand.self, TopCommand.self, HealthCommand.self, PingCommand.self, AdminCommand.self,
             BackupCommand.self, RestoreCommand.self, ModelCommand.self, FrameCommand.self, UnframeCommand.self,
         ])
