@@ -157,19 +157,7 @@ package final class Store {
         return try look(at: file, plan, removal).changes
     }
 
-    /// The changes that opening the store with that model would make; nil when the store would be made. Changes nothing.
-    ///
-    /// - Throws: ``StoreError`` when it could not be opened for another reason than a refused change.
-    package static func changesOfOpening(
-        path: String, plan: StagingPlan, removal: RemovalPolicy
-    ) throws(StoreError) -> [StoreChange]? {
-        let file = try StoreFile(path: path)
-        try SQLiteLibrary.check()
-        try file.checkAccess()
-        return file.exists ? try look(at: file, plan, removal).changes : nil
-    }
-
-    private static func look(
+    static func look(
         at file: StoreFile, _ plan: StagingPlan, _ removal: RemovalPolicy, vfs: String? = nil
     ) throws(StoreError) -> StoreOpening {
         let connection = try look(at: file, vfs: vfs)
