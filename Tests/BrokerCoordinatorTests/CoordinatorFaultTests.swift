@@ -129,7 +129,7 @@ import TestSupport
             }
             test.submit(row(1), id: "a")
             _ = test.events.ends(1)
-            #expect(test.statistics.contains(#""store":{"state":"serving"}"#))
+            #expect(test.statistics.contains(#""store":{"state":"serving""#))
             disk.fail(.sync, number: 1, with: .ioError)
             for id in 2...4 { test.submit(row(id), id: "\(id)") }
             let error = failure.patiently("the failure") { $0 }

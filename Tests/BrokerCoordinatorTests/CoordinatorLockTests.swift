@@ -23,7 +23,7 @@ import TestSupport
         #expect(ends.map(\.code) == [nil, nil, nil, "invalidValue"])
         #expect(ends.map(\.sequence) == [1, 2, 3, 4])
         test.log.waitUntil("no longer locked; jobs continue. [\"milliseconds\"]")
-        #expect(test.statistics.contains(#""store":{"state":"serving"}"#))
+        #expect(test.statistics.contains(#""store":{"state":"serving""#))
         #expect(test.log.count("locked") == 2)
         #expect(try test.rows("SELECT count(*) FROM Row") == ["3"])
     }

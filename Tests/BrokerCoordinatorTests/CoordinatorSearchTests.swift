@@ -38,7 +38,7 @@ import Testing
         gate.open()
         #expect(ends(6) == ["gate", "search 1", "good", "search 2", "search 3", "same source"])
         #expect(try test.rows("SELECT id FROM Row ORDER BY id") == ["3", "4", "5"])
-        test.waitUntil(#""staging":0,"bytes":0}"#)
+        test.waitUntil(#""staging":0,"bytes":0,"#)
     }
 
     @Test func `sources whose scans wait have no room, and are called when they have`() {

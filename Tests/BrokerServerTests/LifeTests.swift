@@ -221,7 +221,7 @@ import Testing
         #expect(running.log.line(.notice, "Serving")?.contains(running.socketPath) == true)
         let client = try running.connect()
         #expect(try client.ask(#"{"id": "bad", "entity": "Employee", "json": {"id": 1}}"#).type == "failed")
-        #expect(running.log.line(.info, "job failed")?.contains("id=bad") == true)
+        #expect(running.log.line(.notice, "job failed")?.contains("id=bad") == true)
         _ = try client.ask(#"{"type": "nonsense"}"#)
         #expect(running.log.line(.info, "not understood")?.contains("nonsense") == true)
         for _ in 0..<30 {

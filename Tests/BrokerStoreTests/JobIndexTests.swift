@@ -73,6 +73,7 @@ import Testing
         let before = try test.rows(lines)
         try test.execute(
             """
+            DROP VIEW _broker_jobs_readable;
             ALTER TABLE _broker_jobs RENAME TO jobs;
             CREATE TABLE _broker_jobs ("sequence" INTEGER PRIMARY KEY, "id" TEXT NOT NULL UNIQUE, "hash" BLOB,
                 "failed" INTEGER NOT NULL, "ended" INTEGER NOT NULL, "outcome" TEXT NOT NULL);

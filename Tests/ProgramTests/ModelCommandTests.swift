@@ -69,7 +69,10 @@ import Testing
         #expect(schema.output.contains("CREATE TABLE"))
         for command in ["show", "import"] {
             let printed = try model(command, "Blog.xcdatamodeld").output
-            #expect(try model("schema", "-", input: printed).output == schema.output, "\(command)")
+            // The printed model has the reasons in its descriptions, and SQL has these in comments.
+            let again = try model("schema", "-", input: printed).output
+            let comment = /\/\*.*?\*\//
+            #expect(again.replacing(comment, with: "") == schema.output.replacing(comment, with: ""), "\(command)")
         }
     }
 
