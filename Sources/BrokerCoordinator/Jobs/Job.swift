@@ -15,11 +15,11 @@ package struct Job: @unchecked Sendable {
     package var policy: InvalidRecordPolicy
     /// Whether a record with a key that the model does not name is rejected, as `policy` says.
     package var refusesUnknownKeys = false
-    /// The job is applied and undone; see ``/BrokerStore/StoreJob/isDryRun``.
+    /// The job is applied and undone; see `StoreJob/isDryRun`.
     package var isDryRun = false
     /// A job that deletes more objects fails.
     package var maximumDeletions: DeletionLimit?
-    /// False for a client that may not delete objects; see ``/BrokerStore/StoreJob/mayDelete``.
+    /// False for a client that may not delete objects; see `StoreJob/mayDelete`.
     package var mayDelete = true
     package var wantsKeys: Bool
     /// Whether `JobCompletion.objects` are wanted.

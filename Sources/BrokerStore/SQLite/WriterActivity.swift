@@ -6,7 +6,7 @@ internal import Synchronization
 /// The thread makes progress when one of these changes:
 ///
 ///  1. the steps: a job was applied, an attempt to get a lock has ended, or SQLite has executed some instructions
-///     (``WorkMeter``), as in a long statement of a migration;
+///     (`WorkMeter`), as in a long statement of a migration;
 ///  2. the bytes that the thread has read and written, as the kernel counts them, also while SQLite copies the WAL.
 ///
 /// A thread that waits for jobs is healthy without progress.
