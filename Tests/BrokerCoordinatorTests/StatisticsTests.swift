@@ -57,7 +57,7 @@ import Testing
         let test = try TestCoordinator(#"{"entities": {"A": {"identity": "id", "attributes": {"id": "integer64"}}}}"#)
         let (one, other) = (JobOwner(user: 70_001), JobOwner(user: 70_002))
         test.submit(#"{"A": [{"id": "x"}]}"#, id: "failed", as: one)
-        _ = test.await("failed")
+        test.waitUntil(#""failed":1,"duplicate":0,"inFlight":0"#)
         #expect(test.coordinator.pause())
         test.submit(#"{"A": [{"id": 1}]}"#, id: "running", as: one)
         test.waitUntil(#""inFlight":1"#)
@@ -74,7 +74,7 @@ import Testing
         }
         #expect(test.coordinator.runningJobs(0, as: one).isEmpty)
         test.coordinator.resume()
-        _ = test.await("running")
+        test.waitUntil(#""completed":1,"failed":1,"duplicate":0,"inFlight":0"#)
         #expect(test.coordinator.runningJobs(10, as: one).isEmpty)
         #expect(test.statistics.contains(#""oldestMilliseconds":0"#))
     }
