@@ -58,13 +58,8 @@ package struct LogLine {
 
     /// RFC 3339, UTC, with milliseconds.
     private var timestamp: String {
-        var seconds = Int(time / 1_000)
-        var parts = tm()
-        var text = [CChar](repeating: 0, count: 32)
-        gmtime_r(&seconds, &parts)
-        let count = strftime(&text, text.count, "%Y-%m-%dT%H:%M:%S", &parts)
         let fraction = String(1_000 + time % 1_000).dropFirst()
-        return String(decoding: text[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self) + ".\(fraction)Z"
+        return Timestamp(seconds: Int(time / 1_000)).formatted("%Y-%m-%dT%H:%M:%S") + ".\(fraction)Z"
     }
 }
 

@@ -70,12 +70,6 @@ package enum Program {
         try StandardOutput.write(Array((document + "\n").utf8))
     }
 
-    /// Writes a question to standard error, and leaves the cursor after it.
-    package static func ask(_ question: String) {
-        let bytes = Array(question.printable.utf8)
-        _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
-    }
-
     /// The weight of a line on standard error.
     package enum Complaint: Sendable {
         case note, warning, error

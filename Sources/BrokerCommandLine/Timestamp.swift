@@ -22,7 +22,7 @@ package struct Timestamp: Sendable {
     }
 
     /// - Parameter format: of strftime(3), for numbers alone, at most 63 bytes.
-    private func formatted(_ format: String) -> String {
+    func formatted(_ format: String) -> String {
         var (time, parts) = (time_t(seconds), tm())
         gmtime_r(&time, &parts)
         var bytes = [CChar](repeating: 0, count: 64)

@@ -1,7 +1,6 @@
 public import ArgumentParser
 public import Broker
 import BrokerCommandLine
-import Glibc
 
 /// How many objects a command may delete, and whether it asks before.
 struct DeletionOptions: ParsableArguments {
@@ -17,8 +16,7 @@ struct DeletionOptions: ParsableArguments {
     @Flag(help: "Delete without asking. Only a person at a terminal is asked.")
     var yes = false
 
-    /// A person reads standard error, and answers on standard input.
-    func mayAsk() -> Bool { !yes && isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
+    func mayAsk() -> Bool { !yes && Confirmation.isPossible }
 
     /// Asks whether what a job would delete is to be deleted; true when it would delete nothing.
     static func agrees(to completion: Completion) -> Bool {
@@ -27,8 +25,7 @@ struct DeletionOptions: ParsableArguments {
         let parts = deleted.map { "\($0.value.deleted.grouped) \($0.key)" }
         let list =
             parts.count == 1 ? parts[0] : parts.dropLast().joined(separator: ", ") + " and \(parts[parts.count - 1])"
-        Program.ask("Delete \(list)? [y/N] ")
-        return ["y", "yes"].contains(readLine()?.lowercased() ?? "")
+        return Confirmation.agrees(to: "Delete \(list)?")
     }
 }
 

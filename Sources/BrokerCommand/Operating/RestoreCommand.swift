@@ -2,7 +2,6 @@ import ArgumentParser
 import BrokerCommandLine
 import BrokerJSON
 import BrokerStore
-import Glibc
 
 struct RestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -34,7 +33,7 @@ struct RestoreCommand: AsyncParsableCommand {
         do {
             let survey = try restore.survey()
             if dryRun { return try report(survey, replacedPath: nil) }
-            if let question = Self.question(survey), !yes, !Self.isConfirmed(question) {
+            if let question = Self.question(survey), !yes, Confirmation.isPossible, !Confirmation.agrees(to: question) {
                 throw CommandFailure(.failed, "Nothing was restored.")
             }
             let outcome = try restore.run()
@@ -50,13 +49,6 @@ struct RestoreCommand: AsyncParsableCommand {
         if replaced.fault != nil { return "Replace a store that cannot be read?" }
         guard replaced.forgottenJobs > 0 || survey.hasJournal else { return nil }
         return "Forget \(count(replaced.forgottenJobs, "job"))?"
-    }
-
-    /// Asks where a person can answer; elsewhere the command is its own confirmation.
-    private static func isConfirmed(_ question: String) -> Bool {
-        guard isatty(STDIN_FILENO) == 1, isatty(STDERR_FILENO) == 1 else { return true }
-        _ = write(STDERR_FILENO, "\(question) [y/N] ", question.utf8.count + 7)
-        return ["y", "yes"].contains(readLine()?.lowercased())
     }
 
     private func report(_ survey: StoreRestore.Survey, replacedPath: String?) throws(CommandFailure) {

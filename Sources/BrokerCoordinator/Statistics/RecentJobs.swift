@@ -1,7 +1,7 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// What happened in about the last minute: six slots of ten seconds, of which the newest is not full. A pure value.
+/// The jobs of about the last minute: six slots of ten seconds, of which the newest is not full. A pure value.
 struct RecentJobs {
     /// The work in one slot, or in several.
     struct Slot {
