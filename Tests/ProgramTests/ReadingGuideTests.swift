@@ -104,12 +104,15 @@ import Testing
         server.waitUntilExit()
         let read = try programs.shell(
             """
+            # Another user can reach this folder, whatever folder the tests have.
+            folder=$(mktemp -d /tmp/broker-reading-XXXXXX)
+            trap 'chmod 755 "$folder"; rm -rf "$folder"' EXIT
+            mv store.sqlite copy.sqlite "$folder"; cd "$folder"
             chmod 444 store.sqlite copy.sqlite; chmod 555 .
             if [ "$(id -u)" = 0 ]; then as="setpriv --reuid 65534 --regid 65534 --clear-groups"; fi
             for file in store.sqlite copy.sqlite; do
                 $as sqlite3 -readonly $file "SELECT name FROM Employee"; $as sqlite3 $file "SELECT id FROM Employee_readable"
             done
-            chmod 755 .
             ls *-wal *-shm *-journal 2> /dev/null; true
             """)
         #expect(read.output == "Cy\n7\nCy\n7\n", "\(read)")
