@@ -10,7 +10,10 @@ final class LoadConnection {
     var inFlight = 0
     /// Recorded messages without id and tag, in the order of sending: their answers come in that order.
     var nameless: [Int] = []
+    /// No answer comes any more.
     private(set) var isClosed = false
+    /// The server takes nothing more; answers that it sent before can still be read.
+    private var isSendingOver = false
     private(set) var sentBytes = 0
     private(set) var receivedBytes = 0
 
@@ -25,7 +28,8 @@ final class LoadConnection {
         incoming = [UInt8](repeating: 0, count: Self.receiveBytes)
     }
 
-    var wantsToSend: Bool { sent < outgoing.count && !isClosed }
+    var canSend: Bool { !isSendingOver && !isClosed }
+    var wantsToSend: Bool { sent < outgoing.count && canSend }
 
     func enqueue(_ bytes: some Collection<UInt8>) { outgoing.append(contentsOf: bytes) }
 
@@ -38,7 +42,7 @@ final class LoadConnection {
                 sent += count
                 sentBytes += count
             case .wouldBlock: return
-            case .closed: isClosed = true
+            case .closed: isSendingOver = true
             }
         }
         outgoing.removeAll(keepingCapacity: true)

@@ -167,7 +167,7 @@ package final class LoadRun {
         while skipped < connections.count, !isExhausted {
             let connection = connections[nextConnection]
             nextConnection = nextConnection + 1 == connections.count ? 0 : nextConnection + 1
-            guard !connection.isClosed, connection.inFlight < options.inFlight else {
+            guard connection.canSend, connection.inFlight < options.inFlight else {
                 skipped += 1
                 continue
             }
@@ -217,7 +217,7 @@ package final class LoadRun {
                 events: Int16(POLLIN | (connection.wantsToSend ? POLLOUT : 0)), revents: 0)
         }
         var until = isMeasuring ? tick : min(tick, measuredFrom)
-        if let at = schedule.nextAt, connections.contains(where: { $0.inFlight < options.inFlight }) {
+        if let at = schedule.nextAt, connections.contains(where: { $0.canSend && $0.inFlight < options.inFlight }) {
             until = min(until, start + at)
         }
         let now = monotonicNanoseconds()
