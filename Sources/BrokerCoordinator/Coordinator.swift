@@ -68,12 +68,12 @@ package final class Coordinator: Sendable {
         let completions = SerialThread(named: "completions")
         let storageFailure = StorageFailure()
         let gate = ReaderGate()
-        let commits = CommitObserver()
+        let onCommit = Callback<Void>()
         let pool = WorkerPool(longTasks: limits.workers, processors: CoordinatorLimits.processors)
         do throws(StoreError) {
             writer = try Writer(
                 plan: plan, options: opening, jobTable: jobTable, pool: pool, statistics: statistics,
-                completions: completions, storageFailure: storageFailure, gate: gate, commits: commits,
+                completions: completions, storageFailure: storageFailure, gate: gate, onCommit: onCommit,
                 logger: logger)
         } catch {
             pool.stop()
@@ -90,7 +90,8 @@ package final class Coordinator: Sendable {
         self.storageFailure = storageFailure
         retention = options.store.retention
         ledger = LedgerThread(path: options.storePath, writer.jobs)
-        readers = ReaderPool(path: options.storePath, plan: plan, gate: gate, streams: limits.streams, commits: commits)
+        readers = ReaderPool(
+            path: options.storePath, plan: plan, gate: gate, streams: limits.streams, onCommit: onCommit)
         gate.onLongEnd { [weak gate] in
             jobTable.update { jobTable in
                 jobTable.writerTasks.append { [weak gate] store in

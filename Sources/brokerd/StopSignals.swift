@@ -7,8 +7,12 @@ import UnixSignals
 final class StopSignals: Sendable {
     private let wanted: AsyncStream<Void>
     private let request: AsyncStream<Void>.Continuation
-    private let hangup = Mutex<@Sendable () -> Void>({})
-    private let endAtOnce = Mutex<@Sendable () -> Void>({})
+    private struct Calls {
+        var hangup: @Sendable () -> Void = {}
+        var endAtOnce: @Sendable () -> Void = {}
+    }
+
+    private let calls = Mutex(Calls())
 
     init() async {
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
@@ -19,9 +23,9 @@ final class StopSignals: Sendable {
             var isStopping = false
             for await signal in signals {
                 if signal == .sighup {
-                    hangup.withLock { $0 }()
+                    calls.withLock { $0.hangup }()
                 } else if isStopping {
-                    endAtOnce.withLock { $0 }()
+                    calls.withLock { $0.endAtOnce }()
                 } else {
                     isStopping = true
                     continuation.finish()
@@ -31,7 +35,7 @@ final class StopSignals: Sendable {
     }
 
     /// - Parameter body: called for every further SIGHUP.
-    func onHangup(_ body: @escaping @Sendable () -> Void) { hangup.withLock { $0 = body } }
+    func onHangup(_ body: @escaping @Sendable () -> Void) { calls.withLock { $0.hangup = body } }
 
     /// Has the effect of the first signal. May be called from any thread, any number of times.
     func stop() { request.finish() }
@@ -40,7 +44,7 @@ final class StopSignals: Sendable {
     ///
     /// - Parameter endAtOnce: called for every later one.
     func first(endAtOnce: @escaping @Sendable () -> Void) async {
-        self.endAtOnce.withLock { $0 = endAtOnce }
+        calls.withLock { $0.endAtOnce = endAtOnce }
         for await _ in wanted {}
     }
 }

@@ -26,14 +26,14 @@ final class FeedThread: Sendable {
     }
 
     private let state: Monitor<State>
-    private let commits: CommitObserver
+    private let onCommit: Callback<Void>
     private let thread: Thread
 
-    init(path: String, plan: StagingPlan, gate: ReaderGate, _ commits: CommitObserver) {
+    init(path: String, plan: StagingPlan, gate: ReaderGate, _ onCommit: Callback<Void>) {
         let state = Monitor(State(plan: plan))
         self.state = state
-        self.commits = commits
-        commits.observe {
+        self.onCommit = onCommit
+        onCommit.set {
             state.broadcast { state in
                 guard !state.followers.isEmpty else { return false }
                 state.table.committed()
@@ -86,7 +86,7 @@ final class FeedThread: Sendable {
 
     /// Ends all subscriptions and the thread. Called once.
     func stop() {
-        commits.observe(nil)
+        onCommit.set(nil)
         state.update { $0.isStopping = true }
         thread.join()
     }

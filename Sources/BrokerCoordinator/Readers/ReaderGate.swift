@@ -36,16 +36,16 @@ final class ReaderGate: Sendable {
     private static let patience: Int64 = 100_000
 
     private let state = Monitor(State())
-    private let whenLongEnded = Monitor<(@Sendable () -> Void)?>(nil)
-    private let whenWriterWaits = Monitor<(@Sendable (Bool) -> Void)?>(nil)
+    private let whenLongEnded = Callback<Void>()
+    private let whenWriterWaits = Callback<Bool>()
 
     /// - Parameter notify: called when the long reads that delayed the writer have ended. The writer then calls
     ///   ``whileIdle(_:)``.
-    func onLongEnd(_ notify: @escaping @Sendable () -> Void) { whenLongEnded.withLock { $0 = notify } }
+    func onLongEnd(_ notify: @escaping @Sendable () -> Void) { whenLongEnded.set(notify) }
 
     /// - Parameter notify: called on the writer's thread, with true when streams delay the writer, which may be repeated,
     ///   and with false when it has copied.
-    func onWriterWaiting(_ notify: @escaping @Sendable (Bool) -> Void) { whenWriterWaits.withLock { $0 = notify } }
+    func onWriterWaiting(_ notify: @escaping @Sendable (Bool) -> Void) { whenWriterWaits.set(notify) }
 
     /// A read is active that began before the gate was closed.
     var isReading: Bool { state.withLock { $0.brief + $0.long > 0 } }
@@ -86,7 +86,7 @@ final class ReaderGate: Sendable {
             }
             wakesWriter = kind == .long && state.isWriterDue
         }
-        if wakesWriter { whenLongEnded.withLock { $0 }?() }
+        if wakesWriter { whenLongEnded() }
     }
 
     /// Opens a stream: a read that lasts until ``endStream()``. Waits while the writer copies.
@@ -108,7 +108,7 @@ final class ReaderGate: Sendable {
             wakesWriter = state.isWriterDue
             return state.streams == 0
         }
-        if wakesWriter { whenLongEnded.withLock { $0 }?() }
+        if wakesWriter { whenLongEnded() }
     }
 
     /// Runs the writer's work while no read is active; runs it in any case.
@@ -121,9 +121,8 @@ final class ReaderGate: Sendable {
             state.isClosed = !isLongActive
             return isLongActive
         }
-        let notifyStreams = whenWriterWaits.withLock { $0 }
         guard !isLongActive else {
-            notifyStreams?(true)
+            whenWriterWaits(true)
             work()
             return false
         }
@@ -133,7 +132,7 @@ final class ReaderGate: Sendable {
             $0.isClosed = false
             $0.isWriterNext = false
         }
-        notifyStreams?(false)
+        whenWriterWaits(false)
         return isIdle
     }
 

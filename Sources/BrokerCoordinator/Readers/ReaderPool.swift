@@ -64,13 +64,13 @@ final class ReaderPool: Sendable {
     /// - Parameters:
     ///   - path: that of a store that the writer has opened.
     ///   - gate: the writer's.
-    ///   - commits: the writer's transactions.
+    ///   - onCommit: called by the writer after each transaction.
     init(
         path: String, plan: StagingPlan, gate: ReaderGate = ReaderGate(), streams: StreamLimits = StreamLimits(),
-        commits: CommitObserver = CommitObserver()
+        onCommit: Callback<Void> = Callback()
     ) {
         self.path = path
-        feed = FeedThread(path: path, plan: plan, gate: gate, commits)
+        feed = FeedThread(path: path, plan: plan, gate: gate, onCommit)
         self.streams = StreamThread(path: path, plan: plan, gate: gate, streams)
         self.gate = gate
         self.plan = Monitor(plan)

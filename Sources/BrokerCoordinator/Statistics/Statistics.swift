@@ -40,7 +40,7 @@ final class Statistics: Sendable {
 
     private let counters: Monitor<Counters>
     let startedAt: Int64
-    private let slowObserver = Monitor<(@Sendable (SlowJob) -> Void)?>(nil)
+    private let slowObserver = Callback<SlowJob>()
 
     /// - Parameter slow: microseconds from which a job is slow.
     init(slow: Int64 = SlowJobs.defaultMicroseconds) {
@@ -56,12 +56,11 @@ final class Statistics: Sendable {
     var slowJobs: [SlowJob] { counters.withLock { $0.slow.jobs } }
 
     /// Calls `notify` for each job that is slow from now on.
-    func observeSlow(_ notify: @escaping @Sendable (SlowJob) -> Void) { slowObserver.withLock { $0 = notify } }
+    func observeSlow(_ notify: @escaping @Sendable (SlowJob) -> Void) { slowObserver.set(notify) }
 
     /// The calls of the observer.
     func reports(_ jobs: [SlowJob]) -> [@Sendable () -> Void] {
-        guard let notify = slowObserver.withLock({ $0 }) else { return [] }
-        return jobs.map { job in { notify(job) } }
+        slowObserver.isSet ? jobs.map { job in { self.slowObserver(job) } } : []
     }
 }
 

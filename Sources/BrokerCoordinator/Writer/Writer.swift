@@ -32,7 +32,7 @@ final class Writer: Sendable {
     init(
         plan: StagingPlan, options: CoordinatorOptions, jobTable: Monitor<JobTable>, pool: WorkerPool,
         statistics: Statistics, completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate,
-        commits: CommitObserver, logger: Logger
+        onCommit: Callback<Void>, logger: Logger
     ) throws(StoreError) {
         let opened = Monitor<Result<Opened, StoreError>?>(nil)
         thread = Thread(named: "writer") {
@@ -66,7 +66,7 @@ final class Writer: Sendable {
                 }
                 var loop = WriterLoop(
                     store: store, journal: journal, jobTable: jobTable, pool: pool, statistics: statistics,
-                    completions: completions, storageFailure: storageFailure, gate: gate, commits: commits,
+                    completions: completions, storageFailure: storageFailure, gate: gate, onCommit: onCommit,
                     activity: options.store.activity ?? WriterActivity(), limits: options.limits, logger: logger)
                 loop.run()
             } catch {

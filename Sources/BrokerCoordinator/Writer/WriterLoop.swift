@@ -18,7 +18,8 @@ struct WriterLoop {
     let completions: SerialThread
     let storageFailure: StorageFailure
     private let gate: ReaderGate
-    private let commits: CommitObserver
+    /// Reports each transaction to the thread of the feed.
+    private let onCommit: Callback<Void>
     let activity: WriterActivity
     let limits: CoordinatorLimits
     let logger: Logger
@@ -36,7 +37,7 @@ struct WriterLoop {
     init(
         store: Store, journal: (any JobJournal)?, jobTable: Monitor<JobTable>, pool: WorkerPool, statistics: Statistics,
         completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate,
-        commits: CommitObserver, activity: WriterActivity, limits: CoordinatorLimits, logger: Logger
+        onCommit: Callback<Void>, activity: WriterActivity, limits: CoordinatorLimits, logger: Logger
     ) {
         self.store = store
         self.journal = journal
@@ -46,7 +47,7 @@ struct WriterLoop {
         self.completions = completions
         self.storageFailure = storageFailure
         self.gate = gate
-        self.commits = commits
+        self.onCommit = onCommit
         self.activity = activity
         self.limits = limits
         self.logger = logger
@@ -330,7 +331,7 @@ struct WriterLoop {
             $0.history = history
             $0.forgottenThrough = forgotten
         }
-        commits.committed()
+        onCommit()
         // Usually answers are written, and rows freed, there, while the next jobs are merged here.
         applied = []
         let calls = settlement.effects.completions
