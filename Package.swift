@@ -132,7 +132,8 @@ let package = Package(
         .target(
             name: "BrokerServer",
             dependencies: [
-                "BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "BrokerWire",
+                "BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging", "BrokerStore",
+                "BrokerWire",
                 "BrokerCoordinator",
                 "BrokerMessages",
                 .product(name: "DequeModule", package: "swift-collections"),
@@ -262,7 +263,8 @@ let package = Package(
         tests(
             "BrokerServer",
             also: [
-                "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator",
+                "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerWire", "BrokerStaging", "BrokerStore",
+                "BrokerCoordinator",
                 forPrograms("Logging", "swift-log"),
                 .product(name: "NIOCore", package: nio),
             ]),

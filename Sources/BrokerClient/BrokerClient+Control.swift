@@ -85,6 +85,36 @@ extension BrokerClient {
         return answer
     }
 
+    /// Changes the store to the server's model files as they now are, as ``/Broker/AdminAction/reload`` does, or returns what that
+    /// would change.
+    ///
+    /// - Parameters:
+    ///   - removedParts: what becomes of parts that the model no longer has, this time.
+    ///   - dryRun: nothing is changed, and refused changes are returned, too.
+    ///   - timeout: see `BrokerProtocol`.
+    /// - Throws: ``/Broker/BrokerError``; with ``/Broker/BrokerError/Code/storeUnavailable`` and every difference when a change is
+    ///   refused; with ``/Broker/BrokerError/Code/unsupportedMessage`` by a server that does not know the action. With
+    ///   ``/Broker/BrokerError/Code/connectionLost`` and ``/Broker/BrokerError/Code/outcomeUnknown`` it may have been done.
+    @discardableResult public func migrate(
+        removedParts: RemovedParts = .refuse, dryRun: Bool = false, timeout: Duration? = nil
+    ) async throws -> ModelMigration {
+        guard let word = MigrateMessage.RemovedParts(rawValue: removedParts.rawValue) else {
+            throw BrokerError.unknown(removedParts)
+        }
+        let message = MigrateMessage(isDryRun: dryRun, removedParts: word)
+        return try await withTimeout(timeout) { try await self.migrate(message) }
+    }
+
+    private func migrate(_ message: MigrateMessage) async throws -> ModelMigration {
+        let answer = try await request(isSentOnce: true, orOnCancellation: BrokerError.actionWaitCancelled) {
+            ClientMessageWriter.migrate(message, tag: $0)
+        }
+        guard case .done = answer.message,
+            let changes = withExtendedLifetime(answer.document, { ModelMigration(answer.document.root) })
+        else { throw unexpected(answer, to: "migrate") }
+        return changes
+    }
+
     /// A copy has a connection of its own, because a server gives it up when its connection ends.
     public func backUp(to file: String, replacing: Bool) async throws -> Backup {
         try BrokerError.checkBackupPath(file)
@@ -111,6 +141,28 @@ extension BrokerClient {
         } catch {
             throw BrokerError.protocolViolation("the `\(type)` of the server cannot be read: \(error)")
         }
+    }
+}
+
+extension ModelMigration {
+    /// - Parameter done: the members of the answer; nil when they are not those of a migration.
+    fileprivate init?(_ done: JSONValue) {
+        guard let list = done["changes"] else { return nil }
+        var changes: [Change] = []
+        for change in list.elements {
+            guard let kind = change["change"]?.string, let subject = change["subject"]?.string,
+                let message = change["message"]?.string
+            else { return nil }
+            let loss = change["loss"].flatMap { loss -> Loss? in
+                guard let kind = loss["kind"]?.string, let count = loss["count"]?.int64 else { return nil }
+                return Loss(kind: kind, count: count, examples: loss["examples"]?.elements.compactMap(\.string) ?? [])
+            }
+            changes.append(
+                Change(
+                    kind: Kind(rawValue: kind), subject: subject, message: message, remedy: change["remedy"]?.string,
+                    loss: loss))
+        }
+        self.init(changes: changes)
     }
 }
 

@@ -16,24 +16,50 @@ extension Coordinator {
     /// Reads a model and applies it completely, including the migration, or stays with the old one.
     ///
     /// - Parameters:
+    ///   - removal: what becomes of parts that the model no longer has; nil for the store's option.
     ///   - read: reads the model, on a thread of its own; may block.
     ///   - notify: called once, on a thread of the coordinator's, with the changes, or the reason why the old model
     ///     stays.
     package func reload(
-        reading read: @escaping @Sendable () -> Result<StagingPlan, Fault>,
+        removal: RemovalPolicy? = nil, reading read: @escaping @Sendable () -> Result<StagingPlan, Fault>,
         notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
     ) {
         Thread(named: "reload") { [self] in
             switch read() {
-            case .success(let plan): hold(for: plan, notify)
+            case .success(let plan): hold(for: plan, removal, notify)
             case .failure(let fault): notify(.failure(fault))
             }
         }.detach()
     }
 
+    /// Reads a model, and reports the changes that a ``reload(removal:reading:notify:)`` with it would make to the store as it
+    /// is now, with what is lost by them. Changes nothing, and holds no job.
+    ///
+    /// - Parameters: as for a reload.
+    package func compare(
+        removal: RemovalPolicy, reading read: @escaping @Sendable () -> Result<StagingPlan, Fault>,
+        notify: @escaping @Sendable (Result<[StoreChange], Fault>) -> Void
+    ) {
+        Thread(named: "compare") { [storePath, storeOptions] in
+            notify(
+                read().flatMap { plan in
+                    do throws(StoreError) {
+                        return .success(
+                            try Store.changes(
+                                path: storePath, plan: plan, removal: removal, vfs: storeOptions.vfs))
+                    } catch {
+                        return .failure(Fault(error.faultCode, error.message))
+                    }
+                })
+        }.detach()
+    }
+
     private static let ownSource = -1
 
-    private func hold(for plan: StagingPlan, _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void) {
+    private func hold(
+        for plan: StagingPlan, _ removal: RemovalPolicy?,
+        _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
+    ) {
         // A frame of its own, which holds only the question whether everything before it has ended.
         let begun: (ticket: Int, memory: JobMemory)
         switch beginHolding() {
@@ -48,8 +74,8 @@ extension Coordinator {
         // It has no source, so it need not wait for a turn.
         _ = goesOn(frame, .question)
         skip(frame) { [self] ticket in
-            let waits = jobTable.withLock { $0.ends.wait(before: ticket) { self.change(to: plan, notify) } }
-            if !waits { change(to: plan, notify) }
+            let waits = jobTable.withLock { $0.ends.wait(before: ticket) { self.change(to: plan, removal, notify) } }
+            if !waits { change(to: plan, removal, notify) }
         }
     }
 
@@ -66,8 +92,13 @@ extension Coordinator {
         }
     }
 
-    private func change(to plan: StagingPlan, _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void) {
-        let request = ModelReload(plan: plan, path: storePath, options: storeOptions) { [self] result in
+    private func change(
+        to plan: StagingPlan, _ removal: RemovalPolicy?,
+        _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
+    ) {
+        var options = storeOptions
+        if let removal { options.removal = removal }
+        let request = ModelReload(plan: plan, path: storePath, options: options) { [self] result in
             switch result {
             case .success((let migration, let index)):
                 planInForce.withLock { $0 = plan }

@@ -26,7 +26,7 @@ package final class Coordinator: Sendable {
     package var model: Model { plan.model }
     package let limits: CoordinatorLimits
     package let retention: LedgerRetention
-    /// The staging plan of the model in effect; another one after ``reload(reading:notify:)``.
+    /// The staging plan of the model in effect; another one after ``reload(removal:reading:notify:)``.
     package var plan: StagingPlan { planInForce.withLock { $0 } }
     let planInForce: Monitor<StagingPlan>
     let storeOptions: StoreOptions

@@ -47,6 +47,26 @@ package final class OwnedStore: Sendable {
         return try opened.get()
     }
 
+    /// Takes an existing store with the model and the journal that it has, so that a reload can change the model. Blocks.
+    ///
+    /// - Throws: also when the journal has jobs that the store has not applied: they need the model that they were accepted with.
+    package static func unchanged(path: String, logger: Logger) throws(StoreError) -> OwnedStore {
+        guard let plan = try Store.planInForce(path: path) else {
+            throw StoreError(
+                .incompatible,
+                "There is no store \(path), or it has no model yet: a server gives it one. Check the path.")
+        }
+        var options = CoordinatorOptions(storePath: path, limits: CoordinatorLimits())
+        options.keepsJournal = try Store.hasJournal(path: path)
+        let owned = try OwnedStore(plan: plan, options: options, logger: logger)
+        guard let pending = owned.coordinator.writer.pending?.count, pending > 0 else { return owned }
+        owned.stopAndGiveUp()
+        throw StoreError(
+            .incompatible,
+            "The journal of \(path) holds \(pending) jobs that were accepted, and that the store has not applied. Start "
+                + "brokerd --journal with the model before, which applies them, then migrate. Nothing was changed.")
+    }
+
     /// Stops the coordinator and gives up the store, for a task that must not block. Called once.
     package func stop() async {
         await Thread.run(named: "stopping") { [self] in stopAndGiveUp() }

@@ -8,6 +8,10 @@ extension BrokerError {
         }
     }
 
+    package static func unknown(_ parts: RemovedParts) -> BrokerError {
+        refused(.unsupportedMessage, "Removed parts cannot be \"\(parts.rawValue)\": refuse, keep or drop.")
+    }
+
     package static func unknown(_ action: AdminAction) -> BrokerError {
         refused(.unsupportedMessage, "There is no action \"\(action.rawValue)\".")
     }

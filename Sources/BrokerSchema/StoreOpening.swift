@@ -16,6 +16,8 @@ package struct StoreOpening {
     /// The contents of another program's database.
     private let foreignContents: String?
     private let renamedEntities: [(old: String, new: String)]
+    /// Nil for another program's database.
+    private let losses: StoreLosses?
 
     /// - Parameters:
     ///   - defaults: the values that a migration gives to rows without the attribute.
@@ -29,7 +31,7 @@ package struct StoreOpening {
         self.model = model
         let kind = try StoreFormat.kind(of: connection, path: path)
         if case .foreign(let wasFed) = kind {
-            (isMarked, isNew, plan, renamedEntities) = (wasFed, false, nil, [])
+            (isMarked, isNew, plan, renamedEntities, losses) = (wasFed, false, nil, [], nil)
             foreignContents = try StoreFormat.contents(of: connection)
             let match = ModelMatch(from: model, to: model)
             held = EffectiveModel(model, keepingFrom: model, match, inForce: model, removal: .refuse)
@@ -53,7 +55,10 @@ package struct StoreOpening {
             stored = try heldText.map { text throws(StoreError) in try Self.read(text, path) } ?? inForce
         }
         var match = ModelMatch(from: stored, to: model)
-        let meaning = try Self.compare(connection, from: stored, inForce: inForce, to: model, &match, removal, convert)
+        let comparison = try Self.compare(
+            connection, from: stored, inForce: inForce, to: model, &match, removal, convert)
+        let meaning = comparison.changes
+        losses = StoreLosses(stored: stored, wanted: model, match: match, removed: comparison.removed)
         held = EffectiveModel(model, keepingFrom: stored, match, inForce: inForce, removal: removal)
         let plan = try StorePlan(of: connection, from: stored, to: held, model, defaults, convert, removal: removal)
         self.plan = plan
@@ -65,7 +70,7 @@ package struct StoreOpening {
             changes.append(
                 StoreChange(
                     .refused, path, "what is retained from earlier models does not fit the model: \(fault)",
-                    remedy: "rename the new parts, or drop the retained ones with --migrate drop"))
+                    remedy: "rename the new parts, or drop the retained ones with `broker migrate --drop`"))
         }
         self.changes = changes
         renamedEntities = match.entities.enumerated().compactMap { [model] index, entity in
@@ -79,7 +84,7 @@ package struct StoreOpening {
     private static func compare(
         _ connection: Connection, from stored: Model, inForce: Model, to model: Model, _ match: inout ModelMatch,
         _ removal: RemovalPolicy, _ convert: AttributeConversion
-    ) throws(StoreError) -> [StoreChange] {
+    ) throws(StoreError) -> ModelComparison {
         let rows = StoredRows(of: connection, stored)
         let populated = try rows.populated(model, match)
         while true {
@@ -88,9 +93,14 @@ package struct StoreOpening {
                 inexact: try rows.inexact(model, match, convert))
             // Each round releases some more parts: others may only be in the way once these are gone.
             let empty = try rows.empty(comparison.obstacles.subtracting(match.released))
-            guard !empty.isEmpty else { return comparison.changes }
+            guard !empty.isEmpty else { return comparison }
             match.release(empty, of: stored)
         }
+    }
+
+    /// The changes, with what is lost by each that drops a part, or would be if it were dropped. Reads the rows.
+    package func changesWithLosses(on connection: Connection) throws(StoreError) -> [StoreChange] {
+        try losses?.adding(to: changes, on: connection) ?? changes
     }
 
     /// - Throws: ``StoreError`` `incompatible` with everything that is refused, if there is anything.

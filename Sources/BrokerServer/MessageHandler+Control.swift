@@ -1,6 +1,7 @@
 internal import BrokerCoordinator
 internal import BrokerJSON
 package import BrokerModel
+internal import BrokerSchema
 internal import BrokerStore
 internal import BrokerWire
 internal import Logging
@@ -53,7 +54,7 @@ extension MessageHandler {
             coordinator.resume()
             done([])
         case .drain:
-            guard let drain = options.drain else { return failed(.notHere(action)) }
+            guard let drain = options.drain else { return failed(.notHere(action.rawValue)) }
             done([])
             drain()
         case .checkpoint:
@@ -64,12 +65,37 @@ extension MessageHandler {
                 }
             }
         case .reload:
-            guard let reload = options.reload else { return failed(.notHere(action)) }
+            guard let reload = options.reload else { return failed(.notHere(action.rawValue)) }
             reload { end in
                 switch end {
                 case .applied(let changes): done(Self.members(changes))
                 case .refused(let fault): failed(fault)
                 }
+            }
+        }
+    }
+
+    func migrate(_ message: MigrateMessage, _ frame: FrameReference, _ connection: Connection) {
+        guard mayAdminister(frame, connection) else { return }
+        log.logger.notice(
+            "\(MigrateMessage.action) was asked for.",
+            metadata: connection.peer.metadata.merging([
+                "dryRun": "\(message.isDryRun)", "removedParts": "\(message.removedParts.rawValue)",
+            ]) { $1 })
+        guard let migrate = options.migrate else {
+            return connection.send(Fault.notHere(MigrateMessage.action), about: frame)
+        }
+        migrate(message) { result in
+            switch result {
+            case .success(let changes):
+                var writer = JSONWriter()
+                writer.array { writer in
+                    for change in changes { change.write(to: &writer) }
+                }
+                connection.send(
+                    ServerMessageWriter.migrated(isDryRun: message.isDryRun, changes: writer.bytes, tag: frame.tag),
+                    about: frame)
+            case .failure(let fault): connection.send(fault, about: frame)
             }
         }
     }
@@ -133,10 +159,10 @@ extension WALStatus {
 }
 
 extension Fault {
-    fileprivate static func notHere(_ action: AdminAction) -> Fault {
+    fileprivate static func notHere(_ action: String) -> Fault {
         Fault(
             .unsupportedMessage,
-            "This server is part of another program, which alone can do `\(action.rawValue)`. Ask that program.")
+            "This server is part of another program, which alone can do `\(action)`. Ask that program.")
     }
 }
 

@@ -145,6 +145,7 @@ final class MessageHandler: Sendable {
         // At once, whatever is before it: it ends what a pause delays.
         case .admin(let action): administer(action, frame, connection)
         case .backup(let backup): backUp(backup, frame, connection)
+        case .migrate(let message): migrate(message, frame, connection)
         case .await(let id): return .question { [self] ticket in awaitJob(id, before: ticket, frame, connection) }
         }
         return .nothing

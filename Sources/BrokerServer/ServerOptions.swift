@@ -1,4 +1,5 @@
-internal import BrokerModel
+package import BrokerModel
+package import BrokerSchema
 package import BrokerWire
 internal import Glibc
 internal import NIOCore
@@ -35,6 +36,10 @@ package struct ServerOptions: Sendable {
     /// Reads the model again; nil where another program decides that. Must not block; reports the result once, on any
     /// thread.
     package var reload: (@Sendable (_ notify: @escaping @Sendable (ReloadEnd) -> Void) -> Void)?
+    /// Changes the store to the model as it now is, or reports what that would do; nil where another program decides that.
+    /// Must not block; reports the changes once, on any thread.
+    package var migrate:
+        (@Sendable (MigrateMessage, _ notify: @escaping @Sendable (Result<[StoreChange], Fault>) -> Void) -> Void)?
     /// A line in the log for each slow job.
     package var logsSlowJobs = false
     /// The server's name and version in `welcome`.

@@ -1,5 +1,6 @@
 internal import BrokerSchema
 internal import BrokerModel
+internal import Glibc
 
 /// The journal whose jobs are applied to the store.
 extension Store {
@@ -10,6 +11,11 @@ extension Store {
         }
         return JournalPosition(
             identity: identity, applied: history.position, id: try ledger.id(ofJobAt: history.position))
+    }
+
+    /// Whether a journal is beside a store.
+    package static func hasJournal(path: String) throws(StoreError) -> Bool {
+        access(try StoreFile(path: path).location + ".journal", F_OK) == 0
     }
 
     /// Assigns a journal to the store, of which no job is applied yet.

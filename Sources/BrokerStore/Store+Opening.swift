@@ -2,15 +2,31 @@ package import BrokerSchema
 package import BrokerStaging
 
 extension Store {
-    /// The changes that opening the store with that model would make; nil when the store would be made. Changes nothing.
+    /// The changes that opening an existing store with that model would make, and what is lost by them. Changes nothing, and
+    /// reads one state, also while a server has the store open.
+    ///
+    /// - Parameter vfs: see ``StoreOptions/vfs``.
+    /// - Throws: ``StoreError`` when no store is there, or it cannot be read.
+    package static func changes(
+        path: String, plan: StagingPlan, removal: RemovalPolicy = .refuse, vfs: String? = nil
+    ) throws(StoreError) -> [StoreChange] {
+        let file = try StoreFile(path: path)
+        guard file.exists else {
+            throw StoreError(.unavailable, "There is no store \(path). Check the path.")
+        }
+        let connection = try look(at: file, vfs: vfs)
+        try connection.execute("PRAGMA foreign_keys = ON")
+        try connection.execute("BEGIN")
+        return try opening(connection, file.path, plan, removal).changesWithLosses(on: connection)
+    }
+
+    /// The same; nil when the store would be made.
     ///
     /// - Throws: ``StoreError`` when it could not be opened for another reason than a refused change.
-    package static func changesOfOpening(
-        path: String, plan: StagingPlan, removal: RemovalPolicy
-    ) throws(StoreError) -> [StoreChange]? {
+    package static func changesOfOpening(path: String, plan: StagingPlan) throws(StoreError) -> [StoreChange]? {
         let file = try StoreFile(path: path)
         try SQLiteLibrary.check()
         try file.checkAccess()
-        return file.exists ? try look(at: file, plan, removal).changes : nil
+        return file.exists ? try changes(path: path, plan: plan) : nil
     }
 }

@@ -141,31 +141,12 @@ package final class Store {
         try SQLiteLibrary.check()
         try file.checkAccess()
         guard file.exists else { return }
-        try look(at: file, plan, removal, vfs: vfs).refuseDifferences()
-    }
-
-    /// The changes that opening an existing store with that model would make. Changes nothing.
-    ///
-    /// - Throws: ``StoreError`` when no store is there, or it cannot be read.
-    package static func changes(
-        path: String, plan: StagingPlan, removal: RemovalPolicy = .refuse
-    ) throws(StoreError) -> [StoreChange] {
-        let file = try StoreFile(path: path)
-        guard file.exists else {
-            throw StoreError(.unavailable, "There is no store \(path). Check the path.")
-        }
-        return try look(at: file, plan, removal).changes
-    }
-
-    static func look(
-        at file: StoreFile, _ plan: StagingPlan, _ removal: RemovalPolicy, vfs: String? = nil
-    ) throws(StoreError) -> StoreOpening {
         let connection = try look(at: file, vfs: vfs)
         try connection.execute("PRAGMA foreign_keys = ON")
-        return try opening(connection, file.path, plan, removal)
+        try opening(connection, file.path, plan, removal).refuseDifferences()
     }
 
-    private static func opening(
+    static func opening(
         _ connection: Connection, _ path: String, _ plan: StagingPlan, _ removal: RemovalPolicy
     ) throws(StoreError) -> StoreOpening {
         try StoreOpening(

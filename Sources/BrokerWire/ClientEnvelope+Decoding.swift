@@ -87,6 +87,7 @@ extension ClientEnvelope {
         case "cancel": return .cancel(id: try idOfJob(in: root, "A `cancel` needs the `id` of the job to cancel."))
         case "admin":
             if let backup = try BackupMessage(root) { return .backup(backup) }
+            if let migrate = try MigrateMessage(root) { return .migrate(migrate) }
             return .admin(try adminAction(in: root))
         default:
             if let later = laterTypes.first(where: { type.isText($0) }) {
@@ -107,7 +108,7 @@ extension ClientEnvelope {
     }
 
     private static func adminAction(in root: JSONValue) throws(WireError) -> AdminAction {
-        let names = (AdminAction.allCases.map(\.rawValue) + [BackupMessage.action]).listed
+        let names = (AdminAction.allCases.map(\.rawValue) + [BackupMessage.action, MigrateMessage.action]).listed
         guard let value = root["action"] else {
             throw WireError(.unsupportedMessage, "An `admin` needs an `action`: \(names).", path: "/action")
         }
@@ -158,5 +159,15 @@ extension BackupMessage {
         self.file = file
         replaces = root["replace"]?.bool ?? false
         wantsProgress = root["notify"].map { list in list.elements.contains { $0.isText("progress") } } ?? false
+    }
+}
+
+extension MigrateMessage {
+    /// Nil for another action.
+    fileprivate init?(_ root: JSONValue) throws(WireError) {
+        guard let action = root["action"], action.kind == .string, action.isText(Self.action) else { return nil }
+        self.init(
+            isDryRun: try root.optionalBool("dryRun") ?? false,
+            removedParts: try root.optionalWord("removedParts", RemovedParts.self) ?? .refuse)
     }
 }

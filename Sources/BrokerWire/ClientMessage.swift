@@ -9,6 +9,8 @@ package enum ClientMessage {
     case admin(AdminAction)
     /// An `admin` that copies the store.
     case backup(BackupMessage)
+    /// An `admin` that changes the store to the model as it now is.
+    case migrate(MigrateMessage)
     case fetch(FetchMessage)
     case subscribe(SubscribeMessage)
     case ping
@@ -29,7 +31,27 @@ package struct BackupMessage: Sendable {
     package let wantsProgress: Bool
 }
 
-/// The administrative actions.
+/// The server changes the store to the model as it now is, as a `reload` does, or reports what that would do.
+package struct MigrateMessage: Sendable, Equatable {
+    /// The name of the action on the wire.
+    package static let action = "migrate"
+
+    /// The treatment of parts that the model no longer has.
+    package enum RemovedParts: String, Sendable, CaseIterable {
+        case refuse, keep, drop
+    }
+
+    /// Nothing is changed.
+    package let isDryRun: Bool
+    package let removedParts: RemovedParts
+
+    package init(isDryRun: Bool, removedParts: RemovedParts) {
+        self.isDryRun = isDryRun
+        self.removedParts = removedParts
+    }
+}
+
+/// The administrative actions without fields of their own.
 package enum AdminAction: String, Sendable, CaseIterable {
     /// Jobs are accepted and staged, but not merged.
     case pause

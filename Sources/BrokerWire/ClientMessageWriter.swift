@@ -55,6 +55,15 @@ package enum ClientMessageWriter {
         }
     }
 
+    package static func migrate(_ migrate: MigrateMessage, tag: ProvenJSON? = nil) -> [UInt8] {
+        message("admin", tag: tag) { writer in
+            writer.member("action", MigrateMessage.action)
+            writer.key("dryRun")
+            writer.bool(migrate.isDryRun)
+            writer.member("removedParts", migrate.removedParts.rawValue)
+        }
+    }
+
     /// - Parameter members: `entity` and the other members of the fetch, in order.
     package static func fetch(members: [(key: String, value: ProvenJSON)], tag: ProvenJSON? = nil) -> [UInt8] {
         message("fetch", tag: tag) { $0.members(members) }

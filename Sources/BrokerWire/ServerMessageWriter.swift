@@ -140,6 +140,19 @@ package enum ServerMessageWriter {
         }
     }
 
+    /// The store was changed to the model, or would be.
+    ///
+    /// - Parameter changes: the array of changes as JSON text.
+    package static func migrated(isDryRun: Bool, changes: [UInt8], tag: [UInt8]?) -> [UInt8] {
+        message("done", capacity: changes.count, tag: tag) { writer in
+            writer.member("action", MigrateMessage.action)
+            writer.key("dryRun")
+            writer.bool(isDryRun)
+            writer.key("changes")
+            writer.raw(changes)
+        }
+    }
+
     /// A subscription is open.
     ///
     /// - Parameter oldest: the feed can be read after this sequence, and no older one.

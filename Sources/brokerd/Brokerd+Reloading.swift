@@ -1,8 +1,10 @@
 import BrokerCommandLine
 import BrokerCoordinator
 import BrokerModel
+import BrokerSchema
 import BrokerServer
 import BrokerStaging
+import BrokerWire
 import Logging
 
 extension Brokerd {
@@ -13,22 +15,47 @@ extension Brokerd {
     ) -> @Sendable (_ notify: @escaping @Sendable (ReloadEnd) -> Void) -> Void {
         let model = model
         return { notify in
-            service.reloadBegan()
-            coordinator.reload {
-                Self.read(model)
-            } notify: { result in
+            Self.reload(model, .refuse, coordinator, service, logger) { result in
                 switch result {
-                case .success(let migration):
-                    let lines = migration.lines
-                    for line in lines { logger.notice("\(line)") }
-                    logger.notice("The model was reloaded, and is in effect.")
-                    notify(.applied(lines))
-                    service.reloadEnded(nil)
-                case .failure(let fault):
-                    logger.error("The model could not be reloaded, and the old one stays in effect: \(fault.message)")
-                    notify(.refused(fault))
-                    service.reloadEnded(fault.message)
+                case .success(let migration): notify(.applied(migration.lines))
+                case .failure(let fault): notify(.refused(fault))
                 }
+            }
+        }
+    }
+
+    /// The admin action `migrate`: as a reload, with what becomes of parts that the model no longer has; or what it would do.
+    func migrating(
+        _ coordinator: Coordinator, _ service: ServiceNotifier, _ logger: Logger
+    ) -> @Sendable (MigrateMessage, _ notify: @escaping @Sendable (Result<[StoreChange], Fault>) -> Void) -> Void {
+        let model = model
+        return { message, notify in
+            let removal = RemovalPolicy(message.removedParts)
+            guard !message.isDryRun else {
+                return coordinator.compare(removal: removal, reading: { Self.read(model) }, notify: notify)
+            }
+            Self.reload(model, removal, coordinator, service, logger) { notify($0.map(\.changes)) }
+        }
+    }
+
+    private static func reload(
+        _ model: [String], _ removal: RemovalPolicy, _ coordinator: Coordinator, _ service: ServiceNotifier,
+        _ logger: Logger, _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
+    ) {
+        service.reloadBegan()
+        coordinator.reload(removal: removal) {
+            read(model)
+        } notify: { result in
+            switch result {
+            case .success(let migration):
+                for line in migration.lines { logger.notice("\(line)") }
+                logger.notice("The model was reloaded, and is in effect.")
+                notify(result)
+                service.reloadEnded(nil)
+            case .failure(let fault):
+                logger.error("The model could not be reloaded, and the old one stays in effect: \(fault.message)")
+                notify(result)
+                service.reloadEnded(fault.message)
             }
         }
     }
@@ -41,5 +68,16 @@ extension Brokerd {
             let faults = error.faults.map(\.description).joined(separator: "; ")
             return .failure(Fault(.validationFailed, "The model \(file.name) cannot be used: \(faults)"))
         }
+    }
+}
+
+extension RemovalPolicy {
+    fileprivate init(_ word: MigrateMessage.RemovedParts) {
+        self =
+            switch word {
+            case .refuse: .refuse
+            case .keep: .keep
+            case .drop: .drop
+            }
     }
 }

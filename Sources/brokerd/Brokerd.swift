@@ -1,4 +1,3 @@
-import BrokerSchema
 public import ArgumentParser
 import BrokerCommandLine
 import BrokerCoordinator
@@ -66,14 +65,6 @@ struct Brokerd: AsyncParsableCommand {
     @Option(help: "When SQLite waits for the disk: full (at every commit), normal (at checkpoints) or off.")
     var synchronous: Synchronous = .full
 
-    @Option(
-        name: .customLong("migrate"),
-        help: """
-            What happens to tables and columns that the model no longer has: refuse (the store is not opened), keep \
-            (they stay in the file, unused) or drop.
-            """)
-    var removal: RemovalPolicy = .refuse
-
     @OptionGroup(title: "Access")
     var access: AccessOptions
 
@@ -128,6 +119,7 @@ struct Brokerd: AsyncParsableCommand {
         options.drain = { signals.stop() }
         let reload = reloading(owned.coordinator, service, logger)
         options.reload = reload
+        options.migrate = migrating(owned.coordinator, service, logger)
         let hangups = HangupReloads { ended in reload { _ in ended() } }
         signals.onHangup { hangups.ask() }
         let server = try await startServer(owned, options, logger)
@@ -173,7 +165,6 @@ struct Brokerd: AsyncParsableCommand {
         options.keepsJournal = journal
         options.slowJobMicroseconds = observing.slowJobMicroseconds
         options.store.synchronous = synchronous
-        options.store.removal = removal
         options.store.fileMode = try access.storeFileMode()
         options.store.retention = LedgerRetention(
             count: limits.keepOutcomes, seconds: limits.keepOutcomesSeconds.seconds)
@@ -211,5 +202,4 @@ struct Brokerd: AsyncParsableCommand {
 }
 
 extension Synchronous: ExpressibleByArgument {}
-extension RemovalPolicy: ExpressibleByArgument {}
 extension Logger.Level: @retroactive ExpressibleByArgument {}

@@ -175,6 +175,41 @@ import Broker
         try await server.stop()
     }
 
+    @Test func `a migration is asked for as it is wanted, and returns its changes`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await server.connect()
+        var connection = opened
+        let asking = Task { try await client.migrate(removedParts: .drop, dryRun: true) }
+        let sent = try await connection.next()
+        let tag = try #require(sent.firstMatch(of: /"tag":(\d+)/)?.1)
+        #expect(sent == #"{"type":"admin","action":"migrate","dryRun":true,"removedParts":"drop","tag":\#(tag)}"#)
+        let change =
+            #"{"change":"dropped","subject":"A.b","message":"m","loss":{"kind":"values","count":12,"examples":["1: 2"]}}"#
+        let refused = #"{"change":"refused","subject":"A","message":"n","remedy":"r"}"#
+        try await connection.send(
+            #"{"type":"done","action":"migrate","dryRun":true,"changes":[\#(change),\#(refused)],"tag":\#(tag)}"#)
+        let migration = try await asking.value
+        #expect(
+            migration.changes == [
+                .init(
+                    kind: .dropped, subject: "A.b", message: "m",
+                    loss: .init(kind: "values", count: 12, examples: ["1: 2"])),
+                .init(kind: .refused, subject: "A", message: "n", remedy: "r"),
+            ])
+        #expect(migration.isRefused)
+        let unreadable = Task { try await client.migrate() }
+        let other = try await connection.nextMembers().tag
+        try await connection.send(
+            #"{"type":"done","action":"migrate","changes":[{"change":"dropped"}],"tag":\#(other)}"#)
+        let error = await #expect(throws: BrokerError.self) { try await unreadable.value }
+        #expect(error?.code == .protocolViolation)
+        let word = RemovedParts(rawValue: "lose")
+        let unknown = await #expect(throws: BrokerError.self) { try await client.migrate(removedParts: word) }
+        #expect(unknown?.code == .unsupportedMessage)
+        client.close()
+        try await server.stop()
+    }
+
     @Test func `a job is cancelled by its id, or the call throws why not`() async throws {
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()

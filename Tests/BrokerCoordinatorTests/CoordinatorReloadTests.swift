@@ -1,4 +1,6 @@
 import BrokerModel
+import BrokerSchema
+import BrokerStaging
 import BrokerStore
 import Testing
 import Glibc
@@ -64,6 +66,36 @@ import TestSupport
         #expect(test.reload(new)[0].hasPrefix("refused busy"))
         test.coordinator.resume()
         #expect(test.reload(new).count == 1)
+    }
+
+    @Test func `a comparison reports what a reload would do, and changes nothing, also while jobs are paused`() throws {
+        let test = try TestCoordinator(new)
+        test.submit(row(1), id: "a")
+        _ = test.events.ends(1)
+        let schema = "SELECT name, sql FROM sqlite_schema ORDER BY 1"
+        let before = try test.rows(schema)
+        #expect(test.coordinator.pause())
+        for (removal, verdict) in [(RemovalPolicy.refuse, "refused"), (.keep, "kept"), (.drop, "dropped")] {
+            let lost = verdict == "kept" ? "0" : "1"
+            #expect(test.compare(old, removal) == ["\(verdict) Row.name \(lost)"])
+        }
+        #expect(test.compare("{}", .drop)[0].hasPrefix("refused validationFailed"))
+        test.coordinator.resume()
+        #expect(try test.rows(schema) == before)
+        #expect(try test.rows("SELECT name FROM Row") == ["n"])
+    }
+
+    @Test func `a reload drops what the model lacks only if it is asked to, for once`() throws {
+        let test = try TestCoordinator(new)
+        test.submit(row(1), id: "a")
+        _ = test.events.ends(1)
+        #expect(test.reload(old)[0].hasPrefix("refused storeUnavailable"))
+        #expect(test.startReloading(old, .drop).patiently("the old model") { $0 }.count == 1)
+        #expect(try test.rows("SELECT count(*) FROM pragma_table_info('Row') WHERE name = 'name'") == ["0"])
+        #expect(test.reload(new).count == 1)
+        test.submit(row(2), id: "b")
+        #expect(test.events.ends(2)[1].code == nil)
+        #expect(test.reload(old)[0].hasPrefix("refused storeUnavailable"))
     }
 
     @Test func `a journal goes on with the new model, over a crash`() throws {

@@ -1,6 +1,7 @@
 import BrokerFastJSON
 import BrokerJSON
 import BrokerModel
+import BrokerSchema
 import BrokerStaging
 import BrokerStore
 import Glibc
@@ -171,14 +172,10 @@ final class TestCoordinator: Sendable {
     /// Changes the model; gives the lines of what changed, or the refusal.
     func reload(_ model: String) -> [String] { startReloading(model).patiently("another model") { $0 } }
 
-    func startReloading(_ model: String) -> Monitor<[String]?> {
+    func startReloading(_ model: String, _ removal: RemovalPolicy? = nil) -> Monitor<[String]?> {
         let answer = Monitor<[String]?>(nil)
-        coordinator.reload {
-            do throws(ModelError) {
-                return .success(try StagingPlan(ModelReader.read(JSONText(copying: Array(model.utf8)))))
-            } catch {
-                return .failure(Fault(.validationFailed, "\(error)"))
-            }
+        coordinator.reload(removal: removal) {
+            Self.read(model)
         } notify: { result in
             answer.broadcast {
                 switch result {
@@ -189,6 +186,29 @@ final class TestCoordinator: Sendable {
             }
         }
         return answer
+    }
+
+    private static func read(_ model: String) -> Result<StagingPlan, Fault> {
+        do throws(ModelError) {
+            return .success(try StagingPlan(ModelReader.read(JSONText(copying: Array(model.utf8)))))
+        } catch {
+            return .failure(Fault(.validationFailed, "\(error)"))
+        }
+    }
+
+    /// Reports what a reload would do: a text for each change, with the number of values that are lost.
+    func compare(_ model: String, _ removal: RemovalPolicy) -> [String] {
+        let answer = Monitor<[String]?>(nil)
+        coordinator.compare(removal: removal, reading: { Self.read(model) }) { result in
+            answer.broadcast {
+                switch result {
+                case .success(let changes): $0 = changes.map { "\($0.verdict) \($0.subject) \($0.loss?.count ?? 0)" }
+                case .failure(let fault): $0 = ["refused \(fault.code): \(fault.message)"]
+                }
+                return true
+            }
+        }
+        return answer.patiently("a comparison") { $0 }
     }
 
     /// Asks in a frame of its own: about the jobs whose frames were admitted before.

@@ -1,6 +1,11 @@
 import BrokerCoordinator
-import Testing
+import BrokerModel
+import BrokerSchema
+import BrokerServer
+import BrokerWire
+import Synchronization
 import TestSupport
+import Testing
 
 /// Cancelled jobs, progress and administration, over a socket.
 @Suite(.timeLimit(.minutes(5))) struct ControlTests {
@@ -56,4 +61,56 @@ import TestSupport
             #expect(try client.ask(#"{"type": "ping"}"#).type == "pong")
         }
     }
+
+    @Test func `a migration is passed on as it was asked for, and its changes or its fault are answered`() async throws
+    {
+        let asked = RecordedMigrations()
+        let migrate = { (options: inout ServerOptions) in
+            options.migrate = { message, notify in
+                asked.add(message)
+                guard message.removedParts != .refuse else {
+                    return notify(.failure(Fault(.storeUnavailable, "two differences")))
+                }
+                notify(
+                    .success([
+                        StoreChange(
+                            .dropped, "A.b", "A.b is gone", remedy: "none",
+                            loss: StoreLoss(.values, count: 12, examples: ["1: 'x'"]))
+                    ]))
+            }
+        }
+        try await RunningServer.run(migrate) { running in
+            let client = try running.connect()
+            let answer = try client.ask(
+                #"{"type": "admin", "action": "migrate", "dryRun": true, "removedParts": "drop", "tag": 1}"#)
+            #expect(
+                answer.text
+                    == #"{"type":"done","action":"migrate","dryRun":true,"changes":[{"change":"dropped","subject":"A.b","#
+                    + #""message":"A.b is gone","remedy":"none","loss":{"kind":"values","count":12,"examples":["1: 'x'"]}}],"tag":1}"#
+            )
+            let refused = try client.ask(#"{"type": "admin", "action": "migrate"}"#)
+            #expect(refused.code == "storeUnavailable" && refused["error.message"] == "two differences")
+            #expect(
+                try client.ask(#"{"type": "admin", "action": "migrate", "dryRun": 1}"#).code == "unsupportedMessage")
+        }
+        #expect(
+            asked.all == [
+                MigrateMessage(isDryRun: true, removedParts: .drop),
+                MigrateMessage(isDryRun: false, removedParts: .refuse),
+            ])
+        // A server within another program does not decide about the model.
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            let answer = try client.ask(#"{"type": "admin", "action": "migrate", "dryRun": true}"#)
+            #expect(answer.code == "unsupportedMessage")
+        }
+    }
+}
+
+private final class RecordedMigrations: Sendable {
+    private let messages = Mutex<[MigrateMessage]>([])
+
+    var all: [MigrateMessage] { messages.withLock { $0 } }
+
+    func add(_ message: MigrateMessage) { messages.withLock { $0.append(message) } }
 }

@@ -290,7 +290,7 @@ import Testing
         }
         let dropped = try store()
         try dropped.execute("DELETE FROM Employee_seen; DELETE FROM Person WHERE _entity = 'Guest'")
-        #expect(try refusal(dropped, without).contains("--migrate keep leaves it in the file"))
+        #expect(try refusal(dropped, without).contains("`broker migrate --keep` leaves it in the file"))
         #expect(
             try migrate(dropped, to: without, removal: .drop) == ["dropped Guest is in the store, but not in the model"]
         )

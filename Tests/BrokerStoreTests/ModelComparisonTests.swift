@@ -105,8 +105,8 @@ import Testing
         #expect(
             differences
                 == ["Person", "Place.workers", "Spot"].map {
-                    "\($0) is in the store, but not in the model (--migrate keep leaves it in the file, --migrate drop drops "
-                        + "it, \"renamedFrom\" renames it)"
+                    "\($0) is in the store, but not in the model (`broker migrate --keep` leaves it in the file, "
+                        + "`broker migrate --drop` drops it, \"renamedFrom\" renames it)"
                 })
     }
 

@@ -92,7 +92,7 @@ import Testing
         for part in ["Person.nick", "Person.home", "Person.pets", "Pet", "Place.people"] {
             #expect(error.message.contains("\(part) is in the store, but not in the model"))
         }
-        #expect(error.message.contains("--migrate keep"))
+        #expect(error.message.contains("broker migrate --keep"))
         #expect(try Data(contentsOf: URL(filePath: store.path)) == bytes)
     }
 

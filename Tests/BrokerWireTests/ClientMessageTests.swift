@@ -52,6 +52,31 @@ import Testing
         expect(#"{"type":"await","id":7}"#, .unsupportedMessage, at: "/id", "must be a string")
     }
 
+    @Test func `a migrate refuses what it does not understand, since it would change a store`() throws {
+        for (fields, wanted) in [
+            ("", MigrateMessage(isDryRun: false, removedParts: .refuse)),
+            (#","dryRun":true,"removedParts":"drop""#, MigrateMessage(isDryRun: true, removedParts: .drop)),
+            (#","dryRun":false,"removedParts":"keep""#, MigrateMessage(isDryRun: false, removedParts: .keep)),
+        ] {
+            guard case .migrate(let read) = try message(#"{"type":"admin","action":"migrate"\#(fields)}"#).message
+            else {
+                throw TestFault("no migrate")
+            }
+            #expect(read == wanted)
+            let written = String(decoding: ClientMessageWriter.migrate(wanted), as: UTF8.self)
+            guard case .migrate(wanted) = try message(written).message else { throw TestFault(written) }
+        }
+        for (fields, path, fact) in [
+            (#""dryRun":"true""#, "/dryRun", "must be true or false"),
+            (#""dryRun":null"#, "/dryRun", "must be true or false"),
+            (#""removedParts":"lose""#, "/removedParts", "`refuse`, `keep` and `drop`"),
+            (#""removedParts":true"#, "/removedParts", "must be a string"),
+        ] {
+            expect(#"{"type":"admin","action":"migrate",\#(fields)}"#, .unsupportedMessage, at: path, fact)
+        }
+        expect(#"{"type":"admin","action":"move"}"#, .unsupportedMessage, at: "/action", "`backup` and `migrate`")
+    }
+
     @Test func `a tag comes back as JSON, whatever it is`() throws {
         for tag in ["7", "null", #""a\"b""#, #"{"a":[1,2]}"#, "[1.50]", "true"] {
             #expect(try message(#"{"type":"ping","tag":\#(tag)}"#).tag == utf8(tag))

@@ -36,7 +36,7 @@ import Testing
         // The time in the example's name is that of no backup; there is one.
         let places = [
             ("/var/lib/broker/backups/store-20261125T020000Z.sqlite", "backups/store-2*Z.sqlite"),
-            ("/var/lib/broker", "."), ("/run/broker", "run"),
+            ("/var/lib/broker", "."), ("/etc/broker", "."), ("/run/broker", "run"),
         ]
         var script = Self.manager + "\n"
         for command in commands {

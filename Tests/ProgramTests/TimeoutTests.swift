@@ -7,7 +7,7 @@ import Testing
         ["stats"], ["await", "job"], ["fetch", "Employee"], ["submit", "--entity", "Employee"],
         ["sync", "--entity", "Employee", "--empty"], ["delete", "--entity", "Employee", "1"], ["cancel", "job"],
         ["relate", "--entity", "Employee", "--object", "1", "--relationship", "department", "--to", "7"],
-        ["admin", "pause"], ["backup", "copy.sqlite"], ["ping"], ["jobs"], ["entities"], ["top"],
+        ["admin", "pause"], ["migrate"], ["backup", "copy.sqlite"], ["ping"], ["jobs"], ["entities"], ["top"],
     ]
 
     @Test func `no command waits for a stopped server for longer than it is to`() throws {

@@ -28,6 +28,9 @@ public final class RawClient: @unchecked Sendable {
         setPatience(seconds: 60)
     }
 
+    /// The other side of a connection that a test accepted.
+    public init(descriptor: Int32) { self.descriptor = descriptor }
+
     /// How long reading and writing may take.
     public func setPatience(seconds: Int) {
         var patience = timeval(tv_sec: seconds, tv_usec: 0)

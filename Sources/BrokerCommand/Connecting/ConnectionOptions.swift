@@ -1,4 +1,3 @@
-import BrokerSchema
 internal import ArgumentParser
 import Broker
 import BrokerClient
@@ -32,14 +31,6 @@ struct ConnectionOptions: ParsableArguments {
     var model: [String] = []
 
     @Option(
-        name: .customLong("migrate"),
-        help: """
-            With --store: what happens to tables and columns that the model no longer has: refuse (the store is not \
-            opened), keep (they stay in the file, unused) or drop.
-            """)
-    var removal: RemovalPolicy?
-
-    @Option(
         name: [.customLong("reconnect-timeout"), .customLong("patience")],
         help: ArgumentHelp(
             "How long to try to reconnect after the connection is lost, before unanswered jobs are given up.",
@@ -66,9 +57,6 @@ struct ConnectionOptions: ParsableArguments {
         }
         if store == nil, !model.isEmpty {
             throw ValidationError("--model goes with --store; a server has its own model.")
-        }
-        if store == nil, removal != nil {
-            throw ValidationError("--migrate goes with --store; for a server it is an option of brokerd.")
         }
     }
 
@@ -114,8 +102,7 @@ struct ConnectionOptions: ParsableArguments {
             return try await Self.finish(broker, await Swift.Result { try await body(broker) })
         }
         let local = try await LocalServer.start(
-            store: store, model: try model(of: store, inferred), makesStore: makesStore, isDryRun: isDryRun,
-            removal: removal ?? .refuse)
+            store: store, model: try model(of: store, inferred), makesStore: makesStore, isDryRun: isDryRun)
         let interruption = Interruption {
             onInterruption?()
             local.stopAndWait()
@@ -135,7 +122,8 @@ struct ConnectionOptions: ParsableArguments {
         return try LocalModel(ofStore: store)
     }
 
-    private func model(of store: String, _ inferred: InferredModel?) throws(CommandFailure) -> LocalModel {
+    /// - Parameter inferred: as for ``connected(_:jobsInFlight:makesStore:isDryRun:inferred:onInterruption:_:)``.
+    func model(of store: String, _ inferred: InferredModel? = nil) throws(CommandFailure) -> LocalModel {
         guard model.isEmpty else { return .files(model) }
         if let inferred { return inferred.model }
         if let model = try storedModel() { return model }
@@ -169,7 +157,7 @@ struct ConnectionOptions: ParsableArguments {
 
 extension Result where Failure == any Error {
     /// The result of `body`, stored until it is requested.
-    fileprivate init(catching body: () async throws -> Success) async {
+    init(catching body: () async throws -> Success) async {
         do {
             self = .success(try await body())
         } catch {
@@ -187,5 +175,3 @@ extension CommandFailure {
         self.init(isLost ? .cannotConnect : .failed, "\(described)")
     }
 }
-
-extension RemovalPolicy: ExpressibleByArgument {}

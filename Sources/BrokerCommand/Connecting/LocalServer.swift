@@ -32,9 +32,8 @@ final class LocalServer: Sendable {
     /// - Parameters:
     ///   - makesStore: false refuses a store that is not there.
     ///   - isDryRun: nothing but the trial of a job is done with the store: see ``TrialStore``.
-    ///   - removal: what becomes of what the store has and the model has no longer.
     static func start(
-        store path: String, model: LocalModel, makesStore: Bool, isDryRun: Bool, removal: RemovalPolicy
+        store path: String, model: LocalModel, makesStore: Bool, isDryRun: Bool
     ) async throws(CommandFailure) -> LocalServer {
         let plan = try model.plan()
         guard makesStore || path.isEmpty || access(path, F_OK) == 0 || errno != ENOENT else {
@@ -45,8 +44,7 @@ final class LocalServer: Sendable {
         let logger = Logger.standardError(label: "broker", level: .critical)
         let owned: OwnedStore
         do throws(StoreError) {
-            var options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
-            options.store.removal = removal
+            let options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
             owned = try OwnedStore(plan: plan, options: options, logger: logger)
         } catch {
             trial?.remove()

@@ -1,7 +1,6 @@
 import BrokerSchema
 import ArgumentParser
 import BrokerCommandLine
-import BrokerJSON
 import BrokerStore
 
 struct ModelDiffCommand: AsyncParsableCommand {
@@ -9,8 +8,9 @@ struct ModelDiffCommand: AsyncParsableCommand {
         commandName: "diff", abstract: "Shows how opening a store with a model would change the store.",
         discussion: """
             Prints a line for each change: `migrated` (nothing is lost), `kept` (it stays in the file, unused), `dropped`, \
-            or `refused`, with the remedy. Nothing is printed when the store fits. The status is 1 when anything is \
-            refused: the store would not be opened. The store is only read.
+            or `refused`, with the remedy; then what is lost by it. Nothing is printed when the store fits. The status is \
+            1 when anything is refused: the store would not be opened. The store is only read. `broker migrate` makes the \
+            changes.
             """)
 
     @Option(
@@ -23,10 +23,7 @@ struct ModelDiffCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The SQLite database.", valueName: "file"), completion: .file())
     var store: String
 
-    @Option(
-        name: .customLong("migrate"),
-        help: "What would happen to tables and columns that the model no longer has: refuse, keep or drop.")
-    var removal: RemovalPolicy = .refuse
+    @OptionGroup var removal: RemovalOptions
 
     @Flag(help: "Print the result as JSON.")
     var json = false
@@ -35,42 +32,15 @@ struct ModelDiffCommand: AsyncParsableCommand {
         let plan = try ModelFile(model).planOrComplain()
         let changes: [StoreChange]
         do throws(StoreError) {
-            changes = try Store.changes(path: store, plan: plan, removal: removal)
+            changes = try Store.changes(path: store, plan: plan, removal: removal.policy)
         } catch {
             throw CommandFailure(.failed, error.message)
         }
         if json {
-            try Program.write(Self.json(changes))
+            try Program.write(StoreChange.json(changes))
         } else {
-            for change in changes { try Program.say("\(change.verdict.rawValue): \(change.line)") }
+            for line in changes.flatMap(\.lines) { try Program.say(line) }
         }
         if changes.contains(where: { $0.verdict == .refused }) { throw CommandFailure(.failed) }
-    }
-
-    private static func json(_ changes: [StoreChange]) -> String {
-        var writer = JSONWriter()
-        writer.object { writer in
-            writer.key("opens")
-            writer.bool(!changes.contains { $0.verdict == .refused })
-            writer.key("changes")
-            writer.array { writer in
-                for change in changes { change.write(to: &writer) }
-            }
-        }
-        return String(decoding: writer.bytes, as: UTF8.self)
-    }
-}
-
-extension StoreChange {
-    fileprivate func write(to writer: inout JSONWriter) {
-        writer.object { writer in
-            let members = [
-                ("change", verdict.rawValue), ("subject", subject), ("message", text), ("remedy", remedy),
-            ]
-            for case let (key, value?) in members {
-                writer.key(key)
-                writer.string(value)
-            }
-        }
     }
 }

@@ -19,6 +19,8 @@ package struct ModelComparison {
     private let inexact: [StoredPart: String]
     /// Parts of the stored model for whose values a change is refused: without values they may change freely.
     package private(set) var obstacles: Set<StoredPart> = []
+    /// The parts of the stored model that the wanted one lacks, by the subjects of their changes.
+    package private(set) var removed: [String: RemovedPart] = [:]
     /// The parts of the stored model that were not in force any more.
     private let retained: RetainedParts
 
@@ -46,7 +48,7 @@ package struct ModelComparison {
                 refuseLosingRows(of: index)
             } else {
                 remove(
-                    entity.name, "\(entity.name) is in the store, but not in the model",
+                    .entity(index), entity.name, "\(entity.name) is in the store, but not in the model",
                     wasRetained: retained.has(entity: index), obstacle: obstacle(toRetainingEntity: index))
             }
         }
@@ -66,7 +68,10 @@ package struct ModelComparison {
     }
 
     /// - Parameter obstacle: why it cannot stay in the file.
-    private mutating func remove(_ subject: String, _ text: String, wasRetained: Bool, obstacle: String?) {
+    private mutating func remove(
+        _ part: RemovedPart, _ subject: String, _ text: String, wasRetained: Bool, obstacle: String?
+    ) {
+        if removal == .drop || !wasRetained { removed[subject] = part }
         switch removal {
         case .drop:
             change(.dropped, subject, wasRetained ? "\(subject) was retained from an earlier model" : text)
@@ -74,15 +79,16 @@ package struct ModelComparison {
         case .keep:
             if let obstacle {
                 change(
-                    .refused, subject, "\(text), and cannot be retained: \(obstacle)", remedy: "--migrate drop drops it"
-                )
+                    .refused, subject, "\(text), and cannot be retained: \(obstacle)",
+                    remedy: StoreChange.remedyByDropping)
             } else {
                 change(.kept, subject, text)
             }
         case .refuse:
             change(
                 .refused, subject, text,
-                remedy: "--migrate keep leaves it in the file, --migrate drop drops it, \"renamedFrom\" renames it")
+                remedy: "`broker migrate --keep` leaves it in the file, \(StoreChange.remedyByDropping), "
+                    + "\"renamedFrom\" renames it")
         }
     }
 
@@ -125,7 +131,8 @@ package struct ModelComparison {
                 obstacles.insert(part)
             }
             return remove(
-                name, "\(name) is in the store, but not in the model", wasRetained: wasRetained,
+                .part(kind, index, of: oldIndex), name, "\(name) is in the store, but not in the model",
+                wasRetained: wasRetained,
                 obstacle: obstacle(toRetaining: kind, index, of: oldIndex))
         }
         if wasRetained { change(.migrated, name, "\(name) was retained, and is used again") }

@@ -147,8 +147,8 @@ package struct StorePlan {
                 case .keep:
                     StoreChange(
                         .refused, name, "\(text), and cannot be retained: it would refuse rows that the model allows",
-                        remedy: "--migrate drop drops it")
-                case .refuse: StoreChange(.refused, name, text, remedy: "--migrate drop drops it")
+                        remedy: StoreChange.remedyByDropping)
+                case .refuse: StoreChange(.refused, name, text, remedy: StoreChange.remedyByDropping)
                 }
             changes.append(change)
         }

@@ -1,4 +1,5 @@
-internal import BrokerModel
+package import BrokerJSON
+
 /// The treatment of parts of a store that the model no longer has.
 package enum RemovalPolicy: String, Sendable, CaseIterable {
     /// The store is refused.
@@ -28,16 +29,44 @@ package struct StoreChange: Sendable, Equatable {
     package let text: String
     /// The remedy for a refused change.
     package let remedy: String?
+    /// The contents that go when the part is dropped; nil where nothing does, or it was not counted.
+    package var loss: StoreLoss?
 
-    package init(_ verdict: Verdict, _ subject: String, _ text: String, remedy: String? = nil) {
+    package static let remedyByDropping = "`broker migrate --drop` drops it"
+
+    package init(
+        _ verdict: Verdict, _ subject: String, _ text: String, remedy: String? = nil, loss: StoreLoss? = nil
+    ) {
         self.verdict = verdict
         self.subject = subject
         self.text = text
         self.remedy = remedy
+        self.loss = loss
     }
 
     /// The text, and the remedy in brackets.
     package var line: String { remedy.map { "\(text) (\($0))" } ?? text }
+
+    /// Writes it as an object.
+    package func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("change", verdict.rawValue)
+            writer.member("subject", subject)
+            writer.member("message", text)
+            if let remedy { writer.member("remedy", remedy) }
+            guard let loss else { return }
+            writer.key("loss")
+            writer.object { writer in
+                writer.member("kind", loss.kind.rawValue)
+                writer.key("count")
+                writer.integer(loss.count)
+                writer.key("examples")
+                writer.array { writer in
+                    for example in loss.examples { writer.string(example) }
+                }
+            }
+        }
+    }
 }
 
 /// The changes that were made to a store when it was opened.

@@ -46,7 +46,7 @@ final class MessageTarget: FuzzTarget {
             let count = subscription.entities?.count ?? 1
             try require((1...SubscribeMessage.maximumEntities).contains(count), "\(count) entities are followed")
             try require(subscription.after ?? 0 >= 0, "the feed begins before 0")
-        case .hello, .admin, .fetch, .ping, .stats, .jobs, .model: break
+        case .hello, .admin, .migrate, .fetch, .ping, .stats, .jobs, .model: break
         }
     }
 

@@ -9,9 +9,10 @@ let typesOfBroker: [Any.Type] = [
     BrokerClientConfiguration.self,
     BrokerConnectionState.self, BrokerError.self, BrokerPredicate.self, Completion.self, FetchedValues<Int>.self,
     Job.self,
-    JobID.self, Link<Int, Int>.self, ModelDescription.self, Nullable<Int>.self, Query.self, QueryResult.self,
+    JobID.self, Link<Int, Int>.self, ModelDescription.self, ModelMigration.self, Nullable<Int>.self, Query.self,
+    QueryResult.self,
     QueryResults.self,
-    RawJSON.self, ServerInformation.self, Statistics.self, SubmittedJob.self,
+    RawJSON.self, RemovedParts.self, ServerInformation.self, Statistics.self, SubmittedJob.self,
 ]
 let typesOfHummingbird: [Any.Type] = [
     BasicRequestContext.self, Environment.self, HTTPError.self, Request.self, Response.self,
