@@ -63,7 +63,7 @@ package final class OwnedStore: Sendable {
         owned.stopAndGiveUp()
         throw StoreError(
             .incompatible,
-            "The journal of \(path) holds \(pending) jobs that were accepted, and that the store has not applied. Start "
+            "The journal of \(path) holds accepted jobs (\(pending)) that the store has not applied. Start "
                 + "brokerd --journal with the model before, which applies them, then migrate. Nothing was changed.")
     }
 
