@@ -48,6 +48,11 @@ extension BrokerProtocol {
         }
     }
 
+    /// The bookmark of that name, within a time.
+    public func bookmark(named name: String, timeout: Duration?) async throws -> StoredBookmark? {
+        try await withTimeout(timeout) { try await bookmark(named: name) }
+    }
+
     /// Counters and measurements since the start, within a time.
     public func statistics(timeout: Duration?) async throws -> Statistics {
         try await withTimeout(timeout) { try await statistics() }

@@ -58,6 +58,11 @@ public protocol BrokerProtocol: Sendable {
     /// - Throws: ``BrokerError`` with the code of what is wrong with the query.
     func fetch(_ query: Query) async throws -> QueryResult
 
+    /// The bookmark of that name, which a ``Job/bookmark-swift.property`` wrote; nil when there is none. It sees the jobs that a ``fetch(_:)`` sees.
+    ///
+    /// - Throws: ``BrokerError``; with ``BrokerError/Code/unsupported`` when the server does not know bookmarks.
+    func bookmark(named name: String) async throws -> StoredBookmark?
+
     /// Fetches any number of objects, in answers of which all are of one moment.
     ///
     /// - Parameter query: of the form ``Query/Form/collection``; without a `limit` for all objects.

@@ -11,6 +11,8 @@ public struct Job: Sendable, Hashable {
     public var isDryRun = false
     /// A job that deletes more objects fails with ``BrokerError/Code/tooManyDeletions``. Nil: any number.
     public var maximumDeletions: DeletionLimit?
+    /// A text that is stored in the transaction of the job; ``BrokerProtocol/bookmark(named:)`` returns it.
+    public var bookmark: Bookmark?
     public var reply: Reply
     /// The form of dates in the objects of ``Reply/objects``.
     public var dates = Query.Dates.iso8601

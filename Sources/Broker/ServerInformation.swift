@@ -34,7 +34,7 @@ public struct ServerInformation: Sendable, Hashable {
     /// The messages that the server takes from this client: `read` (no jobs), `insert` (jobs that delete nothing) or
     /// `write`; nil when the server does not report it.
     public var role: String?
-    /// Fields of jobs that the server knows and servers before it ignored: `dryRun`, `maximumDeletions`.
+    /// Fields of jobs that the server knows and servers before it ignored: `dryRun`, `maximumDeletions`, `bookmark`.
     public var features: Set<String> = []
     /// The entities of its model, in the model's order.
     public var entities: [String]

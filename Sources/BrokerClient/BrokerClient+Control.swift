@@ -20,6 +20,16 @@ extension BrokerClient {
         return QueryResult(objects: RawJSON(json), hasMore: hasMore, last: last.map { RawJSON($0) })
     }
 
+    public func bookmark(named name: String) async throws -> StoredBookmark? {
+        try await require("bookmark")
+        try await jobs.waitForUnanswered()
+        let answer = try await request { ClientMessageWriter.bookmark(named: name, tag: $0) }
+        guard case .bookmark(_, let value, let sequence) = answer.message else {
+            throw unexpected(answer, to: "bookmark")
+        }
+        return value.map { StoredBookmark(name: name, value: $0, sequence: sequence ?? 0) }
+    }
+
     /// Returns when the server has answered.
     ///
     /// - Parameter timeout: see `BrokerProtocol`.

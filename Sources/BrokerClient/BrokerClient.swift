@@ -132,12 +132,17 @@ public final class BrokerClient: BrokerProtocol {
         return submitted(id, 0, waiter)
     }
 
-    /// An earlier server ignores fields that it does not know: it would commit a dry run, and delete without a limit.
+    /// An earlier server ignores fields that it does not know: it would commit a dry run, delete without a limit, and
+    /// store no bookmark.
     private func requireFeatures(of job: Job) async throws {
-        guard job.isDryRun || job.maximumDeletions != nil else { return }
-        let server = try await serverInformation()
-        let features = (job.isDryRun ? ["dryRun"] : []) + (job.maximumDeletions == nil ? [] : ["maximumDeletions"])
-        for feature in features where !server.features.contains(feature) {
+        guard job.isDryRun || job.maximumDeletions != nil || job.bookmark != nil else { return }
+        if job.isDryRun { try await require("dryRun") }
+        if job.maximumDeletions != nil { try await require("maximumDeletions") }
+        if job.bookmark != nil { try await require("bookmark") }
+    }
+
+    func require(_ feature: String) async throws {
+        guard try await serverInformation().features.contains(feature) else {
             throw BrokerError(
                 .unsupported, "The server is of an earlier version, which does not know `\(feature)`. Nothing was sent."
             )

@@ -1,4 +1,4 @@
-/// The unanswered requests that are no jobs (`ping`, `stats`, `jobs`, `model`, `await`, `fetch`, `cancel`, `admin`), by the number that
+/// The unanswered requests that are no jobs (`ping`, `stats`, `jobs`, `model`, `await`, `fetch`, `bookmark`, `cancel`, `admin`), by the number that
 /// is their `tag`.
 struct PendingRequests<Waiter: Sendable>: Sendable {
     private struct Request: Sendable {

@@ -51,6 +51,18 @@ extension Coordinator {
         readers.streams.stream(request, of: process, in: envelope, isWanted: isWanted, notify: notify)
     }
 
+    /// Reads a bookmark beside the writer.
+    ///
+    /// - Parameters:
+    ///   - ticket: the ticket of the question, which sees the jobs before it from that source.
+    ///   - notify: called once, on a thread of the coordinator's.
+    package func bookmark(
+        named name: String, before ticket: Int, from source: Int = 0,
+        _ notify: @escaping @Sendable (Result<StoredBookmark?, StoreError>) -> Void
+    ) {
+        whenEnded(before: ticket, from: source) { [ledger] in ledger.findBookmark(named: name, notify) }
+    }
+
     /// Calls `body` once the jobs before that ticket from that source have ended: at once, or on a thread of the
     /// coordinator's.
     package func whenEnded(before ticket: Int, from source: Int, _ body: @escaping @Sendable () -> Void) {

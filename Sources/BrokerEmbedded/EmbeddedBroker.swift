@@ -161,6 +161,16 @@ public final class EmbeddedBroker: BrokerProtocol {
         return QueryResult(found)
     }
 
+    /// The bookmark of that name; nil when there is none. It sees every job that was run before.
+    ///
+    /// - Throws: ``/Broker/BrokerError``
+    public func bookmark(named name: String) async throws -> Broker.StoredBookmark? {
+        let content = JSONText(copying: ClientMessageWriter.bookmark(named: name))
+        return try await requests.bookmark(content).map {
+            Broker.StoredBookmark(name: name, value: $0.value, sequence: $0.sequence)
+        }
+    }
+
     // MARK: - The end
 
     /// Finishes the admitted jobs, and closes the store: it is one file then, and other processes may open it. Calls

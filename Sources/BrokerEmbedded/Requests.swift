@@ -124,6 +124,21 @@ final class Requests: Sendable {
         }
     }
 
+    func bookmark(_ content: JSONText) async throws -> BrokerStore.StoredBookmark? {
+        let answer = Answer<BrokerStore.StoredBookmark?>()
+        return try await value(of: answer, content) { [coordinator] envelope, _ in
+            guard case .bookmark(let name) = envelope.message else {
+                answer.finish(.failure(Self.isAnotherMessage("a bookmark")))
+                return .nothing
+            }
+            return .question { ticket in
+                coordinator.bookmark(named: name, before: ticket) { result in
+                    answer.finish(result.mapError { BrokerError(.storeUnavailable, $0.message) })
+                }
+            }
+        }
+    }
+
     /// Begins a streamed fetch, when the jobs before it have ended.
     ///
     /// - Parameter notify: called for each event, on a thread of the coordinator's.

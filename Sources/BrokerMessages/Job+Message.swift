@@ -25,6 +25,7 @@ extension Job {
         wantsProgress = message.notify.contains(.progress)
         isDryRun = message.isDryRun
         maximumDeletions = message.maximumDeletions.map(DeletionLimit.init)
+        bookmark = message.bookmark.map { Bookmark(name: $0.name, value: $0.value) }
         refusesUnknownKeys = message.unknownKeys == .fail
     }
 }

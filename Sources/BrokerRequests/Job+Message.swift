@@ -21,6 +21,7 @@ extension Job {
         message.unknownKeys = try word(unknownKeys, "unknownKeys")
         message.isDryRun = isDryRun
         message.maximumDeletions = try maximumDeletions?.message()
+        message.bookmark = try bookmark?.message()
         message.reply = try word(reply, "reply")
         if reply == .objects { message.dates = try word(dates, "dates") }
         message.notify = wantsAcceptance ? [.accepted, .completed] : .completed
@@ -47,6 +48,19 @@ extension Job {
             messages.append(try operation.message(at: "/operations/\(index)", isLenient: isLenient, levels: 3))
         }
         return messages
+    }
+}
+
+extension Job.Bookmark {
+    fileprivate func message() throws(BrokerError) -> JobMessage.Bookmark {
+        let (names, values) = (JobMessage.Bookmark.nameCounts, JobMessage.Bookmark.valueCounts)
+        guard names.contains(name.utf8.count), values.contains(value?.utf8.count ?? 0) else {
+            throw .refused(
+                .unsupportedMessage,
+                "The name of a bookmark has \(names.lowerBound) to \(names.upperBound) bytes, and its value at most "
+                    + "\(values.upperBound); these have \(name.utf8.count) and \(value?.utf8.count ?? 0).")
+        }
+        return JobMessage.Bookmark(name: name, value: value)
     }
 }
 

@@ -38,6 +38,29 @@ extension MessageHandler {
                 share: BudgetShare(of: fetches, bytes, connection.peer.process)))
     }
 
+    /// Reads a bookmark, when the jobs before the question have ended.
+    func bookmark(named name: String, _ frame: FrameReference, _ connection: Connection) -> Opened {
+        .question { [self] ticket in
+            let process = connection.peer.process
+            guard fetches.hasRoom(process) else {
+                return connection.breakOff(
+                    .busy("Too many fetches of this process wait. Ask again when some have ended."), about: frame)
+            }
+            let share = BudgetShare(of: fetches, Self.bytesPerFetch, process)
+            coordinator.bookmark(named: name, before: ticket, from: connection.source) { result in
+                withExtendedLifetime(share) {
+                    switch result {
+                    case .success(let found):
+                        let answer = ServerMessageWriter.bookmark(
+                            name: name, value: found?.value, sequence: found?.sequence, tag: frame.tag)
+                        connection.send(answer, about: frame)
+                    case .failure(let error): connection.send(Fault(error.faultCode, error.message), about: frame)
+                    }
+                }
+            }
+        }
+    }
+
     /// Bytes that a fetch takes beside its text.
     private static let bytesPerFetch = 4 << 10
     /// The memory that each byte of a fetch becomes.

@@ -139,6 +139,7 @@ final class MessageHandler: Sendable {
             connection.send(ServerMessageWriter.model(writer.bytes, tag: tag), about: frame)
         case .jobs(let message): listJobs(message, frame, connection)
         case .fetch(let message): return try fetch(message, content, memory, frame, connection)
+        case .bookmark(let name): return bookmark(named: name, frame, connection)
         case .subscribe(let message): return subscribe(message, frame, connection)
         case .cancel where connection.role == .read: refuseChange("`cancel`", frame, connection)
         case .cancel(let id): return .question { [self] ticket in cancelJob(id, before: ticket, frame, connection) }

@@ -14,6 +14,7 @@ package final class Store {
     let merger: Merger
     var ledger: Ledger
     var feed: FeedKeys
+    private let bookmarks: Bookmarks
     let beginning: Statement
     private let committing: Statement
     let savepoints: Savepoints
@@ -63,6 +64,7 @@ package final class Store {
         ledger = try Ledger(on: connection, options.retention)
         feed = try FeedKeys(on: connection, maximumBytes: options.feedBytes)
         merger.keepsFeedKeys = feed.isKept
+        bookmarks = try Bookmarks(on: connection)
         beginning = try connection.prepare("BEGIN IMMEDIATE")
         committing = try connection.prepare("COMMIT")
         savepoints = try Savepoints(on: connection)
@@ -164,47 +166,6 @@ package final class Store {
         return try Connection(store: file.location, .look, vfs: vfs).bounded()
     }
 
-    // MARK: - Sequences
-
-    /// Finds the lines of jobs, for readers of the ledger on other connections.
-    package var jobs: JobIndex { ledger.index }
-
-    /// The highest sequence that may have been sent to a client; 0 in a new store.
-    ///
-    /// The next sequence is greater. After a crash there is a gap, as wide as the reservation.
-    package func lastSequence() throws(StoreError) -> Int64 { try ledger.newestSequence() }
-
-    /// Reserves sequences in a transaction of its own, before the first of them is sent to a client.
-    ///
-    /// - Returns: the highest sequence that may have been sent before; the `count` after it are reserved.
-    package func openSequences(_ count: Int64) throws(StoreError) -> Int64 {
-        do throws(StoreError) {
-            try checkUsable()
-            let newest = try lastSequence()
-            try beginning.run()
-            try reserveSequences(through: newest + count)
-            try commit()
-            return newest
-        } catch {
-            rollback()
-            throw error
-        }
-    }
-
-    /// Reserves sequences in the open transaction: once that is durable, those up to `sequence` may be sent to clients,
-    /// and no later server assigns one of them to another job.
-    ///
-    /// At a clean stop, with the highest sequence that was sent, it releases the others.
-    package func reserveSequences(through sequence: Int64) throws(StoreError) {
-        try ledger.reserve(through: sequence)
-    }
-
-    /// The highest sequence whose outcome may have been deleted; 0 for none.
-    package var forgottenThrough: Int64 { ledger.forgottenThrough }
-
-    /// The number of outcomes that the ledger has.
-    package var outcomeCount: Int { ledger.count }
-
     // MARK: - The journal
 
     /// The path of the store, without symbolic links; the WAL's files are beside it.
@@ -252,7 +213,7 @@ package final class Store {
         walCheckpointer.committed()
     }
 
-    private func checkUsable() throws(StoreError) {
+    func checkUsable() throws(StoreError) {
         if let error = loss ?? failure { throw error }
     }
 
@@ -345,7 +306,7 @@ package final class Store {
         )
     }
 
-    /// Writes the job's line.
+    /// Writes the job's line, and its bookmark.
     ///
     /// - Parameters:
     ///   - known: the failure in the ledger with the same id.
@@ -357,6 +318,9 @@ package final class Store {
         // The ledger has no line of it, also if it failed: its id is free, and the feed does not mention it.
         if job.isDryRun { return end }
         if let known, end.isFailure, known.sequence > job.sequence { return end }
+        if let bookmark = job.bookmark, case .completed = end {
+            try bookmarks.set(bookmark, by: job.sequence)
+        }
         var end = end
         if case .completed(var outcome) = end, let keys = outcome.feedKeys {
             try feed.add(keys, of: job.sequence)

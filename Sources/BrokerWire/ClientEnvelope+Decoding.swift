@@ -2,7 +2,7 @@ package import BrokerJSON
 
 extension ClientEnvelope {
     private static let knownTypes = [
-        "hello", "job", "await", "cancel", "fetch", "subscribe", "ping", "stats", "jobs", "model", "admin",
+        "hello", "job", "await", "cancel", "fetch", "bookmark", "subscribe", "ping", "stats", "jobs", "model", "admin",
     ]
     private static let laterTypes = ["unsubscribe"]
 
@@ -82,6 +82,7 @@ extension ClientEnvelope {
         case "jobs": return .jobs(try JobsMessage(root))
         case "model": return .model
         case "fetch": return .fetch(try FetchMessage(root))
+        case "bookmark": return .bookmark(name: try JobMessage.Bookmark.name(in: root, at: ""))
         case "subscribe": return .subscribe(try SubscribeMessage(root))
         case "await": return .await(id: try idOfJob(in: root, "An `await` needs the `id` of the job to wait for."))
         case "cancel": return .cancel(id: try idOfJob(in: root, "A `cancel` needs the `id` of the job to cancel."))

@@ -5,6 +5,7 @@ package enum ClientMessage {
     case hello(version: Int, client: String?)
     case job(JobMessage)
     case await(id: String)
+    case bookmark(name: String)
     case cancel(id: String)
     case admin(AdminAction)
     /// An `admin` that copies the store.
@@ -85,7 +86,7 @@ package struct ClientEnvelope: @unchecked Sendable {
 /// A job as the client sent it. Valid as long as its document.
 package struct JobMessage {
     /// Fields that earlier servers ignored, with the effect of a job that lacks them. `welcome` has their names.
-    package static let features = ["dryRun", "maximumDeletions"]
+    package static let features = ["dryRun", "maximumDeletions", "bookmark"]
 
     /// The treatment of invalid records.
     package enum OnInvalid: String, Sendable, CaseIterable {
@@ -109,6 +110,21 @@ package struct JobMessage {
         case objects(Int)
         /// A part of the objects of each entity, in thousandths of a percent.
         case percent(thousandths: Int)
+    }
+
+    /// A named text that is stored with the job's changes.
+    package struct Bookmark: Sendable, Equatable {
+        package static let nameCounts = 1...1_024
+        package static let valueCounts = 0...8_192
+
+        package let name: String
+        /// Nil deletes the bookmark.
+        package let value: String?
+
+        package init(name: String, value: String?) {
+            self.name = name
+            self.value = value
+        }
     }
 
     /// The contents of `completed`.
@@ -143,6 +159,7 @@ package struct JobMessage {
     package let isDryRun: Bool
     /// A job that deletes more objects fails; nil for any number.
     package let maximumDeletions: DeletionLimit?
+    package let bookmark: Bookmark?
     package let reply: Reply
     /// The form of dates in the objects of the reply.
     package let dates: FetchMessage.Dates

@@ -41,6 +41,10 @@ package enum ClientMessageWriter {
         message("cancel", tag: tag) { $0.member("id", id) }
     }
 
+    package static func bookmark(named name: String, tag: ProvenJSON? = nil) -> [UInt8] {
+        message("bookmark", tag: tag) { $0.member("name", name) }
+    }
+
     package static func admin(_ action: AdminAction, tag: ProvenJSON? = nil) -> [UInt8] {
         message("admin", tag: tag) { $0.member("action", action.rawValue) }
     }

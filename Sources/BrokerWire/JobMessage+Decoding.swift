@@ -9,6 +9,7 @@ extension JobMessage {
         unknownKeys = try root.optionalWord("unknown", UnknownKeys.self) ?? .warn
         isDryRun = try root.optionalBool("dryRun") ?? false
         maximumDeletions = try DeletionLimit(in: root)
+        bookmark = try Bookmark(in: root)
         reply = try root.optionalWord("reply", Reply.self) ?? .summary
         dates = try root.optionalWord("dates", FetchMessage.Dates.self) ?? .model
         notify = try Self.notify(in: root)

@@ -53,6 +53,7 @@ package struct JobMessageWriter: Sendable {
     package var unknownKeys = JobMessage.UnknownKeys.warn
     package var isDryRun = false
     package var maximumDeletions: JobMessage.DeletionLimit?
+    package var bookmark: JobMessage.Bookmark?
     package var reply = JobMessage.Reply.summary
     package var dates = FetchMessage.Dates.model
     package var notify = JobMessage.Notify.completed
@@ -81,6 +82,7 @@ package struct JobMessageWriter: Sendable {
                 writer.bool(true)
             }
             maximumDeletions?.write(to: &writer)
+            bookmark?.write(to: &writer)
             if reply != .summary { writer.member("reply", reply.rawValue) }
             if dates != .model { writer.member("dates", dates.rawValue) }
             if notify != .completed { writeNotify(to: &writer) }

@@ -52,6 +52,9 @@ extension ServerEnvelope {
             .objects(
                 json: try root.required("objects").jsonText, hasMore: root["more"]?.bool ?? false,
                 last: root["last"]?.jsonText)
+        case "bookmark":
+            .bookmark(
+                name: try root.requiredString("name"), value: root["value"]?.string, sequence: root["sequence"]?.int64)
         case "subscribed":
             .subscribed(after: try root.requiredInteger("after"), oldest: try root.requiredInteger("oldest"))
         case "committed": .committed(try CommittedMessage(root))

@@ -18,6 +18,8 @@ package enum ServerMessage: Sendable {
     /// - hasMore: a limit excluded further objects, or further parts follow.
     /// - last: the key of the last object.
     case objects(json: [UInt8], hasMore: Bool, last: [UInt8]?)
+    /// The value, and the job that wrote it; nil when there is no bookmark of that name.
+    case bookmark(name: String, value: String?, sequence: Int64?)
     /// The jobs after a sequence follow. The feed can be read after `oldest`, and no older one.
     case subscribed(after: Int64, oldest: Int64)
     case committed(CommittedMessage)

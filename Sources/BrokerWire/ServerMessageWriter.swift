@@ -153,6 +153,19 @@ package enum ServerMessageWriter {
         }
     }
 
+    /// - Parameters:
+    ///   - value: nil when there is no bookmark of that name.
+    ///   - sequence: that of the job that wrote it.
+    package static func bookmark(name: String, value: String?, sequence: Int64?, tag: [UInt8]?) -> [UInt8] {
+        message("bookmark", capacity: name.utf8.count + (value?.utf8.count ?? 0), tag: tag) { writer in
+            writer.member("name", name)
+            writer.member("value", orNull: value)
+            guard let sequence else { return }
+            writer.key("sequence")
+            writer.integer(sequence)
+        }
+    }
+
     /// A subscription is open.
     ///
     /// - Parameter oldest: the feed can be read after this sequence, and no older one.

@@ -42,6 +42,27 @@ import Testing
         await broker.stop()
     }
 
+    @Test func `a bookmark is stored with its job, and stays when the store is opened again`() async throws {
+        func job(_ bookmark: String) -> Job {
+            var job = Job(.process(json: #"{"id": 1}"#, as: "Employee"))
+            job.bookmark = Job.Bookmark(bookmark, "7")
+            return job
+        }
+        let first = try await store.open()
+        let sequence = try await first.process(job("feed")).sequence
+        await first.stop()
+        let broker = try await store.open()
+        #expect(
+            try await broker.bookmark(named: "feed") == StoredBookmark(name: "feed", value: "7", sequence: sequence))
+        #expect(try await broker.bookmark(named: "food") == nil)
+        let unnamed = await #expect(throws: BrokerError.self) { try await broker.bookmark(named: "") }
+        #expect(unnamed?.code == .unsupportedMessage)
+        let long = job(String(repeating: "x", count: 1_025))
+        let refused = await #expect(throws: BrokerError.self) { try await broker.process(long) }
+        #expect(refused?.code == .unsupportedMessage)
+        await broker.stop()
+    }
+
     private func waitUntil(_ broker: EmbeddedBroker, waiting: Int, inFlight: Int) async {
         while broker.waitingCount != waiting || broker.inFlightCount != inFlight { await Task.yield() }
     }

@@ -29,6 +29,7 @@ import Testing
                 #expect(answer.type == "error" && answer.code == "unauthorized" && answer["id"] == "a")
             }
             #expect(try client.ask(#"{"type": "fetch", "entity": "Order"}"#).type == "objects")
+            #expect(try client.ask(#"{"type": "bookmark", "name": "a"}"#)["value"] == "null")
             #expect(try client.ask(#"{"type": "subscribe"}"#).type == "subscribed")
             #expect(try client.ask(#"{"type": "await", "id": "a"}"#).code == "unknownJob")
             for type in ["ping", "stats", "model"] { #expect(try client.ask(#"{"type": "\#(type)"}"#).type != "error") }
@@ -42,7 +43,11 @@ import Testing
                 return answer.type == "failed" ? answer.code : answer.type
             }
             let order = #""entity": "Order", "json": "#
-            #expect(try job(order + #"[{"id": 1, "lines": [{"text": "a"}, {"text": "b"}]}, {"id": 2}]"#) == "completed")
+            #expect(
+                try job(
+                    order
+                        + #"[{"id": 1, "lines": [{"text": "a"}, {"text": "b"}]}, {"id": 2}], "bookmark": {"name": "a", "value": "1"}"#
+                ) == "completed")
             #expect(try job(order + #"{"id": 1, "lines": [{"text": "c"}]}"#) == "completed")
             #expect(try job(#""op": "sync", "# + order + #"[{"id": 1}, {"id": 2}]"#) == "completed")
             #expect(try job(#""op": "sync", "# + order + #"[{"id": 1}]"#) == "unauthorized")

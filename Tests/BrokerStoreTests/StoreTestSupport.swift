@@ -47,6 +47,7 @@ final class TestStore {
     }
 
     /// Applies one job in a transaction of its own.
+    @discardableResult
     func apply(_ job: StoreJob) throws -> JobOutcome {
         try store.begin()
         do {

@@ -85,9 +85,11 @@ struct TracedWork {
             } catch {
                 preconditionFailure("the payload is made here: \(error)")
             }
-            return StoreJob(
+            var traced = StoreJob(
                 id: "\(number)\(job.0)", contentHash: [UInt8(number)], sequence: Int64(number * 2 + index),
                 policy: .fail, wantsKeys: false, work: work, now: 0)
+            traced.bookmark = Bookmark(name: "newest", value: "\(number)")
+            return traced
         }
     }
 
@@ -124,6 +126,8 @@ struct TracedWork {
         }
         let newest = try SQLRows.of("SELECT newest FROM Box", in: path)
         if newest != (found.max().map { ["\($0)"] } ?? []) { faults.append("the newest is \(newest) of \(found)") }
+        let bookmark = try SQLRows.of("SELECT value FROM _broker_bookmarks", in: path)
+        if bookmark != newest { faults.append("the bookmark is \(bookmark), and the newest is \(newest)") }
         return (faults, found)
     }
 }

@@ -101,7 +101,8 @@ import Testing
     @Test func `an unknown type is refused with a list of the types`() {
         expect(
             #"{"type":"jobb"}"#, .unsupportedMessage, at: "/type",
-            "`hello`, `job`, `await`, `cancel`, `fetch`, `subscribe`, `ping`, `stats`, `jobs`, `model` and `admin`"
+            "`hello`, `job`, `await`, `cancel`, `fetch`, `bookmark`, `subscribe`, `ping`, `stats`, `jobs`, "
+                + "`model` and `admin`"
         )
         expect(#"{"type":7}"#, .unsupportedMessage, at: "/type", "must be a string, not a number")
         let long = refused(#"{"type":"\#(String(repeating: "x", count: 100_000))"}"#)

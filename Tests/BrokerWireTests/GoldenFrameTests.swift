@@ -11,6 +11,7 @@ import Testing
     private static let answers: Set<String> = [
         "welcome", "completed", "failed", "error", "accepted", "progress", "cancelled", "objects", "done",
         "stats", "jobs", "model", "subscribed", "committed",
+        "bookmark",
     ]
 
     private static func names(_ suffix: String) throws -> [String] {

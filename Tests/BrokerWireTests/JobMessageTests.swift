@@ -64,6 +64,26 @@ import Testing
         expect(#"{"entity":"A","json":{},"dryRun":1}"#, at: "/dryRun", "true or false")
     }
 
+    @Test func `a bookmark has a name and a text or null, within their limits`() throws {
+        func text(_ bookmark: String) -> String { #"{"entity":"A","json":{},"bookmark":\#(bookmark)}"# }
+        func bookmark(_ json: String) throws -> JobMessage.Bookmark? { try job(text(json)).job.bookmark }
+        let (name, value) = (String(repeating: "é", count: 512), String(repeating: "é", count: 4_096))
+        #expect(try job(#"{"entity":"A","json":{}}"#).job.bookmark == nil)
+        #expect(try bookmark(#"{"name":"a","value":null}"#) == .init(name: "a", value: nil))
+        #expect(try bookmark(#"{"value":"\#(value)","name":"\#(name)"}"#) == .init(name: name, value: value))
+        expect(text("null"), at: "/bookmark", "`name` and `value`")
+        for wrong in [
+            "{}", #"{"name":1,"value":null}"#, #"{"name":"","value":""}"#, #"{"name":"\#(name)x","value":""}"#,
+        ] {
+            expect(text(wrong), at: "/bookmark/name", "name")
+        }
+        for wrong in [#"{"name":"a"}"#, #"{"name":"a","value":1}"#, #"{"name":"a","value":"\#(value)x"}"#] {
+            expect(text(wrong), at: "/bookmark/value", "value")
+        }
+        expect(#"{"type":"bookmark"}"#, at: "/name", "name")
+        expect(#"{"type":"bookmark","name":""}"#, at: "/name", "1 to 1,024 bytes")
+    }
+
     @Test func `fire and forget asks for no answer`() throws {
         #expect(try job(#"{"entity":"A","json":[],"notify":[],"reply":"none"}"#).job.notify == [])
         #expect(

@@ -26,6 +26,7 @@ import Testing
         writer.isLenient = true
         writer.isDryRun = true
         writer.maximumDeletions = .percent(thousandths: 12_050)
+        writer.bookmark = JobMessage.Bookmark(name: "n\"", value: "\u{1}")
         writer.tag = try raw("[7]")
         let envelope = try message(text(writer.content()))
         guard case .job(let job) = envelope.message else { throw TestFault("no job") }
@@ -36,6 +37,7 @@ import Testing
         #expect(job.notify == [.accepted, .completed])
         #expect(job.isLenient && job.isDryRun)
         #expect(job.maximumDeletions == .percent(thousandths: 12_050))
+        #expect(job.bookmark == writer.bookmark)
         #expect(job.operations.map(\.entity) == ["A", "B"])
         #expect(job.operations.map { text(Array($0.json.bytes)) } == ["[1]", "{}"])
     }
@@ -148,7 +150,7 @@ import Testing
             tag: nil)
         guard case .welcome(let greeting) = try server(welcome).message else { throw TestFault("no welcome") }
         #expect(greeting.version == 1 && greeting.server == "broker" && greeting.entities == ["A", "B"])
-        #expect(greeting.role == "read" && greeting.features == ["dryRun", "maximumDeletions"])
+        #expect(greeting.role == "read" && greeting.features == ["dryRun", "maximumDeletions", "bookmark"])
         #expect(greeting.limits == utf8(#"{"connections":4}"#))
         #expect(text(ServerMessageWriter.stats(members: utf8(#""jobs":1"#), tag: nil)) == #"{"type":"stats","jobs":1}"#)
         guard case .model(let json) = try server(ServerMessageWriter.model(utf8(#"{"entities":{}}"#), tag: nil)).message

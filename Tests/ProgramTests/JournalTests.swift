@@ -13,7 +13,8 @@ import Testing
         for id in 1...jobs {
             let job =
                 "{\"id\": \"job-\(id)\", \"notify\": [\"accepted\", \"completed\"], \"entity\": \"Employee\", "
-                + "\"json\": {\"id\": \(id), \"name\": \"\(name)\"}}"
+                + "\"json\": {\"id\": \(id), \"name\": \"\(name)\"}, "
+                + "\"bookmark\": {\"name\": \"feed\", \"value\": \"\(id)\"}}"
             #expect(try client.ask(job).type == "accepted")
         }
         kill(server.processIdentifier, SIGKILL)
@@ -36,6 +37,9 @@ import Testing
         stop(try programs.startServer(["--journal"] + limits.flatMap { [$0, "1"] }))
         let rows = try SQLRows.of("SELECT count(*), sum(length(name)) FROM Employee", in: programs.path("store.sqlite"))
         #expect(rows == ["20|6000"])
+        // Each job brought its bookmark along.
+        let bookmark = try SQLRows.of("SELECT value FROM _broker_bookmarks", in: programs.path("store.sqlite"))
+        #expect(bookmark == ["20"])
     }
 
     @Test func `the second half of a journal that was zeroed stops the start, and says where`() throws {

@@ -23,6 +23,7 @@ final class AcceptedJob: Sendable {
     let policy: InvalidRecordPolicy
     let isDryRun: Bool
     let maximumDeletions: DeletionLimit?
+    let bookmark: Bookmark?
     /// As decided when the job was accepted: the journal has it.
     let mayDelete: Bool
     let wantsKeys: Bool
@@ -57,6 +58,7 @@ final class AcceptedJob: Sendable {
         policy = job.policy
         isDryRun = job.isDryRun
         maximumDeletions = job.maximumDeletions
+        bookmark = job.bookmark
         mayDelete = frame.logged?.mayDelete ?? job.mayDelete
         wantsKeys = job.wantsKeys
         wantsObjects = job.wantsObjects
@@ -128,6 +130,7 @@ struct ReadyJob: Sendable {
             objectDates: accepted.objectDates, work: work, now: accepted.acceptedAt, memory: memory)
         job.isDryRun = accepted.isDryRun
         job.maximumDeletions = accepted.maximumDeletions
+        job.bookmark = accepted.bookmark
         job.mayDelete = accepted.mayDelete
         return job
     }

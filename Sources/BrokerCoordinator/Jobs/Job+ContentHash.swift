@@ -3,16 +3,18 @@ internal import BrokerStaging
 internal import BrokerStore
 
 extension Job {
-    /// The hash of what the job does: of `onInvalid`, `unknown` and the operations, in whichever form they were sent.
+    /// The hash of what the job does: of `onInvalid`, `unknown`, the operations, in whichever form they were sent, and the
+    /// bookmark.
     ///
     /// Texts and names count as strings; a number, an array or an object counts byte by byte as it was sent, with the white
     /// space inside. The job's id, `tag`, `reply`, `notify`, `lenient` and unknown fields do not count.
     var contentHash: [UInt8] {
         withExtendedLifetime(document) {
             var hasher = FieldHasher()
-            hasher.add((policy == .skip ? 1 : 0) | (refusesUnknownKeys ? 2 : 0))
+            hasher.add((policy == .skip ? 1 : 0) | (refusesUnknownKeys ? 2 : 0) | (bookmark == nil ? 0 : 4))
             hasher.add(UInt64(operations.count))
             for operation in operations { hasher.add(operation) }
+            if let bookmark { hasher.add(bookmark) }
             return hasher.finish()
         }
     }
@@ -50,6 +52,12 @@ extension FieldHasher {
             add(6)
             add(predicate, arguments)
         }
+    }
+
+    fileprivate mutating func add(_ bookmark: Bookmark) {
+        add(bookmark.name)
+        add(bookmark.value == nil ? 0 : 1)
+        add(bookmark.value ?? "")
     }
 
     private mutating func add(_ predicate: String?, _ arguments: JSONValue?) {

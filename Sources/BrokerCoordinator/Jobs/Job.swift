@@ -19,6 +19,8 @@ package struct Job: @unchecked Sendable {
     package var isDryRun = false
     /// A job that deletes more objects fails.
     package var maximumDeletions: DeletionLimit?
+    /// Written with the job's changes.
+    package var bookmark: Bookmark?
     /// False for a client that may not delete objects; see `StoreJob/mayDelete`.
     package var mayDelete = true
     package var wantsKeys: Bool

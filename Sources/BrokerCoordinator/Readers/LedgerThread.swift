@@ -51,6 +51,12 @@ final class LedgerThread: Sendable {
             }, notify)
     }
 
+    func findBookmark(
+        named name: String, _ notify: @escaping @Sendable (Result<StoredBookmark?, StoreError>) -> Void
+    ) {
+        read({ reader throws(StoreError) in try reader.bookmark(named: name) }, notify)
+    }
+
     private func read<Value>(
         _ body: @escaping @Sendable (LedgerReader) throws(StoreError) -> Value,
         _ notify: @escaping @Sendable (Result<Value, StoreError>) -> Void

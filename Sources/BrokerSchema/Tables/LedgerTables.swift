@@ -41,6 +41,14 @@ package enum LedgerTables {
             "changes" TEXT NOT NULL /* JSON: an array of lines */
         )
         """,
+        """
+        CREATE TABLE IF NOT EXISTS "_broker_bookmarks" (
+            /* Broker's: texts that jobs wrote with their changes */
+            "name" TEXT PRIMARY KEY /* given by the client */,
+            "value" TEXT NOT NULL,
+            "sequence" INTEGER NOT NULL /* of the job */
+        ) WITHOUT ROWID
+        """,
     ]
 
     /// Earlier ledgers had an index of the ids, which cost more than all other work of a small job.

@@ -25,6 +25,7 @@ struct LedgerLines {
 package final class LedgerReader {
     private let lines: LedgerLines
     private let newest: Statement
+    private let findBookmark: Statement
 
     /// - Parameters:
     ///   - path: the path of a store that the writer has opened before.
@@ -36,10 +37,19 @@ package final class LedgerReader {
         newest = try connection.prepare(
             "SELECT sequence, hash, failed, outcome, id, owner, ended FROM _broker_jobs ORDER BY sequence DESC LIMIT ?1"
         )
+        findBookmark = try connection.prepare("SELECT value, sequence FROM _broker_bookmarks WHERE name = ?1")
     }
 
     /// The outcome of a committed job; nil for an unknown id.
     package func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try lines.outcome(ofJob: id) }
+
+    /// The committed bookmark of that name.
+    package func bookmark(named name: String) throws(StoreError) -> StoredBookmark? {
+        findBookmark.bind(name, at: 1)
+        defer { findBookmark.reset() }
+        guard try findBookmark.step() else { return nil }
+        return StoredBookmark(value: findBookmark.text(0), sequence: findBookmark.integer(1))
+    }
 
     /// The failed jobs among the newest lines, the newest first. The column `ended` has when a job was accepted, so that a
     /// journal that is applied again writes the same lines.

@@ -30,6 +30,8 @@ package struct StoreJob: Sendable {
     package var isDryRun = false
     /// A job that deletes more objects fails.
     package var maximumDeletions: DeletionLimit?
+    /// Written in the job's transaction if the job takes effect.
+    package var bookmark: Bookmark?
     /// Whether the job may delete objects. Else it fails if it deleted one, other than an owned object that its owner no
     /// longer names: that is a part of the owner.
     package var mayDelete = true

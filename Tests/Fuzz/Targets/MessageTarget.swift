@@ -39,6 +39,11 @@ final class MessageTarget: FuzzTarget {
         case .job(let job):
             if let id = job.id { try require(JobMessage.idCounts.contains(id.utf8.count), "an id of \(id.utf8.count)") }
             try require(!job.operations.isEmpty, "a job has no operation")
+            if let bookmark = job.bookmark {
+                try requireBookmark(bookmark.name)
+                try require(bookmark.value?.utf8.count ?? 0 <= 8_192, "a bookmark of \(bookmark)")
+            }
+        case .bookmark(let name): try requireBookmark(name)
         case .await(let id), .cancel(let id):
             try require(JobMessage.idCounts.contains(id.utf8.count), "an id of \(id.utf8.count)")
         case .backup(let backup): try require(backup.file.utf8.first == UInt8(ascii: "/"), "a copy without a folder")
@@ -48,6 +53,10 @@ final class MessageTarget: FuzzTarget {
             try require(subscription.after ?? 0 >= 0, "the feed begins before 0")
         case .hello, .admin, .migrate, .fetch, .ping, .stats, .jobs, .model: break
         }
+    }
+
+    private func requireBookmark(_ name: String) throws {
+        try require(JobMessage.Bookmark.nameCounts.contains(name.utf8.count), "a bookmark of \(name.utf8.count)")
     }
 
     private func readAsClient(_ text: JSONText) throws {

@@ -35,6 +35,30 @@ import Testing
         }
     }
 
+    private struct Queue {
+        let offsets: [String]
+
+        func messages(after last: String?) -> [(offset: String, body: String)] {
+            offsets.filter { $0 > last ?? "" }.map { ($0, "{\"id\": \($0)}") }
+        }
+    }
+
+    @Test func `a consumer continues after the bookmark of its last job`() async throws {
+        try await withBroker { broker in
+            for (offsets, bookmark) in [(["1", "2"], "2"), (["1", "2", "3"], "3")] {
+                let queue = Queue(offsets: offsets)
+                let last = try await broker.bookmark(named: "staff queue")?.value
+                for message in queue.messages(after: last) {
+                    var job = Job(.process(json: message.body, as: "Employee"))
+                    job.bookmark = Job.Bookmark("staff queue", message.offset)
+                    try await broker.process(job)
+                }
+                #expect(try await broker.bookmark(named: "staff queue")?.value == bookmark)
+            }
+            #expect(try await broker.statistics().objects.inserted == 3)
+        }
+    }
+
     func store(_ employees: [Employee], id: JobID, by broker: some BrokerProtocol) async throws -> Completion {
         while true {
             do {
