@@ -3,12 +3,17 @@ import Glibc
 import Synchronization
 import TestSupport
 
-/// A server that was made before there was `migrate`: it welcomes clients, and refuses every action.
+/// A server that was made before there were `migrate` and bookmarks: it welcomes clients, completes every job, and refuses
+/// every action.
 final class OldServer: Sendable {
     private let asked = Mutex<[String]>([])
+    private let jobs = Mutex<[String?]>([])
 
     /// The actions that were asked for, and their `dryRun`.
     var actions: [String] { asked.withLock { $0 } }
+
+    /// The bookmarks of the jobs; nil for a job without one.
+    var bookmarks: [String?] { jobs.withLock { $0 } }
 
     /// Listens until the process ends.
     init(_ path: String) throws {
@@ -35,6 +40,11 @@ final class OldServer: Sendable {
     private func serve(_ client: RawClient) throws {
         while let message = try client.receive() {
             let tag = message["tag"].map { ",\"tag\":\($0)" } ?? ""
+            if let id = message["id"] {
+                jobs.withLock { $0.append(message["bookmark"]) }
+                try client.send(#"{"type":"completed","id":"\#(id)","sequence":1\#(tag)}"#)
+                continue
+            }
             guard message.type == "admin" else {
                 try client.send(
                     #"{"type":"welcome","version":1,"server":"broker 0.0","journal":false,"role":"write","features":[],"limits":{"#

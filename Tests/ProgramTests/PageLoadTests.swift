@@ -9,34 +9,16 @@ import Testing
 
     init() throws { programs = try Programs() }
 
-    private func load(_ arguments: [String], line: Int = #line) throws -> Programs.Result {
-        // Memory beside the store of the test, not in the home of the user who runs it.
-        let words = (["load"] + arguments).map { "'\($0)'" }.joined(separator: " ")
-        return try programs.shell(
-            "XDG_STATE_HOME=\(programs.folder)/state '\(programs.executable("broker").path)' \(words)")
+    private func load(_ arguments: [String]) throws -> Programs.Result {
+        try programs.run("broker", ["load"] + arguments)
     }
 
     private func ids() throws -> [String] {
         try Database(programs.path("s.sqlite")).rows("SELECT id FROM Employee ORDER BY id")
     }
 
-    /// Two pages with versions, which a test changes.
-    private final class Pages: Sendable {
-        let bodies = Mutex<[String: String]>([:])
-
-        @Sendable func answer(_ request: PageServer.Request) -> String {
-            guard let body = bodies.withLock({ $0[request.target] }) else { return PageServer.response(404) }
-            let etag = "\"\(body.hashValue)\""
-            let fields =
-                ["ETag: \(etag)", "Content-Type: application/json"]
-                + (request.target == "/1" ? [#"Link: </2>; rel="next""#] : [])
-            if request.fields["if-none-match"] == etag { return PageServer.response(304, fields) }
-            return PageServer.response(200, fields, body)
-        }
-    }
-
     @Test func `pages that have not changed are not sent again, and a sync deletes what no page names`() throws {
-        let pages = Pages()
+        let pages = VersionedPages()
         pages.bodies.withLock { $0 = ["/1": #"[{"id": 1}, {"id": 2}]"#, "/2": #"[{"id": 3}]"#] }
         let server = try PageServer(pages.answer)
         defer { server.stop() }
@@ -57,7 +39,7 @@ import Testing
         let synced = try load(arguments + ["--sync"])
         #expect(synced.status == 0 && synced.output.contains("3 records in "), "\(synced)")
         #expect(try ids() == ["1", "2", "4"])
-        // A store that lacks the job that the memory came with gets all pages.
+        // Another store gets all pages.
         try FileManager.default.removeItem(atPath: programs.path("s.sqlite"))
         let anew = try load(arguments + ["--sync"])
         #expect(anew.status == 0 && anew.output.contains("3 records in "), "\(anew)")

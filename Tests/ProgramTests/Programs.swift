@@ -105,6 +105,19 @@ final class Programs {
         return try finish(process, input)
     }
 
+    /// Starts a line of shell, without its output. It is killed with this object.
+    func start(_ line: String) throws -> Process {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        process.arguments = ["-c", "exec \(line)"]
+        process.currentDirectoryURL = URL(fileURLWithPath: folder)
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        servers.append(process)
+        return process
+    }
+
     private func finish(_ process: Process, _ input: String) throws -> Result {
         // Files, not pipes: no reader is needed while the program runs.
         try write(input, to: ".input")

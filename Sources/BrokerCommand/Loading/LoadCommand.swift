@@ -1,5 +1,6 @@
 import ArgumentParser
 import Broker
+import BrokerClient
 import BrokerCommandLine
 import BrokerInput
 import BrokerPages
@@ -48,14 +49,18 @@ struct LoadCommand: AsyncParsableCommand {
     func run() async throws {
         let client = try PageClient(requests.options(for: url)) { Program.complain("broker: \($0)", .warning) }
         defer { client.close() }
-        var memory = LoadMemory(of: self)
-        if requests.fresh { memory.forget() } else { try await verify(&memory) }
-        let first = try await Self.reporting { try await client.page(at: url, unless: memory.version(of: url)) }
+        let version = try await committedVersion()
+        let first = try await Self.reporting { try await client.page(at: url, unless: version) }
         let inferred = try await inferred(from: first)
         try await connection.connected("broker load", makesStore: true, inferred: inferred) { broker in
-            memory.model = try await LoadMemory.mark(of: broker.model())
-            var run = LoadRun(self, broker, client, memory, mapping: inferred?.mapping, root: inferred?.root)
-            try await run.run(first)
+            let bookmarks = try await Self.asking { try await LoadBookmarks(of: self, broker) }
+            if bookmarks == nil {
+                Program.complain("broker: the server is of an earlier version, without bookmarks: every page is loaded")
+            }
+            var run = try await LoadRun(
+                self, broker, client, bookmarks, entity: anyEntity(of: broker), mapping: inferred?.mapping,
+                root: inferred?.root)
+            try await run.run(first, unless: version)
         }
     }
 
@@ -67,28 +72,38 @@ struct LoadCommand: AsyncParsableCommand {
         }
     }
 
-    /// The memory counts only while the store has the job that it came with, and the model. Another store, and a backup
-    /// from before that job, does not.
-    private func verify(_ memory: inout LoadMemory) async throws {
-        guard let job = memory.job else { return }
-        if let store = connection.store, access(store, F_OK) != 0 { return memory.forget() }
-        let (known, model) = (job, memory.model)
-        let isStored = try await connection.connected("broker load") { broker in
-            do {
-                guard try await LoadMemory.mark(of: broker.model()) == model else { return false }
-                return try await broker.await(JobID(known.id)).sequence == known.sequence
-            } catch let error as BrokerError where error.code == .unknownJob || error.code == .outcomeUnknown {
-                return false
-            } catch {
-                throw CommandFailure(error)
-            }
+    /// Runs what asks the server.
+    static func asking<Result>(_ body: () async throws -> Result) async throws -> Result {
+        do {
+            return try await body()
+        } catch let error as BrokerError {
+            throw CommandFailure(error)
         }
-        if !isStored { memory.forget() }
+    }
+
+    /// The version of the first page that is in the store. The store is closed while the page is requested.
+    private func committedVersion() async throws -> PageVersion? {
+        if requests.fresh { return nil }
+        if let store = connection.store, access(store, F_OK) != 0 { return nil }
+        let page = try await connection.connected("broker load") { broker in
+            try await Self.asking { try await LoadBookmarks(of: self, broker)?.page(at: url) }
+        }
+        // The mapping that is inferred from the first page reads the others, too.
+        return mayInfer && page?.next != nil ? nil : page?.version
+    }
+
+    private var mayInfer: Bool { connection.isLocal && connection.model.isEmpty && records.entity != nil }
+
+    /// For jobs without records.
+    private func anyEntity(of broker: BrokerClient) async throws -> String {
+        if let entity = records.entity { return entity }
+        return try await Self.asking { try await broker.serverInformation() }.entities.first ?? ""
     }
 
     private func inferred(from page: Page) async throws -> InferredModel? {
-        guard let store = connection.store, connection.model.isEmpty, let entity = records.entity, let body = page.body
-        else { return nil }
+        guard mayInfer, let store = connection.store, let entity = records.entity, let body = page.body else {
+            return nil
+        }
         let request = InferredModel.Request(
             store: store, entity: entity, identities: records.inference.identities(or: entity),
             ignored: records.inference.ignored(or: entity), evolves: nil)

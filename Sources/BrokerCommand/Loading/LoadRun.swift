@@ -19,7 +19,10 @@ struct LoadRun {
     private let client: PageClient
     private let mapping: String?
     private let root: RecordRoot?
-    private var memory: LoadMemory
+    /// Nil when the server knows none.
+    private let bookmarks: LoadBookmarks?
+    /// The entity of jobs without records.
+    private let entity: String
     private var summary = SubmissionSummary()
     private var status = ExitStatus.success
     private var visited: Set<String> = []
@@ -29,7 +32,6 @@ struct LoadRun {
     /// The id of the parts of a sync.
     private let partID = "broker-load-\(UInt64.random(in: 0...UInt64.max))"
     private var sent: [SentJob] = []
-    private var newest: LoadMemory.CommittedJob?
 
     private struct SentJob {
         let job: SubmittedJob
@@ -43,47 +45,39 @@ struct LoadRun {
     private struct Stopped: Error {}
 
     init(
-        _ command: LoadCommand, _ broker: BrokerClient, _ client: PageClient, _ memory: LoadMemory, mapping: String?,
-        root: RecordRoot?
+        _ command: LoadCommand, _ broker: BrokerClient, _ client: PageClient, _ bookmarks: LoadBookmarks?,
+        entity: String, mapping: String?, root: RecordRoot?
     ) {
         self.command = command
         self.broker = broker
         self.client = client
-        self.memory = memory
+        self.bookmarks = bookmarks
+        self.entity = entity
         self.mapping = mapping
         self.root = root
     }
 
-    mutating func run(_ first: Page) async throws {
+    /// - Parameter version: with which the first page was requested.
+    mutating func run(_ first: Page, unless version: PageVersion?) async throws {
         do {
-            try await loadAll(first)
+            try await loadAll(first, unless: version)
         } catch is Stopped {
         } catch let error as PageError {
             fail(error.description)
         }
-        if status != .success, command.records.sync {
-            // Pages that a later part would have named are not, so the next sync begins with all of them.
-            memory.forget()
-            if status != .rejected, summary.jobs > 0 { fail("nothing was deleted", status) }
-        }
-        memory.save()
+        let isGivenUp = status != .success && status != .rejected
+        if command.records.sync, isGivenUp, summary.jobs > 0 { fail("nothing was deleted", status) }
         try end()
     }
 
-    private mutating func loadAll(_ first: Page) async throws {
-        var first = Optional(first)
-        if command.records.sync {
-            guard let page = first, page.body == nil else { return try await loadPages(first) }
-            if try await isUnchanged(after: page) { return }
-            // The objects of all pages must be named again.
-            memory.forget()
-            memory.save()
-            first = nil
-        }
-        try await loadPages(first)
+    private mutating func loadAll(_ first: Page, unless version: PageVersion?) async throws {
+        guard command.records.sync, first.body == nil else { return try await loadPages(first, unless: version) }
+        if try await isUnchanged(first, unless: version) { return }
+        // The objects of all pages must be named again.
+        try await loadPages(nil, unless: nil)
     }
 
-    private mutating func loadPages(_ first: Page?) async throws {
+    private mutating func loadPages(_ first: Page?, unless version: PageVersion?) async throws {
         var first = first
         var next: URL? = command.url
         while let url = next {
@@ -98,76 +92,112 @@ struct LoadRun {
                 Program.complain("broker: the pages from \(url.absoluteString) on are not loaded (--max-pages)")
                 return
             }
+            // A sync names the objects of all pages.
+            let committed = try await command.records.sync ? nil : committedPage(at: url)
             let page: Page
-            if let given = first {
+            if let given = first, given.body != nil || committed?.version == version {
                 page = given
             } else {
-                // A sync names the objects of all pages.
-                page = try await client.page(at: url, unless: command.records.sync ? nil : memory.version(of: url))
+                page = try await client.page(at: url, unless: committed?.version)
             }
             first = nil
             pages += 1
-            if page.body != nil, memory.drop(url) { memory.save() }
-            let rejected = summary.rejectedCount
-            next = try await load(page, at: url)
-            // The records that were rejected are reported again each time.
-            if summary.rejectedCount == rejected { memory.note(page, at: url, next: next, job: newest) }
+            next = try await load(page, at: url, committed)
         }
-        memory.retain(visited)
         if command.records.sync { try await deleteOthers() }
         if total == 0, unchanged == 0, !command.records.empty { fail("the pages hold no records; --empty allows that") }
     }
 
+    private func committedPage(at url: URL) async throws -> LoadBookmarks.CommittedPage? {
+        try await LoadCommand.asking { try await bookmarks?.page(at: url) }
+    }
+
+    /// - Parameter committed: the page as it is in the store.
     /// - Returns: the next page.
-    private mutating func load(_ page: Page, at url: URL) async throws -> URL? {
+    private mutating func load(
+        _ page: Page, at url: URL, _ committed: LoadBookmarks.CommittedPage?
+    ) async throws -> URL? {
         guard let body = page.body else {
             unchanged += 1
-            return page.next ?? memory.next(after: url)
+            return page.next ?? committed?.next
         }
         guard page.mediaType != "text/html" || command.records.format.type != nil else {
             throw PageError(
                 "\(url.absoluteString) is a page of HTML, not of records; --type says how to read it all the same.")
         }
         let next = try command.requests.next.map { try $0.url(in: body, of: page.url) } ?? page.next
-        let source = command.records.source(of: page, body, root: root)
-        var gathered = GatheredRecords()
-        var count = 0
+        let sync = command.records.sync ? partID : nil
         do {
-            try await source.forEach { record, _ in
-                if gathered.count == Self.recordsOfJob
-                    || gathered.count > 0 && gathered.json.count + record.json.count > Self.bytesOfJob
-                {
-                    try await send(&gathered, upTo: count, of: url)
-                }
-                gathered.append(record)
-                count += 1
-            }
-            if gathered.count > 0 { try await send(&gathered, upTo: count, of: url) }
-            while !sent.isEmpty { try await settle(url) }
+            try await submit(page, body, url, bookmarks?.bookmark(of: page, at: url, next: next, sync: sync))
         } catch let fault as InputFault {
             throw PageError("\(url.absoluteString)\(fault.place.map { ", \($0)" } ?? ""): \(fault.text)")
         }
-        total += count
         return next
+    }
+
+    /// - Parameter bookmark: stored when all records of the page are, and none was rejected: rejected records are reported
+    ///   again each time.
+    private mutating func submit(
+        _ page: Page, _ body: PageBody, _ url: URL, _ bookmark: Job.Bookmark?
+    ) async throws {
+        let rejected = summary.rejectedCount
+        let deletion = bookmarks?.deletion(ofPageAt: url)
+        var gathered = GatheredRecords()
+        var count = 0
+        try await command.records.source(of: page, body, root: root).forEach { record, _ in
+            if gathered.count == Self.recordsOfJob
+                || gathered.count > 0 && gathered.json.count + record.json.count > Self.bytesOfJob
+            {
+                try await send(&gathered, upTo: count, of: url, deletion)
+            }
+            gathered.append(record)
+            count += 1
+        }
+        // Each job is committed or fails by itself, so the last one waits for the others.
+        while !sent.isEmpty { try await settle(url) }
+        let mayReject = command.records.onInvalid == .skip
+        if gathered.count > 0 {
+            try await send(&gathered, upTo: count, of: url, mayReject ? deletion : bookmark)
+            try await settle(url)
+        }
+        total += count
+        let isStored = count > 0 && !mayReject
+        let isComplete = summary.rejectedCount == rejected && (total + unchanged > 0 || command.records.empty)
+        if let bookmark, !isStored, isComplete { try await store(bookmark, of: url) }
     }
 }
 
 // MARK: - Jobs
 
 extension LoadRun {
-    private mutating func send(_ gathered: inout GatheredRecords, upTo last: Int, of url: URL) async throws {
+    private mutating func send(
+        _ gathered: inout GatheredRecords, upTo last: Int, of url: URL, _ bookmark: Job.Bookmark?
+    ) async throws {
         if let fault = gathered.dropBroken() { throw fault }
         while sent.count >= Self.jobsInFlight { try await settle(url) }
         let (count, lines) = (gathered.count, gathered.lines)
         var job = Job(operation(gathered.take(), of: url))
         job.onInvalid = command.records.onInvalid
         job.unknownKeys = command.records.unknown
+        job.bookmark = bookmark
         try await enqueue(job, count: count, lines: lines, first: last - count + 1, url)
     }
 
     private mutating func enqueue(_ job: Job, count: Int, lines: [Int], first: Int, _ url: URL) async throws {
         do {
             sent.append(SentJob(job: try await broker.enqueue(job), count: count, lines: lines, first: first))
+        } catch {
+            fail("\(url.absoluteString): \(error)", CommandFailure(error).status)
+            throw Stopped()
+        }
+    }
+
+    /// Stores a bookmark by a job of its own, which changes nothing else.
+    private mutating func store(_ bookmark: Job.Bookmark, of url: URL) async throws {
+        var job = Job(.process(json: "[]", as: entity))
+        job.bookmark = bookmark
+        do {
+            try await broker.process(job)
         } catch {
             fail("\(url.absoluteString): \(error)", CommandFailure(error).status)
             throw Stopped()
@@ -188,7 +218,6 @@ extension LoadRun {
         do {
             let completion = try await oldest.job.completion
             summary.add(completion, records: oldest.count, at: place)
-            newest = LoadMemory.CommittedJob(id: oldest.job.id.text, sequence: completion.sequence)
             if summary.rejectedCount > 0, status == .success { status = .rejected }
         } catch {
             let known = error as? BrokerError
@@ -223,21 +252,23 @@ extension LoadRun {
         var job = Job(operation)
         job.onInvalid = command.records.onInvalid
         job.maximumDeletions = command.records.maxDelete
+        if status == .success { job.bookmark = bookmarks?.bookmark(ofSync: partID) }
         try await enqueue(job, count: 0, lines: [], first: 0, command.url)
         try await settle(command.url)
-        // The pages are as they were when the objects of all others were deleted.
-        if let newest { memory.note(newest) }
     }
 
     /// Whether every page is the one of the sync before.
-    private mutating func isUnchanged(after first: Page) async throws -> Bool {
-        var seen: Set<String> = [command.url.absoluteString]
-        var next = first.next ?? memory.next(after: command.url)
+    private mutating func isUnchanged(_ first: Page, unless version: PageVersion?) async throws -> Bool {
+        var seen: Set<String> = []
+        var next: URL? = command.url
         while let url = next {
-            guard seen.insert(url.absoluteString).inserted, let version = memory.version(of: url) else { return false }
-            let page = try await client.page(at: url, unless: version)
+            guard seen.insert(url.absoluteString).inserted, let committed = try await committedPage(at: url) else {
+                return false
+            }
+            let isFirst = seen.count == 1 && committed.version == version
+            let page = isFirst ? first : try await client.page(at: url, unless: committed.version)
             guard page.body == nil else { return false }
-            next = page.next ?? memory.next(after: url)
+            next = page.next ?? committed.next
         }
         (pages, unchanged) = (seen.count, seen.count)
         return true
