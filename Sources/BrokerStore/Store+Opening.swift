@@ -23,10 +23,12 @@ extension Store {
     /// The same; nil when the store would be made.
     ///
     /// - Throws: ``StoreError`` when it could not be opened for another reason than a refused change.
-    package static func changesOfOpening(path: String, plan: StagingPlan) throws(StoreError) -> [StoreChange]? {
+    package static func changesOfOpening(
+        path: String, plan: StagingPlan, removal: RemovalPolicy
+    ) throws(StoreError) -> [StoreChange]? {
         let file = try StoreFile(path: path)
         try SQLiteLibrary.check()
         try file.checkAccess()
-        return file.exists ? try changes(path: path, plan: plan) : nil
+        return file.exists ? try changes(path: path, plan: plan, removal: removal) : nil
     }
 }

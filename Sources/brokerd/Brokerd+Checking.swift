@@ -21,7 +21,7 @@ extension Brokerd {
     private func checkStore(_ plan: StagingPlan) throws -> Bool {
         let found: [StoreChange]?
         do throws(StoreError) {
-            found = try Store.changesOfOpening(path: store, plan: plan)
+            found = try Store.changesOfOpening(path: store, plan: plan, removal: removal)
         } catch {
             Program.complain("brokerd: \(error.message)", .error)
             return false

@@ -15,7 +15,7 @@ extension Brokerd {
     ) -> @Sendable (_ notify: @escaping @Sendable (ReloadEnd) -> Void) -> Void {
         let model = model
         return { notify in
-            Self.reload(model, .refuse, coordinator, service, logger) { result in
+            Self.reload(model, nil, coordinator, service, logger) { result in
                 switch result {
                 case .success(let migration): notify(.applied(migration.lines))
                 case .failure(let fault): notify(.refused(fault))
@@ -38,8 +38,9 @@ extension Brokerd {
         }
     }
 
+    /// - Parameter removal: nil for the option of the start.
     private static func reload(
-        _ model: [String], _ removal: RemovalPolicy, _ coordinator: Coordinator, _ service: ServiceNotifier,
+        _ model: [String], _ removal: RemovalPolicy?, _ coordinator: Coordinator, _ service: ServiceNotifier,
         _ logger: Logger, _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
     ) {
         service.reloadBegan()

@@ -1,3 +1,4 @@
+import BrokerSchema
 public import ArgumentParser
 import BrokerCommandLine
 import BrokerCoordinator
@@ -64,6 +65,15 @@ struct Brokerd: AsyncParsableCommand {
 
     @Option(help: "When SQLite waits for the disk: full (at every commit), normal (at checkpoints) or off.")
     var synchronous: Synchronous = .full
+
+    @Option(
+        name: .customLong("migrate"),
+        help: """
+            What happens to tables and columns that the model no longer has: refuse (the store is not opened), keep \
+            (they stay in the file, unused) or drop. It decides at every start and reload, also about later models. \
+            `broker migrate` decides once, asks, and shows what is lost.
+            """)
+    var removal: RemovalPolicy = .refuse
 
     @OptionGroup(title: "Access")
     var access: AccessOptions
@@ -165,6 +175,7 @@ struct Brokerd: AsyncParsableCommand {
         options.keepsJournal = journal
         options.slowJobMicroseconds = observing.slowJobMicroseconds
         options.store.synchronous = synchronous
+        options.store.removal = removal
         options.store.fileMode = try access.storeFileMode()
         options.store.retention = LedgerRetention(
             count: limits.keepOutcomes, seconds: limits.keepOutcomesSeconds.seconds)
@@ -202,4 +213,5 @@ struct Brokerd: AsyncParsableCommand {
 }
 
 extension Synchronous: ExpressibleByArgument {}
+extension RemovalPolicy: ExpressibleByArgument {}
 extension Logger.Level: @retroactive ExpressibleByArgument {}

@@ -28,7 +28,7 @@ import Testing
         let names = Set(options.map(\.name))
         #expect(
             names.isSuperset(of: [
-                "model", "store", "socket", "journal", "max-memory", "allow-user", "log-level",
+                "model", "store", "socket", "journal", "max-memory", "allow-user", "log-level", "migrate",
             ]))
         #expect(names.isDisjoint(with: ["config", "check", "help", "version", "no-journal"]))
         for option in options {

@@ -116,6 +116,15 @@ import Testing
                 == ["1|Ada|7", "2|Grace|NULL"])
     }
 
+    @Test func `the option of a server decides at a reload, and the command decides for itself`() throws {
+        _ = try startServer(["--migrate", "drop"])
+        let refused = try migrate()
+        #expect(refused.status == 1 && refused.complaints.contains("3 of 4 changes are refused"), "\(refused)")
+        let reloaded = try programs.run("broker", ["admin", "reload", "--socket", "broker.sock"])
+        #expect(reloaded.status == 0 && reloaded.output.contains("dropped: Employee.name"), "\(reloaded)")
+        #expect(try Database(programs.path("store.sqlite")).rows("SELECT * FROM Employee") == ["1|NULL", "2|NULL"])
+    }
+
     @Test func `a terminal is asked, and nothing but yes is agreement`() throws {
         try makeStore()
         try programs.write(Self.smaller, to: "model.json")
@@ -189,14 +198,12 @@ import Testing
     @Test func `wrong arguments, and a server that is not there, are reported by the exit status`() throws {
         #expect(try migrate(["--keep", "--drop"]).status == 2)
         #expect(try migrate(["--migrate", "drop"]).status == 2)
+        #expect(try migrateStore(["--migrate", "drop"]).complaints.contains("--keep and --drop instead of --migrate"))
         #expect(try migrate(["--model", "model.json"]).status == 2)
         #expect(try migrate().status == 4)
         let missing = try migrateStore(["--drop"])
         #expect(missing.status == 1 && missing.complaints.contains("There is no store store.sqlite"), "\(missing)")
         #expect(try migrateStore(["--dry-run"]).status == 1)
         #expect(!FileManager.default.fileExists(atPath: programs.path("store.sqlite")))
-        // It is no option of a server: a unit would apply it to every later model.
-        let server = try programs.run("brokerd", Self.local + ["--socket", "broker.sock", "--migrate", "drop"])
-        #expect(server.status == 2)
     }
 }

@@ -46,15 +46,19 @@ import Testing
             ([], 1 as Int32, "refused: Department.name is in the store, but not in the model (`broker migrate --keep`"),
             (["--keep"], 0, "kept: Department.name is in the store, but not in the model"),
             (["--drop"], 0, "dropped: Department.name is in the store, but not in the model"),
+            (["--migrate", "refuse"], 1, "refused: Department.name is in the store, but not in the model"),
+            (["--migrate", "keep"], 0, "kept: Department.name is in the store, but not in the model"),
+            (["--migrate", "drop"], 0, "dropped: Department.name is in the store, but not in the model"),
         ] {
             let result = try diff(options)
             #expect(result.status == status)
             let lines = result.output.split(separator: "\n")
-            #expect(lines.count == (options == ["--keep"] ? 4 : 5) && lines[2].hasPrefix(gone), "\(result.output)")
+            #expect(lines.count == (gone.hasPrefix("kept") ? 4 : 5) && lines[2].hasPrefix(gone), "\(result.output)")
             #expect(lines[0] == "migrated: Employee is renamed to Worker")
             #expect(lines[1] == "migrated: Worker.name is renamed to fullName")
             #expect(lines.last == "migrated: Worker.level is new, and rows that are there take its default 3")
         }
+        #expect(try diff(["--migrate", "keep", "--drop"]).status == 2)
         let json = try diff(["--json"]).output
         #expect(
             json.contains(#"{"opens":false,"changes":[{"change":"migrated","subject":"Worker","message":"Employee"#))
@@ -103,6 +107,39 @@ import Testing
         #expect(try Database(programs.path("store.sqlite")).rows("SELECT name FROM Department") == ["d"])
     }
 
+    @Test func `an option of the start keeps or drops what is gone, and the log has what it changed`() throws {
+        try makeStore()
+        let before = try bytes()
+        try programs.write(Self.changed, to: "model.json")
+        let local = ["--store", "store.sqlite", "--model", "model.json"]
+        for (policy, status, gone) in [
+            ("refuse", 1 as Int32, "refused: Department.name"), ("keep", 0, "kept: Department.name"),
+            ("drop", 0, "dropped: Department.name"),
+        ] {
+            let check = try programs.run("brokerd", local + ["--check", "--migrate", policy])
+            #expect(check.status == status && check.output.contains(gone), "\(check)")
+        }
+        #expect(try bytes() == before)
+        try programs.write("", to: "log")
+        let log = try #require(FileHandle(forWritingAtPath: programs.path("log")))
+        let server = try programs.startServer(["--migrate", "keep"], complaints: log)
+        kill(server.processIdentifier, SIGTERM)
+        server.waitUntilExit()
+        let lines = try String(contentsOfFile: programs.path("log"), encoding: .utf8)
+        for line in [
+            "migrated: Employee is renamed to Worker.", "migrated: Worker.level is new", "kept: Department.name",
+            "The store fits the model now: 4 changes in ",
+        ] {
+            #expect(lines.contains(line), "\(lines)")
+        }
+        let rows = try Database(programs.path("store.sqlite")).rows(
+            "SELECT id, fullName, level, department FROM Worker")
+        #expect(rows == ["1|n1|3|7", "2|n2|3|7", "3|n3|3|7"])
+        let dropped = try programs.run("broker", ["fetch", "--entity", "Department", "--migrate", "drop"] + local)
+        #expect(dropped.status == 0 && dropped.complaints.contains("dropped: Department.name"), "\(dropped.complaints)")
+        #expect(try programs.run("broker", ["fetch", "--entity", "Worker", "--migrate", "drop"]).status == 2)
+    }
+
     /// Enough that copying them takes a while.
     private static let rows = 200_000
 
@@ -114,16 +151,13 @@ import Testing
             INSERT INTO Employee SELECT i, 'n' || i, 7 FROM n; PRAGMA wal_checkpoint(TRUNCATE);
             """
         #expect(try programs.shell("sqlite3 store.sqlite && mv store.sqlite old.sqlite", input: fill).status == 0)
-        let lossless = Self.changed.replacing(
-            #""Department": {"identity": "id", "attributes": {"id": "integer64""#,
-            with: #""Department": {"identity": "id", "attributes": {"id": "integer64", "name": "string""#)
-        try programs.write(lossless, to: "model.json")
+        try programs.write(Self.changed, to: "model.json")
         var outcomes: [Bool] = []
         for _ in 0..<10 {
             #expect(try programs.shell("rm -f store.sqlite* broker.sock; cp old.sqlite store.sqlite").status == 0)
             try programs.write("", to: "log")
             let log = try #require(FileHandle(forWritingAtPath: programs.path("log")))
-            let server = try programs.startServer(complaints: log, waitsUntilReady: false)
+            let server = try programs.startServer(["--migrate", "drop"], complaints: log, waitsUntilReady: false)
             // SQLite's WAL grows to some 6 MB at COMMIT. The server's log reports when the store is migrated.
             let limit = Int.random(in: 0...7_000_000, using: &generator)
             while server.isRunning, size("store.sqlite-wal") < limit, size("log") == 0 { sched_yield() }

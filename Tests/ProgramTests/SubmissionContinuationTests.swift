@@ -81,7 +81,7 @@ import Testing
             "--type",
             "csv", "--root", "/a/b", "--delimiter", ";", "--ragged", "fill", "--skip", "3", "--take", "4", "f", "-",
         ],
-        ["--store", "s", "--model", "m", "--model", "n", "--mapping", "m", "--", "-f"],
+        ["--store", "s", "--model", "m", "--model", "n", "--migrate", "keep", "--mapping", "m", "--", "-f"],
         ["--store=-s", "--model", "m", "--entity=--", "--id=-"], ["--entity", "", "a"],
     ])
     func `the command has every option that was given`(arguments: [String]) throws {

@@ -38,6 +38,7 @@ struct SubmitCommandLine: Sendable {
         add("--socket", connection.socket)
         add("--store", connection.store)
         for model in connection.model { add("--model", model) }
+        add("--migrate", connection.removal?.rawValue)
         add("--reconnect-timeout", connection.reconnectTimeout, unless: defaults.connection.reconnectTimeout)
         add("--timeout", connection.timeout?.description)
         add("--entity", command.entity)

@@ -1,3 +1,4 @@
+import BrokerSchema
 internal import ArgumentParser
 import Broker
 import BrokerClient
@@ -31,6 +32,14 @@ struct ConnectionOptions: ParsableArguments {
     var model: [String] = []
 
     @Option(
+        name: .customLong("migrate"),
+        help: """
+            With --store: what happens to tables and columns that the model no longer has: refuse (the store is not \
+            opened), keep (they stay in the file, unused) or drop. `broker migrate` asks before, and shows what is lost.
+            """)
+    var removal: RemovalPolicy?
+
+    @Option(
         name: [.customLong("reconnect-timeout"), .customLong("patience")],
         help: ArgumentHelp(
             "How long to try to reconnect after the connection is lost, before unanswered jobs are given up.",
@@ -57,6 +66,9 @@ struct ConnectionOptions: ParsableArguments {
         }
         if store == nil, !model.isEmpty {
             throw ValidationError("--model goes with --store; a server has its own model.")
+        }
+        if store == nil, removal != nil {
+            throw ValidationError("--migrate goes with --store; for a server it is an option of brokerd.")
         }
     }
 
@@ -102,7 +114,8 @@ struct ConnectionOptions: ParsableArguments {
             return try await Self.finish(broker, await Swift.Result { try await body(broker) })
         }
         let local = try await LocalServer.start(
-            store: store, model: try model(of: store, inferred), makesStore: makesStore, isDryRun: isDryRun)
+            store: store, model: try model(of: store, inferred), makesStore: makesStore, isDryRun: isDryRun,
+            removal: removal ?? .refuse)
         let interruption = Interruption {
             onInterruption?()
             local.stopAndWait()
@@ -175,3 +188,5 @@ extension CommandFailure {
         self.init(isLost ? .cannotConnect : .failed, "\(described)")
     }
 }
+
+extension RemovalPolicy: ExpressibleByArgument {}

@@ -32,8 +32,9 @@ final class LocalServer: Sendable {
     /// - Parameters:
     ///   - makesStore: false refuses a store that is not there.
     ///   - isDryRun: nothing but the trial of a job is done with the store: see ``TrialStore``.
+    ///   - removal: the treatment of parts that the model no longer has.
     static func start(
-        store path: String, model: LocalModel, makesStore: Bool, isDryRun: Bool
+        store path: String, model: LocalModel, makesStore: Bool, isDryRun: Bool, removal: RemovalPolicy
     ) async throws(CommandFailure) -> LocalServer {
         let plan = try model.plan()
         guard makesStore || path.isEmpty || access(path, F_OK) == 0 || errno != ENOENT else {
@@ -44,7 +45,8 @@ final class LocalServer: Sendable {
         let logger = Logger.standardError(label: "broker", level: .critical)
         let owned: OwnedStore
         do throws(StoreError) {
-            let options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
+            var options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
+            options.store.removal = removal
             owned = try OwnedStore(plan: plan, options: options, logger: logger)
         } catch {
             trial?.remove()

@@ -25,14 +25,25 @@ struct ModelDiffCommand: AsyncParsableCommand {
 
     @OptionGroup var removal: RemovalOptions
 
+    @Option(
+        name: .customLong("migrate"),
+        help: "The same as a word: refuse (the default), keep or drop, as --migrate of brokerd.")
+    var policy: RemovalPolicy?
+
     @Flag(help: "Print the result as JSON.")
     var json = false
+
+    mutating func validate() throws {
+        guard policy == nil || removal.choice == nil else {
+            throw ValidationError("--migrate does the same as --keep and --drop; give one of them.")
+        }
+    }
 
     func run() async throws {
         let plan = try ModelFile(model).planOrComplain()
         let changes: [StoreChange]
         do throws(StoreError) {
-            changes = try Store.changes(path: store, plan: plan, removal: removal.policy)
+            changes = try Store.changes(path: store, plan: plan, removal: policy ?? removal.policy)
         } catch {
             throw CommandFailure(.failed, error.message)
         }

@@ -34,6 +34,12 @@ struct MigrateCommand: AsyncParsableCommand {
     @Flag(help: "Print the result as JSON.")
     var json = false
 
+    mutating func validate() throws {
+        guard connection.removal == nil else {
+            throw ValidationError("`broker migrate` has --keep and --drop instead of --migrate; give one of them.")
+        }
+    }
+
     func run() async throws {
         if let store = connection.store { return try await migrate(store) }
         try await connection.connected("broker migrate") { broker in
