@@ -49,7 +49,8 @@ import Testing
                 let queue = Queue(offsets: offsets)
                 let last = try await broker.bookmark(named: "staff queue")?.value
                 for message in queue.messages(after: last) {
-                    var job = Job(.process(json: message.body, as: "Employee"))
+                    var job = Job(
+                        .process(json: message.body, as: "Employee"), id: JobID("staff queue \(message.offset)"))
                     job.bookmark = Job.Bookmark("staff queue", message.offset)
                     try await broker.process(job)
                 }
