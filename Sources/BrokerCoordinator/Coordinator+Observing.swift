@@ -15,7 +15,7 @@ extension Coordinator {
         let report = StatisticsReport(
             counters: statistics.now, startedAt: statistics.startedAt, opening: depths.opening,
             staging: depths.staging, inFlight: jobs, bytes: memoryTotal, oldest: oldest, isPaused: isPaused,
-            isDraining: isDraining, storePath: storePath)
+            isDraining: isDraining, storePath: storePath, allocations: allocations?())
         report.write(to: &writer, self.writer.journal)
         writer.member("subscriptions", readers.feed.count)
     }

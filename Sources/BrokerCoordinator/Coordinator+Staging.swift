@@ -73,9 +73,11 @@ extension Coordinator {
         var goesOn = true
         jobTable.change(completions) { jobTable in
             let effects: Effects
-            (goesOn, effects) = jobTable.opened(frame.ticket, from: frame.source, content) { [self] ticket in
-                let again = frame.again(at: ticket, memory.admit(ticket, payloadBytes: frame.payloadBytes))
-                return { self.open(again) }
+            (goesOn, effects) = jobTable.opened(frame.ticket, from: frame.source, content) {
+                { [self] ticket in
+                    let again = frame.again(at: ticket, memory.admit(ticket, payloadBytes: frame.payloadBytes))
+                    return { self.open(again) }
+                }
             }
             return effects
         }
@@ -96,7 +98,8 @@ extension Coordinator {
             job.wantsProgress
             ? JobProgress(JobID(id), waitsForAcceptance: job.wantsAcceptance, completions, job.observer) : nil
         let accepted = AcceptedJob(
-            job, id: JobID(id), frame, openedAt: openedAt, progress: progress, isLogged: keepsJournal)
+            job, id: JobID(id), frame, openedAt: openedAt, progress: progress, isLogged: keepsJournal,
+            hashesMessages: hashesMessages)
         let run = StagingRun(frame: frame, accepted: accepted)
         var acceptance: (@Sendable (Int64?) -> Void)?
         if job.wantsAcceptance {

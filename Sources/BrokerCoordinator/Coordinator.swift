@@ -31,6 +31,7 @@ package final class Coordinator: Sendable {
     let planInForce: Monitor<StagingPlan>
     let storeOptions: StoreOptions
     let storePath: String
+    let allocations: (@Sendable () -> Int)?
     let jobTable: Monitor<JobTable>
     let statistics: Statistics
     let completions: SerialThread
@@ -41,6 +42,8 @@ package final class Coordinator: Sendable {
     let readers: ReaderPool
     let backups: BackupThread
     let writer: Writer
+    /// The ledger has hashes of messages, which jobs are compared with.
+    let hashesMessages: Bool
     /// The changes that opening the store made, because the model differs from the stored one.
     package var migration: StoreMigration { writer.migration }
     /// The wanted model, when the jobs of the journal were accepted under another one, which is used until they are
@@ -80,9 +83,11 @@ package final class Coordinator: Sendable {
             completions.stop()
             throw error
         }
+        hashesMessages = writer.jobs.hasMessageHashes
         planInForce = Monitor(plan)
         storeOptions = options.store
         storePath = options.storePath
+        allocations = options.allocations
         self.limits = limits
         self.jobTable = jobTable
         memory = MemoryBudget(shared: limits.memory, one: limits.jobMemory)
@@ -117,8 +122,7 @@ package final class Coordinator: Sendable {
     ///   - payloadBytes: bytes of the frame.
     ///   - contentBytesAtMost: an upper bound of its content's bytes, from the outside. Until the frame is opened it
     ///     counts as that much, and a large one as more (``CoordinatorLimits``).
-    ///   - mayOpenHere: a small frame may be opened, and staged, by the calling thread if nothing else is in flight: a
-    ///     client that sends one job at a time saves a hand-over.
+    ///   - mayOpenHere: the calling thread may open and stage a small frame, which saves a hand-over to a worker.
     ///   - payload: the frame as it was received, for the journal; not called without one.
     ///   - open: called on a worker, or at once (`mayOpenHere`): decodes the frame, asking the memory that it is given; answers
     ///     it when it is no job. Called again if there was no room for the job, or if there is none later on, or if the frame
@@ -144,7 +148,9 @@ package final class Coordinator: Sendable {
             ticket: ticket, arrival: ticket, source: source, payloadBytes: payloadBytes, contentBytesAtMost: most,
             weight: weight, memory: memory, refusal: refusal, admittedAt: monotonicMicroseconds(),
             logged: logged, payload: payload, open: open, refuse: refuse)
-        if mayOpenHere, isAlone, plan.isBrief, most <= CoordinatorLimits.openedHereBytes {
+        if mayOpenHere, plan.isBrief,
+            most <= (isAlone ? CoordinatorLimits.openedHereBytes : CoordinatorLimits.openedBesideOthersBytes)
+        {
             openBriefly(frame)
         } else {
             self.open(frame)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerCoordinator
 
-/// Which thread opens a frame that arrives while nothing else is in flight.
+/// Which thread opens a frame.
 @Suite(.timeLimit(.minutes(5))) struct LoneFrameTests {
     /// Whether the thread that brings a frame opens it.
     private func isOpenedHere(
@@ -36,11 +36,15 @@ import Testing
         #expect(!isOpenedHere(test, bytes: CoordinatorLimits.openedHereBytes + 1))
     }
 
-    @Test func `a frame after another is opened by a worker`() throws {
+    @Test func `a frame after another is opened by the thread that brings it only if it is as small as a few records`()
+        throws
+    {
         let test = try TestCoordinator(Self.model(#""string""#))
         let gate = Gate()
         test.submit(#"{"Row": {"id": 1}}"#, behind: gate)
-        #expect(!isOpenedHere(test))
+        #expect(isOpenedHere(test))
+        #expect(!isOpenedHere(test, contentBytesAtMost: CoordinatorLimits.openedBesideOthersBytes + 1))
+        #expect(!isOpenedHere(test, mayOpenHere: false))
         gate.open()
         _ = test.events.ends(1)
     }

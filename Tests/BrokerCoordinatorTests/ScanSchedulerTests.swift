@@ -27,7 +27,7 @@ import Testing
 
         @discardableResult func open(_ arrival: Int, _ content: Content) -> Bool {
             contents[arrival] = content
-            let goesOn = turns.opened(arrival, from: sources[arrival]!, content, arrival)
+            let goesOn = turns.opened(arrival, from: sources[arrival]!, content) { arrival }
             if goesOn, content != .nothing { go(arrival, at: arrival) }
             take(turns.call(sources[arrival]!, from: nextTicket))
             callNext()

@@ -114,15 +114,23 @@ import Testing
     }
 
     @Test func `a job that a version before recorded is known by the bytes of its message`() async throws {
+        let folder = TemporaryFolder()
+        let old = folder.path("old.sqlite")
+        let job = #"{"id": "j", "entity": "Department", "json": {"id": 1}, "tag": 1}"#
         try await RunningServer.run { running in
             let client = try running.connect()
-            let job = #"{"id": "j", "entity": "Department", "json": {"id": 1}, "tag": 1}"#
             #expect(try client.ask(job).type == "completed")
-            let hash = Array(job.utf8).withUnsafeBytes { ContentHash.hash($0) }
-            let digits = hash.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
-            let store = try Locker(running.storePath)
+            #expect(try client.ask(#"{"type": "admin", "action": "backup", "file": "\#(old)"}"#).type == "done")
+        }
+        let hash = Array(job.utf8).withUnsafeBytes { ContentHash.hash($0) }
+        let digits = hash.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        try {
+            let store = try Locker(old)
             try store.execute("UPDATE _broker_jobs SET hash = x'\(digits)'")
             try store.execute("COMMIT")
+        }()
+        try await RunningServer.run(copying: old) { running in
+            let client = try running.connect()
             #expect(try client.ask(job)["duplicate"] == "true")
             #expect(
                 try client.ask(#"{"id": "j", "entity": "Department", "json": {"id": 1}, "tag": 2}"#).code

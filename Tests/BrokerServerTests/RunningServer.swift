@@ -33,11 +33,12 @@ struct RunningServer {
     init(
         model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2), walPages: Int? = nil,
         outcomesKept: Int = LedgerRetention.defaultCount, jobWork: Int? = nil,
-        slowJobMicroseconds: Int64? = nil,
+        slowJobMicroseconds: Int64? = nil, copying store: String? = nil,
         _ adjust: (inout ServerOptions) -> Void = { _ in }
     ) async throws {
         folder = NSTemporaryDirectory() + "broker-" + UUID().uuidString.prefix(8)
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        if let store { try FileManager.default.copyItem(atPath: store, toPath: folder + "/store.sqlite") }
         let plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(model.utf8))))
         let log = RecordedLog()
         self.log = log
@@ -64,13 +65,13 @@ struct RunningServer {
     static func run(
         model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2), walPages: Int? = nil,
         outcomesKept: Int = LedgerRetention.defaultCount, jobWork: Int? = nil,
-        slowJobMicroseconds: Int64? = nil,
+        slowJobMicroseconds: Int64? = nil, copying store: String? = nil,
         _ adjust: (inout ServerOptions) -> Void = { _ in },
         _ body: (RunningServer) async throws -> Void
     ) async throws {
         let running = try await RunningServer(
             model: model, limits: limits, walPages: walPages, outcomesKept: outcomesKept, jobWork: jobWork,
-            slowJobMicroseconds: slowJobMicroseconds, adjust)
+            slowJobMicroseconds: slowJobMicroseconds, copying: store, adjust)
         do {
             try await body(running)
         } catch {

@@ -18,7 +18,7 @@ final class AcceptedJob: Sendable {
     let contentHash: [UInt8]?
     /// For the state digest of the journal; nil when the content hash serves, or without a journal.
     let contentDigest: [UInt8]?
-    /// The hash that earlier versions recorded instead of ``contentHash``.
+    /// The hash that earlier versions recorded instead of ``contentHash``; nil when the ledger has none of those.
     let messageHash: [UInt8]?
     let policy: InvalidRecordPolicy
     let isDryRun: Bool
@@ -42,9 +42,12 @@ final class AcceptedJob: Sendable {
     /// For the ledger, in milliseconds since 1970.
     let acceptedAt: Int64
 
-    /// - Parameter isLogged: there is a journal.
+    /// - Parameters:
+    ///   - isLogged: there is a journal.
+    ///   - hashesMessages: the ledger may have the job under the hash of its message.
     init(
-        _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress?, isLogged: Bool = false
+        _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress?, isLogged: Bool = false,
+        hashesMessages: Bool = false
     ) {
         self.id = id
         isIDMade = job.id == nil
@@ -54,7 +57,7 @@ final class AcceptedJob: Sendable {
         source = frame.source
         contentHash = job.id == nil ? nil : job.contentHash
         contentDigest = isLogged && job.id == nil ? job.contentHash : nil
-        messageHash = job.id == nil ? nil : ContentHash.hash(job.content.bytes)
+        messageHash = job.id == nil || !hashesMessages ? nil : ContentHash.hash(job.content.bytes)
         policy = job.policy
         isDryRun = job.isDryRun
         maximumDeletions = job.maximumDeletions

@@ -69,8 +69,9 @@ struct ScanScheduler<Frame> {
 
     /// A frame was opened that has not been called.
     ///
+    /// - Parameter frame: called if it must wait.
     /// - Returns: whether it goes on. If not, it gives up its ticket, and is called later.
-    mutating func opened(_ arrival: Int, from source: Int, _ content: Content, _ frame: Frame) -> Bool {
+    mutating func opened(_ arrival: Int, from source: Int, _ content: Content, _ frame: () -> Frame) -> Bool {
         guard var own = sources.removeValue(forKey: source) else { return true }
         defer { if !own.opening.isEmpty || !own.waiting.isEmpty { sources[source] = own } }
         if let position = own.opening.firstIndex(of: arrival) { own.opening.remove(at: position) }
@@ -82,7 +83,7 @@ struct ScanScheduler<Frame> {
         }
         if own.waiting.isEmpty { turns.append(source) }
         let position = (own.waiting.lastIndex { $0.arrival < arrival } ?? -1) + 1
-        own.waiting.insert((arrival, content == .search, frame), at: position)
+        own.waiting.insert((arrival, content == .search, frame()), at: position)
         return false
     }
 

@@ -31,9 +31,11 @@ package struct CoordinatorLimits: Sendable {
     static let objectsBytes = 512 << 10
     /// A frame up to this size is opened briefly, before its content is known to be small.
     static let briefBytes = 64 << 10
-    /// A frame whose content can have no more bytes may be opened by the thread that reads the socket: that takes about
-    /// as long as waking a worker, and a quarter of a millisecond at worst.
+    /// A frame whose content can have no more bytes may be opened by the thread that reads the socket while nothing else is in
+    /// flight: that takes about as long as waking a worker, and a quarter of a millisecond at worst.
     static let openedHereBytes = 64 << 10
+    /// The same while other frames are in flight, so that no client waits long for the thread that reads all sockets.
+    static let openedBesideOthersBytes = 8 << 10
     /// The memory that a worker may take for such a frame without asking: enough for 64 KiB of JSON. A frame that needs
     /// more is not small.
     static let briefMemory = 256 << 10
@@ -82,6 +84,8 @@ package struct CoordinatorOptions: Sendable {
     package var keepsJournal = false
     /// Jobs that take that long from their frame to the durable transaction are slow; nil for a second.
     package var slowJobMicroseconds: Int64?
+    /// The number of the process's allocations so far, for `stats`; nil where they are not counted.
+    package var allocations: (@Sendable () -> Int)?
     /// The system calls of the journal; tests inject faults.
     package var journalSystem: any JournalSystem = PosixSystem()
 

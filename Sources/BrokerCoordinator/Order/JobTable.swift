@@ -123,9 +123,10 @@ struct JobTable {
 
     /// A frame was opened at its first ticket, so that its content is known.
     ///
+    /// - Parameter again: makes the call for a frame that must wait.
     /// - Returns: whether the frame continues with its ticket now.
     mutating func opened(
-        _ ticket: Int, from source: Int, _ content: ScanScheduler<WaitingFrame>.Content, _ again: @escaping WaitingFrame
+        _ ticket: Int, from source: Int, _ content: ScanScheduler<WaitingFrame>.Content, _ again: () -> WaitingFrame
     ) -> (goesOn: Bool, Effects) {
         let goesOn = turns.opened(ticket, from: source, content, again)
         if !goesOn { unopened -= 1 }

@@ -49,10 +49,10 @@ struct RunningJobs {
         _ id: JobID, _ ticket: Int, of owner: JobOwner, _ observer: @escaping @Sendable (JobEvent) -> Void
     ) {
         let job = Running(job: Found(ticket: ticket, owner: owner, observer: observer))
-        guard var others = jobs.updateValue([job], forKey: id) else { return }
         // Frames are opened out of order, though rarely by much.
-        others.insert(job, at: (others.lastIndex { $0.job.ticket < ticket } ?? -1) + 1)
-        jobs[id] = others
+        var running = jobs.removeValue(forKey: id) ?? Deque(minimumCapacity: 1)
+        running.insert(job, at: (running.lastIndex { $0.job.ticket < ticket } ?? -1) + 1)
+        jobs[id] = running
     }
 
     /// The first job of an id has ended. Returns the waiters to call with that end, or with the committed job's.

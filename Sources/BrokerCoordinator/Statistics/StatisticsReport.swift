@@ -18,6 +18,7 @@ struct StatisticsReport {
     let isPaused: Bool
     let isDraining: Bool
     let storePath: String
+    let allocations: Int?
 
     func write(to writer: inout JSONWriter, _ journal: (any JobJournal)?) {
         let now = monotonicMicroseconds()
@@ -53,7 +54,10 @@ struct StatisticsReport {
         counters.recent.write(to: &writer, at: now)
         writeHistograms(to: &writer)
         writer.key("memory")
-        writer.object { $0.member("residentBytes", Self.residentBytes()) }
+        writer.object { writer in
+            writer.member("residentBytes", Self.residentBytes())
+            if let allocations { writer.member("allocations", allocations) }
+        }
     }
 
     private func writeJobs(to writer: inout JSONWriter) {

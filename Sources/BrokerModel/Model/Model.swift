@@ -17,8 +17,8 @@ package struct Model: Sendable {
     /// Topmost entities whose hierarchies' objects may be linked to any number of others, or have delete rules.
     private let reaching: Set<Int>
     /// By the bytes of the name: client's names are compared as bytes, never by Unicode's normal forms.
-    private let indexByName: [[UInt8]: Int]
-    private let mappingByName: [[UInt8]: Int]
+    private let indexByName: [ExactText: Int]
+    private let mappingByName: [ExactText: Int]
 
     /// The ancestors and subentities of an entity.
     private struct Family: Sendable {
@@ -62,15 +62,15 @@ package struct Model: Sendable {
                 if relationship.inverse == nil { reaching.insert(families[relationship.destination].topmost) }
             }
         }
-        indexByName = Dictionary(uniqueKeysWithValues: entities.enumerated().map { (Array($1.name.utf8), $0) })
-        mappingByName = Dictionary(uniqueKeysWithValues: mappings.enumerated().map { (Array($1.name.utf8), $0) })
+        indexByName = Dictionary(uniqueKeysWithValues: entities.enumerated().map { (ExactText($1.name), $0) })
+        mappingByName = Dictionary(uniqueKeysWithValues: mappings.enumerated().map { (ExactText($1.name), $0) })
     }
 
     /// The index of the entity of that name (exact case); nil when the model has none.
-    package func index(ofEntity name: String) -> Int? { indexByName[Array(name.utf8)] }
+    package func index(ofEntity name: String) -> Int? { indexByName[ExactText(name)] }
 
     /// The index of the mapping of that name (exact case); nil when the model has none.
-    package func index(ofMapping name: String) -> Int? { mappingByName[Array(name.utf8)] }
+    package func index(ofMapping name: String) -> Int? { mappingByName[ExactText(name)] }
 
     /// The other side of a relationship; nil when it has no inverse.
     package func inverse(of relationship: Relationship) -> Relationship? {

@@ -3,6 +3,8 @@
 /// It detects whether a repeated job has the same content. It does not resist deliberate collisions; a sender who finds
 /// one could only harm the jobs whose ids it knows.
 package enum ContentHash {
+    package static let byteCount = 16
+
     package static func hash(_ bytes: UnsafeRawBufferPointer, key: (UInt64, UInt64) = (0x6272_6F6B_6572, 0x6A6F_6273))
         -> [UInt8]
     {
@@ -100,6 +102,13 @@ package struct FieldHasher {
     package func finish() -> [UInt8] {
         var state = state
         let (low, high) = state.finish()
-        return [Self.marker] + withUnsafeBytes(of: (low.littleEndian, high.littleEndian), Array.init)
+        return [UInt8](unsafeUninitializedCapacity: 17) { bytes, count in
+            bytes[0] = Self.marker
+            withUnsafeBytes(of: (low.littleEndian, high.littleEndian)) { hash in
+                UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(bytes)[1..<17]).copyMemory(
+                    from: hash)
+            }
+            count = 17
+        }
     }
 }

@@ -11,6 +11,7 @@ package final class JobIndex: Sendable {
         var shards = Array(repeating: Shard(), count: JobIndex.shardCount)
         /// Earlier lines have expired.
         var first: Int64 = 0
+        var hasMessageHashes = false
         /// Changes since the last transaction that became durable.
         var changes: [Change] = []
 
@@ -29,6 +30,10 @@ package final class JobIndex: Sendable {
     private static let shardCount = 256
 
     private let state = Mutex(State())
+
+    /// The ledger had lines of earlier versions when it was opened, with hashes of whole messages
+    /// (``StoreJob/messageHash``).
+    package var hasMessageHashes: Bool { state.withLock { $0.hasMessageHashes } }
 
     /// An id has the same hash for the life of the process, and clients cannot predict which ids share one.
     static func hash(_ id: String) -> UInt64 {
@@ -73,8 +78,13 @@ package final class JobIndex: Sendable {
     }
 
     /// Adds the lines of a ledger that existed before.
-    func load(_ id: String, _ sequence: Int64) {
-        state.withLock { $0.apply(Change(hash: Self.hash(id), old: 0, new: sequence)) }
+    ///
+    /// - Parameter hashBytes: bytes of the line's hash; 0 without one.
+    func load(_ id: String, _ sequence: Int64, hashBytes: Int) {
+        state.withLock { state in
+            state.apply(Change(hash: Self.hash(id), old: 0, new: sequence))
+            if hashBytes == ContentHash.byteCount { state.hasMessageHashes = true }
+        }
     }
 
     /// The number of slots, for tests.

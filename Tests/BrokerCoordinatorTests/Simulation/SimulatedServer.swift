@@ -142,11 +142,11 @@ struct SimulatedServer {
         _ frame: AdmittedFrame, _ content: ScanScheduler<JobTable.WaitingFrame>.Content
     ) -> Bool {
         guard !frame.isCalled else { return true }
-        let (goesOn, effects) = jobTable.opened(frame.ticket, from: frame.source, content) {
-            [memory, notices] ticket in
+        let again: JobTable.WaitingFrame = { [memory, notices] ticket in
             let again = frame.again(at: ticket, memory.admit(ticket, payloadBytes: 10))
             return { notices.withLock { $0.append(.reopened(again)) } }
         }
+        let (goesOn, effects) = jobTable.opened(frame.ticket, from: frame.source, content) { again }
         perform(effects)
         return goesOn
     }

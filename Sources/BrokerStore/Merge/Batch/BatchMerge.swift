@@ -169,8 +169,10 @@ struct BatchMerge {
         reported.add(rows)
         var outcome = Outcome(reported)
         let rejected = reported.rejectedCounts
-        for (entity, statements) in merger.entities.enumerated() {
-            var counts = ChangeCounts(rejected: rejected.isEmpty ? 0 : rejected[statements.entity.name] ?? 0)
+        outcome.changes.reserveCapacity(rows.tables.count { $0 != nil } + rejected.count)
+        for entity in merger.entitiesByName {
+            let name = merger.entities[entity].entity.name
+            var counts = ChangeCounts(rejected: rejected.isEmpty ? 0 : rejected[name] ?? 0)
             let states = tables[member * entityCount + entity].states
             if let table = rows.tables[entity], let states {
                 for row in 0..<table.rowCount {
@@ -183,9 +185,8 @@ struct BatchMerge {
             } else if counts.rejected == 0 {
                 continue
             }
-            outcome.changes.append((statements.entity.name, counts))
+            outcome.changes.append((name, counts))
         }
-        outcome.changes.sort { $0.entity < $1.entity }
         if merger.keepsFeedKeys { outcome.feedKeys = feedKeys(member, outcome.changes) }
         return outcome
     }

@@ -28,6 +28,8 @@ final class Merger {
     let tally: UnsafeMutablePointer<MergeTally>
     /// Entities in an order in which most rows come after the rows they refer to.
     let order: [Int]
+    /// Entities in the order of their names, in which an outcome lists them.
+    let entitiesByName: [Int]
     /// Set to an earlier value when the work that took keys since is rolled back.
     var rowKeys: RowKeys
     /// The running job renamed an object, so rows may have other numbers than before.
@@ -59,6 +61,9 @@ final class Merger {
         named = try NamedObjects(on: connection)
         historyTables = try ChangedTables(entities, plan, on: connection)
         order = Self.parentsFirst(plan.layout)
+        entitiesByName = plan.model.entities.indices.sorted {
+            plan.model.entities[$0].name < plan.model.entities[$1].name
+        }
         rowKeys = RowKeys(entityCount: entities.count)
         tally = .allocate(capacity: 1)
         tally.initialize(to: MergeTally())
