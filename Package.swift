@@ -11,6 +11,11 @@ let strict: [SwiftSetting] = [
 
 let nio = "swift-nio"
 
+/// The programs allocate with jemalloc; built with `BROKER_ALLOCATOR=system` in the environment, with the C library's malloc.
+let hasJemalloc = Context.environment["BROKER_ALLOCATOR"] != "system"
+let allocator: [Target.Dependency] = hasJemalloc ? ["CJemalloc"] : []
+let allocatorSettings: [SwiftSetting] = hasJemalloc ? [.define("JEMALLOC")] : []
+
 /// Whether this package was fetched for another one. While SwiftPM chooses versions it reads the manifest from a repository, where
 /// it is in the folder `/`; then it checks the version out to a folder in `checkouts`. A package at a path, with which one works
 /// on both packages, is none of these.
@@ -77,6 +82,7 @@ let package = Package(
         .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
+        .systemLibrary(name: "CJemalloc", pkgConfig: "jemalloc", providers: [.apt(["libjemalloc-dev"])]),
         .target(name: "CTape"),
         .target(
             name: "CSimdjson", dependencies: ["CTape"],
@@ -199,8 +205,8 @@ let package = Package(
                 "BrokerJSON", "BrokerModel", "BrokerModelSources", "BrokerStaging", "CGlibc",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
-            ],
-            swiftSettings: strict),
+            ] + allocator,
+            swiftSettings: strict + allocatorSettings),
         .executableTarget(
             name: "brokerd",
             dependencies: [

@@ -173,6 +173,7 @@ struct Brokerd: AsyncParsableCommand {
         }
         var options = CoordinatorOptions(storePath: store, limits: limits.coordinator)
         options.keepsJournal = journal
+        if Allocator.countsAllocations { options.allocations = { Allocator.allocations } }
         options.slowJobMicroseconds = observing.slowJobMicroseconds
         options.store.synchronous = synchronous
         options.store.removal = removal
