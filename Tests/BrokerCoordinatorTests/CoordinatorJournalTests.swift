@@ -310,6 +310,32 @@ import TestSupport
         #expect(try with.rows("SELECT count(*) FROM Row") == ["3"])
     }
 
+    @Test func `without its journal a store is migrated after the journal was checked`() throws {
+        let test = try coordinator()
+        _ = test.coordinator.pause()
+        test.submit(row(1, 7), id: "a", wantsAcceptance: true)
+        test.events.waitUntil("accepted a 1")
+        let folder = try crashed(test)
+        let smaller = #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64"}}}}"#
+        let startWithout = {
+            try coordinator(in: folder, of: smaller) {
+                $0.keepsJournal = false
+                $0.store.removal = .drop
+            }
+        }
+        let refusal = #expect(throws: StoreError.self) { _ = try startWithout() }
+        #expect(refusal?.message.contains("Nothing was touched") == true)
+        do {
+            let again = try coordinator(in: folder)
+            #expect(again.events.ends(1).map(\.id) == ["a"])
+            #expect(try again.rows("SELECT id, value FROM Row") == ["1|7"])
+        }
+        let without = try startWithout()
+        #expect(without.coordinator.migration.changes.map(\.subject) == ["Row.value"])
+        #expect(!FileManager.default.fileExists(atPath: without.storePath + ".journal"))
+        #expect(try without.rows("SELECT * FROM Row") == ["1"])
+    }
+
     @Test func `another file at the journal's path does not count as a missing journal`() throws {
         let folder = TemporaryFolder()
         do {

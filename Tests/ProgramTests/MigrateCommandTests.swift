@@ -174,6 +174,12 @@ import Testing
         try programs.write(Self.smaller, to: "model.json")
         let refused = try migrateStore(["--keep"])
         #expect(refused.status == 1 && refused.complaints.contains("holds accepted jobs (1)"), "\(refused)")
+        for (program, arguments) in [
+            ("broker", ["fetch", "--entity", "Employee"]), ("brokerd", ["--socket", "broker.sock"]),
+        ] {
+            let without = try programs.run(program, arguments + Self.local + ["--migrate", "drop"])
+            #expect(without.status == 1 && without.complaints.contains("Nothing was touched"), "\(without)")
+        }
         try programs.write(Programs.model, to: "model.json")
         let next = try programs.startServer(["--journal"])
         kill(next.processIdentifier, SIGTERM)

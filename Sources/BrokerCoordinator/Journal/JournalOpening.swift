@@ -1,9 +1,26 @@
 internal import BrokerJournal
+internal import BrokerStaging
 internal import BrokerStore
 internal import Logging
 
 /// Checks that a store and the journal beside it belong together, before anything is written to either.
 enum JournalOpening {
+    /// A server without a journal, which would migrate the store: leaves the journal beside it with the model in force, since no
+    /// refusal may follow a migration.
+    ///
+    /// - Throws: as ``open(for:_:_:)``.
+    static func leaveBeforeMigration(
+        to plan: StagingPlan, _ options: CoordinatorOptions, _ logger: Logger
+    ) throws(StoreError) {
+        guard !options.keepsJournal, try Store.hasJournal(path: options.storePath),
+            let inForce = try Store.planInForce(path: options.storePath, unlike: plan)
+        else { return }
+        var opening = options.store
+        // Parts of the file that are not in that model may be in the wanted one.
+        opening.removal = .keep
+        _ = try open(for: Store(path: options.storePath, plan: inForce, options: opening), options, logger)
+    }
+
     /// - Returns: the journal with the jobs that the store has not applied; nil when none is wanted.
     /// - Throws: ``StoreError`` when they do not belong together, something is damaged, or jobs would be lost.
     static func open(

@@ -38,6 +38,7 @@ final class Writer: Sendable {
         thread = Thread(named: "writer") {
             options.store.activity?.begin()
             do throws(StoreError) {
+                try JournalOpening.leaveBeforeMigration(to: plan, options, logger)
                 let store = try Store(path: options.storePath, plan: plan, options: options.store)
                 let files = try JournalOpening.open(for: store, options, logger)
                 // The reservation is durable before a client is sent one of the sequences.
