@@ -23,6 +23,13 @@ struct JournalFolder: Sendable {
     /// Whether a file of that name exists, as far as the system reports it.
     var isThere: Bool { access(path, F_OK) == 0 || errno != ENOENT }
 
+    /// Checks whether the folder, or a file in it, can be read and written; changes nothing.
+    func checkAccess(to name: String, isFolder: Bool) throws(JournalError) {
+        guard access(name, isFolder ? R_OK | W_OK | X_OK : R_OK | W_OK) == 0 else {
+            throw failed("cannot be read and written", errno, name)
+        }
+    }
+
     /// The segments' numbers, ascending.
     func segmentNumbers() throws(JournalError) -> [UInt64] {
         guard let folder = opendir(path) else { throw failed("cannot be read", errno) }

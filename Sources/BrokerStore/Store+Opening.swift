@@ -31,4 +31,14 @@ extension Store {
         try file.checkAccess()
         return file.exists ? try changes(path: path, plan: plan, removal: removal) : nil
     }
+
+    /// The store's path without symbolic links, and the identity of the journal that it was fed from; nil without one.
+    /// Changes nothing.
+    package static func journal(path: String) throws(StoreError) -> (location: String, identity: String?) {
+        let file = try StoreFile(path: path)
+        guard file.exists else { return (file.location, nil) }
+        let connection = try look(at: file)
+        guard try StoreFormat.modelInForce(of: connection, path: path) != nil else { return (file.location, nil) }
+        return (file.location, try StoreMeta(connection: connection).value(of: .log))
+    }
 }

@@ -1,9 +1,11 @@
 import BrokerCommandLine
+import BrokerCoordinator
 import BrokerModel
 import BrokerSchema
 import BrokerServer
 import BrokerStaging
 import BrokerStore
+import Glibc
 
 /// `--check`: reports what a start would do, or why it would fail. Changes nothing, and waits for no lock.
 extension Brokerd {
@@ -12,9 +14,11 @@ extension Brokerd {
             Program.complain("brokerd: \(name) is the variable of no option\(hint.isEmpty ? "." : hint)", .warning)
         }
         let plan = try ModelFile(model).planOrComplain()
-        try Program.say("The model is valid: \(plan.model.entities.count) entities.")
-        let (isStoreUsable, isSocketUsable) = (try checkStore(plan), try checkSocket())
-        guard isStoreUsable, isSocketUsable else { throw CommandFailure(.failed, "A start would fail.") }
+        try Program.say("The model is valid: \(Self.entities(of: plan)).")
+        var areUsable = [try checkStore(plan)]
+        if areUsable[0] { areUsable.append(try checkJournal()) }
+        areUsable += [try checkSocket(), checkMetricsFile()]
+        guard !areUsable.contains(false) else { throw CommandFailure(.failed, "A start would fail.") }
         try Program.say("A start would succeed.")
     }
 
@@ -35,6 +39,35 @@ extension Brokerd {
         try Program.say("The store \(store) \(end)\(changes.isEmpty ? "." : ":")")
         for change in changes { try Program.say("  \(change.verdict.rawValue): \(change.line)") }
         return !isRefused
+    }
+
+    private func checkJournal() throws -> Bool {
+        let journal: JournalFinding
+        do throws(StoreError) {
+            journal = try JournalFinding(store: store, isKept: self.journal)
+        } catch {
+            Program.complain("brokerd: \(error.message)", .error)
+            return false
+        }
+        switch (journal.state, self.journal) {
+        case (.unused, _): break
+        case (.new, _): try Program.say("The journal \(journal.path) would be made.")
+        case (.present, true): try Program.say("The journal \(journal.path) is that of the store.")
+        case (.present, false):
+            try Program.say("The journal \(journal.path) would be deleted if the store has applied all its jobs.")
+        case (.missing, let isKept):
+            Program.complain(
+                "brokerd: The journal \(journal.path) of the store is missing: jobs in it that the store has not applied "
+                    + "would be lost. \(isKept ? "A new one would be begun." : "The store would go on without one.")",
+                .warning)
+        }
+        return true
+    }
+
+    private func checkMetricsFile() -> Bool {
+        guard let path = observing.metricsFile, let cause = MetricsFile.obstacle(at: path) else { return true }
+        Program.complain("brokerd: \(MetricsFile.failure(path, cause))", .error)
+        return false
     }
 
     private func checkSocket() throws -> Bool {

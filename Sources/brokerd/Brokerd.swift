@@ -140,7 +140,7 @@ struct Brokerd: AsyncParsableCommand {
         }
         do {
             try Program.say(
-                "brokerd: ready on \(options.socketPath ?? "") (store \(store), \(plan.model.entities.count) entities, "
+                "brokerd: ready on \(options.socketPath ?? "") (store \(store), \(Self.entities(of: plan)), "
                     + "\(limits.workers) workers, process \(getpid()))")
         } catch {
             try await server.stop()
@@ -158,6 +158,10 @@ struct Brokerd: AsyncParsableCommand {
         }
         service.stopping()
         try await server.stop()
+    }
+
+    static func entities(of plan: StagingPlan) -> String {
+        Program.counted(plan.model.entities.count, "entity", "entities")
     }
 
     /// Checks that the store and the socket are available before changing anything, and locks the store.

@@ -22,9 +22,22 @@ final class MetricsFile: Sendable {
         self.path = path
         self.logger = logger
         if let cause = replace(with: []) {
-            throw CommandFailure(
-                .failed, "The file \(path) of --metrics-file cannot be written: \(cause). Check its folder.")
+            throw CommandFailure(.failed, Self.failure(path, cause))
         }
+    }
+
+    static func failure(_ path: String, _ cause: String) -> String {
+        "The file \(path) of --metrics-file cannot be written: \(cause). Check its folder."
+    }
+
+    /// Why a file at that path could not be replaced; nil when it can. Changes nothing.
+    static func obstacle(at path: String) -> String? {
+        let slash = path.utf8.lastIndex(of: UInt8(ascii: "/"))
+        let folder = slash.map { String(path[...$0]) } ?? "."
+        guard access(folder, W_OK | X_OK) == 0 else { return String(cString: strerror(errno)) }
+        var status = stat()
+        let isFolder = stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+        return isFolder ? String(cString: strerror(EISDIR)) : nil
     }
 
     /// Writes the file now and every 15 seconds.

@@ -135,4 +135,36 @@ import Testing
         let wrong = try check(["--socket-group", "nobody-has-this-name"])
         #expect(wrong.status == 2)
     }
+
+    @Test func `--check finds whether the journal is the store's, and whether the metrics file can be written`() throws
+    {
+        let programs = try Programs()
+        try programs.write(
+            #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64"}}}}"#, to: "model.json")
+        func check(_ arguments: String, _ words: String, status: Int32 = 0, line: Int = #line) throws {
+            let before = try programs.shell("ls -lR --full-time").output
+            let result = try programs.shell(
+                "'\(programs.executable("brokerd").path)' --check --model model.json --store store.sqlite \(arguments)")
+            #expect(result.status == status, "line \(line): \(result.output)\(result.complaints)")
+            #expect((result.output + result.complaints).contains(words), "line \(line): \(result)")
+            #expect(try programs.shell("ls -lR --full-time").output == before, "line \(line)")
+        }
+        try check("", "The model is valid: 1 entity.")
+        try check("--journal", "store.sqlite.journal would be made.")
+        let server = try programs.startServer(["--journal"])
+        let submit = ["submit", "--socket", "broker.sock", "--entity", "Row"]
+        #expect(try programs.run("broker", submit, input: #"{"id": 1}"#).status == 0)
+        try check("--journal --socket broker.sock", "store.sqlite.journal is that of the store.")
+        kill(server.processIdentifier, SIGTERM)
+        server.waitUntilExit()
+        try check("", "would be deleted if the store has applied all its jobs.")
+        _ = try programs.shell("cp -r store.sqlite.journal other.sqlite.journal")
+        try check("--journal --store other.sqlite", "the store was never fed from it", status: 1)
+        _ = try programs.shell("rm -r store.sqlite.journal")
+        try check("--journal", "is missing: jobs in it that the store has not applied would be lost. A new one would")
+        _ = try programs.shell("mkdir store.sqlite.journal")
+        try check("--journal", "lacks its files", status: 1)
+        try check(
+            "--store new.sqlite --metrics-file missing/broker.prom", "missing/broker.prom of --metrics-file", status: 1)
+    }
 }

@@ -63,8 +63,8 @@ struct ModelCheckCommand: AsyncParsableCommand {
             let attributes = model.entities.reduce(0) { $0 + $1.attributes.count }
             let relationships = model.entities.reduce(0) { $0 + $1.relationships.count }
             try Program.say(
-                "\(arguments.files.model.name): good, \(model.entities.count) entities, \(attributes) attributes, "
-                    + "\(relationships) relationships")
+                "\(arguments.files.model.name): good, \(Program.counted(model.entities.count, "entity", "entities")), "
+                    + "\(Program.counted(attributes, "attribute")), \(Program.counted(relationships, "relationship"))")
             return
         }
         var faults: [ModelFault] = []

@@ -67,6 +67,26 @@ enum JournalOpening {
         return presence == .present
     }
 
+    /// The journal as a start would find it. Changes nothing, and reads no jobs, so damage and jobs that wait are not found.
+    static func find(_ path: String, isKept: Bool) throws(StoreError) -> JournalFinding {
+        let (location, known) = try Store.journal(path: path)
+        let path = location + ".journal"
+        let expected = known.flatMap { JournalIdentity($0) }
+        guard isKept || expected != nil else { return JournalFinding(path: path, state: .unused) }
+        guard try exists(path, isExpected: expected != nil) else {
+            return JournalFinding(path: path, state: expected == nil ? .new : .missing)
+        }
+        do throws(JournalError) {
+            let journal = try JournalPreview(path: path)
+            if let journal, journal.identity != expected, !journal.isEmpty {
+                throw JournalPreview.stranger(path: path, isFed: expected != nil)
+            }
+            return JournalFinding(path: path, state: journal?.identity == expected ? .present : .new)
+        } catch {
+            throw StoreError(error)
+        }
+    }
+
     private static func opened(
         _ path: String, _ expected: JournalIdentity?, _ remembered: JournalPosition, _ options: CoordinatorOptions,
         _ logger: Logger
