@@ -97,7 +97,7 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var outcomes: Int?
         /// When the whole WAL was last copied into the database, in milliseconds since 1970; nil for not since the start.
         public var checkpointedAt: Int64?
-        /// When the last backup was done, in milliseconds since 1970; nil for not since the start.
+        /// When the last backup was done, in milliseconds since 1970, also before the start; nil for none.
         public var backedUpAt: Int64?
     }
 

@@ -22,11 +22,22 @@ extension Coordinator {
     ) {
         let task = BackupTask(
             backup: StoreBackup(of: storePath, to: file, replaces: replaces), file: file, isWanted: isWanted,
-            progress: progress, notify: notify)
+            progress: progress,
+            notify: { [jobTable, statistics] end in
+                if case .done = end { Self.noteBackup(jobTable, statistics) }
+                notify(end)
+            })
         let begin: @Sendable () -> Void = { [backups, completions] in
             if let refusal = backups.run(task) { completions.run { notify(.failed(refusal)) } }
         }
         let waits = ticket.map { ticket in jobTable.withLock { $0.ends.wait(before: ticket, begin) } } ?? false
         if !waits { begin() }
+    }
+
+    /// A store that takes no writes now does not remember it.
+    private static func noteBackup(_ jobTable: Monitor<JobTable>, _ statistics: Statistics) {
+        let time = wallClockMilliseconds()
+        statistics.count { $0.backedUpAt = time }
+        jobTable.update { jobTable in jobTable.writerTasks.append { store in try? store.noteBackup(at: time) } }
     }
 }

@@ -106,7 +106,7 @@ package final class Coordinator: Sendable {
                 }
             }
         }
-        backups = BackupThread(gate, statistics, logger)
+        backups = BackupThread(gate, logger)
         self.pool = pool
         self.completions = completions
         onFailure { [readers] in readers.fail($0) }

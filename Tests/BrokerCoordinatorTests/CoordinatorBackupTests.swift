@@ -115,6 +115,16 @@ import TestSupport
         #expect(try copy(backup(test, to: "other").end).sequence == 20)
     }
 
+    @Test func `the time of the newest backup is reported after a restart, too`() throws {
+        let time = try {
+            let test = try TestCoordinator(model, in: folder)
+            #expect(!test.statistics.contains("backedUpAt"))
+            _ = try copy(backup(test).end)
+            return try #require(test.statistics.firstMatch(of: /"backedUpAt":[0-9]+/)).output
+        }()
+        #expect(try TestCoordinator(model, in: folder).statistics.contains(time))
+    }
+
     @Test func `a cancelled backup leaves no file`() throws {
         let test = try TestCoordinator(model, in: folder)
         submit(1..<1_001, to: test)

@@ -36,12 +36,10 @@ final class BackupThread: Sendable {
     private let state = Monitor(State())
     private let thread = SerialThread(named: "backup")
     private let gate: ReaderGate
-    private let statistics: Statistics
     private let logger: Logger
 
-    init(_ gate: ReaderGate, _ statistics: Statistics, _ logger: Logger) {
+    init(_ gate: ReaderGate, _ logger: Logger) {
         self.gate = gate
-        self.statistics = statistics
         self.logger = logger
     }
 
@@ -92,7 +90,6 @@ final class BackupThread: Sendable {
                 logger.notice("A backup was abandoned, and its file deleted.", metadata: ["file": "\(task.file)"])
                 return .stopped
             }
-            statistics.count { $0.backedUpAt = wallClockMilliseconds() }
             logger.notice(
                 "A backup is done.",
                 metadata: [

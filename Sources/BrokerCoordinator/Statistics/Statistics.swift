@@ -24,7 +24,7 @@ final class Statistics: Sendable {
         var wal = WALStatus()
         /// Lines of the ledger.
         var outcomes = 0
-        /// When the newest backup was done, in milliseconds since 1970.
+        /// When the newest backup was done, in milliseconds since 1970, also by an earlier server.
         var backedUpAt: Int64?
         /// The newest sequence whose outcome may be forgotten.
         var forgottenThrough: Int64 = 0

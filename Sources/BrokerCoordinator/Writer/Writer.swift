@@ -60,7 +60,7 @@ final class Writer: Sendable {
                     journal = diskJournal
                 }
                 let result = Opened(migration: store.migration, jobs: store.jobs, journal: journal, pending: pending)
-                statistics.note(store)
+                try statistics.note(store)
                 opened.broadcast {
                     $0 = .success(result)
                     return true
@@ -99,10 +99,11 @@ final class Writer: Sendable {
 
 extension Statistics {
     /// Notes the state of a store that was opened.
-    fileprivate func note(_ store: Store) {
+    fileprivate func note(_ store: Store) throws(StoreError) {
         let (wal, history, forgotten) = (store.wal, store.history, store.forgottenThrough)
-        let outcomes = store.outcomeCount
+        let (outcomes, backedUpAt) = (store.outcomeCount, try store.lastBackup())
         count {
+            $0.backedUpAt = backedUpAt
             $0.wal = wal
             $0.outcomes = outcomes
             $0.history = history

@@ -145,6 +145,8 @@ package struct StoreMeta {
         case forgotten
         /// No sequence up to this one is given to another job.
         case reservedSequence
+        /// When the newest backup was done, in milliseconds since 1970; absent while none was.
+        case backedUpAt
     }
 
     package static let foreign = "foreign"
