@@ -112,6 +112,27 @@ import TestSupport
         }
     }
 
+    /// With blocks of one, the sequence of the job cannot be reserved, either.
+    @Test(arguments: [1, 1_000])
+    func `a full store is reported as waiting, and as serving when it takes writes again, without another job`(
+        sequenceBlock: Int64
+    ) throws {
+        try FaultyDisk.with { disk in
+            let test = try open(disk, in: folder) { $0.limits.sequenceBlock = sequenceBlock }
+            disk.fail(.write, number: 1, with: .noSpace, always: true)
+            for id in 1...3 { test.submit(row(id), id: "\(id)") }
+            #expect(test.events.ends(3).map(\.code) == ["storeFull", "storeFull", "storeFull"])
+            #expect(test.statistics.contains(#""store":{"state":"waiting","cause":"The store "#))
+            #expect(test.coordinator.condition.waitingCause?.contains("is full") == true)
+            disk.mend()
+            test.waitUntil(#""store":{"state":"serving""#)
+            #expect(test.coordinator.condition.waitingCause == nil)
+            #expect(test.await("1").ending?.code == "storeFull")
+            test.submit(row(4))
+            #expect(test.events.ends(4).last?.code == nil)
+        }
+    }
+
     // MARK: - The end
 
     @Test func `a COMMIT whose sync fails is reported to the operator alone, and found complete by the next server`()

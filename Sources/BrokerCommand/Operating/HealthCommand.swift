@@ -9,7 +9,7 @@ struct HealthCommand: AsyncParsableCommand {
         commandName: "health", abstract: "Prints whether the server works, in one line; the exit status says the same.",
         discussion: """
             Exit status: 0 serving, 1 failed, 4 unreachable (no server, or no answer in time), 5 waiting (its store is \
-            locked or full), 6 paused (by `broker admin pause`, or it is stopping). Without --timeout, 5 seconds.
+            locked, full or lost), 6 paused (by `broker admin pause`, or it is stopping). Without --timeout, 5 seconds.
             """)
 
     @OptionGroup var connection: ConnectionOptions

@@ -3,7 +3,7 @@ internal import BrokerModel
 /// Whether the store takes writes, for `stats`.
 enum StoreState {
     case serving
-    /// It takes none at the moment, and jobs wait for it.
+    /// It takes none at the moment: with a journal, or while another program has locked it, jobs wait; else they fail.
     case waiting(cause: String)
     /// It takes none any more.
     case failed(cause: String)

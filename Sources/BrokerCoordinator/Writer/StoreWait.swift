@@ -49,7 +49,6 @@ struct StoreWait {
     /// The store has taken the job.
     func ended(_ jobTable: Monitor<JobTable>) {
         guard let beganAt else { return }
-        statistics.count { $0.store = .serving }
         jobTable.withLock { if !$0.isDraining { $0.refusal = nil } }
         logger.notice(
             "The store can be written again.",

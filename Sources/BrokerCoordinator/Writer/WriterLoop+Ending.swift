@@ -6,12 +6,16 @@ extension WriterLoop {
     /// The pause between two attempts to record failures.
     private static let recordingPauseMicroseconds: Int64 = 1_000_000
 
-    /// The store takes writes again, so it may take the unrecorded failures, too.
+    /// Records the failures that the store did not take, if it takes them now: after a transaction that succeeded, and
+    /// regularly while there are no jobs.
     mutating func recordFailures() {
         guard let time = recordFailuresAt, time <= monotonicMicroseconds() else { return }
+        let block = limits.sequenceBlock
+        let reservation = jobTable.withLock { $0.order.reservationDue(block: block) }
         do throws(StoreError) {
-            try finishLedger(newestSequence: nil)
+            try finishLedger(reserving: reservation)
             recordFailuresAt = nil
+            if let reservation { settle([], reservation: reservation) }
         } catch {
             // They are retained; `await` finds them all the same.
             logger.debug("Failed jobs still cannot be recorded.", metadata: ["cause": "\(error)"])
@@ -19,12 +23,12 @@ extension WriterLoop {
         }
     }
 
-    /// Records the failures that are retained, and the newest sequence.
-    private func finishLedger(newestSequence: Int64?) throws(StoreError) {
+    /// Records the failures that are retained, and that no sequence up to this one is given to another job.
+    private func finishLedger(reserving sequence: Int64?) throws(StoreError) {
         let failures = jobTable.withLock { $0.unrecorded.jobs }
         _ = try transaction { () throws(StoreError) in
             for job in failures { _ = try store.apply(job) }
-            if let newestSequence { try store.reserveSequences(through: newestSequence) }
+            if let sequence { try store.reserveSequences(through: sequence) }
         }
         jobTable.withLock { $0.unrecorded.remove(failures) }
     }
@@ -32,7 +36,7 @@ extension WriterLoop {
     /// Prepares the store for the next server.
     func close() {
         do throws(StoreError) {
-            try finishLedger(newestSequence: jobTable.withLock { $0.order.newestSequence })
+            try finishLedger(reserving: jobTable.withLock { $0.order.newestSequence })
         } catch {
             // The sequences of the next server then begin after the whole reserved block.
             logger.warning(

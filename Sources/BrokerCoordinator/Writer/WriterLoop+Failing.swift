@@ -8,6 +8,7 @@ extension WriterLoop {
 
     func failed(_ error: StoreError, _ sequence: Int64, _ job: ReadyJob) -> AppliedJob {
         logger.error("A job could not be stored.", metadata: ["id": "\(job.id.text)", "cause": "\(error)"])
+        noteWaiting(error)
         let fault = Fault(error.faultCode, error.message)
         return AppliedJob(sequence: sequence, job: job, end: .failed(fault), unwritten: fault)
     }
@@ -24,13 +25,21 @@ extension WriterLoop {
     }
 
     /// No more sequences can be reserved, so the jobs that wait for one fail without.
-    func failStarved(_ error: StoreError) -> [AppliedJob] {
+    mutating func failStarved(_ error: StoreError) -> [AppliedJob] {
+        noteWaiting(error)
+        recordFailuresAt = recordFailuresAt ?? monotonicMicroseconds()
         let jobs = jobTable.withLock { jobTable in
             let (jobs, tasks) = jobTable.takeStarved()
             completions.run(tasks)
             return jobs
         }
         return jobs.map { AppliedJob(sequence: nil, job: $0, end: .failed(Fault(error.faultCode, error.message))) }
+    }
+
+    /// Reports to `stats` that the store takes no writes, until a transaction succeeds.
+    private func noteWaiting(_ error: StoreError) {
+        guard error.isOfMachine else { return }
+        statistics.count { $0.store = .waiting(cause: error.message) }
     }
 
     // MARK: - The store

@@ -28,7 +28,8 @@ struct WriterLoop {
     private var load = WriterLoad()
     /// The state that the workers were last sent.
     private var isBusy = false
-    /// When to try again to record failures, in microseconds of the monotonic clock; nil while there are none.
+    /// When to try again to record failures, or to reserve sequences that were refused, in microseconds of the monotonic
+    /// clock; nil while there are none.
     var recordFailuresAt: Int64?
     /// The server stops, and the store did not take a job of the journal: that job and all after it stay in the
     /// journal.
@@ -117,10 +118,16 @@ struct WriterLoop {
             if let next { return next.turn }
             notifyWorkers(isBusy: false)
         }
-        guard store.hasIdleWork else { return activity.wait { jobTable.wait { $0.takeTurn() } }.turn }
-        let deadline = monotonicMicroseconds() + Self.idleMicroseconds
-        if let next = jobTable.wait(until: deadline, { $0.takeTurn() }) { return next.turn }
-        store.idle()
+        if store.hasIdleWork {
+            let deadline = monotonicMicroseconds() + Self.idleMicroseconds
+            if let next = jobTable.wait(until: deadline, { $0.takeTurn() }) { return next.turn }
+            store.idle()
+        }
+        // The store takes no writes; without a job nothing else would notice that it does again.
+        while let time = recordFailuresAt, store.failure == nil {
+            if let next = activity.wait({ jobTable.wait(until: time) { $0.takeTurn() } }) { return next.turn }
+            recordFailures()
+        }
         return store.failure == nil ? activity.wait { jobTable.wait { $0.takeTurn() } }.turn : nil
     }
 
@@ -166,7 +173,10 @@ struct WriterLoop {
                 }
                 let start = monotonicMicroseconds()
                 try store.commit()
-                statistics.count { $0.batches.record(commitMicroseconds: monotonicMicroseconds() - start) }
+                statistics.count {
+                    $0.batches.record(commitMicroseconds: monotonicMicroseconds() - start)
+                    $0.store = .serving
+                }
                 wait.ended()
                 activity.advance()
                 return result
@@ -300,7 +310,7 @@ struct WriterLoop {
     // MARK: - After COMMIT
 
     /// Sends the outcomes in order, frees the room, and counts.
-    private mutating func settle(_ ended: consuming [AppliedJob], reservation: Int64?) {
+    mutating func settle(_ ended: consuming [AppliedJob], reservation: Int64?) {
         var applied = consume ended
         var isLone = applied.count == 1 && applied[0].job.accepted.weight <= CoordinatorLimits.briefBytes
         let committedAt = monotonicMicroseconds()
@@ -317,7 +327,7 @@ struct WriterLoop {
             return settlement.effects.notifies
         }
         isLone = isLone && !settlement.hasWork
-        recordFailuresAt = settlement.hasUnrecordedFailures ? recordFailuresAt ?? committedAt : nil
+        if settlement.hasUnrecordedFailures { recordFailuresAt = recordFailuresAt ?? committedAt }
         // A client that gets an outcome and asks for `stats` finds it counted.
         let wal = store.wal
         let history = store.history
