@@ -55,10 +55,21 @@ import Testing
         #expect(try names() == ["a", "b", "NULL"])
     }
 
-    @Test func `the record that fails a job is in the file, and an empty file is removed`() throws {
-        let failed = try submit(["--rejects", "r.ndjson"], Self.records)
+    @Test
+    func `all records of a failed job are in the file, the one at fault with its error, and an empty file is removed`()
+        throws
+    {
+        let input = "[\n" + (1...5).map { #"{"id": \#($0 == 4 ? "\"x\"" : "\($0)")}"# }.joined(separator: ",\n") + "]"
+        let failed = try submit(["--batch-records", "2", "--rejects", "r.ndjson"], input)
         #expect(failed.status == 1)
-        #expect(try lines("r.ndjson").map { $0["index"] as? Int } == [2])
+        #expect(failed.complaints.contains("2 records in r.ndjson, 1 of them at fault; when"), "\(failed.complaints)")
+        let lines = try lines("r.ndjson")
+        #expect(lines.map { $0["index"] as? Int } == [3, 4] && lines.map { $0["line"] as? Int } == [4, 5])
+        #expect(lines.map { $0["code"] as? String } == [nil, "invalidValue"])
+        let text = try String(contentsOfFile: programs.path("r.ndjson"), encoding: .utf8)
+        try programs.write(text.replacing(#""x""#, with: "4"), to: "r.ndjson")
+        #expect(try submit(["--root", "record", "r.ndjson"]).status == 0)
+        #expect(try Database(programs.path("app.sqlite")).rows("SELECT id FROM Employee") == ["1", "2", "3", "4", "5"])
         #expect(try submit(["--rejects", "s.ndjson"], #"{"id": 1}"#).status == 0)
         #expect(!FileManager.default.fileExists(atPath: programs.path("s.ndjson")))
     }

@@ -89,7 +89,8 @@ struct OperationRun {
             if summary.rejectedCount > 0 { status = .rejected }
             return true
         } catch {
-            rejects?.add(error, of: texts) { place($0) ?? .job }
+            // All of a sync is sent again, so the other records are not collected.
+            rejects?.add(error, of: texts, withOthers: false) { place($0) ?? .job }
             note(error, at: place)
             return false
         }

@@ -4,7 +4,7 @@ import BrokerJSON
 import Glibc
 import Synchronization
 
-/// The file of `--rejects`: a line of JSON for each record that was rejected, or that made its job fail.
+/// The file of `--rejects`: a line of JSON for each record that was rejected, or that was in a job that failed.
 ///
 /// Each job's lines are written at once, and removed again when the disk took only a part of them: so the file has whole
 /// lines, whenever the program ends.
@@ -13,6 +13,8 @@ final class RejectsFile: Sendable {
         /// Bytes of whole lines.
         var length: off_t
         var count = 0
+        /// Those among them that have an error of their own.
+        var faultyCount = 0
         /// Why a line is missing.
         var failure: String?
     }
@@ -59,50 +61,62 @@ final class RejectsFile: Sendable {
     }
 
     /// Adds the record that made a job fail.
-    func add(_ error: any Error, of records: JobRecords?, at place: (_ path: String?) -> JobPlace) {
+    ///
+    /// - Parameter withOthers: adds the other records of the job, too, without an error: none of them was applied.
+    func add(
+        _ error: any Error, of records: JobRecords?, withOthers: Bool, at place: (_ path: String?) -> JobPlace
+    ) {
         guard let records, let fault = (error as? BrokerError)?.fault else { return }
         add(
             [
                 Completion.Rejection(
                     code: fault.code, message: fault.message, path: fault.path, entity: fault.entity,
                     attribute: fault.attribute)
-            ], of: records, at: place)
+            ], of: records, withOthers: withOthers, at: place)
     }
 
     private func add(
-        _ faults: [Completion.Rejection], of records: JobRecords, at place: (_ path: String?) -> JobPlace
+        _ faults: [Completion.Rejection], of records: JobRecords, withOthers: Bool = false,
+        at place: (_ path: String?) -> JobPlace
     ) {
         var found: [Int: [(fault: Completion.Rejection, path: String)]] = [:]
         for fault in faults {
             guard let (index, path) = records.find(fault.path) else { continue }
             found[index, default: []].append((fault, path))
         }
+        guard !found.isEmpty else { return }
         var lines: [UInt8] = []
-        for (index, faults) in found.sorted(by: { $0.key < $1.key }) {
-            var writer = JSONWriter()
-            writer.object { writer in
-                writer.key("record")
-                writer.raw(records.line(index))
-                Self.write(faults[0].fault, faults[0].path, to: &writer)
-                if case .records(let numbers, let file, let line) = place(faults[0].fault.path) {
-                    writer.member("file", file)
-                    writer.key("line")
-                    if let line { writer.integer(line) } else { writer.null() }
-                    writer.key("index")
-                    writer.integer(numbers.lowerBound)
-                }
-                guard faults.count > 1 else { return }
-                writer.key("others")
-                writer.array { writer in
-                    for (fault, path) in faults.dropFirst() {
-                        writer.object { Self.write(fault, path, to: &$0) }
-                    }
-                }
-            }
-            lines += writer.bytes
-            lines.append(UInt8(ascii: "\n"))
+        let written = withOthers ? Array(records.starts.indices) : found.keys.sorted()
+        for index in written {
+            Self.write(records.line(index), found[index] ?? [], place("/json/\(index)"), to: &lines)
         }
-        write(lines, count: found.count)
+        write(lines, count: written.count, faultyCount: found.count)
+    }
+
+    private static func write(
+        _ record: [UInt8], _ faults: [(fault: Completion.Rejection, path: String)], _ place: JobPlace,
+        to lines: inout [UInt8]
+    ) {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.key("record")
+            writer.raw(record)
+            if let first = faults.first { write(first.fault, first.path, to: &writer) }
+            if case .records(let numbers, let file, let line) = place {
+                writer.member("file", file)
+                writer.key("line")
+                if let line { writer.integer(line) } else { writer.null() }
+                writer.key("index")
+                writer.integer(numbers.lowerBound)
+            }
+            guard faults.count > 1 else { return }
+            writer.key("others")
+            writer.array { writer in
+                for (fault, path) in faults.dropFirst() { writer.object { write(fault, path, to: &$0) } }
+            }
+        }
+        lines += writer.bytes
+        lines.append(UInt8(ascii: "\n"))
     }
 
     /// - Parameter path: the JSON Pointer from the record on.
@@ -114,8 +128,7 @@ final class RejectsFile: Sendable {
         writer.member("attribute", fault.attribute)
     }
 
-    private func write(_ lines: [UInt8], count: Int) {
-        guard count > 0 else { return }
+    private func write(_ lines: [UInt8], count: Int, faultyCount: Int) {
         state.withLock { state in
             var written = 0
             while written < lines.count {
@@ -133,6 +146,7 @@ final class RejectsFile: Sendable {
             }
             state.length += off_t(lines.count)
             state.count += count
+            state.faultyCount += faultyCount
         }
     }
 
@@ -140,13 +154,16 @@ final class RejectsFile: Sendable {
     ///
     /// - Returns: false when records are missing in it.
     func finish() -> Bool {
-        let (length, count, failure) = state.withLock { ($0.length, $0.count, $0.failure) }
+        let (length, count, faultyCount, failure) = state.withLock {
+            ($0.length, $0.count, $0.faultyCount, $0.failure)
+        }
         if let failure {
             Program.complain("broker: --rejects: not all rejected records could be written to \(path): \(failure)")
         }
         if count > 0 {
-            let those = "\(count) \(count == 1 ? "record" : "records") at fault"
-            Program.complain("broker: \(those) in \(path); when they are corrected, submit it with --root record")
+            let those = Program.counted(count, "record")
+            let place = count == faultyCount ? "at fault in \(path)" : "in \(path), \(faultyCount) of them at fault"
+            Program.complain("broker: \(those) \(place); when they are corrected, submit it with --root record")
         }
         if length == 0, isRegular { unlink(path) }
         return failure == nil

@@ -137,7 +137,7 @@ final class SubmissionTally: Sendable {
             // codes with a sequence and, when it refuses the job before that, without one.
             answered(job) { $0.refusal = $0.refusal ?? "\(error)" }
         case let code? where !Self.connectionCodes.contains(code):
-            rejects?.add(error, of: job.texts, at: job.place(of:))
+            rejects?.add(error, of: job.texts, withOthers: true, at: job.place(of:))
             answered(job) { state in
                 let place = job.place(of: known?.fault?.path)
                 state.summary.fail(

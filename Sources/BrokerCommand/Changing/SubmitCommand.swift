@@ -97,8 +97,8 @@ struct SubmitCommand: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             """
-            Write each record that is rejected, or that makes a job fail, to this new file: a line of JSON with the \
-            record, code, message, file and line. Corrected, it is submitted with --root record.
+            Write each record that is rejected, or that is in a job that fails, to this new file: a line of JSON with the \
+            record, file and line, and code and message if it is at fault. Corrected, it is submitted with --root record.
             """, valueName: "file"), completion: .file())
     var rejects: String?
 
