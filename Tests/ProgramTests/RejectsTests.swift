@@ -99,6 +99,22 @@ import Testing
         #expect(changed != ["0"])
     }
 
+    @Test func `a resumed submission warns where a changed job would insert its records again`() throws {
+        try programs.write(
+            """
+            {"entities": {"Line": {"attributes": {"text": "string"}}, "Note": {"parent": "Line", "attributes": {}},
+              "Key": {"identity": "id", "attributes": {"id": "integer64"}}, "Sub": {"parent": "Key", "attributes": {}}}}
+            """, to: "lines.json")
+        for (entity, isWarned) in [("Line", true), ("Note", true), ("Key", false), ("Sub", false)] {
+            let result = try programs.run(
+                "broker",
+                ["submit", "--store", "l.sqlite", "--model", "lines.json", "--entity", entity, "--resume"],
+                input: #"{"id": 1, "text": "a"}"#)
+            #expect(result.status == 0, "\(result.complaints)")
+            #expect(result.complaints.contains("objects of \(entity) may have no identity") == isWarned)
+        }
+    }
+
     @Test func `an id follows from the options, the input, the position and the records`() {
         let jobs = ResumedJobs(options: ["E", "skip"])
         let records = Array(#"[{"id":1}]"#.utf8)

@@ -31,4 +31,18 @@ struct ResumedJobs: Sendable {
         completion.isDuplicate = true
         return completion
     }
+
+    /// The line about rows that a later run may insert again; nil for none.
+    static func warning(_ entity: String, of model: ModelDescription) -> String? {
+        guard model.entities[entity] != nil else { return nil }
+        var name: String? = entity
+        // A subentity has the identity of its parent.
+        while let found = name.flatMap({ model.entities[$0] }) {
+            if !found.identity.isEmpty, found.identityOptional != true { return nil }
+            name = found.parent
+        }
+        return
+            "objects of \(entity) may have no identity: when the input or an option has changed, --resume inserts the "
+            + "records of each changed job again; correct records in the file of --rejects instead, and submit that"
+    }
 }

@@ -105,7 +105,8 @@ struct SubmitCommand: AsyncParsableCommand {
     @Flag(
         help: """
             Go on after an earlier run with --resume and the same options: what it committed is skipped. It is found by \
-            the input's name, the records and their position.
+            the input's name, the records and their position, so objects without identity are inserted again when one \
+            of these has changed.
             """)
     var resume = false
 
@@ -202,6 +203,11 @@ struct SubmitCommand: AsyncParsableCommand {
             "broker submit", jobsInFlight: maxInFlight, makesStore: true, isDryRun: isDryRun, inferred: inferred,
             onInterruption: interrupt
         ) { broker in
+            if resume, let entity, let model = try? await broker.model(),
+                let warning = ResumedJobs.warning(entity, of: model)
+            {
+                Program.complain("broker: \(warning)", .warning)
+            }
             var submission = Submission(self, broker: broker, tally: tally)
             await submission.run(sources)
             // After an interruption, that ends the program.
