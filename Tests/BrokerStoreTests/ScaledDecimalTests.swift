@@ -118,6 +118,29 @@ import TestSupport
         #expect(try store.isSound())
     }
 
+    @Test func `unique texts that would be equal numbers are refused with both, and become scaled when they differ`()
+        throws
+    {
+        func model(_ price: String) -> String {
+            Self.model(price).replacing("\"modified\"", with: "\"unique\": [[\"price\", \"version\"]], \"modified\"")
+        }
+        let store = try TestStore(model("\"decimal\""))
+        let prices = ["1.0", "1.00", "2.0", "2.5"].enumerated()
+        for (id, price) in prices {
+            try store.apply("{\"Item\": {\"id\": \(id), \"price\": \(price), \"version\": 7}}")
+        }
+        let error = #expect(throws: StoreError.self) { try store.reopen(model(Self.scaled)) }
+        #expect(
+            error?.message.contains(
+                "Item (price, version) is unique in the model, where '1.0', 7 and '1.00', 7 would be equal (change these rows, or keep "
+                    + "the type and the storage)") == true, "\(error?.message ?? "")")
+        try store.reopen(model("\"decimal\""))
+        try store.apply(#"{"Item": {"id": 1, "price": 1.01, "version": 8}}"#)
+        try store.reopen(model(Self.scaled))
+        #expect(try store.rows("SELECT price FROM Item ORDER BY id") == ["100", "101", "200", "250"])
+        #expect(try store.isSound())
+    }
+
     @Test func `other numbers become scaled decimals where each fits, and these become texts`() throws {
         let store = try TestStore(Self.model("\"double\""))
         try store.apply(#"{"Item": [{"id": 1, "price": 0.25}, {"id": 2, "price": 3}]}"#)

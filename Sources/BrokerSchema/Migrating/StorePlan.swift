@@ -138,6 +138,13 @@ package struct StorePlan {
                 changes.append(StoreChange(.migrated, name, text))
             }
         }
+        for list in table.convertedUniqueLists {
+            guard let collisions = try equalAfterConversion(list, in: table) else { continue }
+            changes.append(
+                StoreChange(
+                    .refused, named(list), "\(named(list)) is unique in the model, where \(collisions) would be equal",
+                    remedy: "change these rows, or keep the type and the storage"))
+        }
         for list in table.goneUniqueLists {
             let name = named(list)
             let text = "\(name) is unique in the store, but not in the model"
@@ -189,6 +196,15 @@ package struct StorePlan {
                 remedy: "change these rows, or choose another identity"))
     }
 
+    /// Stored values of a unique list that become the same, for people; nil when there are none.
+    private func equalAfterConversion(_ list: [String], in table: TableMigration) throws(StoreError) -> String? {
+        let stored = list.map { "quote(\(quoted(table.origin.old($0) ?? $0)))" }.joined(separator: " || ', ' || ")
+        return try groups(
+            of: list.map { table.expression(for: $0, isRenamed: false) }, in: table,
+            showing: { _ in "substr(group_concat(\(stored), ' and '), 1, 120)" }
+        ) { $0.text(0) }
+    }
+
     /// The number of groups of rows that are reported.
     private static let maximumCollisions = 3
 
@@ -196,20 +212,35 @@ package struct StorePlan {
     ///
     /// - Parameter values: SQL.
     private func collisions(of values: [String], in table: TableMigration) throws(StoreError) -> String? {
-        let names = values.indices.map { "v\($0)" }
+        try groups(
+            of: values, in: table,
+            showing: { $0.map { "substr(quote(\($0)), 1, 60)" }.joined(separator: ", ") + ", count(*)" }
+        ) { statement in
+            "\(values.indices.map(statement.text).joined(separator: ", ")) in \(statement.integer(values.count)) rows"
+        }
+    }
+
+    /// Groups of rows with the same values, for people; nil when there are none.
+    ///
+    /// - Parameters:
+    ///   - values: SQL.
+    ///   - shown: the SQL of the shown columns of a group, over the names of the values.
+    ///   - text: the text of a group.
+    private func groups(
+        of values: [String], in table: TableMigration, showing shown: ([String]) -> String,
+        _ text: (Statement) -> String
+    ) throws(StoreError) -> String? {
+        let names = values.indices.map { "_broker_value\($0)" }
         let statement = try connection.prepare(
             """
-            SELECT \(names.map { "substr(quote(\($0)), 1, 60)" }.joined(separator: ", ")), count(*) FROM (
-                SELECT \(zip(values, names).map { "\($0) AS \($1)" }.joined(separator: ", "))
-                FROM \(quoted(table.old.name))
+            SELECT \(shown(names)) FROM (
+                SELECT \((zip(values, names).map { "\($0) AS \($1)" } + ["*"]).joined(separator: ", "))
+                FROM \(quoted(table.old.name)) AS \(TableOrigin.rowAlias)
             ) WHERE \(names.map { "\($0) IS NOT NULL" }.joined(separator: " AND "))
             GROUP BY \(names.joined(separator: ", ")) HAVING count(*) > 1 LIMIT \(Self.maximumCollisions + 1)
             """)
         var groups: [String] = []
-        while try statement.step() {
-            let texts = values.indices.map(statement.text)
-            groups.append("\(texts.joined(separator: ", ")) in \(statement.integer(values.count)) rows")
-        }
+        while try statement.step() { groups.append(text(statement)) }
         guard !groups.isEmpty else { return nil }
         let more = groups.count > Self.maximumCollisions ? " and more" : ""
         return groups.prefix(Self.maximumCollisions).joined(separator: ", ") + more

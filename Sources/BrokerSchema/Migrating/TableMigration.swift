@@ -135,6 +135,15 @@ package struct TableMigration {
         }
     }
 
+    /// Unique lists that stay, with values that are converted: different texts may become equal numbers.
+    package var convertedUniqueLists: [[String]] {
+        let reported = Set(newUniqueLists)
+        return new.unique.filter { list in
+            !reported.contains(list)
+                && list.contains { if case .converted = origin.change(of: $0) { true } else { false } }
+        }
+    }
+
     /// Unique lists of columns that stay, which are no longer unique.
     package var goneUniqueLists: [[String]] {
         let gone = Set(goneColumns.map(\.name))
