@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// A kind of object. An entity without relatives has a table in the store; the entities of a hierarchy share one.
 package struct Entity: Sendable {
     package var name: String
@@ -123,7 +125,9 @@ extension String {
     /// contract's ids do not, and takes quadratic time for that.
     package func hasSameBytes(as other: String) -> Bool {
         let areSame = utf8.withContiguousStorageIfAvailable { own in
-            other.utf8.withContiguousStorageIfAvailable { own.count == $0.count && own.elementsEqual($0) }
+            other.utf8.withContiguousStorageIfAvailable {
+                own.count == $0.count && (own.isEmpty || memcmp(own.baseAddress!, $0.baseAddress!, own.count) == 0)
+            }
         }
         return (areSame ?? nil) ?? utf8.elementsEqual(other.utf8)
     }

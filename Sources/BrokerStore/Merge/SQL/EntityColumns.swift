@@ -16,6 +16,8 @@ struct EntityColumns {
     let entity: Entity
     /// The quoted name of the table; for a hierarchy, that of its topmost entity.
     let table: String
+    /// The columns of the virtual table before those of each link, without the key and the attributes; then all of them.
+    private let linkOffsets: [Int]
 
     init(_ index: Int, _ plan: StagingPlan) {
         self.index = index
@@ -23,6 +25,13 @@ struct EntityColumns {
         naming = ColumnNaming(model: plan.model, layout: plan.layout)
         entity = plan.model.entities[index]
         table = quoted(plan.model.entities[plan.model.topmost(of: index)].table)
+        let layout = plan.layout.entities[index]
+        var offsets = [0]
+        for column in layout.attributeCount..<layout.columnCount {
+            let relationship = entity.relationships[layout.link(atColumn: column).relationship]
+            offsets.append(offsets[offsets.count - 1] + naming.keyColumns(relationship.destination).count)
+        }
+        linkOffsets = offsets
     }
 
     private var layout: EntityLayout { plan.layout.entities[index] }
@@ -56,8 +65,7 @@ struct EntityColumns {
 
     /// The number of columns of the virtual table.
     var virtualColumnCount: Int {
-        let links = (layout.attributeCount..<layout.columnCount).reduce(0) { $0 + linkNames($1).count }
-        return (entity.hasRowKey ? 1 : 0) + layout.attributeCount + links
+        (entity.hasRowKey ? 1 : 0) + layout.attributeCount + linkOffsets[linkOffsets.count - 1]
     }
 
     /// The table columns of a staged column; several for a link whose key has several.
@@ -65,8 +73,8 @@ struct EntityColumns {
         let first = entity.hasRowKey ? 1 : 0
         let attributes = entity.attributes.count
         if staged < attributes { return [Column(name: entity.attributes[staged].column, number: first + staged)] }
-        let before = (attributes..<staged).map { linkNames($0).count }.reduce(0, +)
-        return linkNames(staged).enumerated().map { Column(name: $1, number: first + attributes + before + $0) }
+        let before = first + attributes + linkOffsets[staged - attributes]
+        return linkNames(staged).enumerated().map { Column(name: $1, number: before + $0) }
     }
 
     func linkNames(_ column: Int) -> [String] {
