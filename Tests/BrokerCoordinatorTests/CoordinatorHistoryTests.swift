@@ -102,7 +102,7 @@ import Testing
         throws
     {
         var generator = SeededGenerator()
-        for _ in 0..<4 {
+        for _ in 0..<Cases.count(1, of: 4) {
             let jobs = randomJobs(40, &generator)
             let whole = try replayed(jobs, portions: [40])
             #expect(!whole[0].isEmpty)

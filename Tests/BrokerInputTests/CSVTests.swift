@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import BrokerInput
@@ -94,7 +95,7 @@ import Testing
     }
 
     @Test func `rows of many fields take linear time`() {
-        let columns = 100_000
+        let columns = Cases.count(30_000, of: 100_000)
         let header = (0..<columns).map { "group\($0 % 300).column\($0)" }.joined(separator: ",")
         let row = String(repeating: ",", count: columns - 1)
         let reading = Reading(.csv, "\(header)\n\(row)\n\(row)\n")

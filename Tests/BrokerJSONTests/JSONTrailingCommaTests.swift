@@ -34,16 +34,18 @@ import Testing
             "[", "]", "{", "}", ",", ",", ":", "1", "\"a\"", "\"a\":", "\",]\"", " ", "\n", "null", "[]", "{}",
         ]
         var accepted = 0
-        for _ in 0..<60_000 {
-            let count = Int.random(in: 1...8, using: &generator)
-            let inner = (0..<count).map { _ in pieces.randomElement(using: &generator)! }.joined()
+        let count = Cases.count(10_000, of: 60_000)
+        for _ in 0..<count {
+            let inner = (0..<Int.random(in: 1...8, using: &generator)).map { _ in
+                pieces.randomElement(using: &generator)!
+            }.joined()
             for json in ["[\(inner)]", "{\"k\":\(inner)}"] {
                 let isAccepted = refusal(of: (blanked(json) ?? json).utf8) == nil
                 #expect(isAccepted == LenientReader.accepts(json), "\(json)")
                 accepted += isAccepted ? 1 : 0
             }
         }
-        #expect(accepted > 1_000)
+        #expect(accepted > count / 60)
     }
 }
 

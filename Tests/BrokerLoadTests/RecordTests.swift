@@ -62,11 +62,12 @@ struct RecordTests {
 
     @Test(arguments: RecordKeys.allCases)
     func `no two records have one identity`(keys: RecordKeys) throws {
-        let identities = try text(RecordOptions(shape: .flat, keys: keys), 0..<20_000).map { record in
+        let count = Cases.count(5_000, of: 20_000)
+        let identities = try text(RecordOptions(shape: .flat, keys: keys), 0..<count).map { record in
             let document = try parse(record)
             return withExtendedLifetime(document) { document.root["id"]?.jsonText ?? [] }
         }
-        #expect(Set(identities).count == 20_000)
+        #expect(Set(identities).count == count)
     }
 
     @Test func `a UUID has the form and the version of one`() throws {

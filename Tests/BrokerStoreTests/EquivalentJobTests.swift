@@ -21,7 +21,7 @@ import Testing
     func `Jobs have the effect of their operations one by one, and count what changed`(
         features: EquivalentJobs.Features
     ) throws {
-        let count = Self.number("BROKER_RANDOM_CASES") ?? 10
+        let count = Self.number("BROKER_RANDOM_CASES") ?? Cases.count(4, of: 10)
         let seed = SeededGenerator.testSeed(for: "equivalent jobs, features \(features.rawValue)")
         for seed in (0..<count).map({ seed &+ $0 }) {
             let jobs = EquivalentCase(seed: seed, features)

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import BrokerStore
@@ -131,7 +132,7 @@ import Testing
         #expect(try store.run(other.joined(separator: ", ")) == "E ~1")
     }
 
-    @Test(arguments: [1, 30_000])
+    @Test(arguments: [1, Cases.count(4_000, of: 30_000)])
     func `an object that a first operation changes and a later one changes back is unchanged`(count: Int) throws {
         func records(_ text: String, _ more: String = "") -> String {
             "[" + (0..<count).map { #"{"id": \#($0 + 100), "text": "\#(text)"\#(more)}"# }.joined(separator: ", ") + "]"
@@ -149,7 +150,7 @@ import Testing
         #expect(try store.run(([first, nothing] + back.prefix(1)).joined(separator: ", ")) == "E ~\(count) =1, T +1")
     }
 
-    @Test(arguments: [1, 30_000])
+    @Test(arguments: [1, Cases.count(4_000, of: 30_000)])
     func `a sync whose deletion undoes what its records changed counts its objects as unchanged`(count: Int) throws {
         let numbers = (0..<count).map { $0 + 100 }
         try store.run(process("E", "[" + numbers.map { #"{"id": \#($0), "text": "a"}"# }.joined(separator: ", ") + "]"))

@@ -8,7 +8,7 @@ import Testing
 /// to see one again: the seed that was printed.
 @Suite(.timeLimit(.minutes(60))) struct ObjectGraphTests {
     @Test func `the store agrees with an object graph on random jobs for random models`() throws {
-        let count = Self.number("BROKER_RANDOM_CASES") ?? 120
+        let count = Self.number("BROKER_RANDOM_CASES") ?? Cases.count(40, of: 120)
         let seed = SeededGenerator.testSeed(for: "random jobs for random models")
         var failuresToReport = Self.number("BROKER_RANDOM_FAILURES") ?? 1
         var rooms: UInt64 = 0

@@ -15,7 +15,9 @@ import TestSupport
         var testDescription: String { "\(operation) \(fault)\(isForGood ? ", for good" : "")" }
 
         /// Operations from one run to the next: a disk that fails for good fails like that after each, and there are many reads.
-        var stride: Int { isForGood || operation == .read || operation == .size ? 7 : Cases.areAll ? 1 : 3 }
+        var stride: Int {
+            isForGood || operation == .read || operation == .size ? Cases.count(17, of: 7) : Cases.count(5, of: 1)
+        }
 
         /// For where most is like the work of a new store.
         static var simple: [Breakage] { all.filter { !$0.isForGood && [.ioError, .noSpace].contains($0.fault) } }

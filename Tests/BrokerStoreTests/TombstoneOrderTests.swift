@@ -118,7 +118,7 @@ import Testing
     @Test(arguments: 0..<8)
     func `random records and tombstones leave what they leave as jobs of their own`(round: Int) throws {
         var random = SeededGenerator(seed: UInt64(round) &* 7_919 &+ 1)
-        for number in 0..<15 {
+        for number in 0..<Cases.count(5, of: 15) {
             func node() -> Int { Int.random(in: 1...5, using: &random) }
             func record() -> (entity: String, json: String) {
                 let no = node()
@@ -150,11 +150,12 @@ import Testing
     }
 
     @Test func `an operation of too many tombstones that meet its records is refused whole`() throws {
-        let pairs = JobRun.maximumBatches / 2
+        // As many as the limit are for CI.
+        let pairs = Cases.areAll ? JobRun.maximumBatches / 2 : 500
         let chain = (0..<pairs).map { "{\"no\":\($0),\"to\":\(pairs + $0)}" }.joined(separator: ",")
         let test = try store("{\"Node\": [\(chain)]}")
         let met = (0..<pairs).map { "{\"no\":\(pairs + $0),\"text\":\"x\"},{\"no\":\($0),\"gone\":true}" }
-        #expect(try test.fault("{\"Node\": [\(met.joined(separator: ","))]}")?.code == .busy)
+        if Cases.areAll { #expect(try test.fault("{\"Node\": [\(met.joined(separator: ","))]}")?.code == .busy) }
         #expect(try test.rows("SELECT count(*), count(text) FROM Node") == ["\(2 * pairs)|0"])
         // Some of them are no matter.
         let some = met.prefix(200).joined(separator: ",")

@@ -7,6 +7,9 @@ import Testing
 
 /// The configuration of brokerd: file, then environment, then command line.
 @Suite(.timeLimit(.minutes(5))) struct ConfigurationTests {
+    /// Made of the help of all options, which takes a while.
+    private static let options = Brokerd.options
+
     private let folder = TemporaryFolder()
 
     private func file(_ text: String) throws -> String {
@@ -19,12 +22,12 @@ import Testing
         _ text: String, _ environment: [String: String] = [:], _ given: [String] = []
     ) throws -> [String] {
         let configuration = try ServerConfiguration(
-            ["--config", file(text)] + given, environment: environment, options: Brokerd.options)
+            ["--config", file(text)] + given, environment: environment, options: Self.options)
         return Array(configuration.arguments.dropLast(2 + given.count))
     }
 
     @Test func `every option has a key in the file and a variable, which the command line replaces`() throws {
-        let options = Brokerd.options
+        let options = Self.options
         let names = Set(options.map(\.name))
         #expect(
             names.isSuperset(of: [

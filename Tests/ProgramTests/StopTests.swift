@@ -66,12 +66,12 @@ import Testing
         let complaints = Pipe()
         let server = try programs.startServer(complaints: complaints.fileHandleForWriting)
         let client = try RawClient(programs.path("broker.sock"))
-        try sendJobs(16, client)
+        try sendJobs(6, client)
         let other = try RawClient(programs.path("broker.sock"))
-        try wait(forJobs: 16, other)
+        try wait(forJobs: 6, other)
         kill(server.processIdentifier, SIGTERM)
         #expect(line("Stopping", from: complaints) != nil)
-        for number in 0..<16 {
+        for number in 0..<6 {
             let completed = try client.next()
             #expect(completed["id"] == "\(number)")
             #expect(completed["keys.Department"]?.utf8.count ?? 0 > 100_000)
@@ -86,9 +86,9 @@ import Testing
         let complaints = Pipe()
         let server = try programs.startServer(complaints: complaints.fileHandleForWriting)
         let client = try RawClient(programs.path("broker.sock"))
-        try sendJobs(16, client)
+        try sendJobs(6, client)
         let other = try RawClient(programs.path("broker.sock"))
-        try wait(forJobs: 16, other)
+        try wait(forJobs: 6, other)
         kill(server.processIdentifier, SIGTERM)
         #expect(line("Stopping", from: complaints) != nil)
         kill(server.processIdentifier, SIGTERM)
@@ -99,7 +99,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: programs.path("broker.sock")))
         _ = try programs.startServer()
         let again = try RawClient(programs.path("broker.sock"))
-        for number in 0..<16 {
+        for number in 0..<6 {
             let answer = try again.ask(##"{"type": "await", "id": "\##(number)"}"##)
             #expect(answer.type == "completed")
         }
@@ -112,9 +112,9 @@ import Testing
         let server = try programs.startServer(
             ["--drain-timeout", "1"], complaints: complaints.fileHandleForWriting)
         let client = try RawClient(programs.path("broker.sock"))
-        try sendJobs(16, client)
+        try sendJobs(6, client)
         let other = try RawClient(programs.path("broker.sock"))
-        try wait(forJobs: 16, other)
+        try wait(forJobs: 6, other)
         kill(server.processIdentifier, SIGTERM)
         #expect(line("within 1 s of the stop", from: complaints) != nil)
         server.waitUntilExit()
