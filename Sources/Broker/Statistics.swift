@@ -159,6 +159,8 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     public struct Memory: Sendable, Hashable, Codable {
         public var residentBytes: Int
+        /// Allocations of the process since its start; nil where its allocator does not count them.
+        public var allocations: Int?
     }
 
     public var jobs: Jobs
