@@ -5,17 +5,21 @@ internal import BrokerModel
 struct CommandPath {
     /// As typed after a shell's prompt: `broker model check`.
     private(set) var name: String
+    private let root: any ParsableCommand.Type
+    private var command: any ParsableCommand.Type
     /// The argument at which a command was expected, when it names none.
     private var unknown: String?
     private var siblings: [String] = []
 
     init(_ root: any ParsableCommand.Type, _ arguments: [String]) {
         name = root._commandName
-        var command = root
+        self.root = root
+        command = root
         for argument in arguments {
             let commands = command.configuration.subcommands
             // An option ends the path: whether the next argument is its value is not known here.
-            guard !commands.isEmpty, !argument.hasPrefix("-"), argument != "help" else { return }
+            guard !commands.isEmpty, !argument.hasPrefix("-") else { return }
+            if argument == "help" { continue }
             let named = commands.first {
                 $0._commandName == argument || $0.configuration.aliases.contains(argument)
             }
@@ -34,5 +38,15 @@ struct CommandPath {
     /// The fault of the argument at which a command was expected; nil when it names one, or is none.
     var fault: String? {
         unknown.map { "There is no command \"\($0)\"\(NearMiss.ending($0, among: siblings))" }
+    }
+
+    /// The fault of an option that the command lacks: swift-argument-parser reports a missing argument instead of it.
+    func unknownOption(in arguments: [String]) -> String? {
+        let help = root.helpMessage(for: command, includeHidden: true, columns: 1_000)
+        let known = help.matches(of: /--[a-z][a-z0-9-]*/).map { String($0.output) }
+        let given = arguments.prefix { $0 != "--" }.filter { $0.hasPrefix("--") }.map { $0.prefix { $0 != "=" } }
+        guard let unknown = given.map(String.init).first(where: { !known.contains($0) }) else { return nil }
+        let nearest = NearMiss.nearest(to: unknown, among: known)
+        return "Unknown option '\(unknown)'." + (nearest.map { " Did you mean '\($0)'?" } ?? "")
     }
 }

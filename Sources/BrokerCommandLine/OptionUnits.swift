@@ -8,8 +8,12 @@ package enum OptionUnits {
     ///
     /// - Parameter fault: its message.
     static func remedy(for fault: String) -> String {
+        if fault.hasPrefix("Missing value for '") {
+            return ". A value that begins with a dash is given as OPTION=VALUE."
+        }
         guard fault.contains(" is invalid for ") else { return "" }
         if fault.contains("<size>'") { return ". Give bytes, or a number with K, M, G or T, as in 64M." }
+        if fault.contains("'--max-delete ") { return ". Give a number of objects, or a share of them, as in 10%." }
         return fault.contains("<time>'") ? ". Give seconds, or a number with ms, s, m, h or d, as in 5m." : ""
     }
 }

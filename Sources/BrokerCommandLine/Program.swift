@@ -43,16 +43,21 @@ package enum Program {
             exit(failure.status.rawValue)
         } catch {
             // Help and version are also errors, with the status 0.
-            let status = root.exitCode(for: error)
-            guard status.isSuccess else {
-                let path = CommandPath(root, Array(CommandLine.arguments.dropFirst()))
-                let message = path.fault ?? explain(root.message(for: error))
+            let arguments = Array(CommandLine.arguments.dropFirst())
+            let path = CommandPath(root, arguments)
+            guard root.exitCode(for: error).isSuccess, path.fault == nil else {
+                var message = path.fault ?? explain(root.message(for: error))
+                if message.hasPrefix("Missing expected argument") {
+                    message = path.unknownOption(in: arguments) ?? message
+                }
                 let line =
                     message.split(whereSeparator: \.isNewline).joined(separator: " ") + OptionUnits.remedy(for: message)
                 complain("\(root._commandName): \(line) (See `\(path.name) --help`.)", .error)
                 exit(ExitStatus.usage.rawValue)
             }
-            do throws(CommandFailure) { try write(root.fullMessage(for: error)) } catch { exit(error.status.rawValue) }
+            do throws(CommandFailure) { try write(HelpText.wrapped(root.fullMessage(for: error))) } catch {
+                exit(error.status.rawValue)
+            }
             exit(ExitStatus.success.rawValue)
         }
     }

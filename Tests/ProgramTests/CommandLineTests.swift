@@ -94,7 +94,8 @@ import Testing
         (["sumbit", "file"], "There is no command \"sumbit\"; did you mean \"submit\"?"),
         (["model", "chek", "m.json"], "There is no command \"chek\"; did you mean \"check\"?"),
         (["frobnicate"], "There is no command \"frobnicate\"."),
-        (["submit", "sumbit"], nil), (["--jsn", "sumbit"], nil), (["help", "sumbit"], nil), ([], nil),
+        (["submit", "sumbit"], nil), (["--jsn", "sumbit"], nil), (["help", "submit"], nil), ([], nil),
+        (["help", "sumbit"], "There is no command \"sumbit\"; did you mean \"submit\"?"),
     ])
     func `a command that does not exist is reported with the one that was meant`(arguments: [String], fault: String?) {
         #expect(CommandPath(RootCommand.self, arguments).fault == fault)
@@ -105,6 +106,47 @@ import Testing
         #expect(CommandPath(Brokerload.self, ["frobnicate"]).fault == nil)
         #expect(CommandPath(RootCommand.self, ["model", "check", "m.json"]).name == "broker model check")
         #expect(CommandPath(Brokerload.self, ["floor"]).name == "brokerload baseline")
+    }
+
+    @Test(arguments: [
+        (["delete", "--entiti", "Employee", "4"], "Unknown option '--entiti'. Did you mean '--entity'?"),
+        (["relate", "--entity=Employee", "--frobnicate"], "Unknown option '--frobnicate'."),
+        (["delete", "--where=x", "--", "--entiti"], nil),
+    ])
+    func `an option that the command lacks is found where a required one is missing`(
+        arguments: [String], fault: String?
+    ) {
+        #expect(CommandPath(RootCommand.self, arguments).unknownOption(in: arguments) == fault)
+    }
+
+    @Test func `the usage of every command fits into 80 columns, and loses no argument`() {
+        func commands(_ command: any ParsableCommand.Type) -> [any ParsableCommand.Type] {
+            [command] + command.configuration.subcommands.flatMap(commands)
+        }
+        for program in Self.programs {
+            for command in commands(program) {
+                let help = program.helpMessage(for: command, columns: 80)
+                let wrapped = HelpText.wrapped(help, columns: 80)
+                #expect(help.contains("USAGE: "), "\(command)")
+                #expect(wrapped.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(command)")
+                #expect(wrapped.split { $0.isWhitespace } == help.split { $0.isWhitespace }, "\(command)")
+            }
+        }
+        let usage = "USAGE: broker x [--one <a>] [--two <b> ...]"
+        #expect(HelpText.wrapped(usage, columns: 30) == "USAGE: broker x [--one <a>]\n       [--two <b> ...]")
+        #expect(HelpText.wrapped(usage, columns: 80) == usage)
+    }
+
+    @Test func `a value that is refused is reported with the form of one that is not`() {
+        #expect(OptionUnits.remedy(for: "Missing value for '--sort <attribute>'").contains("OPTION=VALUE"))
+        let wrong = "The value 'x' is invalid for '--max-delete <count>'"
+        #expect(OptionUnits.remedy(for: wrong).contains("10%"))
+        #expect(OptionUnits.remedy(for: "The value 'x' is invalid for '--limit <count>'").isEmpty)
+    }
+
+    @Test func `the words of the protocol are completed`() {
+        let script = RootCommand.completionScript(for: .bash)
+        for words in ["fail'$'\\n''skip", "pause'$'\\n''resume"] { #expect(script.contains(words), "\(words)") }
     }
 
     @Test func `the exit statuses are those of the page, in their order`() throws {

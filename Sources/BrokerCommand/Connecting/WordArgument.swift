@@ -13,5 +13,7 @@ extension WordArgument {
 
     public static var allValueStrings: [String] { known.map(\.rawValue) }
 
+    public static var defaultCompletionKind: CompletionKind { .list(allValueStrings) }
+
     public var defaultValueDescription: String { rawValue }
 }
