@@ -15,7 +15,8 @@ extension BrokerPredicate {
         let wanted = try placeholderCount()
         guard wanted == arguments.count else {
             throw Self.invalid(
-                "The predicate asks for \(wanted) arguments (one for each %@ and %K), and it has \(arguments.count).")
+                "The predicate asks for \(wanted) argument\(wanted == 1 ? "" : "s") (one for each %@ and %K), "
+                    + "and it has \(arguments.count).")
         }
     }
 

@@ -76,8 +76,9 @@ struct PageTransfer: Sendable {
         if let error {
             if Task.isCancelled { throw CancellationError() }
             let end = byteCount > 0 ? " after \(byteCount) bytes, and nothing of it is used" : ""
-            throw PageError(
-                "\(url.absoluteString) could not be read\(end): \(error.localizedDescription).", isTemporary: true)
+            let isLate = (error as? URLError)?.code == .timedOut
+            let cause = isLate ? "no bytes came in the time of --request-timeout" : error.localizedDescription
+            throw PageError("\(url.absoluteString) could not be read\(end): \(cause).", isTemporary: true)
         }
         guard let response, let body else { throw PageError("\(url.absoluteString) has no answer.", isTemporary: true) }
         return page(response, body)

@@ -37,7 +37,7 @@ import Testing
         let members = Reading(.json, "{\"a\": {\n\"x\": 1,\n\n\"y\": 2}}", root: "a.*")
         #expect(members.lines == [2, 4])
         for (json, root, fault) in [
-            (#"{"a": [{"b": 1}, {"c": 2}]}"#, "a.b", "there is no \"b\" at \"a\"; there are \"c\""),
+            (#"{"a": [{"b": 1}, {"c": 2}]}"#, "a.b", "there is no \"b\" at \"a\"; there is \"c\""),
             (#"{"a": [1]}"#, "a.*", "there is no \"*\" at \"a\", only a number"),
             (#"{"a": [{"b": 1}]}"#, "/a/b", "there is no \"b\" at /a, only an array"),
         ] {
@@ -63,7 +63,7 @@ import Testing
         let json = Reading(.ndjson, "{\"a\": [1,\n2]}\n{\"b\": 1}", root: "a")
         #expect(json.records == ["1", "2"] && json.lines == [1, 2])
         #expect(
-            json.faultText.contains(#"line 3, column 1 (byte 14): there is no "a"; there are "b""#), "\(json.faultText)"
+            json.faultText.contains(#"line 3, column 1 (byte 14): there is no "a"; there is "b""#), "\(json.faultText)"
         )
         #expect(Reading(.csv, "a\n1\n", root: "b").faultText.contains("line 2, column 1 (byte 2): there is no \"b\""))
     }

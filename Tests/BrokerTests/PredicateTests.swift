@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ("", "is empty"), (" \n", "is empty"), ("a == %@", "asks for 1 arguments"), ("a == %d", "Column 6"),
+        ("", "is empty"), (" \n", "is empty"), ("a == %@", "asks for 1 argument ("), ("a == %d", "Column 6"),
         ("%K == 1 AND b == %@", "asks for 2 arguments"), ("ä == 'x", "Column 6"), (#"a == "x\""#, "Column 6"),
         ("50%", "Column 3"),
     ])

@@ -54,5 +54,8 @@ import Testing
             backup.output.contains(#""sequence":1,"#) && backup.output.contains(#""verified":true"#),
             "\(backup.complaints)")
         #expect(try Database(programs.path("copy.sqlite")).rows("SELECT id FROM Employee") == ["1"])
+        let missing = try programs.run("broker", ["restore", "--store", "store.sqlite", "gone.sqlite"])
+        #expect(missing.status == 1, "\(missing)")
+        #expect(missing.complaints == "broker: There is no backup gone.sqlite. Check the path.\n")
     }
 }

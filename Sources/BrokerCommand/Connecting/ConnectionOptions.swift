@@ -140,10 +140,14 @@ struct ConnectionOptions: ParsableArguments {
         guard model.isEmpty else { return .files(model) }
         if let inferred { return inferred.model }
         if let model = try storedModel() { return model }
+        let isMissing = access(store, F_OK) != 0 && errno == ENOENT
         throw CommandFailure(
             .usage,
-            "The store \(store) contains no model. Give --model, or put a model at "
-                + "\(LocalModel.file(besideStore: store)). (See `broker --help`.)")
+            (isMissing
+                ? "There is no store \(store), and no model for one. " : "The store \(store) contains no model. ")
+                + (isMissing ? "Check the path, give" : "Give")
+                + " --model, or put a model at \(LocalModel.file(besideStore: store)). `broker model import` makes one "
+                + "of another program's database, or of sample records.")
     }
 
     private func connect(_ options: BrokerClientConfiguration) async throws(CommandFailure) -> BrokerClient {

@@ -4,6 +4,7 @@ import BrokerClient
 import BrokerCommandLine
 import BrokerFastJSON
 import BrokerJSON
+import BrokerModel
 import Glibc
 
 struct EntitiesCommand: AsyncParsableCommand {
@@ -55,7 +56,9 @@ struct EntitiesCommand: AsyncParsableCommand {
 
     private func find(_ name: String, _ all: [ListedEntity]) throws(CommandFailure) -> ListedEntity {
         guard let entity = all.first(where: { $0.name.utf8.elementsEqual(name.utf8) }) else {
-            throw CommandFailure(.failed, "The model has no entity \(name). `broker entities` lists them.")
+            let ending = NearMiss.ending(name, among: all.map(\.name))
+            throw CommandFailure(
+                .failed, "The model has no entity \"\(name)\"\(ending) `broker entities` lists them.")
         }
         return entity
     }

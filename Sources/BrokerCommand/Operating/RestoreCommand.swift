@@ -2,6 +2,7 @@ import ArgumentParser
 import BrokerCommandLine
 import BrokerJSON
 import BrokerStore
+import Glibc
 
 struct RestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -29,6 +30,9 @@ struct RestoreCommand: AsyncParsableCommand {
     var backup: String
 
     func run() async throws {
+        guard access(backup, F_OK) == 0 || errno != ENOENT else {
+            throw CommandFailure(.failed, "There is no backup \(backup). Check the path.")
+        }
         let restore = StoreRestore(of: backup, to: store, time: Timestamp.now.fileNamePart)
         do {
             let survey = try restore.survey()

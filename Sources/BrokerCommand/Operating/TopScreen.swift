@@ -78,8 +78,11 @@ struct TopScreen {
             ("queued", \.queued), ("staged", \.staged), ("merged", \.merged), ("committed", \.committed),
             ("total", \.total),
         ]
+        // No job takes no time: without one there is nothing to show.
+        let latencies = now.lastMinute?.latencyMicroseconds
+        let lastMinute = latencies?.total.max == 0 ? nil : latencies
         let rows = stages.map { name, stage in
-            let minute = now.lastMinute?.latencyMicroseconds[keyPath: stage]
+            let minute = lastMinute?[keyPath: stage]
             let all = now.latencyMicroseconds[keyPath: stage]
             return [name] + [minute?.p50, minute?.p99, minute?.max].map { $0.map(time) ?? "-" }
                 + [time(all.p50), time(all.p99), time(all.max)]

@@ -75,7 +75,8 @@ package struct RecordRoot: Sendable {
         switch value.kind {
         case .object:
             let keys = value.members.prefix(namedKeys).map { "\"\($0.key.string ?? "")\"" }
-            return keys.isEmpty ? ", only an empty object" : "; there are \(keys.joined(separator: ", "))"
+            guard !keys.isEmpty else { return ", only an empty object" }
+            return "; there \(keys.count == 1 ? "is" : "are") \(keys.joined(separator: ", "))"
         default: return ", only \(value.kind.phrase)"
         }
     }

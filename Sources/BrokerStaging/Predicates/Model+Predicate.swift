@@ -46,7 +46,7 @@ extension Model {
         }
         guard count == offsets.count else {
             throw PredicateFault(
-                "The predicate asks for \(offsets.count) arguments (one for each %@ and %K), and \(count) came. "
+                "The predicate asks for \(offsets.count) argument\(offsets.count == 1 ? "" : "s") (one for each %@ and %K), and \(count) came. "
                     + "Many values for one IN %@ are one argument, an array.", at: nil)
         }
         return Array(arguments.elements)

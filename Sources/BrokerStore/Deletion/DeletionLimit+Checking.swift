@@ -16,7 +16,8 @@ extension DeletionLimit {
             guard deleted.reduce(0, { $0 + $1.counts.deleted }) > limit else { return nil }
             let total = deleted.reduce(0) { $0 + $1.counts.deleted }
             let parts = deleted.map { "\($0.counts.deleted) \($0.entity)" }
-            return Self.fault("\(Self.list(parts)), \(total) objects in all", limit: "\(limit)")
+            let sum = parts.count > 1 ? ", \(total) objects in all" : ""
+            return Self.fault("\(Self.list(parts))\(sum)", limit: "\(limit)")
         case .share(let thousandths):
             var parts: [String] = []
             for (entity, deleted, before) in try Self.shares(of: changes, merger) {
