@@ -142,7 +142,7 @@ import Testing
         #expect(try Database(programs.path("store.sqlite")).rows("SELECT max(id), count(*) FROM Employee") == ["6|5"])
         let missing = try submit(programs, ["--root", "/data/x"], lines)
         #expect(missing.status == 1)
-        #expect(missing.complaints.contains(#"there is no "x" at /data; there are "a/b.c""#), "\(missing.complaints)")
+        #expect(missing.complaints.contains(#"there is no "x" at /data; there is "a/b.c""#), "\(missing.complaints)")
         let second = try submit(programs, ["--root", "/data"], "{\"data\": {\"id\": 7}}\n{\"date\": 1}\n")
         #expect(second.complaints.contains("line 2, column 1") && second.output.contains("1 record in 1 job"))
         #expect(try submit(programs, ["--root", "/a~2"], "{}").status == 2)
@@ -170,5 +170,39 @@ import Testing
         #expect(
             all.output.contains(#""failures":[{"message":"bad.ndjson, line 2"#)
                 && all.output.contains(#""fault":{"message":"#))
+    }
+
+    @Test(arguments: [
+        ([], "name the records' entity by --entity"), (["--entity", "Employe"], "with a name that the model has"),
+        (["--mapping", "x"], "with a name that the model has"),
+    ])
+    func `where an option is wrong, no record is to be corrected`(options: [String], remedy: String) throws {
+        let programs = try Programs()
+        let store = ["submit", "--store", "app.sqlite", "--model", "model.json"]
+        let result = try programs.run("broker", store + options, input: lines(1...3))
+        #expect(result.status == 1 && result.complaints.contains(remedy), "\(result.complaints)")
+        #expect(!result.complaints.contains("correct records") && !result.complaints.contains("--take"))
+        #expect(result.output == "0 records in 0 jobs committed\n")
+    }
+
+    @Test func `a failed trial counts no job as committed`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let result = try submit(programs, ["--dry-run"], "{\"id\": \"x\"}")
+        #expect(result.status == 1 && result.complaints.contains("correct records 1 to 1"), "\(result.complaints)")
+        #expect(result.output == "0 records in 0 jobs tried; nothing was written\n")
+    }
+
+    @Test func `a name that is wrong or missing is reported with what was meant`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let wrong = try programs.run("broker", ["entities", "--socket", "broker.sock", "Employe"])
+        #expect(wrong.status == 1 && wrong.complaints.contains("did you mean \"Employee\"?"), "\(wrong.complaints)")
+        let option = try programs.run("broker", ["delete", "--entiti", "Employee", "4"])
+        #expect(option.status == 2 && option.complaints.contains("Did you mean '--entity'?"), "\(option.complaints)")
+        let command = try programs.run("broker", ["help", "sumbit"])
+        #expect(command.status == 2 && command.output.isEmpty, "\(command)")
+        let gone = try programs.run("broker", ["fetch", "--store", "gone.sqlite", "Employee"])
+        #expect(gone.status == 2 && gone.complaints.contains("There is no store gone.sqlite"), "\(gone.complaints)")
     }
 }

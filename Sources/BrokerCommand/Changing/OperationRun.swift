@@ -103,7 +103,7 @@ struct OperationRun {
         if failure.status != .cannotConnect { interruption.answered() }
         let remedy =
             switch known?.code {
-            case .tooManyDeletions?: " See what it would delete with --dry-run; --max-delete is the limit."
+            case .tooManyDeletions?: " --max-delete is the limit; --dry-run without it shows what would be deleted."
             case _ where failure.status == .cannotConnect: "; \(interruption.continuation)"
             default: ""
             }

@@ -16,7 +16,9 @@ struct SubmissionReport {
         }
         if let reason = state.lossReason { Program.complain("broker: the connection was lost: \(reason)", .error) }
         if let refusal = state.refusal { Program.complain("broker: the server takes no jobs: \(refusal)", .error) }
-        if !isComplete, !command.isCheck {
+        if let optionRemedy {
+            Program.complain("broker: \(optionRemedy)")
+        } else if !isComplete, !command.isCheck {
             for input in accounts { Program.complain("broker: \(input)") }
             for line in continuation { Program.complain("broker: \(line)") }
         }
@@ -25,7 +27,7 @@ struct SubmissionReport {
         } else if command.isCheck {
             try state.summary.sayCheck()
         } else {
-            try state.summary.say()
+            try state.summary.say(isTrial: command.isDryRun)
         }
     }
 
@@ -43,6 +45,19 @@ struct SubmissionReport {
     }
 
     private var continuation: [String] { SubmissionContinuation(of: state, command).lines }
+
+    /// The remedy where all failed because of an option alone, so that no record is to be corrected; nil elsewhere.
+    private var optionRemedy: String? {
+        guard state.summary.jobs == 0, state.unanswered.isEmpty, state.refusal == nil, state.lossReason == nil,
+            let code = state.summary.failures.first?.code, state.summary.failures.allSatisfy({ $0.code == code })
+        else { return nil }
+        switch code {
+        case .unmappable where !command.namesRecords:
+            return "to go on, name the records' entity by --entity (`broker entities` lists them)"
+        case .unknownEntity, .unknownMapping: return "to go on, run it again with a name that the model has"
+        default: return nil
+        }
+    }
 
     private var emptyInputs: [SubmittedInput] {
         state.inputs.filter { $0.isDone && $0.recordsRead == 0 && !$0.isExcluded }
@@ -76,7 +91,12 @@ struct SubmissionReport {
             // That no record could be read has been reported already.
             if input.isDone || (input.recordsRead == 0 && input.hasEnded) { return nil }
             return input.account(end, doubtful: doubtful.filter { $0.input == index }.map(\.records))
-        } + (doubtful.isEmpty ? [] : ["\(doubtfulCount) records are in doubt\(inquiry)"])
+        } + doubts
+    }
+
+    private var doubts: [String] {
+        guard !doubtful.isEmpty else { return [] }
+        return ["\(doubtfulCount) \(doubtfulCount == 1 ? "record is" : "records are") in doubt\(inquiry)"]
     }
 
     /// The maximum number of jobs whose ids are printed.

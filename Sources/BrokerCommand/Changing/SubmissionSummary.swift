@@ -59,8 +59,10 @@ struct SubmissionSummary {
 
     /// Data to standard output, warnings and rejections to standard error.
     ///
-    /// - Parameter countsRecords: false where no records were submitted, or their number is unknown.
-    func say(countsRecords: Bool = true) throws(CommandFailure) {
+    /// - Parameters:
+    ///   - countsRecords: false where no records were submitted, or their number is unknown.
+    ///   - isTrial: all jobs were tried, also those that failed.
+    func say(countsRecords: Bool = true, isTrial: Bool = false) throws(CommandFailure) {
         for line in warnings.lines { Program.complain("broker: warning: \(line)", .warning) }
         for (place, error) in rejections.prefix(Self.listedRejections) {
             Program.complain("broker: skipped, \(place.text): \(error)", .warning)
@@ -70,7 +72,7 @@ struct SubmissionSummary {
                 "broker: \(rejections.count - Self.listedRejections) more were skipped; --json lists them, --rejects writes "
                     + "them to a file")
         }
-        try sayChanges(countsRecords: countsRecords)
+        try sayChanges(countsRecords: countsRecords, isTrial: isTrial || trials > 0)
     }
 
     /// Every fault of a check, and what was checked.
@@ -83,7 +85,19 @@ struct SubmissionSummary {
     }
 
     /// The table of changed objects, and the number of jobs.
-    private func sayChanges(countsRecords: Bool) throws(CommandFailure) {
+    private func sayChanges(countsRecords: Bool, isTrial: Bool) throws(CommandFailure) {
+        if !changes.isEmpty { try sayTable() }
+        for line in examples.lines(of: changes) { try Program.say(line) }
+        let repeated = duplicates > 0 ? ", \(duplicates) of them applied before" : ""
+        let those = countsRecords ? "\(counted(records, "record")) in " : ""
+        guard !isTrial else {
+            let alone = trials > 1 ? ", each by itself, so that none sees those before it" : ""
+            return try Program.say("\(those)\(counted(jobs, "job")) tried\(repeated)\(alone); nothing was written")
+        }
+        try Program.say("\(those)\(counted(jobs, "job")) committed\(repeated)")
+    }
+
+    private func sayTable() throws(CommandFailure) {
         let entities = changes.keys.sorted()
         let width = max(6, entities.map(\.count).max() ?? 0)
         let heads = ["inserted", "updated", "unchanged", "deleted", "rejected"]
@@ -93,14 +107,6 @@ struct SubmissionSummary {
             let numbers = [counts.inserted, counts.updated, counts.unchanged, counts.deleted, counts.rejected]
             try Program.say(pad(entity, width) + numbers.map { "  " + lead(String($0), 9) }.joined())
         }
-        for line in examples.lines(of: changes) { try Program.say(line) }
-        let repeated = duplicates > 0 ? ", \(duplicates) of them applied before" : ""
-        let those = countsRecords ? "\(counted(records, "record")) in " : ""
-        guard trials == 0 else {
-            let alone = trials > 1 ? ", each by itself, so that none sees those before it" : ""
-            return try Program.say("\(those)\(counted(jobs, "job")) tried\(repeated)\(alone); nothing was written")
-        }
-        try Program.say("\(those)\(counted(jobs, "job")) committed\(repeated)")
     }
 
     /// As members of a JSON object.

@@ -12,6 +12,8 @@ struct SubmitCommandLine: Sendable {
     let isCheck: Bool
     /// The same command does not apply again what is committed.
     let resumes: Bool
+    /// An entity, a mapping or a path says what the records are.
+    let namesRecords: Bool
     /// All other options, those that are not the defaults.
     private let options: [String]
 
@@ -24,6 +26,7 @@ struct SubmitCommandLine: Sendable {
         isDryRun = command.isDryRun
         isCheck = command.check
         resumes = command.resume
+        namesRecords = command.entity != nil || command.mapping != nil || command.path != nil
         let defaults = SubmitCommand.withDefaults()
         let connection = command.connection
         var options: [String] = []

@@ -222,8 +222,19 @@ extension LoadRun {
         } catch {
             let known = error as? BrokerError
             let place = place(known?.fault?.path)
-            fail("\(place.text): \(error)", CommandFailure(error).status, known?.code, at: place)
+            let message = "\(place.text): \(error)\(remedy(for: known?.code))"
+            fail(message, CommandFailure(error).status, known?.code, at: place)
             throw Stopped()
+        }
+    }
+
+    private func remedy(for code: BrokerError.Code?) -> String {
+        let records = command.records
+        switch code {
+        case .tooManyDeletions?: return " --max-delete is the limit."
+        case .unmappable? where records.entity == nil && records.mapping == nil && records.path == nil:
+            return " Or name the records' entity by --entity."
+        default: return ""
         }
     }
 
