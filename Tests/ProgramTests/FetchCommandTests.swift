@@ -77,6 +77,31 @@ import Testing
         #expect(try fetch(programs, select + ["--include", "department"]).status == 2)
     }
 
+    @Test func `a table begins with the identity, then with what was included, under the names that are printed`()
+        throws
+    {
+        let programs = try Programs()
+        try programs.write(
+            """
+            {"entities": {
+              "Thing": {"identity": "zid", "attributes": {"at": "string", "zid": {"type": "integer64", "key": "z.id"}}},
+              "Event": {"parent": "Thing", "attributes": {"kind": "string"},
+                "relationships": {"who": {"entity": "Actor", "key": "actor"}}},
+              "Actor": {"identity": "login", "attributes": {"avatar": "string", "login": "string"}}
+            }}
+            """, to: "model.json")
+        _ = try programs.startServer()
+        let record = #"{"z": {"id": 1}, "at": "t", "kind": "k", "actor": {"login": "l", "avatar": "a"}}"#
+        _ = try programs.run("broker", ["submit", "--socket", "broker.sock", "--entity", "Event"], input: record)
+        let include = ["Event", "--include", "who"]
+        let remote = try fetch(programs, include + ["--table"]).output.split(separator: "\n")
+        #expect(remote == ["z.id  actor.login  actor.avatar  at  kind", "   1  l            a             t   k"])
+        let local = try fetch(programs, include + ["--table", "--local"]).output
+        #expect(local.hasPrefix("zid  who.login  who.avatar  at  kind  entity\n"), "\(local)")
+        #expect(
+            !(try fetch(programs, include + ["--csv"]).output.hasPrefix("z.id")), "CSV has the order of the objects")
+    }
+
     @Test func `a reader that goes early ends a command quietly`() throws {
         let programs = try started()
         let broker = programs.executable("broker").path

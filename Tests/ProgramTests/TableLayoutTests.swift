@@ -39,6 +39,29 @@ import Testing
         #expect(lines[1].contains("0123456789  "), "a column with room is not cut")
     }
 
+    @Test func `heads that would read alike keep their ends`() throws {
+        let names = ["actor.display_login", "actor.display_name", "repo.url"]
+        let row = names.map { "\"\($0)\": \"\(String(repeating: "x", count: 30))\"" }.joined(separator: ",")
+        let (lines, _) = try table("[{\(row)}]", terminal: 30)
+        #expect(lines[0] == "…ay_login  …lay_name  repo.url")
+        for terminal in 1...60 {
+            for line in try table("[{\(row)}]", terminal: terminal).lines {
+                #expect(Terminal.width(of: line) <= terminal, "\(line)")
+            }
+        }
+        #expect(TableText(endOf: "日本語", columns: 4).shown == "…語")
+    }
+
+    @Test func `the columns of leading paths come first, in the order of the paths`() throws {
+        let json = #"[{"a": 1, "b": {"x": 2, "id": 3}, "bc": 4, "id": 5}]"#
+        let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
+        withExtendedLifetime(document) {
+            let rows = document.root.elements.map(FetchedCell.cells)
+            let columns = FetchedColumns(of: rows, leading: ["id", "b.id", "b", "none"])
+            #expect(columns.names == ["id", "b.id", "b.x", "a", "bc"])
+        }
+    }
+
     @Test func `a value that is wider than the first ones is cut on a terminal alone`() throws {
         let document = try JSONDocument(parsing: JSONText(copying: Array(#"[{"n": 12}, {"n": 200000}]"#.utf8)))
         withExtendedLifetime(document) {

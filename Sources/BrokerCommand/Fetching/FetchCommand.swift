@@ -136,7 +136,8 @@ struct FetchCommand: AsyncParsableCommand {
     }
 
     private func print(_ queries: [(key: String?, query: Query)], from broker: BrokerClient) async throws {
-        var printer = FetchPrinter(format.chosen, selection: selectedNames)
+        var printer = FetchPrinter(
+            format.chosen, selection: selectedNames, leading: try await leadingColumns(from: broker))
         var missing: [String] = []
         for (key, query) in queries {
             let before = printer.count
@@ -152,6 +153,17 @@ struct FetchCommand: AsyncParsableCommand {
         }
         try printer.end()
         try report(missing)
+    }
+
+    /// The paths of the values that come first in a table of whole objects.
+    private func leadingColumns(from broker: BrokerClient) async throws -> [String] {
+        guard format.chosen == .table, selectedNames.isEmpty else { return [] }
+        do {
+            return LeadingColumns(try await broker.model(), isLocal: local).paths(
+                of: entity ?? entityArgument!, including: include)
+        } catch {
+            throw CommandFailure(error)
+        }
     }
 
     private func report(_ missing: [String]) throws(CommandFailure) {

@@ -10,15 +10,18 @@ struct FetchPrinter {
     private let format: FetchFormat
     /// The names of the values if they were selected, otherwise none.
     private let selection: [String]
+    /// Paths of values whose columns come first.
+    private let leading: [String]
     /// Objects so far.
     private(set) var count = 0
     /// For a table or CSV: of the first part, or the selected ones.
     private var columns: FetchedColumns?
     private var layout: TableLayout?
 
-    init(_ format: FetchFormat, selection: [String] = []) {
+    init(_ format: FetchFormat, selection: [String], leading: [String]) {
         self.format = format
         self.selection = selection
+        self.leading = leading
     }
 
     /// - Parameter objects: an array.
@@ -81,7 +84,9 @@ struct FetchPrinter {
         guard !elements.isEmpty || !selection.isEmpty else { return "" }
         let rows = elements.map(cells)
         let isFirst = columns == nil
-        var columns = columns ?? (selection.isEmpty ? FetchedColumns(of: rows) : FetchedColumns(names: selection))
+        var columns =
+            columns
+            ?? (selection.isEmpty ? FetchedColumns(of: rows, leading: leading) : FetchedColumns(names: selection))
         let lines = rows.map { columns.line($0) }
         self.columns = columns
         guard !columns.names.isEmpty else { return "" }

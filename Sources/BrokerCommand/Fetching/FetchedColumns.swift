@@ -1,4 +1,4 @@
-/// The columns of a table or of CSV: the paths of the values of some objects, in the order in which they come first.
+/// The columns of a table or of CSV: the paths of the values of some objects, in the order in which they are found.
 struct FetchedColumns {
     let names: [String]
     /// By the bytes of the name: two names that differ in Unicode form only are two.
@@ -12,7 +12,8 @@ struct FetchedColumns {
         places = Dictionary(names.enumerated().map { (Array($1.utf8), $0) }, uniquingKeysWith: { first, _ in first })
     }
 
-    init(of rows: [[FetchedCell]]) {
+    /// - Parameter leading: paths whose values have the first columns, in this order.
+    init(of rows: [[FetchedCell]], leading: [String] = []) {
         var names: [String] = []
         var known: Set<[UInt8]> = []
         /// The beginnings of paths: a nested object that is null in some rows needs no column.
@@ -27,8 +28,13 @@ struct FetchedColumns {
                 outer.insert(Array(name[..<place]))
             }
         }
+        names = names.filter { outer.isDisjoint(with: [Array($0.utf8)]) || withValue.contains(Array($0.utf8)) }
+        let ranks = names.map { name in
+            leading.firstIndex { name.utf8.elementsEqual($0.utf8) || name.utf8.starts(with: "\($0).".utf8) }
+                ?? leading.count
+        }
         self.init(
-            names: names.filter { outer.isDisjoint(with: [Array($0.utf8)]) || withValue.contains(Array($0.utf8)) })
+            names: names.indices.sorted { (ranks[$0], $0) < (ranks[$1], $1) }.map { names[$0] })
     }
 
     /// The values in the order of the columns; nil where the object has none.

@@ -69,8 +69,14 @@ struct TableLayout {
 
     private static func width(_ text: String, _ most: Int) -> Int { TableText(text, columns: most).width }
 
+    /// The names; of those that would read alike when they are cut, the ends.
     var header: String {
-        line(columns.map { TableText($0.name, columns: $0.width) })
+        let texts = columns.map { TableText($0.name, columns: $0.width) }
+        let counts = texts.reduce(into: [:]) { $0[$1.shown, default: 0] += 1 }
+        return line(
+            zip(columns, texts).map { column, text in
+                counts[text.shown] == 1 ? text : TableText(endOf: column.name, columns: column.width)
+            })
     }
 
     func line(_ cells: [FetchedCell?]) -> String {
@@ -127,5 +133,26 @@ struct TableText {
         }
         shown = columns > 0 ? cut + "…" : ""
         self.width = columns > 0 ? cutWidth + 1 : 0
+    }
+
+    /// The end of a text that is too wide, with `…` before it.
+    init(endOf text: String, columns: Int) {
+        let whole = text.printable
+        let wholeWidth = Terminal.width(of: whole)
+        guard wholeWidth > columns else {
+            shown = whole
+            width = wholeWidth
+            return
+        }
+        var end: [Character] = []
+        var endWidth = 0
+        for character in whole.reversed() {
+            let next = Terminal.width(of: String(character))
+            guard endWidth + next < columns else { break }
+            end.append(character)
+            endWidth += next
+        }
+        shown = columns > 0 ? "…" + String(end.reversed()) : ""
+        width = columns > 0 ? endWidth + 1 : 0
     }
 }
