@@ -46,6 +46,15 @@ import Testing
         #expect(try programs.run("broker", ["watch", "--socket", "none.sock"]).status == 4)
     }
 
+    @Test func `it ends when its reader has gone, without a further commit`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let watch = "timeout 60 '\(programs.executable("broker").path)' watch --socket broker.sock"
+        let result = try programs.shell("{ \(watch); echo $? > status; } | head -n 1")
+        #expect(result.output == #"{"sequence":0,"changes":{}}"# + "\n" && result.complaints.isEmpty, "\(result)")
+        #expect(try String(contentsOfFile: programs.path("status"), encoding: .utf8) == "0\n")
+    }
+
     @Test func `it goes on through a server that is killed, and a signal ends it with the command that goes on`() throws
     {
         let programs = try Programs()

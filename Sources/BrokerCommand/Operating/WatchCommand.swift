@@ -42,6 +42,7 @@ struct WatchCommand: AsyncParsableCommand {
         var query = CommitQuery(of: entities.isEmpty ? nil : entities, after: after)
         query.reply = keys ? .keys : .summary
         let place = WatchPlace()
+        StandardOutput.endWithoutReader()
         try await connection.connected(
             "broker watch",
             onInterruption: { [self] in
