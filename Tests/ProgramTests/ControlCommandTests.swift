@@ -69,6 +69,19 @@ import Testing
         #expect(try ids(programs) == ["1"])
     }
 
+    @Test func `the id of a submission is no job's, and the message names those of its jobs`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let submission = try submission(of: 1...1, programs, id: "load")
+        submission.process.waitUntilExit()
+        for command in ["await", "cancel"] {
+            let result = try broker(programs, [command, "load"])
+            #expect(result.status == 1 && result.complaints.contains("unknownJob: "), "\(result.complaints)")
+            #expect(result.complaints.hasSuffix(" The jobs of `submit --id load` are load-1, load-2 and so on.\n"))
+            #expect(try broker(programs, [command, "load-2"]).complaints.hasSuffix("forgotten.\n"))
+        }
+    }
+
     @Test func `a pause holds jobs until the server goes on`() throws {
         let programs = try Programs()
         _ = try programs.startServer()

@@ -21,7 +21,8 @@ struct AwaitCommand: AsyncParsableCommand {
             do {
                 return try await broker.await(JobID(id))
             } catch {
-                throw CommandFailure(error)
+                let failure = CommandFailure(error)
+                throw CommandFailure(failure.status, "\(failure)\(SubmissionIDs.hint(for: id, error))")
             }
         }
         var summary = SubmissionSummary()

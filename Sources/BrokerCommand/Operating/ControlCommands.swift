@@ -32,7 +32,9 @@ struct CancelCommand: AsyncParsableCommand {
             return run
         }
         for id in run.cancelled where !json { try Program.say("job \(id) cancelled") }
-        for failure in run.failures { Program.complain("broker: job \(failure.id): \(failure.error)", .error) }
+        for (id, error) in run.failures {
+            Program.complain("broker: job \(id): \(error)\(SubmissionIDs.hint(for: id, error))", .error)
+        }
         if json { try Program.write(String(decoding: run.json, as: UTF8.self)) }
         if run.status != .success { throw CommandFailure(run.status) }
     }
