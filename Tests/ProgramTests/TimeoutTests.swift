@@ -42,6 +42,20 @@ import Testing
         #expect(awaited.status == 4 && awaited.complaints.contains("no answer for 1 s"), "\(awaited.complaints)")
     }
 
+    @Test(arguments: [([], true), (["--id", "load"], false), (["--resume"], false)])
+    func `of records in doubt that the printed command applies again, it says so`(
+        options: [String], isRepeated: Bool
+    ) throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        #expect(try programs.run("broker", ["admin", "pause", "--socket", "broker.sock"]).status == 0)
+        let submit = ["submit", "--entity", "Employee", "--socket", "broker.sock", "--timeout", "200ms"]
+        let result = try programs.run("broker", submit + options, input: #"{"id": 1}"#)
+        #expect(result.status == 4 && result.complaints.contains("1 record is in doubt"), "\(result.complaints)")
+        let hint = "is applied once more by the command below"
+        #expect(result.complaints.contains(hint) == isRepeated, "\(result.complaints)")
+    }
+
     @Test func `an invalid time is a wrong argument`() throws {
         let programs = try Programs()
         let result = try programs.run("broker", ["stats", "--timeout", "0"])

@@ -36,7 +36,7 @@ struct SubmissionReport {
         for failure in state.summary.failures { Program.complain("broker: \(failure.message)", .error) }
         let doubt = doubtfulCount > 0 ? ", \(doubtfulCount) more were sent\(inquiry)" : ""
         let committed = "broker: interrupted: \(state.summary.records) records are \(end)\(doubt)"
-        let lines = isComplete ? ["these are all records of the input"] : continuation
+        let lines = isComplete ? ["these are all records of the input"] : repetition + continuation
         guard lines.count == 1 else {
             Program.complain(committed)
             return lines.forEach { Program.complain("broker: \($0)") }
@@ -96,7 +96,16 @@ struct SubmissionReport {
 
     private var doubts: [String] {
         guard !doubtful.isEmpty else { return [] }
-        return ["\(doubtfulCount) \(doubtfulCount == 1 ? "record is" : "records are") in doubt\(inquiry)"]
+        return ["\(doubtfulCount) \(doubtfulCount == 1 ? "record is" : "records are") in doubt\(inquiry)"] + repetition
+    }
+
+    /// The jobs in doubt are other jobs when they are sent again, unless --id or --resume makes their ids.
+    private var repetition: [String] {
+        guard !doubtful.isEmpty, command.id == nil, !command.resumes, !command.isDryRun else { return [] }
+        return [
+            "what is in doubt may still be applied, and is applied once more by the command below: objects without identity "
+                + "are then inserted twice. With --id or --resume from the first run on, it is applied once"
+        ]
     }
 
     /// The maximum number of jobs whose ids are printed.
