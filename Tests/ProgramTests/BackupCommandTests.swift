@@ -57,5 +57,10 @@ import Testing
         let missing = try programs.run("broker", ["restore", "--store", "store.sqlite", "gone.sqlite"])
         #expect(missing.status == 1, "\(missing)")
         #expect(missing.complaints == "broker: There is no backup gone.sqlite. Check the path.\n")
+        let other = try programs.run("broker", ["restore", "--store", "new.sqlite", "model.json"])
+        #expect(other.status == 1, "\(other)")
+        #expect(
+            other.complaints
+                == "broker: model.json is no store of Broker's. Name a backup that `broker backup` made.\n")
     }
 }

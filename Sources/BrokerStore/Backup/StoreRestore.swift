@@ -56,7 +56,7 @@ package struct StoreRestore: Sendable {
     /// - Throws: ``StoreError`` when the backup cannot be used.
     package func survey() throws(StoreError) -> Survey {
         var survey = Survey()
-        let copy = try StoreVerification.open(backup)
+        let copy = try StoreVerification.openBackup(backup)
         survey.sequence = try Self.newest(copy)
         survey.newestTime = try copy.integer("SELECT ended FROM _broker_jobs ORDER BY sequence DESC LIMIT 1")
         let file = try StoreFile(path: store)

@@ -11,7 +11,7 @@ package enum StoreVerification {
     /// - Returns: the faults, a line each; none for a sound store.
     /// - Throws: ``StoreError`` when the file cannot be read, or is no store.
     package static func faults(of path: String) throws(StoreError) -> [String] {
-        let connection = try open(path)
+        let connection = try openBackup(path)
         var faults: [String] = []
         let integrity = try connection.prepare("PRAGMA integrity_check(\(listedFaults))")
         while try integrity.step() {
@@ -33,7 +33,20 @@ package enum StoreVerification {
         switch try StoreFormat.kind(of: connection, path: path) {
         case .store, .unmarked, .foreign(isMarked: true): return connection
         case .new, .foreign(isMarked: false):
-            throw StoreError(.incompatible, "\(path) is no store of Broker's. Name a backup that `broker backup` made.")
+            throw noStore(path)
         }
+    }
+
+    /// The same for a file that the user has named as a backup.
+    static func openBackup(_ path: String) throws(StoreError) -> Connection {
+        do throws(StoreError) {
+            return try open(path)
+        } catch {
+            throw error.isNoDatabase ? noStore(path) : error
+        }
+    }
+
+    private static func noStore(_ path: String) -> StoreError {
+        StoreError(.incompatible, "\(path) is no store of Broker's. Name a backup that `broker backup` made.")
     }
 }
