@@ -204,6 +204,8 @@ import Testing
     @Test func `wrong arguments, and a server that is not there, are reported by the exit status`() throws {
         #expect(try migrate(["--keep", "--drop"]).status == 2)
         #expect(try migrate(["--migrate", "drop"]).status == 2)
+        let help = try migrate(["--help"]).output.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        #expect(help.contains("they take the place of --migrate, which is for the other commands"), "\(help)")
         #expect(try migrateStore(["--migrate", "drop"]).complaints.contains("--keep and --drop instead of --migrate"))
         #expect(try migrate(["--model", "model.json"]).status == 2)
         #expect(try migrate().status == 4)

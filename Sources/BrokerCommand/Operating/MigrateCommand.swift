@@ -18,7 +18,8 @@ struct MigrateCommand: AsyncParsableCommand {
 
             Prints a line for each change: `migrated` (nothing is lost), `kept` (it stays in the file, unused), `dropped`, \
             or `refused`, with the remedy; then what is lost by it, with up to ten examples. If anything is refused, \
-            nothing is changed, and the status is 1. --keep and --drop hold for this time alone.
+            nothing is changed, and the status is 1. --keep and --drop hold for this time alone; they take the place of \
+            --migrate, which is for the other commands.
             """)
 
     @OptionGroup var connection: ConnectionOptions
