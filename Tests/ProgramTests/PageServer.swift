@@ -13,11 +13,11 @@ final class PageServer: Sendable {
     private let descriptor: Int32
     let port: UInt16
     private let requests = Mutex<[Request]>([])
-    private let answer: Mutex<@Sendable (Request) -> String>
+    private let answer: @Sendable (Request) -> String
 
     /// - Parameter answer: the bytes of the response to a request.
     init(_ answer: @escaping @Sendable (Request) -> String) throws {
-        self.answer = Mutex(answer)
+        self.answer = answer
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -81,7 +81,7 @@ final class PageServer: Sendable {
         guard words.count == 3 else { return }
         let request = Request(target: String(words[1]), fields: fields)
         requests.withLock { $0.append(request) }
-        let bytes = Array(answer.withLock { $0 }(request).utf8)
+        let bytes = Array(answer(request).utf8)
         _ = send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
     }
 }
