@@ -1,6 +1,7 @@
 import Broker
 import BrokerClient
 import BrokerPages
+import BrokerWire
 import Foundation
 
 /// The versions of the pages that are in the store, as its bookmarks have them: such a page need not be sent again.
@@ -95,11 +96,11 @@ struct LoadBookmarks {
     private static func text(_ value: some Encodable) -> String? {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        guard let data = try? encoder.encode(value), data.count <= longestValue else { return nil }
+        guard let data = try? encoder.encode(value), JobMessage.Bookmark.valueCounts.contains(data.count) else {
+            return nil
+        }
         return String(decoding: data, as: UTF8.self)
     }
-
-    private static let longestValue = 8_192
 
     /// Nil for no bookmark, and for one that another version of this command has written.
     private func value<Value: Decodable>(ofBookmark name: String) async throws -> Value? {
