@@ -21,6 +21,8 @@ import Testing
                 try running.connect().send(#"{"entity": "Department", "json": {"id": 1}}"#)
             }
             let last = try running.connect()
+            // Answered once, it is one of the server's connections: connect returns before the server accepts.
+            _ = try last.ask(ping)
             // The ends of the others are seen in the rounds that these take.
             for _ in 0..<10_000 where running.server.handlerCount > 1 { _ = try last.ask(ping) }
             #expect(running.server.handlerCount == 1)
