@@ -22,9 +22,9 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// UTF-8.
-    public var bytes: [UInt8] { didSet { isKnownValue = false } }
-    /// Made by an encoder, so that it need not be proven to be one value.
-    package private(set) var isKnownValue = false
+    public var bytes: [UInt8] { didSet { knownDepth = nil } }
+    /// Nil unless the text is known to be one value, in UTF-8, of at most so many nested objects and arrays.
+    package private(set) var knownDepth: Int?
 
     public init(_ bytes: some Sequence<UInt8>) { self.bytes = Array(bytes) }
 
@@ -70,7 +70,7 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible {
         encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
         do {
             bytes = Array(try encoder.encode(value))
-            isKnownValue = true
+            knownDepth = bytes.count
         } catch {
             throw .notEncodable("\(error)")
         }
@@ -81,11 +81,17 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
+    /// - Parameter depth: an upper bound of the nested objects and arrays.
+    package init(checked bytes: [UInt8], depth: Int) {
+        self.bytes = bytes
+        knownDepth = depth
+    }
+
     package init(string: String) {
         var writer = JSONWriter(capacity: string.utf8.count + 2)
         writer.string(string)
         bytes = writer.bytes
-        isKnownValue = true
+        knownDepth = 0
     }
 
     /// The value that the text describes. A `Date` is read from text in ISO 8601, with or without a time, or from a number

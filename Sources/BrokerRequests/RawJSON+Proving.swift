@@ -13,8 +13,7 @@ extension RawJSON {
     package func proven(
         at path: String, isLenient: Bool = false, enclosingLevels: Int = 1
     ) throws(BrokerError) -> ProvenJSON {
-        // Only its depth is not known of what an encoder wrote, and short texts are not deep.
-        if isKnownValue, bytes.count < JSONDocument.defaultMaximumDepth - enclosingLevels {
+        if let knownDepth, knownDepth < JSONDocument.defaultMaximumDepth - enclosingLevels {
             return ProvenJSON(unchecked: bytes)
         }
         do throws(JSONError) {

@@ -38,11 +38,25 @@ import Testing
 
     @Test func `what an encoder wrote is known to be one value, and changed bytes are not`() throws {
         var json = try RawJSON(encoding: [1])
-        #expect(json.isKnownValue)
+        #expect(json.knownDepth != nil)
         json.bytes.append(UInt8(ascii: ","))
-        #expect(!json.isKnownValue)
+        #expect(json.knownDepth == nil)
         let error = #expect(throws: BrokerError.self) { try content(Job(.process(json: json, as: "E"))) }
         #expect(error?.code == .invalidJSON)
+    }
+
+    @Test func `a text that its reader has checked is not parsed again, unless it may be nested too deeply`() throws {
+        // Broken, so that a parser would refuse it.
+        let broken = Array("[1,]".utf8)
+        let job = Job(.process(json: RawJSON(checked: broken, depth: 510), as: "E"))
+        #expect(try content(job) == #"{"entity":"E","json":[1,]}"#)
+        for job in [
+            Job(.process(json: RawJSON(checked: broken, depth: 511), as: "E")),
+            Job([.process(json: RawJSON(checked: broken, depth: 510), as: "E"), .process(json: "[]", as: "E")]),
+        ] {
+            let error = #expect(throws: BrokerError.self) { try content(job) }
+            #expect(error?.code == .invalidJSON)
+        }
     }
 
     @Test func `a decimal that is no number is not sent`() throws {

@@ -5,7 +5,7 @@ import BrokerInput
 /// Records on their way: gathered into jobs, of which a window is in flight.
 struct Submission {
     let broker: BrokerClient
-    let operation: @Sendable ([UInt8]) -> Job.Operation
+    let operation: @Sendable (RawJSON) -> Job.Operation
     let onInvalid: Job.OnInvalid
     let unknownKeys: Job.UnknownKeys
     let isDryRun: Bool
@@ -122,15 +122,15 @@ struct Submission {
                 inputName: source.name, records: first...first + gathered.count - 1, lines: gathered.lines)
             let offsets = keepsTexts ? gathered.offsets : []
             let records = gathered.take()
-            if keepsTexts { note.texts = JobRecords(json: records, starts: offsets) }
-            if let resumed { note.id = resumed.id(of: records, from: source.path, at: first).text }
+            if keepsTexts { note.texts = JobRecords(json: records.bytes, starts: offsets) }
+            if let resumed { note.id = resumed.id(of: records.bytes, from: source.path, at: first).text }
             try await send(note, records, in: &jobs)
         }
         if let fault { throw fault }
     }
 
     private func send(
-        _ note: SubmissionJob, _ records: [UInt8], in jobs: inout DiscardingTaskGroup
+        _ note: SubmissionJob, _ records: RawJSON, in jobs: inout DiscardingTaskGroup
     ) async throws {
         var job = Job(operation(records))
         job.onInvalid = onInvalid

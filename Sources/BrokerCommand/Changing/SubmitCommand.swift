@@ -221,7 +221,7 @@ struct SubmitCommand: AsyncParsableCommand {
     }
 
     /// Sends gathered records: JSON text.
-    var operation: @Sendable ([UInt8]) -> Job.Operation {
+    var operation: @Sendable (RawJSON) -> Job.Operation {
         if let inferredMapping {
             return { .map(json: $0, by: .mapping(inferredMapping)) }
         }

@@ -40,8 +40,8 @@ struct SyncRecords {
         }
         let offsets = keepsTexts ? gathered.offsets : []
         let json = gathered.take()
-        if keepsTexts { texts = JobRecords(json: json, starts: offsets) }
-        return RawJSON(json)
+        if keepsTexts { texts = JobRecords(json: json.bytes, starts: offsets) }
+        return json
     }
 
     /// The job of what was taken is committed.

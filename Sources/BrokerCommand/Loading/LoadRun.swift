@@ -238,10 +238,10 @@ extension LoadRun {
         }
     }
 
-    private func operation(_ json: [UInt8], of url: URL) -> Job.Operation {
+    private func operation(_ json: RawJSON, of url: URL) -> Job.Operation {
         let records = command.records
         if records.sync, let entity = records.entity {
-            return Job.Operation(entity: entity, sync(RawJSON(json), isLast: false))
+            return Job.Operation(entity: entity, sync(json, isLast: false))
         }
         if let mapping = mapping ?? records.mapping { return .map(json: json, by: .mapping(mapping)) }
         if let entity = records.entity { return .process(json: json, as: entity) }

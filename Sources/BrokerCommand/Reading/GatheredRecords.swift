@@ -1,3 +1,4 @@
+import Broker
 import BrokerInput
 
 /// Records that will be one job: a JSON array that grows, and where in the input its elements came from.
@@ -44,7 +45,9 @@ struct GatheredRecords {
     }
 
     /// The array, complete; what was gathered is gone.
-    mutating func take() -> [UInt8] {
+    ///
+    /// Every record is valid JSON: the reader of the input has checked it, or ``dropBroken()`` has, which must be called before.
+    mutating func take() -> RawJSON {
         var taken = json
         // The next ones are about as many.
         json = []
@@ -52,6 +55,6 @@ struct GatheredRecords {
         starts.removeAll(keepingCapacity: true)
         doubtful.removeAll(keepingCapacity: true)
         taken.append(UInt8(ascii: "]"))
-        return taken
+        return RawJSON(checked: taken, depth: RecordLimits.maximumDepth + 1)
     }
 }

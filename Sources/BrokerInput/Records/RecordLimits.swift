@@ -1,7 +1,7 @@
 /// Limits of a record in any format.
 package struct RecordLimits {
     /// The limit for a message's nesting, less the containers that a job adds around a record.
-    static let maximumDepth = 508
+    package static let maximumDepth = 508
     static let tooDeep = "the record is nested deeper than \(maximumDepth) levels"
 
     /// The maximum content of a message: no job can contain a larger record.
