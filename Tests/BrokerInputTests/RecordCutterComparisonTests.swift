@@ -82,6 +82,18 @@ import Testing
         #expect(counts.values.allSatisfy { $0 > rounds / 10 }, "the inputs are one-sided: \(counts)")
     }
 
+    @Test func `containers of any depth are closed by their own brackets`() {
+        for depth in Array(1...3) + Array(62...67) + Array(507...509) {
+            for (close, isSound) in [("}", depth <= RecordLimits.maximumDepth), ("]", false)] {
+                func arrays(_ bracket: String) -> String { String(repeating: bracket, count: depth - 1) }
+                let text = Array("{\"a\":\(arrays("["))1\(arrays("]"))\(close)\n".utf8)
+                let cut = Cut([text], RecordCutter())
+                #expect(cut.isSame(as: Cut([text], PlainRecordCutter(limits: .ofJobs))), "\(depth) \(close)")
+                #expect(cut.sound == (isSound ? [true] : []), "\(depth) \(close)")
+            }
+        }
+    }
+
     @Test func `a record that ends in another piece than it began in is whole`() {
         let text = Array(#"[{"a": "a string that is longer than a word", "b": [1.5e3, true]}, "\u00e9"]"#.utf8)
         for first in 0...text.count {

@@ -79,8 +79,13 @@ package struct RecordCutter: RecordReader {
     ) throws(InputFault) -> Int {
         // The bytes within the limit; a record that continues after them is too large.
         let stop = min(bytes.count, start + limits.maximumBytes - begun.count)
-        let end = try bytes.withUnsafeBufferPointer { piece throws(InputFault) in
-            try goOnInside(UnsafeBufferPointer(rebasing: piece[..<stop]), from: start, base: base)
+        let end = try bytes.withUnsafeBufferPointer { piece throws(InputFault) -> Int? in
+            if state == .value, open.isEmpty, let bytes = piece.baseAddress,
+                let end = bytes.wholeRecordEnd(from: start, to: stop, &doubts)
+            {
+                return end
+            }
+            return try goOnInside(UnsafeBufferPointer(rebasing: piece[..<stop]), from: start, base: base)
         }
         if let end {
             try endRecord(bytes[start..<end], at: base + end, emit)
