@@ -61,7 +61,7 @@ struct SubmitCommand: AsyncParsableCommand {
     @Option(
         name: [.customLong("max-in-flight"), .customLong("window")],
         help: ArgumentHelp("The maximum number of jobs in flight.", valueName: "count"))
-    var maxInFlight = 4
+    var maxInFlight = 16
 
     @Option(help: "What happens with an invalid record: fail its job, or skip the record.")
     var onInvalid: Job.OnInvalid = .fail
