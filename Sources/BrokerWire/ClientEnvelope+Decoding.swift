@@ -57,8 +57,10 @@ extension ClientEnvelope {
                     "A `tag` has at most \(maximumTagCount) bytes. Store its meaning in the client, and send a short one.",
                     path: "/tag")
             }
-            return ClientEnvelope(
-                message: try message(in: root), tag: tag, id: root["id"]?.returnableID, document: document)
+            let message = try message(in: root)
+            // A job's own has been read already.
+            let id = if case .job(let job) = message { job.id } else { root["id"]?.returnableID }
+            return ClientEnvelope(message: message, tag: tag, id: id, document: document)
         } catch {
             throw error.about(FrameReference(id: root["id"]?.returnableID, tag: tag))
         }

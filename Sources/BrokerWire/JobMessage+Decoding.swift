@@ -82,8 +82,10 @@ extension JobMessage {
 
     // MARK: - Operations
 
+    /// The fields of a job that is one operation.
+    private static let own = ["json", "entity", "op", "objects"]
+
     private static func operations(in root: JSONValue) throws(WireError) -> [OperationMessage] {
-        let own = ["json", "entity", "op", "objects"]
         switch (root["operations"], root["collections"]) {
         case (let list?, let collections):
             if collections != nil { throw mixed("operations", "collections") }
