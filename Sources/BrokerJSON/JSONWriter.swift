@@ -39,9 +39,18 @@ public struct JSONWriter {
         string(text)
     }
 
+    /// Writes a member that is a number.
+    public mutating func member(_ key: String, _ value: some FixedWidthInteger) {
+        self.key(key)
+        integer(value)
+    }
+
     public mutating func null() { raw("null".utf8) }
     public mutating func bool(_ value: Bool) { raw((value ? "true" : "false").utf8) }
-    @inlinable public mutating func integer(_ value: some FixedWidthInteger) { raw(String(value).utf8) }
+
+    @inlinable public mutating func integer(_ value: some FixedWidthInteger) {
+        if let value = Int64(exactly: value) { integer(value) } else { raw(String(value).utf8) }
+    }
 
     /// As the other one, without a `String`: for long lists.
     public mutating func integer(_ value: Int64) {

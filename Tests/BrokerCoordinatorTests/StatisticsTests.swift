@@ -13,23 +13,23 @@ import Testing
         func note(_ count: Int, at second: Int64) {
             for _ in 0..<count {
                 recent.note(at: second * Self.second) {
-                    $0.completed += 1
+                    $0.counts.completed += 1
                     $0.latencies.record(StageTimes(total: 1_000))
                 }
             }
         }
         note(3, at: 6)
         note(4, at: 12)
-        #expect(recent.sum(at: 15 * Self.second).slot.completed == 7)
+        #expect(recent.sum(at: 15 * Self.second).slot.counts.completed == 7)
         #expect(recent.sum(at: 15 * Self.second).microseconds == 10 * Self.second)
         // The slot of the seconds 0 to 10 is the seventh from 60 on.
-        #expect(recent.sum(at: 59 * Self.second).slot.completed == 7)
-        #expect(recent.sum(at: 60 * Self.second).slot.completed == 4)
+        #expect(recent.sum(at: 59 * Self.second).slot.counts.completed == 7)
+        #expect(recent.sum(at: 60 * Self.second).slot.counts.completed == 4)
         #expect(recent.sum(at: 60 * Self.second).microseconds == 50 * Self.second)
         #expect(recent.sum(at: 69 * Self.second).microseconds == 59 * Self.second)
-        #expect(recent.sum(at: 500 * Self.second).slot.completed == 0)
+        #expect(recent.sum(at: 500 * Self.second).slot.counts.completed == 0)
         note(1, at: 500)
-        #expect(recent.sum(at: 500 * Self.second).slot.completed == 1)
+        #expect(recent.sum(at: 500 * Self.second).slot.counts.completed == 1)
     }
 
     @Test func `buckets count what is at most their bound`() {

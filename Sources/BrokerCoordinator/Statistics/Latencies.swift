@@ -16,8 +16,9 @@ struct Latencies {
     }
 
     mutating func record(_ times: StageTimes) {
-        for (stage, value) in times.values.enumerated() {
-            _ = histograms[stage].record(min(Self.highest, UInt64(max(0, value))))
+        let values = times.values
+        for stage in values.indices {
+            _ = histograms[stage].record(min(Self.highest, UInt64(max(0, values[stage]))))
         }
     }
 

@@ -5,19 +5,27 @@ internal import BrokerModel
 struct RecentJobs {
     /// The work in one slot, or in several.
     struct Slot {
-        var completed = 0
-        var failed = 0
-        var duplicates = 0
-        var commits = 0
-        var objects = ChangeCounts()
+        struct Counts {
+            var completed = 0
+            var failed = 0
+            var duplicates = 0
+            var commits = 0
+            var objects = ChangeCounts()
+
+            mutating func add(_ other: Counts) {
+                completed += other.completed
+                failed += other.failed
+                duplicates += other.duplicates
+                commits += other.commits
+                objects.add(other.objects)
+            }
+        }
+
+        var counts = Counts()
         var latencies = Latencies(digits: .one)
 
         mutating func add(_ other: Slot) {
-            completed += other.completed
-            failed += other.failed
-            duplicates += other.duplicates
-            commits += other.commits
-            objects.add(other.objects)
+            counts.add(other.counts)
             latencies.add(other.latencies)
         }
     }
@@ -55,13 +63,13 @@ struct RecentJobs {
             writer.member("milliseconds", microseconds / 1_000)
             writer.key("jobs")
             writer.object { writer in
-                writer.member("completed", slot.completed)
-                writer.member("failed", slot.failed)
-                writer.member("duplicate", slot.duplicates)
+                writer.member("completed", slot.counts.completed)
+                writer.member("failed", slot.counts.failed)
+                writer.member("duplicate", slot.counts.duplicates)
             }
             writer.key("objects")
-            slot.objects.write(to: &writer)
-            writer.member("commits", slot.commits)
+            slot.counts.objects.write(to: &writer)
+            writer.member("commits", slot.counts.commits)
             writer.key("latencyMicroseconds")
             slot.latencies.write(to: &writer)
         }

@@ -14,7 +14,7 @@ package struct StageTimes: Sendable, Equatable {
     }
 
     /// In the order of ``names``.
-    var values: [Int64] { [queued, staged, merged, committed, total] }
+    var values: InlineArray<5, Int64> { [queued, staged, merged, committed, total] }
 
     /// The time in which the job was staged, and others were merged or merging was paused.
     package var waited: Int64 { max(0, total - queued - staged - merged - committed) }

@@ -34,7 +34,7 @@ final class Statistics: Sendable {
         mutating func noteFailure(_ code: FaultCode, at now: Int64) {
             failed += 1
             failures[code, default: 0] += 1
-            recent.note(at: now) { $0.failed += 1 }
+            recent.note(at: now) { $0.counts.failed += 1 }
         }
     }
 

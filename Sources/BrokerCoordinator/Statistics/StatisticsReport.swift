@@ -144,9 +144,4 @@ extension JSONWriter {
             }
         }
     }
-
-    mutating func member(_ key: String, _ value: some FixedWidthInteger) {
-        self.key(key)
-        integer(value)
-    }
 }

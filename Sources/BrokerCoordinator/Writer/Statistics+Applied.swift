@@ -5,48 +5,45 @@ extension Statistics.Counters {
     /// Counts a transaction that has become durable. Returns its slow jobs.
     mutating func note(_ applied: [AppliedJob], _ committedAt: Int64) -> [SlowJob] {
         var slowJobs: [SlowJob] = []
+        var slot = RecentJobs.Slot.Counts(commits: 1)
         commits += 1
-        recent.note(at: committedAt) { $0.commits += 1 }
         batches.record(jobs: applied.count)
         for applied in applied {
             switch applied.end {
             case .failed(let fault), .conflict(let fault, _): noteFailure(fault.code, at: committedAt)
-            case .duplicate:
-                duplicates += 1
-                recent.note(at: committedAt) { $0.duplicates += 1 }
+            case .duplicate: slot.duplicates += 1
             case .completed(let outcome):
-                noteCompletion(applied.job.accepted.isDryRun ? [] : outcome.changes, committedAt)
+                slot.completed += 1
+                if !applied.job.accepted.isDryRun { note(outcome.changes, &slot.objects) }
             }
             let times = applied.times(committedAt)
-            note(times, committedAt)
+            note(times)
             guard times.total >= slow.microseconds else { continue }
             slowJobs.append(applied.slowJob(times))
         }
         for job in slowJobs { slow.add(job) }
+        completed += slot.completed
+        duplicates += slot.duplicates
+        objects.add(slot.objects)
+        recent.note(at: committedAt) { recent in
+            recent.counts.add(slot)
+            for applied in applied { recent.latencies.record(applied.times(committedAt)) }
+        }
         return slowJobs
     }
 
     /// - Parameter changes: those that are committed.
-    private mutating func noteCompletion(
-        _ changes: [(entity: String, counts: ChangeCounts)], _ committedAt: Int64
-    ) {
-        completed += 1
-        var sum = ChangeCounts()
-        for (entity, counts) in changes {
-            sum.add(counts)
-            if counts.rejected > 0 { rejects[entity, default: 0] += counts.rejected }
-        }
-        objects.add(sum)
-        recent.note(at: committedAt) {
-            $0.completed += 1
-            $0.objects.add(sum)
+    private mutating func note(_ changes: [(entity: String, counts: ChangeCounts)], _ sum: inout ChangeCounts) {
+        for change in changes {
+            sum.add(change.counts)
+            if change.counts.rejected > 0 { rejects[change.entity, default: 0] += change.counts.rejected }
         }
     }
 
-    private mutating func note(_ times: StageTimes, _ committedAt: Int64) {
+    private mutating func note(_ times: StageTimes) {
         latencies.record(times)
-        for (stage, value) in times.values.enumerated() { buckets[stage].record(max(0, value)) }
-        recent.note(at: committedAt) { $0.latencies.record(times) }
+        let values = times.values
+        for stage in values.indices { buckets[stage].record(max(0, values[stage])) }
     }
 }
 

@@ -216,14 +216,12 @@ extension JSONWriter {
 extension ChangeCounts {
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
-            let members = [
-                ("inserted", inserted), ("updated", updated), ("unchanged", unchanged), ("deleted", deleted),
-                ("rejected", rejected),
-            ]
-            for (key, count) in members {
-                writer.key(key)
-                writer.integer(count)
-            }
+            // One by one: a list of them would be an allocation for each entity of each job.
+            writer.member("inserted", inserted)
+            writer.member("updated", updated)
+            writer.member("unchanged", unchanged)
+            writer.member("deleted", deleted)
+            writer.member("rejected", rejected)
         }
     }
 }
@@ -260,10 +258,10 @@ extension Timing {
 
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
-            for (key, value) in [("queued", queued), ("staged", staged), ("merged", merged), ("committed", committed)] {
-                writer.key(key)
-                writer.integer(value)
-            }
+            writer.member("queued", queued)
+            writer.member("staged", staged)
+            writer.member("merged", merged)
+            writer.member("committed", committed)
         }
     }
 }
