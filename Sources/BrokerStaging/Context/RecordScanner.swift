@@ -34,8 +34,11 @@ struct RecordScanner: ~Copyable {
     /// Limit in bytes on an unknown key in a warning.
     private static let shownKeyBytes = 128
 
-    /// By node over all trees. The keys point into the document, which outlives the scanner.
-    private var predictions: [[Prediction]]
+    /// By node over all trees; empty while few records have been scanned, because most small jobs have no more. The keys
+    /// point into the document, which outlives the scanner.
+    private var predictions: [[Prediction]] = []
+    private let nodeCount: Int
+    private var recordsWithoutPredictions = 4
     private var unknownKeys: [UnknownKey: Int] = [:]
     private var unknownCounts: [UnknownCount] = []
     private var slots: [JSONValue?] = []
@@ -47,7 +50,7 @@ struct RecordScanner: ~Copyable {
     private var knownKeyCount = 0
 
     init(nodeCount: Int) {
-        predictions = Array(repeating: [], count: nodeCount)
+        self.nodeCount = nodeCount
     }
 
     /// Scans one record and returns the index of its first slot; ``close(_:)`` gives the slots back.
@@ -66,6 +69,11 @@ struct RecordScanner: ~Copyable {
         depth = base + count
         firstUnknownKey = nil
         knownKeyCount = 0
+        if recordsWithoutPredictions > 0 {
+            recordsWithoutPredictions -= 1
+        } else if predictions.isEmpty {
+            predictions = Array(repeating: [], count: nodeCount)
+        }
         if let record { scan(record, 0, entity, base, apartFrom: nested?.key) }
         if let nested, let nesting = entity.nesting { scan(nested.value, nesting.node, entity, base) }
         // The key of a nested record is one of its values.
@@ -111,12 +119,13 @@ struct RecordScanner: ~Copyable {
     @inline(__always)
     private mutating func target(of key: JSONValue, _ position: Int, _ node: Int, _ entity: EntityPlan) -> Int {
         let bytes = key.bytes
+        guard !predictions.isEmpty else { return search(bytes, key, node, entity) }
         let treeNode = entity.firstNode + node
         if position < predictions[treeNode].count {
             let predicted = predictions[treeNode][position]
             if Bytes.areEqual(predicted.key, bytes) { return predicted.target }
         }
-        let target = entity.tree.child(of: node, bytes) ?? entity.tree.rest(of: node) ?? unknown(key, node, entity)
+        let target = search(bytes, key, node, entity)
         let prediction = Prediction(key: bytes, target: target)
         if position < predictions[treeNode].count {
             predictions[treeNode][position] = prediction
@@ -125,6 +134,12 @@ struct RecordScanner: ~Copyable {
             predictions[treeNode].append(prediction)
         }
         return target
+    }
+
+    private mutating func search(
+        _ bytes: UnsafeBufferPointer<UInt8>, _ key: JSONValue, _ node: Int, _ entity: EntityPlan
+    ) -> Int {
+        entity.tree.child(of: node, bytes) ?? entity.tree.rest(of: node) ?? unknown(key, node, entity)
     }
 
     private mutating func unknown(_ key: JSONValue, _ node: Int, _ entity: EntityPlan) -> Int {
@@ -141,6 +156,7 @@ struct RecordScanner: ~Copyable {
 
     /// Returns one warning per unknown key, in the order of first occurrence.
     func warnings() -> [Warning] {
+        guard !unknownCounts.isEmpty else { return [] }
         struct WarningKey: Hashable {
             let entity: Int
             let path: [UInt8]?
