@@ -22,7 +22,10 @@ extension Coordinator {
         frame.memory.beginBriefly(CoordinatorLimits.briefMemory)
         let openedAt = monotonicMicroseconds()
         let opened = frame.open(frame.memory)
-        if case .job = opened, !frame.memory.keepBrief() {
+        // A small job is staged within the same memory; what it used is retained then.
+        if case .job(let job) = opened, job.content.count > CoordinatorLimits.openedBesideOthersBytes,
+            !frame.memory.keepBrief()
+        {
             return waitForRoom(frame, nil)
         }
         if case .noRoom = opened {
@@ -58,11 +61,13 @@ extension Coordinator {
             refuse(job, frame.refusal!)
             skip(frame)
         case .job(let job):
-            if let run { return stage(job, run) }
+            // After `holds`: no reload changes it before the job has ended.
+            let plan = plan
+            if let run { return stage(job, run, plan) }
             // A share of an entity's objects is known when all of them have been counted.
             let countsObjects = if case .share = job.maximumDeletions { true } else { false }
-            let isSearch = countsObjects || job.operations.contains { $0.isSearch(in: model) }
-            if goesOn(frame, isSearch ? .search : .job) { stage(job, begin(job, frame, openedAt)) }
+            let isSearch = countsObjects || job.operations.contains { $0.isSearch(in: plan.model) }
+            if goesOn(frame, isSearch ? .search : .job) { stage(job, begin(job, frame, openedAt), plan) }
         }
     }
 
@@ -119,21 +124,21 @@ extension Coordinator {
 
     // MARK: - Staging
 
-    private func stage(_ job: Job, _ run: StagingRun) {
+    private func stage(_ job: Job, _ run: StagingRun, _ plan: StagingPlan) {
         do throws(StagingRefusal) {
             guard run.frame.memory.take(JobSteps.predicateMemory(job.operations)) else { throw .noRoom }
-            let steps = try JobSteps(job.operations, in: job.document, model, run.frame.memory).plans
+            let steps = try JobSteps(job.operations, in: job.document, plan.model, run.frame.memory).plans
             guard job.content.count > CoordinatorLimits.briefMemory else {
-                return finish(run, stagedHere(steps, job, run))
+                return finish(run, stagedHere(steps, job, run, plan))
             }
-            stage(steps, job, run)
+            stage(steps, job, run, plan)
         } catch {
             finish(run, .failure(error))
         }
     }
 
     private func stagedHere(
-        _ steps: [StepPlan], _ job: Job, _ run: StagingRun
+        _ steps: [StepPlan], _ job: Job, _ run: StagingRun, _ plan: StagingPlan
     ) -> Result<[StagedStep], StagingRefusal> {
         Result { () throws(StagingRefusal) in
             var staged: [StagedStep] = []
@@ -153,7 +158,7 @@ extension Coordinator {
     }
 
     /// Stages each collection of each step on whichever worker is free; the last one to end unites them.
-    private func stage(_ steps: [StepPlan], _ job: Job, _ run: StagingRun) {
+    private func stage(_ steps: [StepPlan], _ job: Job, _ run: StagingRun, _ plan: StagingPlan) {
         let collections = steps.map {
             $0.operations.isEmpty
                 ? []
@@ -182,6 +187,8 @@ extension Coordinator {
         let memory = run.frame.memory
         let work: StoreJob.Work
         switch result {
+        case .success where !memory.keepBrief(), .failure(.fault) where !memory.keepBrief():
+            return waitForRoom(run.frame, run)
         case .success(let steps): work = .steps(steps)
         case .failure(.fault(let fault)): work = .refused(fault)
         case .failure(.noRoom):

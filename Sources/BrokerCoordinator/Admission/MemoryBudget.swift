@@ -1,5 +1,6 @@
 internal import BrokerJSON
 internal import BrokerStaging
+internal import Synchronization
 
 /// The memory of all jobs in flight, shared by the threads that work on them.
 final class MemoryBudget: Sendable {
@@ -69,12 +70,12 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
 
     private let budget: MemoryBudget
     private let ticket: Int
-    private let state: Monitor<State>
+    private let state: Mutex<State>
 
     fileprivate init(_ budget: MemoryBudget, _ ticket: Int, _ payloadBytes: Int) {
         self.budget = budget
         self.ticket = ticket
-        state = Monitor(State(payloadBytes: payloadBytes))
+        state = Mutex(State(payloadBytes: payloadBytes))
     }
 
     deinit { budget.change { $0.remove(ticket) } }
@@ -161,16 +162,17 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
         }
     }
 
-    /// Retains what was used briefly, for which the budget must grant the bytes.
+    /// Retains what was used briefly, for which the budget must grant the bytes; does nothing after that.
     ///
     /// - Returns: false when it does not.
     func keepBrief() -> Bool {
-        let used = state.withLock { state in
+        let used = state.withLock { state -> Int? in
+            guard state.briefLimit != nil else { return nil }
             state.briefLimit = nil
             defer { state.used = 0 }
             return state.used
         }
-        return take(used, passesWaiting: true)
+        return used.map { take($0, passesWaiting: true) } ?? true
     }
 
     /// Gives back the memory of the attempt.
