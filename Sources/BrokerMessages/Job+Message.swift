@@ -11,7 +11,7 @@ extension Job {
     ///   - owner: the user who sent it.
     ///   - content: the whole message, as it was sent.
     ///   - observer: called for every event of the job.
-    package init(
+    package convenience init(
         _ message: JobMessage, of envelope: ClientEnvelope, from owner: JobOwner = .server, content: JSONText,
         observer: @escaping @Sendable (JobEvent) -> Void
     ) {

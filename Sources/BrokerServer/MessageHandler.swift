@@ -187,7 +187,7 @@ final class MessageHandler: Sendable {
         let notify = message.notify
         let isBrief = message.reply == .none
         let trace = message.trace
-        var job = Job(message, of: envelope, from: connection.peer.owner, content: content) { [log] event in
+        let job = Job(message, of: envelope, from: connection.peer.owner, content: content) { [log] event in
             switch event {
             case .accepted(let id, let sequence):
                 connection.send(

@@ -54,11 +54,12 @@ extension Store {
         }
         merger.digest = ledger.history == nil ? nil : RowDigest()
         guard let outcomes = members.isEmpty ? [] : try BatchMerge.run(members, merger) else { return nil }
-        var next = outcomes.makeIterator()
+        var next = 0
         var ends: [JobOutcome] = []
         ends.reserveCapacity(jobs.count)
         var before: Outcome?
         for (job, found) in zip(jobs, found) {
+            var feedKeys: [UInt8]?
             if let end = found.end {
                 try extendDigest(end, of: job, nil)
                 ends.append(end)
@@ -69,13 +70,16 @@ extension Store {
             switch job.work {
             case .refused(let fault): end = .failed(fault)
             case .steps:
-                var (outcome, digest) = next.next()!
-                rows = digest
+                rows = outcomes[next].digest
+                var outcome = outcomes[next].outcome
+                next += 1
+                feedKeys = outcome.feedKeys
+                outcome.feedKeys = nil
                 outcome.writeBrief(like: before)
                 before = outcome
                 end = .completed(outcome)
             }
-            ends.append(try record(end, of: job, found.known, rows))
+            ends.append(try record(end, of: job, found.known, rows, feedKeys: feedKeys))
         }
         return ends
     }

@@ -311,8 +311,9 @@ package final class Store {
     /// - Parameters:
     ///   - known: the failure in the ledger with the same id.
     ///   - rows: the digest of the rows that the job wrote.
+    ///   - feedKeys: the keys for the feed, if the outcome does not have them.
     func record(
-        _ end: JobOutcome, of job: StoreJob, _ known: StoredOutcome?, _ rows: RowDigest?
+        _ end: JobOutcome, of job: StoreJob, _ known: StoredOutcome?, _ rows: RowDigest?, feedKeys: [UInt8]? = nil
     ) throws(StoreError) -> JobOutcome {
         try extendDigest(end, of: job, rows)
         // The ledger has no line of it, also if it failed: its id is free, and the feed does not mention it.
@@ -321,12 +322,9 @@ package final class Store {
         if let bookmark = job.bookmark, case .completed = end {
             try bookmarks.set(bookmark, by: job.sequence)
         }
-        var end = end
-        if case .completed(var outcome) = end, let keys = outcome.feedKeys {
-            try feed.add(keys, of: job.sequence)
-            outcome.feedKeys = nil
-            end = .completed(outcome)
-        }
+        var (end, feedKeys) = (end, feedKeys)
+        if feedKeys == nil { feedKeys = end.takeFeedKeys() }
+        if let feedKeys { try feed.add(feedKeys, of: job.sequence) }
         let outcome = StoredOutcome(
             sequence: job.sequence, owner: job.owner, contentHash: job.contentHash, isFailure: end.isFailure,
             body: end.body(of: job))

@@ -13,9 +13,7 @@ import Testing
     private func job(
         _ test: TestStore, _ value: String?, of name: String = "feed", _ payload: String = land, id: String? = nil
     ) throws -> StoreJob {
-        var job = try test.job(payload, id: id)
-        job.bookmark = Bookmark(name: name, value: value)
-        return job
+        try test.job(payload, id: id).with(bookmark: Bookmark(name: name, value: value))
     }
 
     private func bookmarks(_ test: TestStore) throws -> [String] {
@@ -44,9 +42,7 @@ import Testing
         guard case .failed = try test.apply(job(test, "b", #"{"Land": {"id": "x"}}"#)) else {
             throw Fault(.internal, "no failure")
         }
-        var tried = try job(test, "c")
-        tried.isDryRun = true
-        try test.apply(tried)
+        try test.apply(job(test, "c").with(isDryRun: true))
         guard case .duplicate = try test.apply(job(test, "d", id: "one")) else {
             throw Fault(.internal, "no duplicate")
         }

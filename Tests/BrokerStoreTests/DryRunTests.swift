@@ -37,11 +37,9 @@ import Testing
     }
 
     private func job(
-        _ test: TestStore, _ operations: String, _ change: (inout StoreJob) -> Void
+        _ test: TestStore, _ operations: String, isDryRun: Bool = false, _ limit: DeletionLimit? = nil
     ) throws -> StoreJob {
-        var job = try test.job(operations: operations, wantsKeys: false)
-        change(&job)
-        return job
+        try test.job(operations: operations, wantsKeys: false).with(isDryRun: isDryRun, limit)
     }
 
     private func counts(_ outcome: Outcome) -> [String] {
@@ -54,10 +52,10 @@ import Testing
     func `a dry run says what the job would do, and leaves nothing`(_ operations: String) throws {
         let test = try store()
         let before = try rows(test)
-        let end = try test.apply(job(test, operations) { $0.isDryRun = true })
+        let end = try test.apply(job(test, operations, isDryRun: true))
         guard case .completed(let tried) = end else { throw Fault(.internal, "\(end)") }
         #expect(try rows(test) == before)
-        guard case .completed(let outcome) = try test.apply(job(test, operations) { _ in }) else {
+        guard case .completed(let outcome) = try test.apply(job(test, operations)) else {
             throw Fault(.internal, "the job failed")
         }
         #expect(counts(tried) == counts(outcome))
@@ -68,7 +66,7 @@ import Testing
     @Test func `the examples are ten keys of each entity and change at most, whatever is counted`() throws {
         let test = try store()
         for operations in [Self.sync, "\(Self.sync), \(Self.sync)"] {
-            guard case .completed(let outcome) = try test.apply(job(test, operations) { $0.isDryRun = true }) else {
+            guard case .completed(let outcome) = try test.apply(job(test, operations, isDryRun: true)) else {
                 throw Fault(.internal, "the job failed")
             }
             let text = String(decoding: try #require(outcome.examples), as: UTF8.self)
@@ -83,9 +81,7 @@ import Testing
     @Test func `a dry run that fails leaves its id free, and one whose id is committed is a duplicate`() throws {
         let test = try TestStore(Self.model)
         func apply(_ payload: String, isDryRun: Bool = true) throws -> JobOutcome {
-            var job = try test.job(payload, id: "a")
-            job.isDryRun = isDryRun
-            return try test.apply(job)
+            try test.apply(test.job(payload, id: "a").with(isDryRun: isDryRun))
         }
         guard case .failed = try apply(#"{"Land": {"id": "x"}}"#) else { throw Fault(.internal, "no failure") }
         #expect(try test.store.outcome(ofJob: "a") == nil)
@@ -103,9 +99,9 @@ import Testing
         let test = try TestStore(Self.model)
         try test.store.beginLog("log", after: 0)
         let note = #"{"entity": "Note", "json": {}}"#
-        _ = try test.apply(job(test, note) { $0.isDryRun = true })
+        _ = try test.apply(job(test, note, isDryRun: true))
         #expect(test.store.history?.position == 1)
-        _ = try test.apply(job(test, note) { _ in })
+        _ = try test.apply(job(test, note))
         #expect(try test.rows("SELECT _pk FROM Note") == ["1"])
         #expect(try test.rows("SELECT sequence FROM _broker_jobs") == ["2"])
     }
@@ -115,11 +111,7 @@ import Testing
     private func fault(
         _ test: TestStore, _ limit: DeletionLimit, _ operations: String = sync
     ) throws -> String? {
-        let end = try test.apply(
-            job(test, operations) {
-                $0.isDryRun = true
-                $0.maximumDeletions = limit
-            })
+        let end = try test.apply(job(test, operations, isDryRun: true, limit))
         guard case .failed(let fault) = end else { return nil }
         #expect(fault.code == .tooManyDeletions)
         return fault.message
@@ -131,7 +123,7 @@ import Testing
         let message = try #require(try fault(test, .objects(75)))
         #expect(message.contains("19 Land, 19 Port, 38 Town, 76 objects in all, and its `maximumDeletions` is 75"))
         let before = try rows(test).filter { !$0.hasPrefix("_broker") }
-        let end = try test.apply(job(test, Self.sync) { $0.maximumDeletions = .objects(0) })
+        let end = try test.apply(job(test, Self.sync, .objects(0)))
         guard case .failed = end else { throw Fault(.internal, "\(end)") }
         #expect(try rows(test).filter { !$0.hasPrefix("_broker") } == before)
     }

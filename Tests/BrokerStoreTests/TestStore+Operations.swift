@@ -120,3 +120,14 @@ extension TestStore {
         }
     }
 }
+
+extension StoreJob {
+    /// The same job with other options.
+    func with(isDryRun: Bool = false, _ limit: DeletionLimit? = nil, bookmark: Bookmark? = nil) -> StoreJob {
+        StoreJob(
+            id: id, owner: owner, contentHash: contentHash, contentDigest: contentDigest, messageHash: messageHash,
+            sequence: sequence, policy: policy, wantsKeys: wantsKeys, wantsObjects: wantsObjects,
+            objectDates: objectDates, isDryRun: isDryRun, maximumDeletions: limit ?? maximumDeletions,
+            bookmark: bookmark ?? self.bookmark, mayDelete: mayDelete, work: work, now: now, memory: memory)
+    }
+}

@@ -85,11 +85,10 @@ struct TracedWork {
             } catch {
                 preconditionFailure("the payload is made here: \(error)")
             }
-            var traced = StoreJob(
+            return StoreJob(
                 id: "\(number)\(job.0)", contentHash: [UInt8(number)], sequence: Int64(number * 2 + index),
-                policy: .fail, wantsKeys: false, work: work, now: 0)
-            traced.bookmark = Bookmark(name: "newest", value: "\(number)")
-            return traced
+                policy: .fail, wantsKeys: false, bookmark: Bookmark(name: "newest", value: "\(number)"), work: work,
+                now: 0)
         }
     }
 

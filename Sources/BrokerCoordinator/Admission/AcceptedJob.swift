@@ -77,8 +77,9 @@ final class AcceptedJob: Sendable {
     }
 }
 
-/// A job that is staged, or whose staging has failed: the writer's input.
-struct ReadyJob: Sendable {
+/// A job that is staged, or whose staging has failed: the writer's input. A class, like ``AcceptedJob``: the order and
+/// the writer pass it on many times.
+final class ReadyJob: Sendable {
     let work: StoreJob.Work
     /// Declared after `work`, so that the rows are freed before their memory is given back.
     let memory: JobMemory
@@ -94,7 +95,17 @@ struct ReadyJob: Sendable {
         case unjournaled
     }
 
-    var skipReason: SkipReason?
+    let skipReason: SkipReason?
+
+    init(
+        work: StoreJob.Work, memory: JobMemory, accepted: AcceptedJob, timing: Timing, skipReason: SkipReason? = nil
+    ) {
+        self.work = work
+        self.memory = memory
+        self.accepted = accepted
+        self.timing = timing
+        self.skipReason = skipReason
+    }
 
     var id: JobID { accepted.id }
     var owner: JobOwner { accepted.owner }
@@ -125,16 +136,11 @@ struct ReadyJob: Sendable {
     }
 
     private func storeJob(_ sequence: Int64, _ work: StoreJob.Work, _ memory: MergedJobMemory?) -> StoreJob {
-        var job = StoreJob(
+        StoreJob(
             id: id.text, owner: owner, contentHash: accepted.contentHash, contentDigest: accepted.contentDigest,
-            messageHash: accepted.messageHash,
-            sequence: sequence,
-            policy: accepted.policy, wantsKeys: accepted.wantsKeys, wantsObjects: wantsObjects,
-            objectDates: accepted.objectDates, work: work, now: accepted.acceptedAt, memory: memory)
-        job.isDryRun = accepted.isDryRun
-        job.maximumDeletions = accepted.maximumDeletions
-        job.bookmark = accepted.bookmark
-        job.mayDelete = accepted.mayDelete
-        return job
+            messageHash: accepted.messageHash, sequence: sequence, policy: accepted.policy,
+            wantsKeys: accepted.wantsKeys, wantsObjects: wantsObjects, objectDates: accepted.objectDates,
+            isDryRun: accepted.isDryRun, maximumDeletions: accepted.maximumDeletions, bookmark: accepted.bookmark,
+            mayDelete: accepted.mayDelete, work: work, now: accepted.acceptedAt, memory: memory)
     }
 }

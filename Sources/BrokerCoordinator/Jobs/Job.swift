@@ -3,8 +3,9 @@ package import BrokerModel
 package import BrokerStaging
 package import BrokerStore
 
-/// A client's request, decoded but not yet staged.
-package struct Job: @unchecked Sendable {
+/// A client's request, decoded but not yet staged. A class, because it is passed on many times. Its maker sets the options
+/// before it passes it on; after that they do not change.
+package final class Job: @unchecked Sendable {
     /// The client's id; nil asks for one of the coordinator's, and for at most once instead of exactly once. Ids that
     /// begin with `broker-` are the coordinator's: a server refuses them from clients.
     package var id: String?

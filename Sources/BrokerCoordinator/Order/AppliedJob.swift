@@ -1,16 +1,28 @@
 internal import BrokerModel
 internal import BrokerStore
 
-/// A job that the store has applied, or failed to apply.
-struct AppliedJob {
+/// A job that the store has applied, or failed to apply. A class, like ``ReadyJob``.
+final class AppliedJob: Sendable {
     /// Nil when the job could get none.
     let sequence: Int64?
     let job: ReadyJob
     let end: JobOutcome
     /// The failure that the ledger could not record.
-    var unwritten: Fault?
-    var mergedMicroseconds: Int64 = 0
-    var appliedAt = monotonicMicroseconds()
+    let unwritten: Fault?
+    let mergedMicroseconds: Int64
+    let appliedAt: Int64
+
+    init(
+        sequence: Int64?, job: ReadyJob, end: JobOutcome, unwritten: Fault? = nil, mergedMicroseconds: Int64 = 0,
+        appliedAt: Int64 = monotonicMicroseconds()
+    ) {
+        self.sequence = sequence
+        self.job = job
+        self.end = end
+        self.unwritten = unwritten
+        self.mergedMicroseconds = mergedMicroseconds
+        self.appliedAt = appliedAt
+    }
 
     /// Bytes of the objects in its answer.
     var objectBytes: Int {

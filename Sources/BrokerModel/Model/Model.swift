@@ -2,7 +2,7 @@
 ///
 /// Entities, attributes, relationships and mappings refer to each other by index, in the order in which the model names
 /// them.
-package struct Model: Sendable {
+package final class Model: Sendable {
     package let entities: [Entity]
     package let mappings: [Mapping]
     /// In the order in which they are tried.

@@ -38,7 +38,7 @@ struct Deletion {
                 let key = try merger.forms.key(table.identity(ofRow: row), of: table.entityIndex)
                 guard seen!.insert(key).inserted else { continue }
             }
-            if merger.entities[table.entityIndex].entity.hasRowKey {
+            if merger.entities[table.entityIndex].hasRowKey {
                 var key = given[row]
                 if key == nil, table.hasIdentity(row) {
                     key = try merger.rowKey(of: table.row(row), table.concreteEntity(of: row))

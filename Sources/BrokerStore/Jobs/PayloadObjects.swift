@@ -116,7 +116,7 @@ struct PayloadObjects {
         let statements = merger.entities[entity]
         let table = rows.tables[entity]!
         let read = try statements.object(dates).statement
-        if statements.entity.hasRowKey {
+        if statements.hasRowKey {
             read.bind(result.rowKeys[entity][row], at: 1)
         } else if renamings.isEmpty {
             statements.bindIdentity(table.row(row), to: read, from: 1)

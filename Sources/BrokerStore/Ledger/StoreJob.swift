@@ -2,8 +2,8 @@ package import BrokerJSON
 package import BrokerModel
 package import BrokerStaging
 
-/// A job in the form in which the store applies it.
-package struct StoreJob: Sendable {
+/// A job in the form in which the store applies it. A class: lists of jobs are passed on without copying their parts.
+package final class StoreJob: Sendable {
     package enum Work: Sendable {
         case steps([StagedStep])
         /// The job could not be staged; the ledger stores the fault.
@@ -27,14 +27,14 @@ package struct StoreJob: Sendable {
     /// The form of dates in them.
     package let objectDates: FetchDates
     /// The job is applied and undone: it changes nothing, and is not recorded.
-    package var isDryRun = false
+    package let isDryRun: Bool
     /// A job that deletes more objects fails.
-    package var maximumDeletions: DeletionLimit?
+    package let maximumDeletions: DeletionLimit?
     /// Written in the job's transaction if the job takes effect.
-    package var bookmark: Bookmark?
+    package let bookmark: Bookmark?
     /// Whether the job may delete objects. Else it fails if it deleted one, other than an owned object that its owner no
     /// longer names: that is a part of the owner.
-    package var mayDelete = true
+    package let mayDelete: Bool
     package let work: Work
     /// Milliseconds since 1970, for the ledger.
     package let now: Int64
@@ -46,8 +46,9 @@ package struct StoreJob: Sendable {
         messageHash: [UInt8]? = nil, sequence: Int64,
         policy: InvalidRecordPolicy,
         wantsKeys: Bool,
-        wantsObjects: Bool = false, objectDates: FetchDates = .model, work: Work, now: Int64,
-        memory: (any MemoryAllowance)? = nil
+        wantsObjects: Bool = false, objectDates: FetchDates = .model, isDryRun: Bool = false,
+        maximumDeletions: DeletionLimit? = nil, bookmark: Bookmark? = nil, mayDelete: Bool = true, work: Work,
+        now: Int64, memory: (any MemoryAllowance)? = nil
     ) {
         self.id = id
         self.owner = owner
@@ -59,6 +60,10 @@ package struct StoreJob: Sendable {
         self.wantsKeys = wantsKeys
         self.wantsObjects = wantsObjects
         self.objectDates = objectDates
+        self.isDryRun = isDryRun
+        self.maximumDeletions = maximumDeletions
+        self.bookmark = bookmark
+        self.mayDelete = mayDelete
         self.work = work
         self.now = now
         self.memory = memory
@@ -76,7 +81,8 @@ extension StoreJob {
 /// The outcome of a job.
 package enum JobOutcome: Sendable {
     /// It took effect; a dry run would have had this effect.
-    case completed(Outcome)
+    // Boxed: an outcome has many parts, and is passed from list to list.
+    indirect case completed(Outcome)
     case failed(Fault)
     /// The job was applied before; this time nothing is done.
     case duplicate(StoredOutcome)
@@ -88,6 +94,14 @@ package enum JobOutcome: Sendable {
         case .failed, .conflict: true
         case .completed, .duplicate: false
         }
+    }
+
+    /// Takes the keys for the feed out of the outcome: they are not retained until it is sent.
+    mutating func takeFeedKeys() -> [UInt8]? {
+        guard case .completed(var outcome) = self, let keys = outcome.feedKeys else { return nil }
+        outcome.feedKeys = nil
+        self = .completed(outcome)
+        return keys
     }
 
     /// The outcome in the ledger.

@@ -9,7 +9,7 @@ struct ReportedFaults {
     var warnings: [Warning] = []
 
     mutating func add(_ rows: StagedRows) {
-        unlisted.merge(rows.unlistedRejections, uniquingKeysWith: +)
+        if !rows.unlistedRejections.isEmpty { unlisted.merge(rows.unlistedRejections, uniquingKeysWith: +) }
         for fault in rows.rejected { reject(fault) }
         for warning in rows.warnings {
             let known = warnings.firstIndex { known in

@@ -166,14 +166,14 @@ struct OpenSyncPart {
             for position in 0..<table.rowCount {
                 let row = table.order[position]
                 try keep(merger.key(of: row, table, merged))
-                guard statements.entity.hasRowKey, table.hasIdentity(row) else { continue }
+                guard statements.hasRowKey, table.hasIdentity(row) else { continue }
                 try keep(.naming(merger.forms.stored(table.identity(ofRow: row), of: entity)))
             }
         }
         // Another job may insert these objects before the last part arrives.
         for identity in rows.namedWithoutRow(entity) {
             let identity = try merger.forms.stored(identity, of: entity)
-            try keep(statements.entity.hasRowKey ? .naming(identity) : StoredKey(identity))
+            try keep(statements.hasRowKey ? .naming(identity) : StoredKey(identity))
         }
     }
 

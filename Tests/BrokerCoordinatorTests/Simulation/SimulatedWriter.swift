@@ -74,12 +74,16 @@ extension SimulatedServer {
 
     /// After the COMMIT: settles the jobs.
     mutating func settleTransaction(took microseconds: Int64) {
-        guard var transaction = writer.transaction else { return }
+        guard let transaction = writer.transaction else { return }
         writer.transaction = nil
         writer.run?.applied(transaction.applied.count)
         if !transaction.isSettled {
-            for index in transaction.applied.indices { transaction.applied[index].mergedMicroseconds = microseconds }
-            settle(transaction.applied, transaction.reservation)
+            let applied = transaction.applied.map { applied in
+                AppliedJob(
+                    sequence: applied.sequence, job: applied.job, end: applied.end, unwritten: applied.unwritten,
+                    mergedMicroseconds: microseconds, appliedAt: applied.appliedAt)
+            }
+            settle(applied, transaction.reservation)
         }
         endRun()
     }

@@ -53,7 +53,7 @@ struct BatchMerge {
         for member in members {
             for case let table? in member.rows.tables {
                 rowCount += table.rowCount
-                if merger.entities[table.entityIndex].entity.hasRowKey { keyCount += table.rowCount }
+                if merger.entities[table.entityIndex].hasRowKey { keyCount += table.rowCount }
             }
         }
         states = .allocate(capacity: rowCount)
@@ -73,7 +73,7 @@ struct BatchMerge {
         for entity in merger.order {
             let concerned = members.indices.filter { members[$0].rows.tables[entity] != nil }
             // Whether a unique value is free depends on all rows of the earlier jobs.
-            let isOneByOne = !merger.entities[entity].entity.unique.isEmpty
+            let isOneByOne = merger.entities[entity].hasUnique
             for numbers in isOneByOne ? concerned.map({ [$0] }) : [concerned] where !numbers.isEmpty {
                 guard try merge(entity, numbers) else { return false }
             }
@@ -90,7 +90,7 @@ struct BatchMerge {
                 var scanned = ScannedTable(cells: table.cells, columnCount: table.columnCount)
                 scanned.states = state
                 state = state.map { $0 + table.rowCount }
-                if merger.entities[table.entityIndex].entity.hasRowKey, let keys = key {
+                if merger.entities[table.entityIndex].hasRowKey, let keys = key {
                     // A row without an identity is a new object.
                     for row in 0..<table.rowCount {
                         (keys + row).initialize(to: try merger.takeRowKey(table.entityIndex))
@@ -108,7 +108,7 @@ struct BatchMerge {
     /// Merges the rows of the members `numbers`.
     private func merge(_ entity: Int, _ numbers: [Int]) throws(StoreError) -> Bool {
         let upserts = merger.entities[entity].upserts
-        var joined = BatchOrder(merger.entities[entity].entity.identity)
+        var joined = BatchOrder(merger.entities[entity].identity)
         for number in numbers {
             guard let table = members[number].rows.tables[entity] else { continue }
             for group in table.groups {
@@ -171,7 +171,7 @@ struct BatchMerge {
         let rejected = reported.rejectedCounts
         outcome.changes.reserveCapacity(rows.tables.count { $0 != nil } + rejected.count)
         for entity in merger.entitiesByName {
-            let name = merger.entities[entity].entity.name
+            let name = merger.entities[entity].name
             var counts = ChangeCounts(rejected: rejected.isEmpty ? 0 : rejected[name] ?? 0)
             let states = tables[member * entityCount + entity].states
             if let table = rows.tables[entity], let states {
@@ -215,23 +215,23 @@ struct BatchMerge {
     }
 
     private func writeKeys(_ member: Int, _ entity: Int, _ state: MergeTally.RowState, _ json: inout JSONWriter) {
-        let (scanned, model) = (tables[member * entityCount + entity], merger.entities[entity].entity)
+        let (scanned, statements) = (tables[member * entityCount + entity], merger.entities[entity])
         guard let count = members[member].rows.tables[entity]?.rowCount, let states = scanned.states,
             let cells = scanned.cells
         else { return }
         let (state, width) = (state.rawValue, scanned.columnCount)
         if let keys = scanned.rowKeys {
             for row in 0..<count where states[row] == state { json.integer(keys[row]) }
-        } else if let attribute = model.singleIdentity, attribute.type != .boolean {
+        } else if let attribute = statements.singleIdentity, attribute.type != .boolean {
             // On the writer's thread, for all objects of a first load: with no more calls than needed.
-            let column = cells + model.identity[0]
+            let column = cells + statements.identity[0]
             for row in 0..<count where states[row] == state && json.count <= FeedKeys.maximumBytesOfJob {
                 let cell = column[row * width]
                 if cell.kind == .integer { json.integer(cell.integer) } else { json.cell(cell, of: attribute) }
             }
         } else {
             for row in 0..<count where states[row] == state && json.count <= FeedKeys.maximumBytesOfJob {
-                json.key(model.identity.map { cells[row * width + $0] }, of: model)
+                json.key(statements.identity.map { cells[row * width + $0] }, of: statements.entity)
             }
         }
     }

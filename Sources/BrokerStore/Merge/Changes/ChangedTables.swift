@@ -58,7 +58,7 @@ final class ChangedTables {
             let concreteEntities = model.subentities(of: index).map { (model.entities[$0].name, $0) }
             let identities = model.subentities(of: index).reduce(into: [Int: [Int32]]()) { identities, member in
                 let entity = model.entities[member]
-                guard statements.entity.hasRowKey, !entity.isNamedByRowKey else { return }
+                guard statements.hasRowKey, !entity.isNamedByRowKey else { return }
                 identities[member] = entity.identity.compactMap { positions[entity.attributes[$0].column] }
             }
             tables[statements.entity.table] = .entity(

@@ -149,7 +149,7 @@ extension JobMerge {
     /// Looks up the rejected elements, whose links stay.
     private mutating func collectRetainedLinks() throws(StoreError) {
         for retained in rows.retainedLinks {
-            guard merger.entities[retained.concreteEntity].entity.hasRowKey else {
+            guard merger.entities[retained.concreteEntity].hasRowKey else {
                 lookups.retain(retained, try merger.forms.key(retained.identity, of: retained.concreteEntity))
                 continue
             }
@@ -178,7 +178,7 @@ extension JobMerge {
     private func key(of entity: Int, _ statement: Statement) throws(StoreError) -> StoredKey {
         guard !rows.retainedLinks.isEmpty else { return StoredKey([]) }
         let cells = merger.entities[entity].keyNames.indices.map { statement.cell(1 + $0) }
-        return try merger.entities[entity].entity.hasRowKey ? StoredKey(cells) : merger.forms.key(cells, of: entity)
+        return try merger.entities[entity].hasRowKey ? StoredKey(cells) : merger.forms.key(cells, of: entity)
     }
 
     /// Records that a record of the object changed a link in a link table.

@@ -37,7 +37,7 @@ extension JobMerge {
             for claim in claims where claim.isGivingUp {
                 let columns = contenders.lists[claim.list].attributes.filter { column in
                     rows.tables[object.entity]!.row(object.row)[column].kind != .absent
-                        && (statements.entity.hasRowKey || !statements.entity.identity.contains(column))
+                        && (statements.hasRowKey || !statements.entity.identity.contains(column))
                 }
                 guard !columns.isEmpty else { continue }
                 let statement = try statements.freeValues(columns)

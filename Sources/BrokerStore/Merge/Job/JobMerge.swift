@@ -129,7 +129,7 @@ struct JobMerge {
     /// Assigns each row of the entities with row keys the key of its object, or a new one.
     private mutating func resolveRowKeys() throws(StoreError) {
         for (entity, table) in rows.tables.enumerated() {
-            guard let table, merger.entities[entity].entity.hasRowKey else { continue }
+            guard let table, merger.entities[entity].hasRowKey else { continue }
             let given = table.keysByRow
             var keys: [Int64] = []
             keys.reserveCapacity(table.rowCount)
@@ -342,7 +342,7 @@ struct JobMerge {
     @discardableResult
     func bindKey(ofRow row: Int, _ entity: Int, to statement: Statement, from index: Int) -> Int {
         let statements = merger.entities[entity]
-        if statements.entity.hasRowKey {
+        if statements.hasRowKey {
             statement.bind(result.rowKeys[entity][row], at: index)
             return index + 1
         }

@@ -131,7 +131,7 @@ final class Merger {
     /// converted to the columns' affinities.
     func namedMemory(of tables: [FrozenTable], _ entity: Int) -> Int {
         let changes = forms.changesKey(of: entity)
-        guard changes || entities[entity].entity.hasRowKey else { return 0 }
+        guard changes || entities[entity].hasRowKey else { return 0 }
         return tables.reduce(0) { sum, table in
             guard changes else { return sum + table.rowCount * 64 }
             return (0..<table.rowCount).reduce(sum + table.rowCount * 192) { sum, row in
@@ -149,7 +149,7 @@ final class Merger {
     /// The row keys of the objects that rows name, if the entity has row keys.
     private func rowKeys(in tables: [FrozenTable], _ entity: Int) throws(StoreError) -> Set<Int64> {
         var keys: Set<Int64> = []
-        guard entities[entity].entity.hasRowKey else { return keys }
+        guard entities[entity].hasRowKey else { return keys }
         for table in tables {
             keys.formUnion(table.givenKeys.keys)
             for row in 0..<table.rowCount where table.hasIdentity(row) {
@@ -186,7 +186,7 @@ final class Merger {
     /// The stored key of the object that an operation names; nil when an identity of an entity below the topmost names
     /// none.
     func storedKey(of target: StagedTarget) throws(StoreError) -> StoredKey? {
-        guard entities[target.entity].entity.hasRowKey, !entities[target.concreteEntity].entity.isNamedByRowKey else {
+        guard entities[target.entity].hasRowKey, !entities[target.concreteEntity].entity.isNamedByRowKey else {
             return try forms.key(target.key, of: target.entity)
         }
         let identity = StoredKey(target.key)
@@ -197,7 +197,7 @@ final class Merger {
     func object(
         of cells: UnsafePointer<Cell>, _ entity: Int, charging columns: LongColumns? = nil
     ) throws(StoreError) -> StoredObject? {
-        guard entities[entity].entity.hasRowKey else {
+        guard entities[entity].hasRowKey else {
             return try entities[entity].find(charging: columns) {
                 entities[entity].bindIdentity(cells, to: $0, from: 1)
             }
@@ -251,7 +251,7 @@ final class Merger {
     /// objects.
     func readRowKeys() throws(StoreError) {
         for entity in entities.indices
-        where entities[entity].entity.hasRowKey && plan.model.topmost(of: entity) == entity {
+        where entities[entity].hasRowKey && plan.model.topmost(of: entity) == entity {
             try rowKeys.read(entities[entity], entity, on: connection)
         }
     }

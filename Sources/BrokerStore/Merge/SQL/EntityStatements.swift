@@ -6,6 +6,12 @@ internal import BrokerStaging
 final class EntityStatements {
     let entity: Entity
     let hasIdentity: Bool
+    /// As in ``Entity``. The merge of small jobs asks for these; an entity as a whole is a large value to copy.
+    let name: String
+    let identity: [Int]
+    let hasRowKey: Bool
+    let hasUnique: Bool
+    let singleIdentity: Attribute?
     private let index: Int
     private let plan: StagingPlan
     private let columns: EntityColumns
@@ -30,6 +36,11 @@ final class EntityStatements {
         self.entity = entity
         self.columns = columns
         hasIdentity = !entity.identity.isEmpty
+        name = entity.name
+        identity = entity.identity
+        hasRowKey = entity.hasRowKey
+        hasUnique = !entity.unique.isEmpty
+        singleIdentity = entity.singleIdentity
         table = columns.table
         kinds = plan.model.isInHierarchy(index) ? ConcreteEntitySQL(index, plan, columns.naming) : nil
         entityCondition = columns.naming.entityCondition(index)
