@@ -41,7 +41,7 @@ struct RecordScanner: ~Copyable {
     private var recordsWithoutPredictions = 4
     private var unknownKeys: [UnknownKey: Int] = [:]
     private var unknownCounts: [UnknownCount] = []
-    private var slots: [JSONValue?] = []
+    private var slots = UnsafeMutableBufferPointer<JSONValue?>(start: nil, count: 0)
     private(set) var depth = 0
     /// The first unknown key of the latest record, in the order of the text; nil when it has none.
     private(set) var firstUnknownKey: JSONValue?
@@ -53,6 +53,8 @@ struct RecordScanner: ~Copyable {
         self.nodeCount = nodeCount
     }
 
+    deinit { slots.deallocate() }
+
     /// Scans one record and returns the index of its first slot; ``close(_:)`` gives the slots back.
     ///
     /// - Parameter nested: the nested record, or the record itself, below a key that is one of its values.
@@ -61,10 +63,8 @@ struct RecordScanner: ~Copyable {
     ) -> Int {
         let base = depth
         let count = entity.tree.nodes.count
-        if slots.count < base + count {
-            // With room for a nested record.
-            slots.append(contentsOf: repeatElement(nil, count: 2 * (base + count) - slots.count))
-        }
+        // With room for a nested record.
+        if slots.count < base + count { growSlots(to: 2 * (base + count)) }
         for slot in base..<base + count { slots[slot] = nil }
         depth = base + count
         firstUnknownKey = nil
@@ -82,6 +82,14 @@ struct RecordScanner: ~Copyable {
     }
 
     mutating func close(_ base: Int) { depth = base }
+
+    private mutating func growSlots(to count: Int) {
+        let larger = UnsafeMutableBufferPointer<JSONValue?>.allocate(capacity: count)
+        larger.initialize(repeating: nil)
+        _ = larger.update(fromContentsOf: slots)
+        slots.deallocate()
+        slots = larger
+    }
 
     /// Returns the value at the most preferred path: the first that is not null, else null, else nil.
     @inline(__always)

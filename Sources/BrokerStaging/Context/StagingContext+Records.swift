@@ -91,14 +91,14 @@ extension StagingContext {
         defer { scratch.pop(entity.attributes.count) }
         var (first, firstOffset): (StagingFault?, Int) = (nil, .max)
         var (failed, inexactColumns): (Set<Int>, [Int]) = ([], [])
-        for column in entity.ownColumns {
-            let attribute = entity.attributes[column]
+        entity.forEachOwnAttribute { column, attribute in
             guard let value = value(of: attribute, column, source, entity) else {
                 if let missing = attribute.missingCell { scratch[cells + column] = missing.cell }
-                continue
+                return
             }
             do throws(StagingFault) {
-                scratch[cells + column] = try cell(value, attribute, column, entity, &inexactColumns)
+                let cell = try cell(value, attribute, column, entity, &inexactColumns)
+                scratch[cells + column] = cell
             } catch {
                 let (error, offset) = source.relocated(error, at: textOffset(of: value), in: extent(of: record))
                 // If there are several faults, the first in the text is reported.
@@ -148,7 +148,8 @@ extension StagingContext {
     @inline(__always)
     private mutating func write(_ entity: EntityPlan, _ cells: Int, to row: Int, at offset: Int) {
         let own = tables[entity.index].pointee.row(row)
-        for column in entity.ownColumns {
+        for index in entity.ownColumns.indices {
+            let column = entity.ownColumns[index]
             let cell = scratch[cells + column]
             if cell.kind != .absent { own[column] = cell }
         }
@@ -341,28 +342,38 @@ extension ValueFault {
 
 /// A stack of cells for records being converted; an inner record is above the outer ones.
 struct ScratchStack: ~Copyable {
-    private var cells: [Cell] = []
+    private var cells = UnsafeMutableBufferPointer<Cell>(start: nil, count: 0)
     private var depth = 0
+
+    deinit { cells.deallocate() }
 
     /// Pushes `count` absent cells and returns the index of the first.
     mutating func push(_ count: Int) -> Int {
         let base = depth
         depth += count
-        if cells.count < depth { cells.append(contentsOf: repeatElement(.absent, count: depth - cells.count)) }
+        if cells.count < depth { grow() }
         for index in base..<depth { cells[index] = .absent }
         return base
     }
 
     mutating func pop(_ count: Int) { depth -= count }
 
+    private mutating func grow() {
+        let larger = UnsafeMutableBufferPointer<Cell>.allocate(capacity: 2 * depth)
+        larger.initialize(repeating: .absent)
+        _ = larger.update(fromContentsOf: cells)
+        cells.deallocate()
+        cells = larger
+    }
+
     subscript(index: Int) -> Cell {
-        get { cells[index] }
-        set { cells[index] = newValue }
+        @inline(__always) get { cells[index] }
+        @inline(__always) nonmutating set { cells[index] = newValue }
     }
 
     func withCells<Result, Failure: Error>(
         at base: Int, _ body: (UnsafePointer<Cell>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        try cells.withUnsafeBufferPointer { cells throws(Failure) in try body(cells.baseAddress! + base) }
+        try body(UnsafePointer(cells.baseAddress! + base))
     }
 }

@@ -296,7 +296,8 @@ extension StagingContext {
         defer { scratch.pop(destination.attributes.count) }
         let meant = try converted(value, column, destination) ?? value
         do throws(ValueFault) {
-            scratch[cells + column] = try destination.attributes[column].converter.convert(meant, arena: &arena)
+            let cell = try destination.attributes[column].converter.convert(meant, arena: &arena)
+            scratch[cells + column] = cell
         } catch {
             throw invalid(error, value, column, destination)
         }

@@ -79,6 +79,7 @@ final class EntityPlan: Sendable {
     let firstNode: Int
     /// By column of the table.
     let attributes: [AttributePlan]
+    private let unretainedAttributes: [Unmanaged<AttributePlan>]
     /// The columns that its records can have, ascending, except that inherited columns come first.
     let ownColumns: [Int]
     /// By index.
@@ -157,6 +158,7 @@ final class EntityPlan: Sendable {
         allColumns = Array(0..<layout.columnCount)
         (tree, innerNodes) = (keys.tree, keys.tree.innerNodes)
         (attributes, relationships, nesting) = (keys.attributes, keys.relationships, keys.nesting)
+        unretainedAttributes = keys.attributes.map { .passUnretained($0) }
         ownColumns = entity.attributeIndices
         ownRelationships = entity.relationshipIndices.map { keys.relationships[$0] }
         hierarchy = model.isInHierarchy(ownIndex) ? HierarchyPlan(ownIndex, of: model) : nil
@@ -176,6 +178,16 @@ final class EntityPlan: Sendable {
         isBatchable =
             hierarchy == nil && modified == nil && !entity.isIdentityOptional
             && layout.links.allSatisfy { $0.oneToOneColumn == nil }
+    }
+
+    /// Calls `body` with each attribute that its records can have, and counts no references. All workers share the plan,
+    /// so each count would move a cache line from one processor to the other, for every value of every record.
+    @inline(__always)
+    func forEachOwnAttribute(_ body: (_ column: Int, AttributePlan) -> Void) {
+        for index in ownColumns.indices {
+            let column = ownColumns[index]
+            unretainedAttributes[column]._withUnsafeGuaranteedRef { body(column, $0) }
+        }
     }
 
     /// A mapping's own keys for an attribute take the place of all others.
