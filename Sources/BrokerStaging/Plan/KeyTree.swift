@@ -12,14 +12,10 @@ struct KeyTree: Sendable {
         var isClaimed = false
     }
 
-    /// A node with more children than this has an index of them; with fewer, comparing each is faster.
-    private static let searchedChildren = 8
-
     private(set) var nodes = [Node(key: [])]
     /// The node of the keys inside of claimed values that lead to no other.
     private var rest: Int?
-    /// By node; built when all paths are claimed.
-    private var indexes: [ChildIndex?] = []
+    private var index = ChildIndex()
 
     /// Returns the node at the end of the path, and adds it if it is new.
     ///
@@ -46,23 +42,13 @@ struct KeyTree: Sendable {
         return nodes.count - 1
     }
 
-    /// Builds the indexes of children, once all paths are claimed.
+    /// Builds the index of children, once all paths are claimed.
     mutating func indexChildren() {
         if nodes.contains(where: { $0.isClaimed && !$0.children.isEmpty }) { rest = addNode() }
-        indexes = nodes.map { node in
-            guard node.children.count > Self.searchedChildren else { return nil }
-            return ChildIndex(node.children.map { (nodes[$0].key, $0) })
-        }
+        index = ChildIndex(nodes)
     }
 
-    func child(of node: Int, _ key: UnsafeBufferPointer<UInt8>) -> Int? {
-        if node < indexes.count, let index = indexes[node] { return index[key] }
-        for child in nodes[node].children {
-            let isEqual = nodes[child].key.withUnsafeBufferPointer { Bytes.areEqual($0, key) }
-            if isEqual { return child }
-        }
-        return nil
-    }
+    func child(of node: Int, _ key: UnsafeBufferPointer<UInt8>) -> Int? { index.child(of: node, key) }
 
     /// The node of keys that lead nowhere from this one; nil where they are unknown.
     func rest(of node: Int) -> Int? { nodes[node].isClaimed ? rest : nil }
@@ -78,24 +64,64 @@ struct KeyTree: Sendable {
     }
 }
 
-/// The children of one node by their keys. Owns the bytes of the keys, which never change.
-private final class ChildIndex: @unchecked Sendable {
-    // Filled in init, then only read.
-    private let bytes: UnsafeMutableBufferPointer<UInt8>
-    private var children: [BytesKey: Int] = [:]
+/// The children of all nodes by their keys: for each node a hash table with open addressing, one after the other.
+private struct ChildIndex {
+    private struct Edge {
+        var hash: UInt64 = 0
+        /// Zero where there is none: the root is no node's child.
+        var child = 0
+        /// In ``bytes``.
+        var key = 0..<0
+    }
 
-    init(_ keys: [(key: [UInt8], child: Int)]) {
-        bytes = .allocate(capacity: keys.reduce(0) { $0 + $1.key.count })
-        _ = bytes.initialize(fromContentsOf: keys.flatMap(\.key))
-        var start = 0
-        for (key, child) in keys {
-            let keyBytes = UnsafeBufferPointer(rebasing: bytes[start..<start + key.count])
-            children[BytesKey(bytes: keyBytes)] = child
-            start += key.count
+    private var edges: [Edge] = []
+    /// By node, its part of ``edges``: a power of two, and at most half of it is used.
+    private var parts: [Range<Int>] = []
+    private var bytes: [UInt8] = []
+
+    init() {}
+
+    init(_ nodes: [KeyTree.Node]) {
+        for node in nodes {
+            var count = 2
+            while count < 2 * node.children.count { count *= 2 }
+            let part = edges.count..<edges.count + count
+            edges += repeatElement(Edge(), count: count)
+            parts.append(part)
+            for child in node.children {
+                let key = nodes[child].key
+                let hash = key.withUnsafeBufferPointer { Bytes.hash($0, into: Bytes.seed) }
+                var slot = Self.first(hash, part)
+                while edges[slot].child != 0 { slot = Self.next(slot, part) }
+                edges[slot] = Edge(hash: hash, child: child, key: bytes.count..<bytes.count + key.count)
+                bytes += key
+            }
         }
     }
 
-    deinit { bytes.deallocate() }
+    func child(of node: Int, _ key: UnsafeBufferPointer<UInt8>) -> Int? {
+        guard node < parts.count else { return nil }
+        let part = parts[node]
+        let hash = Bytes.hash(key, into: Bytes.seed)
+        var slot = Self.first(hash, part)
+        while edges[slot].child != 0 {
+            let edge = edges[slot]
+            let isEqual =
+                edge.hash == hash
+                && bytes.withUnsafeBufferPointer {
+                    Bytes.areEqual(UnsafeBufferPointer(rebasing: $0[edge.key]), key)
+                }
+            if isEqual { return edge.child }
+            slot = Self.next(slot, part)
+        }
+        return nil
+    }
 
-    subscript(key: UnsafeBufferPointer<UInt8>) -> Int? { children[BytesKey(bytes: key)] }
+    private static func first(_ hash: UInt64, _ part: Range<Int>) -> Int {
+        part.lowerBound + Int(truncatingIfNeeded: hash) & (part.count - 1)
+    }
+
+    private static func next(_ slot: Int, _ part: Range<Int>) -> Int {
+        part.lowerBound + (slot + 1 - part.lowerBound) & (part.count - 1)
+    }
 }
