@@ -91,7 +91,7 @@ extension ValueConverter {
         switch value.kind {
         case .true: return .real(1)
         case .false: return .real(0)
-        case .number: number = value.double
+        case .number: number = Double(fastJSONNumber: written)
         case .string:
             written = text(of: value, arena: &arena)
             guard let text = NumberText(written) else { throw refusal(of: value, as: "a number") }
