@@ -35,6 +35,9 @@ static inline void broker_sqlite_result_static_blob(sqlite3_context *context, co
     sqlite3_result_blob64(context, count == 0 ? "" : bytes, count, SQLITE_STATIC);
 }
 
+/// Loads a cache line that is read soon, from an address that need not be valid.
+static inline void broker_prefetch(const void *address) { __builtin_prefetch(address); }
+
 /// The statement holds the object, which no SQL can see, and lets go of it by `release`.
 static inline int broker_sqlite_bind_object(
     sqlite3_stmt *statement, int index, void *object, void (*release)(void *)) {

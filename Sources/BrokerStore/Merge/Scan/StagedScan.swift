@@ -28,6 +28,8 @@ struct ScanColumn {
 /// A plain struct at a fixed address: SQLite's callbacks read it millions of times a second, without any reference
 /// counting. Its owner fills it, runs one statement, and reads from ``row`` at which row SQLite was.
 struct StagedScan {
+    private static let prefetchedRows = 8
+
     /// The entity whose rows it reads; nil for a link table.
     let entity: Int?
     let columns: UnsafePointer<ScanColumn>
@@ -83,6 +85,21 @@ struct StagedScan {
     mutating func advance() {
         position += 1
         settle()
+        prefetch()
+    }
+
+    /// Loads the cells of a later row and the texts of a nearer one: another processor has written them, and in the
+    /// order of random identities each row is elsewhere in memory.
+    @inline(__always)
+    private func prefetch() {
+        guard jobs != nil, position + Self.prefetchedRows < end else { return }
+        let width = jobTables[entity!].columnCount
+        let later = cells(at: position + Self.prefetchedRows)
+        for column in stride(from: 0, to: width, by: 4) { broker_prefetch(later + column) }
+        let nearer = cells(at: position + Self.prefetchedRows / 2)
+        for column in 0..<width where nearer[column].kind == .text {
+            broker_prefetch(nearer[column].bytes.baseAddress)
+        }
     }
 
     /// The cells of the row at a position in the order.
