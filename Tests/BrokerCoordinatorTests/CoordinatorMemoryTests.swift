@@ -77,6 +77,19 @@ import TestSupport
         #expect(test.events.ends(2).map(\.id) == ["before", "behind"])
     }
 
+    @Test func `a small job that is staged holds the memory of its rows until it has ended`() throws {
+        let test = try TestCoordinator(model)
+        _ = test.coordinator.pause()
+        let payload = rows(1)
+        test.submit(payload, id: "one")
+        test.waitUntil("the job to be staged") { test.coordinator.jobTable.withLock { $0.order.isReady(0) } }
+        // Its frame has been given back; a context takes some kilobytes.
+        test.waitUntil("its rows to be counted") { test.coordinator.memoryTotal > 2_000 }
+        test.coordinator.resume()
+        #expect(test.events.ends(1).map(\.code) == [nil])
+        test.waitUntil("its memory to be given back") { test.coordinator.memoryTotal == 0 }
+    }
+
     @Test func `all memory is given back`() throws {
         let test = try TestCoordinator(model) {
             $0.limits.memory = 500_000
