@@ -1,6 +1,5 @@
 internal import BrokerJSON
 internal import BrokerStaging
-internal import Synchronization
 
 /// The memory of all jobs in flight, shared by the threads that work on them.
 final class MemoryBudget: Sendable {
@@ -70,12 +69,12 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
 
     private let budget: MemoryBudget
     private let ticket: Int
-    private let state: Mutex<State>
+    private let state: Monitor<State>
 
     fileprivate init(_ budget: MemoryBudget, _ ticket: Int, _ payloadBytes: Int) {
         self.budget = budget
         self.ticket = ticket
-        state = Mutex(State(payloadBytes: payloadBytes))
+        state = Monitor(State(payloadBytes: payloadBytes))
     }
 
     deinit { budget.change { $0.remove(ticket) } }
