@@ -15,6 +15,7 @@ struct KeyTree: Sendable {
     private(set) var nodes = [Node(key: [])]
     /// The node of the keys inside of claimed values that lead to no other.
     private var rest: Int?
+    /// Empty until all paths are claimed. Routes, which are found anew for each path of a payload, have none.
     private var index = ChildIndex()
 
     /// Returns the node at the end of the path, and adds it if it is new.
@@ -48,7 +49,14 @@ struct KeyTree: Sendable {
         index = ChildIndex(nodes)
     }
 
-    func child(of node: Int, _ key: UnsafeBufferPointer<UInt8>) -> Int? { index.child(of: node, key) }
+    func child(of node: Int, _ key: UnsafeBufferPointer<UInt8>) -> Int? {
+        guard !index.isEmpty else {
+            return nodes[node].children.first { child in
+                nodes[child].key.withUnsafeBufferPointer { Bytes.areEqual($0, key) }
+            }
+        }
+        return index.child(of: node, key)
+    }
 
     /// The node of keys that lead nowhere from this one; nil where they are unknown.
     func rest(of node: Int) -> Int? { nodes[node].isClaimed ? rest : nil }
@@ -98,6 +106,8 @@ private struct ChildIndex {
             }
         }
     }
+
+    var isEmpty: Bool { parts.isEmpty }
 
     func child(of node: Int, _ key: UnsafeBufferPointer<UInt8>) -> Int? {
         guard node < parts.count else { return nil }
