@@ -15,7 +15,7 @@ struct KeyTree: Sendable {
     private(set) var nodes = [Node(key: [])]
     /// The node of the keys inside of claimed values that lead to no other.
     private var rest: Int?
-    /// Empty until all paths are claimed. Routes, which are found anew for each path of a payload, have none.
+    /// Empty until all paths are claimed. The tree of routes, made for each path of a payload, has none.
     private var index = ChildIndex()
 
     /// Returns the node at the end of the path, and adds it if it is new.
