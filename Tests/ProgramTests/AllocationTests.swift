@@ -21,11 +21,11 @@ import Testing
         return each
     }
 
-    @Test func `a job of one record takes at most 105 allocations when it is alone`() throws {
+    @Test func `a job of one record takes at most 110 allocations when it is alone`() throws {
         let each = try allocations(of: 2_000) {
             #"{"id": "job \#($0)", "entity": "Employee", "json": {"id": \#($0), "name": "E"}}"#
         }
-        #expect(each <= 105)
+        #expect(each <= 110)
     }
 
     @Test func `a job of 1,000 records takes at most 200 allocations`() throws {
@@ -36,7 +36,7 @@ import Testing
         #expect(each <= 200)
     }
 
-    @Test func `a frame without a job takes at most 20 allocations`() throws {
-        #expect(try allocations(of: 2_000) { _ in #"{"type": "ping"}"# } <= 20)
+    @Test func `a frame without a job takes at most 30 allocations`() throws {
+        #expect(try allocations(of: 2_000) { _ in #"{"type": "ping"}"# } <= 30)
     }
 }
