@@ -111,40 +111,9 @@ extension Int64 {
 extension Double {
     /// The nearest double of a number in JSON's form; nil outside the range of doubles.
     public init?(jsonNumber text: UnsafeBufferPointer<UInt8>) {
-        if let value = Double(shortNumber: text) {
-            self = value
-            return
-        }
         guard let value = Double(String(decoding: text, as: UTF8.self)), value.isFinite else { return nil }
         self = value
     }
-
-    /// The nearest double of a number with few digits, as most are; nil for any other.
-    ///
-    /// A whole number below 2^53 and a power of ten up to 10^22 are exact doubles, so their quotient or product is the
-    /// nearest one (Clinger, *How to Read Floating Point Numbers Accurately*, 1990).
-    private init?(shortNumber text: UnsafeBufferPointer<UInt8>) {
-        var (digits, digitCount, fractionCount): (UInt64, Int, Int) = (0, 0, 0)
-        var isFraction = false
-        let isNegative = text.first == UInt8(ascii: "-")
-        for index in (isNegative ? 1 : 0)..<text.count {
-            let digit = text[index] &- UInt8(ascii: "0")
-            guard digit <= 9 else {
-                guard text[index] == UInt8(ascii: "."), !isFraction else { return nil }
-                isFraction = true
-                continue
-            }
-            digits = digits &* 10 &+ UInt64(digit)
-            digitCount += 1
-            if isFraction { fractionCount += 1 }
-        }
-        guard digitCount > 0, digitCount <= 18, digits < 1 << 53 else { return nil }
-        let magnitude = Double(digits) / Self.powersOfTen[fractionCount]
-        self = isNegative ? -magnitude : magnitude
-    }
-
-    /// 10^0 to 10^18.
-    private static let powersOfTen = (0...18).map { exponent in (0..<exponent).reduce(1.0) { power, _ in power * 10 } }
 }
 
 // MARK: - Containers
