@@ -35,6 +35,8 @@ extension Store {
             try meta.set(.log, to: identity)
             try meta.set(.logApplied, to: history?.text)
             ledger.history = history
+            // The journal's first job is on the disk before the store's next COMMIT.
+            mustSync = true
             try commit()
         } catch {
             rollback()

@@ -10,11 +10,12 @@ extension Store {
 
     /// Reserves sequences in a transaction of its own, before the first of them is sent to a client.
     ///
+    /// - Parameter position: the newest position of the journal: after a loss of power, the store may know only earlier ones.
     /// - Returns: the highest sequence that may have been sent before; the `count` after it are reserved.
-    package func openSequences(_ count: Int64) throws(StoreError) -> Int64 {
+    package func openSequences(_ count: Int64, after position: Int64 = 0) throws(StoreError) -> Int64 {
         do throws(StoreError) {
             try checkUsable()
-            let newest = try lastSequence()
+            let newest = max(try lastSequence(), position)
             try beginning.run()
             try reserveSequences(through: newest + count)
             try commit()

@@ -3,7 +3,10 @@ extension Store {
     /// Copies the WAL into the database if it has reached its working size. To be called after every `commit()`, when
     /// the replies to its jobs have been sent: it may take as long as the disk does.
     package func copyWALIfDue() {
-        if loss == nil, failure == nil { walCheckpointer.copyIfDue() }
+        guard loss == nil, failure == nil, walCheckpointer.copyIfDue(), ledger.history != nil else { return }
+        // A reader may hold the WAL for hours; the jobs that the disk has can leave the journal meanwhile. A failure of the
+        // disk is in ``failure``.
+        if walCheckpointer.status.uncheckpointedPages > 0 { try? syncWAL() }
     }
 
     /// The WAL was due for a checkpoint before the last transaction, and that one was appended to it: a reader uses it.

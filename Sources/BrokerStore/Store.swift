@@ -25,7 +25,11 @@ package final class Store {
     let walCheckpointer: WALCheckpointer
     /// The outcome of the job with that sequence, whose first attempt cost a transaction.
     var overworked: (sequence: Int64, fault: Fault)?
-    private let isSyncedAtCommit: Bool
+    private let synchronous: Synchronous
+    /// The open transaction must be on the disk when ``commit()`` returns, whatever ``StoreOptions/synchronous`` says.
+    var mustSync = false
+    /// The last position of the journal that was certainly on the disk.
+    private var syncedPosition: Int64?
     /// Foreign keys of another program's database are checked at the end of a job, like Broker's own.
     private let defersForeignKeys: Bool
     /// Why nothing can be stored any more: the files are no longer those that were opened.
@@ -46,7 +50,7 @@ package final class Store {
     package init(path: String, plan: StagingPlan, options: StoreOptions = StoreOptions()) throws(StoreError) {
         let file = try StoreFile(path: path)
         location = file.location
-        isSyncedAtCommit = options.synchronous == .full
+        synchronous = options.synchronous
         try Self.check(file, plan, options.removal, vfs: options.vfs)
         connection = try Connection(store: file.location, vfs: options.vfs)
         connection.work.activity = options.activity
@@ -92,6 +96,8 @@ package final class Store {
         try opening.refuseDifferences()
         let notes = try opening.run(on: connection)
         try connection.execute("COMMIT")
+        // Jobs that a journal applies again must find the model that they were accepted under.
+        if options.synchronous == .normal { try connection.syncWAL() }
         walCheckpointer.committed()
         walCheckpointer.copyIfDue()
         let milliseconds = (ContinuousClock.now - start) / .milliseconds(1)
@@ -172,9 +178,17 @@ package final class Store {
     package let location: String
 
     /// The last position of the journal whose job is certainly on the disk, even after a power failure; nil when that
-    /// is not known at the moment.
+    /// is not known.
     package var durablePosition: Int64? {
-        isSyncedAtCommit || walCheckpointer.status.uncheckpointedPages == 0 ? ledger.history?.position : nil
+        let isSynced = synchronous == .full || walCheckpointer.status.uncheckpointedPages == 0
+        return isSynced ? ledger.history?.position : syncedPosition
+    }
+
+    /// Waits until the disk has everything that was committed, where COMMIT does not wait for it.
+    func syncWAL() throws(StoreError) {
+        guard synchronous == .normal else { return }
+        try connection.syncWAL()
+        syncedPosition = ledger.history?.position
     }
 
     /// The digest of the jobs of its journal; nil without one.
@@ -208,6 +222,8 @@ package final class Store {
         try ledger.finish()
         try feed.finish(first: ledger.firstSequence)
         try connection.commit(by: committing)
+        if mustSync { try syncWAL() }
+        mustSync = false
         ledger.transactionEnded(isDurable: true)
         feed.transactionEnded(isDurable: true)
         walCheckpointer.committed()
@@ -219,6 +235,7 @@ package final class Store {
 
     /// Rolls back everything applied since `begin()`; does nothing when SQLite did that by itself.
     package func rollback() {
+        mustSync = false
         merger.resetRowKeys()
         ledger.transactionEnded(isDurable: false)
         feed.transactionEnded(isDurable: false)
@@ -316,6 +333,8 @@ package final class Store {
         _ end: JobOutcome, of job: StoreJob, _ known: StoredOutcome?, _ rows: RowDigest?, feedKeys: [UInt8]? = nil
     ) throws(StoreError) -> JobOutcome {
         try extendDigest(end, of: job, rows)
+        // A failure that a client is sent stays: memory that was short may be there when the journal is applied again.
+        if end.isFailure, ledger.history != nil { mustSync = true }
         // The ledger has no line of it, also if it failed: its id is free, and the feed does not mention it.
         if job.isDryRun { return end }
         if let known, end.isFailure, known.sequence > job.sequence { return end }

@@ -63,8 +63,12 @@ struct Brokerd: AsyncParsableCommand {
     @OptionGroup(title: "Limits")
     var limits: LimitOptions
 
-    @Option(help: "When SQLite waits for the disk: full (at every commit), normal (at checkpoints) or off.")
-    var synchronous: Synchronous = .full
+    @Option(
+        help: """
+            When SQLite waits for the disk: full (at every commit; the default without --journal), normal (at checkpoints; the \
+            default with --journal, which the disk has first) or off.
+            """)
+    var synchronous: Synchronous?
 
     @Option(
         name: .customLong("migrate"),
@@ -179,7 +183,7 @@ struct Brokerd: AsyncParsableCommand {
         options.keepsJournal = journal
         if Allocator.countsAllocations { options.allocations = { Allocator.allocations } }
         options.slowJobMicroseconds = observing.slowJobMicroseconds
-        options.store.synchronous = synchronous
+        options.store.synchronous = synchronous ?? (journal ? .normal : .full)
         options.store.removal = removal
         options.store.fileMode = try access.storeFileMode()
         options.store.retention = LedgerRetention(

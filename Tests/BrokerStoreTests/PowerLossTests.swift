@@ -50,6 +50,45 @@ import TestSupport
         return losses.count
     }
 
+    @Test func `with normal and a journal, failures and what was called durable are there after a loss of power`() throws {
+        var seeds = SeededGenerator(for: "with normal and a journal, failures are there after a loss of power")
+        var (durable, lost) = (0, 0)
+        for number in 1...Cases.count(60, of: 120) {
+            let seed = seeds.next()
+            let left = TemporaryFolder()
+            let folder = TemporaryFolder()
+            let path = folder.path("store.sqlite")
+            var work = try TracedWork(1...6)
+            work.options.synchronous = .normal
+            work.isLogged = true
+            work.failing = number % 3 == 0 ? [] : [number % 5 + 1]
+            // A reader holds the WAL, so that only a sync makes it durable.
+            let holdsWAL = number % 2 == 0
+            try FaultyDisk.with { disk in
+                work.options.vfs = disk.name
+                _ = try Store(path: path, plan: work.plan, options: work.options)
+                let reader = try holdsWAL ? Connection(path: path, .read) : nil
+                try reader?.execute("BEGIN")
+                _ = try reader?.integer("SELECT count(*) FROM sqlite_schema")
+                disk.recordsLosses(seed: seed, into: left)
+                disk.losePower(at: number)
+                work.run(at: path) { !disk.isStruck }
+                if !disk.isStruck { disk.losePower() }
+            }
+            let store = try Store(path: left.path("store.sqlite"), plan: work.plan)
+            let position = try store.logPosition()
+            #expect(position.applied >= work.durablePosition, "seed \(seed), loss \(number)")
+            for failed in work.failing.intersection(work.acknowledged) {
+                #expect(try store.outcome(ofJob: "\(failed)c")?.isFailure == true, "seed \(seed), loss \(number)")
+            }
+            if !work.acknowledged.isEmpty { #expect(position.identity == TracedWork.log, "seed \(seed), loss \(number)") }
+            durable += work.durablePosition > 0 && holdsWAL ? 1 : 0
+            lost += position.applied < Int64((work.acknowledged.max() ?? 0) * 3) ? 1 : 0
+        }
+        #expect(durable > 0, "a WAL that is held is called durable, too")
+        #expect(lost > 0, "the disk forgets what is not synced")
+    }
+
     @Test func `data found after a failed sync is on the disk before a client is sent anything about it`() throws {
         var seeds = SeededGenerator(for: "what is found after a sync that failed is on the disk before it is reported")
         var found = 0

@@ -22,10 +22,17 @@ struct TracedWork {
         """
 
     private static let partsOfEach = 3
+    static let log = "a journal"
 
     let plan: StagingPlan
     let transactions: ClosedRange<Int>
     var options = StoreOptions()
+    /// The jobs are those of a journal.
+    var isLogged = false
+    /// Transactions that end with a job that fails, `<number>c`.
+    var failing: Set<Int> = []
+    /// The newest position that the store called durable.
+    private(set) var durablePosition: Int64 = 0
     /// Transactions whose COMMIT came back.
     private(set) var acknowledged: Set<Int> = []
     /// Transactions that ended with an error.
@@ -46,9 +53,10 @@ struct TracedWork {
     mutating func run(at path: String, isStillTrue: () -> Bool = { true }) {
         do throws(StoreError) {
             let store = try Store(path: path, plan: plan, options: options)
+            if isLogged { try store.beginLog(Self.log, after: 0) }
             for number in transactions { work(number, on: store, isStillTrue) }
             store.idle()
-            try store.checkpoint()
+            if !isLogged { try store.checkpoint() }
         } catch {
             // Transactions that were acknowledged before are still there.
         }
@@ -61,6 +69,7 @@ struct TracedWork {
             try store.commit()
             if isStillTrue() { acknowledged.insert(number) }
             store.copyWALIfDue()
+            if let position = store.durablePosition, isStillTrue() { durablePosition = position }
         } catch {
             store.rollback()
             failed.insert(number)
@@ -78,16 +87,20 @@ struct TracedWork {
             "{\"Part\": [\(part(3)), \(gone.joined(separator: ", "))], "
                 + "\"Box\": {\"id\": 1, \"newest\": \(number), \"labels\": [\"even\", \"\(number % 3)\"]}}",
         ]
-        return zip(["a", "b"], payloads).enumerated().map { index, job in
+        var works: [(String, StoreJob.Work)] = zip(["a", "b"], payloads).map { name, payload in
             let work: StoreJob.Work
             do {
-                work = try stage(JSONText(copying: Array(job.1.utf8)), plan)
+                work = try stage(JSONText(copying: Array(payload.utf8)), plan)
             } catch {
                 preconditionFailure("the payload is made here: \(error)")
             }
-            return StoreJob(
-                id: "\(number)\(job.0)", contentHash: [UInt8(number)], sequence: Int64(number * 2 + index),
-                policy: .fail, wantsKeys: false, bookmark: Bookmark(name: "newest", value: "\(number)"), work: work,
+            return (name, work)
+        }
+        if failing.contains(number) { works.append(("c", .refused(.busy("No memory.")))) }
+        return works.enumerated().map { index, job in
+            StoreJob(
+                id: "\(number)\(job.0)", contentHash: [UInt8(number)], sequence: Int64(number * 3 + index),
+                policy: .fail, wantsKeys: false, bookmark: Bookmark(name: "newest", value: "\(number)"), work: job.1,
                 now: 0)
         }
     }

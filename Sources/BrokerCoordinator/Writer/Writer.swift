@@ -43,7 +43,7 @@ final class Writer: Sendable {
                 let files = try JournalOpening.open(for: store, options, logger)
                 // The reservation is durable before a client is sent one of the sequences.
                 let block = options.limits.sequenceBlock
-                let sequence = try store.openSequences(block)
+                let sequence = try store.openSequences(block, after: files?.lastPosition ?? 0)
                 jobTable.withLock { $0 = JobTable(after: sequence, reservedThrough: sequence + block, options.limits) }
                 let applied = store.history?.position ?? 0
                 let pending = files.map {

@@ -34,7 +34,8 @@ package struct RunEnvironment: Sendable {
             (try? connection.text("PRAGMA \(name)")).map { "\(name) = \($0)" }
         }
         // A setting of the connection: as given to the server, or its default.
-        let synchronous = "synchronous = \(Self.option("--synchronous", arguments) ?? "full")"
+        let usual = arguments.contains("--journal") ? "normal" : "full"
+        let synchronous = "synchronous = \(Self.option("--synchronous", arguments) ?? usual)"
         add("pragmas", (pragmas + [synchronous]).joined(separator: ", "))
     }
 

@@ -68,11 +68,15 @@ final class WALCheckpointer {
     }
 
     /// Copies the WAL if the last COMMIT has made it long.
-    func copyIfDue() {
-        guard isCopyDue else { return }
+    ///
+    /// - Returns: whether it was due.
+    @discardableResult
+    func copyIfDue() -> Bool {
+        guard isCopyDue else { return false }
         isCopyDue = false
         if watch.isOverdue { watch.notedOverdue() }
         checkpoint()
+        return true
     }
 
     /// Copies the WAL after a transaction found no room and was rolled back, so that the next one overwrites it.
