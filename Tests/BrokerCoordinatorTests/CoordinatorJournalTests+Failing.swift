@@ -9,6 +9,29 @@ import Testing
 
 /// Accepted jobs that a server cannot apply within its limits, or at all.
 extension CoordinatorJournalTests {
+    @Test func `jobs that the store lost with the power are applied again at their sequences`() throws {
+        let test = try coordinator {
+            $0.store.synchronous = .normal
+            $0.limits.sequenceBlock = 4
+        }
+        test.submit(row(1), id: "1")
+        _ = test.events.ends(1)
+        // The file as it was on the disk when the power failed: COMMIT has not waited for the disk since.
+        let early = try crashed(test)
+        for number in 2...20 { test.submit(row(number), id: "\(number)") }
+        let ends = test.events.ends(20)
+        let folder = try crashed(test)
+        for name in ["store.sqlite", "store.sqlite-wal"] {
+            try FileManager.default.removeItem(atPath: folder.path(name))
+            try FileManager.default.copyItem(atPath: early.path(name), toPath: folder.path(name))
+        }
+        let again = try coordinator(in: folder) { $0.limits.sequenceBlock = 4 }
+        #expect(again.events.ends(19).map(\.sequence) == ends.dropFirst().map(\.sequence))
+        again.submit(row(21), id: "21")
+        #expect(again.events.ends(20).last?.sequence ?? 0 > ends.last?.sequence ?? .max)
+        #expect(try again.rows("SELECT count(*) FROM Row") == ["21"])
+    }
+
     @Test func `an accepted job is applied by a server whose limits it exceeds`() throws {
         let test = try coordinator()
         _ = test.coordinator.pause()
