@@ -106,6 +106,16 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var bytes: Int
         /// Pages that are not in the database yet.
         public var uncheckpointedPages: Int
+        /// Other processes that have a read transaction open, and so may hold the WAL; nil for none, and of an earlier
+        /// server.
+        public var readers: [Reader]?
+
+        /// Another process that reads the store.
+        public struct Reader: Sendable, Hashable, Codable {
+            /// The name of its program; nil where the kernel does not report it.
+            public var process: String?
+            public var pid: Int?
+        }
 
         public init(bytes: Int, uncheckpointedPages: Int) {
             self.bytes = bytes

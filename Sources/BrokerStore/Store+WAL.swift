@@ -12,6 +12,27 @@ extension Store {
     /// The WAL was due for a checkpoint before the last transaction, and that one was appended to it: a reader uses it.
     package var isWALOverdue: Bool { loss == nil && failure == nil && walCheckpointer.isOverdue }
 
+    /// Whether the WAL is as long as one that a reader holds, and a backup tool holds it that copies it into the database
+    /// by itself. False again until the WAL has grown by as much.
+    package func isWALLeftToBackupTool() -> Bool {
+        guard loss == nil, failure == nil, walCheckpointer.isLong else { return false }
+        walCheckpointer.notedLong()
+        return isReadByBackupTool
+    }
+
+    /// Whether a backup tool has a read transaction open. One without a name, such as one in another container, is
+    /// recognised by the tables that it made.
+    var isReadByBackupTool: Bool {
+        WALReader.others(ofStoreAt: location).contains { $0.isBackupTool || $0.process == nil && hasBackupToolTables }
+    }
+
+    private var hasBackupToolTables: Bool {
+        (try? connection.integer("SELECT 1 FROM sqlite_schema WHERE name = '_litestream_lock'")) == 1
+    }
+
+    /// The first bytes of the WAL, which change when it restarts.
+    package var walHeader: [UInt8]? { walCheckpointer.header() }
+
     /// Copies the WAL, however long it is.
     package func copyLog() {
         if loss == nil, failure == nil { walCheckpointer.copyAll() }

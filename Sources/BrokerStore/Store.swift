@@ -248,7 +248,8 @@ package final class Store {
     package func checkpoint() throws(StoreError) {
         // Files that were moved must not be written any more.
         try checkUsable()
-        connection.waitForLocks(milliseconds: Connection.lockMilliseconds)
+        // The read transaction of a backup tool does not end.
+        connection.waitForLocks(milliseconds: isReadByBackupTool ? 0 : Connection.lockMilliseconds)
         try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     }
 

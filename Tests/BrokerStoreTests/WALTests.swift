@@ -174,6 +174,25 @@ import TestSupport
         #expect(watch.committed(pages: 100, written: 100) == nil)
     }
 
+    @Test func `a WAL that another program restarts, and writes to first, has restarted for the watch`() {
+        var watch = WALWatch(workingPages: 10)
+        #expect(watch.committed(pages: 85, written: 3) == true)
+        watch.checkpointed(copied: 87, of: 87)
+        #expect(watch.committed(pages: 5, written: 3) == false)
+        #expect(watch.uncheckpointedPages == 5)
+    }
+
+    @Test func `the WAL is long from eight times its working size on, and again after as much growth or a restart`() {
+        var watch = WALWatch(workingPages: 10)
+        func isLong(_ pages: Int) -> Bool {
+            _ = watch.committed(pages: pages, written: 1)
+            defer { if watch.isLong { watch.notedLong() } }
+            return watch.isLong
+        }
+        #expect([80, 81, 82, 161, 162, 163].map(isLong) == [false, true, false, false, true, false])
+        #expect([1, 80, 81].map(isLong) == [false, false, true])
+    }
+
     @Test func `the WAL grows while transactions are long, to at most four times its working size`() {
         // Pages in the log and of the newest transaction, of a log of ten pages, and whether it is copied.
         for (pages, written, isDue) in [

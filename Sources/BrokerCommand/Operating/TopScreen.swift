@@ -107,7 +107,8 @@ struct TopScreen {
             )
         }
         lines.append(
-            "WAL       \(Shown.bytes(now.wal.bytes)), \(Shown.count(now.wal.uncheckpointedPages)) pages to copy")
+            "WAL       \(Shown.bytes(now.wal.bytes)), \(Shown.count(now.wal.uncheckpointedPages)) pages to copy"
+                + walReaders)
         if let journal = now.journal {
             lines.append("journal   \(Shown.bytes(journal.bytes)), \(journal.waiting) entries waiting")
         }
@@ -117,6 +118,13 @@ struct TopScreen {
             )
         }
         return lines
+    }
+
+    private var walReaders: String {
+        let names = (now.wal.readers ?? []).map { reader in
+            [reader.process, reader.pid.map { "\($0)" }].compactMap(\.self).joined(separator: " ")
+        }
+        return names.isEmpty ? "" : "; read by \(names.joined(separator: ", "))"
     }
 
     /// The first cell is on the left of its column, the others on the right.

@@ -106,6 +106,7 @@ struct StatisticsReport {
         writer.object { writer in
             writer.member("bytes", counters.wal.bytes)
             writer.member("uncheckpointedPages", counters.wal.uncheckpointedPages)
+            WALReader.others(ofStoreAt: storePath).write(to: &writer)
         }
     }
 

@@ -17,7 +17,7 @@ struct WriterLoop {
     let statistics: Statistics
     let completions: SerialThread
     let storageFailure: StorageFailure
-    private let gate: ReaderGate
+    let gate: ReaderGate
     /// Reports each transaction to the thread of the feed.
     private let onCommit: Callback<Void>
     let activity: WriterActivity
@@ -350,12 +350,15 @@ struct WriterLoop {
         for call in settlement.effects.wakeUps { call() }
         // Readers hold a WAL whose copying was due and that was not restarted.
         if store.isWALOverdue { gate.whileIdle { store.copyWALIfDue() } } else { store.copyWALIfDue() }
+        awaitBackupTool()
         if store.wal != wal {
             let wal = store.wal
             statistics.count { $0.wal = wal }
         }
         if let journal, let position = store.durablePosition { journal.applied(through: position) }
-        for notice in store.takeWALNotices() { notice.log(to: logger, ownReader: gate.longReader) }
+        for notice in store.takeWALNotices() {
+            notice.log(to: logger, ownReader: gate.longReader, store: store.location)
+        }
     }
 
     private func report(

@@ -60,6 +60,20 @@ final class WALCheckpointer {
     /// last true. So the writer does not wait again at each COMMIT for readers that stay.
     var isOverdue: Bool { isCopyDue && watch.isOverdue }
 
+    /// See ``WALWatch/isLong``.
+    var isLong: Bool { watch.isLong }
+
+    func notedLong() { watch.notedLong() }
+
+    /// The first bytes of the WAL, which are others after each restart (sqlite.org/fileformat2.html, 4.1); nil without a
+    /// WAL.
+    func header() -> [UInt8]? {
+        guard let file = fopen(name, "r") else { return nil }
+        defer { fclose(file) }
+        var bytes = [UInt8](repeating: 0, count: 32)
+        return fread(&bytes, bytes.count, 1, file) == 1 ? bytes : nil
+    }
+
     /// Copies the WAL, however long it is. The one that a new connection finds may fill the disk, so that there would be
     /// no room for what opening a store writes.
     func copyAll() {

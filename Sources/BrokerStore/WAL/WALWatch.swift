@@ -29,6 +29,8 @@ struct WALWatch: Equatable {
     private var written = 0
     /// Pages in the WAL when it was last overdue; 0 when it has restarted since.
     private var overdueAt = 0
+    /// Pages in the WAL when the writer last waited for a backup tool; 0 when it has restarted since.
+    private var waitedAt = 0
 
     init(workingPages: Int) { self.workingPages = workingPages }
 
@@ -45,6 +47,12 @@ struct WALWatch: Equatable {
 
     /// Records that the caller has handled ``isOverdue``.
     mutating func notedOverdue() { overdueAt = pages }
+
+    /// The WAL is as long as one that a reader holds. False again until it has grown by that length.
+    var isLong: Bool { pages > waitedAt + workingPages * Self.heldFactor }
+
+    /// Records that the caller has handled ``isLong``.
+    mutating func notedLong() { waitedAt = pages }
     var wantsCheckpointWhenIdle: Bool { uncheckpointedPages >= max(1, workingPages / Self.idleShare) }
     var uncheckpointedPages: Int { max(0, pages - copiedPages) }
 
@@ -55,14 +63,16 @@ struct WALWatch: Equatable {
     ///   - written: by this transaction.
     /// - Returns: whether a reader holds the WAL, when that has changed.
     mutating func committed(pages: Int, written: Int) -> Bool? {
-        // The WAL restarted: it has only this transaction.
-        if pages <= written {
+        // The WAL restarted: it has only this transaction, or it is shorter, and another program wrote to it before.
+        let isRestarted = pages <= written || pages < self.pages
+        if isRestarted {
             copiedPages = 0
             overdueAt = 0
+            waitedAt = 0
         }
         self.pages = pages
         self.written = written
-        let isHeldNow = pages - written > workingPages * Self.heldFactor || (isHeld && pages > written)
+        let isHeldNow = pages - written > workingPages * Self.heldFactor || (isHeld && !isRestarted)
         defer { isHeld = isHeldNow }
         return isHeldNow == isHeld ? nil : isHeldNow
     }
@@ -70,6 +80,7 @@ struct WALWatch: Equatable {
     mutating func emptied() {
         pages = 0
         copiedPages = 0
+        waitedAt = 0
     }
 
     /// - Parameters:
