@@ -111,6 +111,17 @@ import Testing
         #expect(text.contains("r is no relationship: it does not refer to the primary key"))
     }
 
+    @Test func `the tables of a backup tool are no entities`() throws {
+        let (model, text) = try convert(
+            """
+            CREATE TABLE a (id INTEGER PRIMARY KEY);
+            CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER);
+            CREATE TABLE _litestream_lock (id INTEGER);
+            """)
+        #expect(model.entities.map(\.name) == ["a"])
+        #expect(!text.contains("litestream"))
+    }
+
     @Test func `strange names and broken files are reported, and the file does not change`() throws {
         let (model, _) = try convert(
             #"CREATE TABLE "a""b" ("i d" INTEGER PRIMARY KEY, "x.y" TEXT, "select" TEXT); CREATE TABLE "_pk" ("k" TEXT PRIMARY KEY)"#

@@ -5,6 +5,8 @@ enum Repository {
     private static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
+    static func path(of path: String) -> String { root.appendingPathComponent(path).path }
+
     static func text(of path: String) throws -> String {
         try String(contentsOf: root.appendingPathComponent(path), encoding: .utf8)
     }

@@ -112,7 +112,7 @@ final class DatabaseReader {
         let rows = try rows(
             "SELECT name, type, wr, ncol FROM pragma_table_list "
                 + "WHERE schema = 'main' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
-                + "AND name NOT LIKE '\\_broker\\_%' ESCAPE '\\' "
+                + "AND name NOT LIKE '\\_broker\\_%' ESCAPE '\\' AND name NOT IN ('_litestream_seq', '_litestream_lock') "
                 + "AND name NOT IN (SELECT name FROM sqlite_schema WHERE type = 'view' AND \(Self.isReadableView)) "
                 + "ORDER BY name", [])
         try check(rows.reduce(0) { $0 + (Int($1[3]!) ?? 0) }, Self.mostColumns, "columns")
