@@ -16,7 +16,7 @@ extension Coordinator {
             counters: statistics.now, startedAt: statistics.startedAt, opening: depths.opening,
             staging: depths.staging, inFlight: jobs, bytes: memoryTotal, oldest: oldest, isPaused: isPaused,
             isDraining: isDraining, storePath: storePath, allocations: allocations?())
-        report.write(to: &writer, self.writer.journal)
+        report.write(to: &writer, self.writer.log)
         writer.member("subscriptions", readers.feed.count)
     }
 
@@ -28,9 +28,9 @@ extension Coordinator {
         let now = monotonicMicroseconds()
         return jobTable.withLock { jobTable in
             jobTable.ends.oldest(count, as: asker).map { job in
-                let isHeld = jobTable.order.holds(job.ticket)
+                let isHeld = jobTable.application.holds(job.ticket)
                 return RunningJob(
-                    id: job.id.text, sequence: isHeld ? jobTable.order.sequence(at: job.ticket) : nil, owner: job.owner,
+                    id: job.id.text, sequence: jobTable.application.place(of: job.ticket)?.position, owner: job.owner,
                     stage: jobTable.stage(of: job.ticket, isHeld: isHeld), age: max(0, now - job.admittedAt))
             }
         }
@@ -71,6 +71,6 @@ extension JobTable {
     fileprivate func stage(of ticket: Int, isHeld: Bool) -> RunningJob.Stage {
         if cancelled.contains(ticket) { return .cancelled }
         guard isHeld else { return .merging }
-        return order.isReady(ticket) ? .staged : .staging
+        return application.isReady(ticket) ? .staged : .staging
     }
 }

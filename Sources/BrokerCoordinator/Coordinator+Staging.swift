@@ -106,11 +106,10 @@ extension Coordinator {
             job, id: JobID(id), frame, openedAt: openedAt, progress: progress, isLogged: keepsJournal,
             hashesMessages: hashesMessages)
         let run = StagingRun(frame: frame, accepted: accepted)
-        var acceptance: (@Sendable (Int64?) -> Void)?
+        var acceptance: (@Sendable (Int64) -> Void)?
         if job.wantsAcceptance {
             let (id, observer) = (accepted.id, job.observer)
-            acceptance = {
-                guard let sequence = $0 else { return }
+            acceptance = { sequence in
                 observer(.accepted(id: id.text, sequence: sequence))
                 progress?.accepted()
             }

@@ -19,7 +19,7 @@ package import Logging
 /// ``finishAdmitted()`` and ``stop()`` block.
 ///
 /// Ordering: tickets are given in the order of
-/// ``admit(_:from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``, except that a scan may have to
+/// ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``, except that a scan may have to
 /// wait for a later ticket, with the later jobs of its source. Jobs take effect, and end, in the order of their
 /// tickets. Observers are called one after the other, each on a thread of the coordinator; they must not block.
 package final class Coordinator: Sendable {
@@ -49,12 +49,14 @@ package final class Coordinator: Sendable {
     /// The wanted model, when the jobs of the journal were accepted under another one, which is used until they are
     /// applied.
     let planAfterReplay: StagingPlan?
+    /// Nil before the start, and without a journal.
+    let logReader = Monitor<LogReader?>(nil)
     /// Distinguishes the ids that this run of the server makes from those of earlier runs.
     private let run = String(UInt64.random(in: .min ... .max), radix: 16)
 
     /// Opens the store and starts the threads.
     ///
-    /// With a journal, and a model that differs from the store's, ``replay(_:opening:)`` changes the model.
+    /// With a journal, and a model that differs from the store's, ``start(_:opening:)`` changes the model.
     ///
     /// - Throws: `StoreError`.
     package init(plan wanted: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
@@ -117,7 +119,6 @@ package final class Coordinator: Sendable {
     /// A whole frame has arrived: it gets its ticket, and a worker opens it.
     ///
     /// - Parameters:
-    ///   - logged: the job as it was read from the journal; nil for all others.
     ///   - source: the connection of the frame; sources take turns with the workers.
     ///   - payloadBytes: bytes of the frame.
     ///   - contentBytesAtMost: an upper bound of its content's bytes, from the outside. Until the frame is opened it
@@ -129,25 +130,21 @@ package final class Coordinator: Sendable {
     ///     has to wait for its turn to search; each call must return the same result. Must not call back here.
     ///   - refuse: called instead when there will never be room to open the frame; answers it.
     package func admit(
-        _ logged: JournaledJob? = nil, from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0,
+        from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0,
         mayOpenHere: Bool = false, payload: (@Sendable () -> [UInt8])? = nil,
         open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
     ) {
         let most = max(payloadBytes, contentBytesAtMost)
-        let weight = most > CoordinatorLimits.largeBytes ? most * CoordinatorLimits.unopenedFactor : most
+        let weight = Self.weight(of: most)
         let (ticket, memory, refusal, isAlone) = jobTable.withLock { jobTable in
-            let ticket = jobTable.admit(weight, from: source, logged)
-            let refusal = logged == nil ? jobTable.refusal : nil
-            // A job of the journal was accepted under the limits of an earlier server, so the limits of this one do not
-            // apply to it.
-            let limit = logged == nil ? nil : Int.max
-            let memory = self.memory.admit(ticket, payloadBytes: payloadBytes, limit: limit)
-            return (ticket, memory, refusal, jobTable.count == 1)
+            let ticket = jobTable.admit(weight, from: source)
+            let memory = self.memory.admit(ticket, payloadBytes: payloadBytes)
+            return (ticket, memory, jobTable.refusal, jobTable.count == 1)
         }
         let frame = AdmittedFrame(
             ticket: ticket, arrival: ticket, source: source, payloadBytes: payloadBytes, contentBytesAtMost: most,
             weight: weight, memory: memory, refusal: refusal, admittedAt: monotonicMicroseconds(),
-            logged: logged, payload: payload, open: open, refuse: refuse)
+            logged: nil, payload: payload, open: open, refuse: refuse)
         if mayOpenHere, plan.isBrief,
             most <= (isAlone ? CoordinatorLimits.openedHereBytes : CoordinatorLimits.openedBesideOthersBytes)
         {
@@ -155,6 +152,11 @@ package final class Coordinator: Sendable {
         } else {
             self.open(frame)
         }
+    }
+
+    /// The weight of a frame whose content can have so many bytes, until it is opened.
+    static func weight(of bytes: Int) -> Int {
+        bytes > CoordinatorLimits.largeBytes ? bytes * CoordinatorLimits.unopenedFactor : bytes
     }
 
     /// Whether another frame of that source may be admitted.
@@ -278,7 +280,8 @@ package final class Coordinator: Sendable {
         backups.stop()
         jobTable.update { $0.isStopped = true }
         writer.join()
-        writer.journal?.stop()
+        writer.log?.stop()
+        logReader.withLock { $0 }?.join()
         completions.stop()
     }
 
@@ -297,5 +300,5 @@ package final class Coordinator: Sendable {
     package var jobMemory: Int { memory.one }
 
     /// Whether `accepted` means that the job is on the disk.
-    package var keepsJournal: Bool { writer.journal != nil }
+    package var keepsJournal: Bool { writer.log != nil }
 }

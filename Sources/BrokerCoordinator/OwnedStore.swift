@@ -59,7 +59,7 @@ package final class OwnedStore: Sendable {
         var options = CoordinatorOptions(storePath: path, limits: CoordinatorLimits())
         options.keepsJournal = try Store.hasJournal(path: path)
         let owned = try OwnedStore(plan: plan, options: options, logger: logger)
-        guard let pending = owned.coordinator.writer.pending?.count, pending > 0 else { return owned }
+        guard let pending = owned.coordinator.writer.log?.backlog, pending > 0 else { return owned }
         owned.stopAndGiveUp()
         throw StoreError(
             .incompatible,

@@ -17,6 +17,8 @@ package final class Journal {
     package let identity: JournalIdentity
     /// The position of the newest job in it, or before its first segment; 0 for none.
     package private(set) var lastPosition: Int64
+    /// The time of the newest job that it was opened with; 0 for none.
+    package let lastTime: Int64
     /// Positions of cancelled jobs.
     package let cancelled: Set<Int64>
     /// The number of jobs after the position with which it was opened.
@@ -83,6 +85,7 @@ package final class Journal {
         identity = known ?? JournalIdentity()
         seed = identity.seed
         segments = found.segments
+        lastTime = found.lastTime
         cancelled = found.cancelled
         pendingCount = found.pendingCount
         byteCount = found.byteCount

@@ -66,7 +66,7 @@ package final class BrokerServer: Sendable {
         let handlersAlive = HandlerCount()
         let messages = MessageHandler(coordinator, codecs, options, log, handlersAlive)
         if options.logsSlowJobs { coordinator.onSlowJob { [jobs = log.jobs] in jobs.slow($0) } }
-        try await replay(coordinator, messages, logger)
+        try await applyLog(coordinator, messages, logger)
         // One loop moves bytes faster than one writer merges them, and state that connections share needs no locks.
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let eventLoop = group.next()
@@ -97,12 +97,12 @@ package final class BrokerServer: Sendable {
     }
 
     /// Jobs that were accepted before take effect before the server listens.
-    private static func replay(
+    private static func applyLog(
         _ coordinator: Coordinator, _ messages: MessageHandler, _ logger: Logger
     ) async throws(ServerError) {
         do {
             try await NIOThreadPool.singleton.runIfActive {
-                try coordinator.replay(logger) { payload, logged, memory in
+                try coordinator.start(logger) { payload, logged, memory in
                     payload.withUnsafeBytes { messages.reopen($0, logged, memory) }
                 }
             }

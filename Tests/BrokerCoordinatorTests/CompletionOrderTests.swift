@@ -22,7 +22,7 @@ import TestSupport
         _ = test.coordinator.pause()
         test.submit(row(1), id: "a", wantsAcceptance: true)
         test.events.waitUntil("accepted a 1")
-        test.waitUntil("a staged job") { test.coordinator.jobTable.withLock { $0.order.hasReady } }
+        test.waitUntil("a staged job") { test.coordinator.jobTable.withLock { $0.application.isReady(0) } }
         disk.close()
         let cancelled = Monitor<String?>(nil)
         test.coordinator.cancel("a") { result in
@@ -97,7 +97,7 @@ import TestSupport
         // The job has not ended: the pause holds it.
         test.waitUntil("the payload's memory to be given back") { test.coordinator.memoryTotal < 1 << 20 }
         test.waitUntil("the payload to be released") { released == nil }
-        #expect(test.coordinator.jobTable.withLock { $0.order.hasReady })
+        #expect(test.coordinator.jobTable.withLock { $0.application.next != nil })
         #expect(test.events.all.isEmpty)
         test.coordinator.resume()
         #expect(test.events.ends(1).map(\.code) == [nil])

@@ -82,7 +82,7 @@ import TestSupport
         _ = test.coordinator.pause()
         let payload = rows(1)
         test.submit(payload, id: "one")
-        test.waitUntil("the job to be staged") { test.coordinator.jobTable.withLock { $0.order.isReady(0) } }
+        test.waitUntil("the job to be staged") { test.coordinator.jobTable.withLock { $0.application.isReady(0) } }
         // Its frame has been given back; a context takes some kilobytes.
         test.waitUntil("its rows to be counted") { test.coordinator.memoryTotal > 2_000 }
         test.coordinator.resume()

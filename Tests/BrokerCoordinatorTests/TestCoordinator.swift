@@ -33,7 +33,7 @@ final class TestCoordinator: Sendable {
         let logger = Logger(label: "test") { _ in log }
         coordinator = try Coordinator(plan: plan, options: options, logger: logger)
         let events = events
-        try coordinator.replay(logger) { payload, logged, memory in
+        try coordinator.start(logger) { payload, logged, memory in
             // The log has the payload alone; of jobs that are not `process`, the id says what they do.
             let predicate = logged.id.hasPrefix("delete-") ? "TRUEPREDICATE" : nil
             let opened = Self.opened(

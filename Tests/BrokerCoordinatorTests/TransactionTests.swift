@@ -17,8 +17,10 @@ import Testing
         var jobTable = JobTable(after: 0, reservedThrough: 10_000, CoordinatorLimits(workers: 1))
         let budget = MemoryBudget(shared: 1 << 20, one: 1 << 20)
         for weight in weights {
-            let ticket = jobTable.order.reserve()
-            _ = jobTable.order.open(ticket, isJob: true)
+            let ticket = jobTable.admission.reserve()
+            _ = jobTable.admission.open(ticket, .nothing)
+            jobTable.application.began(ticket)
+            try jobTable.application.deliver(own: ticket, at: LogPlace(position: Int64(ticket) + 1, time: 0))
             // The weight of the frame without its content.
             let payloadBytes = weight - document.elementCount * CoordinatorLimits.bytesPerElement
             let frame = AdmittedFrame(
@@ -32,7 +34,7 @@ import Testing
             let accepted = AcceptedJob(
                 job, id: JobID("job \(ticket)"), frame, openedAt: 0, progress: nil)
             #expect(accepted.weight == weight)
-            jobTable.order.finish(
+            jobTable.application.finish(
                 ticket, StagingRun(frame: frame, accepted: accepted).ready(.refused(Fault(.busy, ""))))
         }
         return jobTable

@@ -39,7 +39,7 @@ final class AcceptedJob: Sendable {
     /// In microseconds of the monotonic clock, like ``openedAt``.
     let admittedAt: Int64
     let openedAt: Int64
-    /// For the ledger, in milliseconds since 1970.
+    /// For the log, in milliseconds since 1970.
     let acceptedAt: Int64
 
     /// - Parameters:
@@ -91,8 +91,8 @@ final class ReadyJob: Sendable {
     enum SkipReason {
         /// The job was cancelled, and its observer has been called.
         case cancelled
-        /// The journal could not store it: it is not a job, and the store never sees it.
-        case unjournaled
+        /// The log has no place for it: it is not a job, and the store never sees it.
+        case refused
     }
 
     let skipReason: SkipReason?
@@ -120,27 +120,28 @@ final class ReadyJob: Sendable {
         if skipReason != .cancelled { accepted.observer(event) }
     }
 
-    func storeJob(_ sequence: Int64) -> StoreJob { storeJob(sequence, work, MergedJobMemory(memory)) }
+    func storeJob(at place: LogPlace) -> StoreJob { storeJob(place, work, MergedJobMemory(memory)) }
 
     /// The job as one that has failed already.
-    func failedStoreJob(_ sequence: Int64, _ fault: Fault) -> StoreJob { storeJob(sequence, .refused(fault), nil) }
+    func failedStoreJob(at place: LogPlace, _ fault: Fault) -> StoreJob { storeJob(place, .refused(fault), nil) }
 
     /// The job as a cancelled one: its waiters have been called, and its rows are freed.
     func cancelled() -> ReadyJob { skipReason == nil ? withdrawn(.cancelled, .cancelled) : self }
 
-    /// The job as one that the journal could not store.
-    func unjournaled(_ fault: Fault) -> ReadyJob { withdrawn(.unjournaled, fault) }
+    /// The job as one for which the log has no place.
+    func refused(_ fault: Fault) -> ReadyJob { skipReason == nil ? withdrawn(.refused, fault) : self }
 
     private func withdrawn(_ skipReason: SkipReason, _ fault: Fault) -> ReadyJob {
         ReadyJob(work: .refused(fault), memory: memory, accepted: accepted, timing: timing, skipReason: skipReason)
     }
 
-    private func storeJob(_ sequence: Int64, _ work: StoreJob.Work, _ memory: MergedJobMemory?) -> StoreJob {
+    /// - Parameter place: one with a position.
+    private func storeJob(_ place: LogPlace, _ work: StoreJob.Work, _ memory: MergedJobMemory?) -> StoreJob {
         StoreJob(
             id: id.text, owner: owner, contentHash: accepted.contentHash, contentDigest: accepted.contentDigest,
-            messageHash: accepted.messageHash, sequence: sequence, policy: accepted.policy,
+            messageHash: accepted.messageHash, sequence: place.position!, policy: accepted.policy,
             wantsKeys: accepted.wantsKeys, wantsObjects: wantsObjects, objectDates: accepted.objectDates,
             isDryRun: accepted.isDryRun, maximumDeletions: accepted.maximumDeletions, bookmark: accepted.bookmark,
-            mayDelete: accepted.mayDelete, work: work, now: accepted.acceptedAt, memory: memory)
+            mayDelete: accepted.mayDelete, work: work, now: place.time, memory: memory)
     }
 }

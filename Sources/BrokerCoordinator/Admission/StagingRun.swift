@@ -2,7 +2,7 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerStore
 
-/// A job that has its sequence, during staging, with what is needed to open it again.
+/// A job during staging, with what is needed to open it again.
 struct StagingRun: Sendable {
     let frame: AdmittedFrame
     let accepted: AcceptedJob
@@ -14,9 +14,9 @@ struct StagingRun: Sendable {
         return ReadyJob(work: work, memory: frame.memory, accepted: accepted, timing: timing)
     }
 
-    /// The journal's entry for the job, but for its sequence.
-    var journalEntry: JournalWrite {
-        JournalWrite(
+    /// The job on its way to the log.
+    var logEntry: LogEntry {
+        LogEntry(
             kind: .job, ticket: accepted.ticket, position: 0, id: accepted.id, isIDMade: accepted.isIDMade,
             owner: accepted.owner, mayDelete: accepted.mayDelete, time: accepted.acceptedAt,
             payload: frame.payload ?? { [] })

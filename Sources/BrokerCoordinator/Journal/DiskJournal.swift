@@ -4,62 +4,55 @@ internal import BrokerModel
 internal import BrokerStore
 internal import Logging
 
-/// The journal on the disk, written by a thread of its own: entries that wait together are made durable together.
+/// The log on the disk. ``read(after:bytes:)`` also writes it: entries that wait together are made durable together, and are
+/// read then.
 ///
-/// The thread never waits for a timer: while one group is made durable, the next gathers.
-final class DiskJournal: JobJournal {
+/// It never waits for a timer: while one group is made durable, the next gathers.
+final class DiskJournal: JobLog {
     private struct Queue {
-        var entries: [JournalWrite] = []
+        var entries: [LogEntry] = []
         var appliedThrough: Int64 = 0
         var trimmedThrough: Int64 = 0
         var isStopping = false
         var bytes = 0
     }
 
-    /// Handed over to the one thread, which alone touches it from then on.
-    private struct Owned: @unchecked Sendable {
+    /// The files, and what the reading thread knows of them: it alone touches them.
+    private final class Files: @unchecked Sendable {
         let journal: Journal
+        /// The entries of earlier runs that were not delivered.
+        var earlier: JournalReader
+        var earlierCount: Int
+        var last: LogPlace
+        /// The time of the last entry of earlier runs that was delivered.
+        var earlierTime: Int64 = 0
+        var isFull = false
+
+        init(_ journal: Journal, after sequence: Int64, applied: Int64) {
+            self.journal = journal
+            earlier = journal.jobs(after: applied)
+            earlierCount = journal.pendingCount
+            last = LogPlace(position: max(sequence, journal.lastPosition), time: journal.lastTime)
+        }
     }
 
+    let backlog: Int
     private let queue: Monitor<Queue>
-    private let thread: Thread
+    private let files: Files
+    private let logger: Logger
 
     /// - Parameters:
     ///   - journal: handed over; the caller does not touch it any more.
-    ///   - storageFailure: called when nothing can be made durable any more; the appended entries are not confirmed
-    ///     then.
-    init(
-        _ journal: Journal, jobTable: Monitor<JobTable>, statistics: Statistics, completions: SerialThread,
-        storageFailure: StorageFailure, logger: Logger
-    ) {
-        let owned = Owned(journal: journal)
-        let queue = Monitor(Queue(bytes: journal.byteCount))
-        self.queue = queue
-        thread = Thread(named: "journal") {
-            var loop = JournalLoop(
-                journal: owned.journal, jobTable: jobTable, statistics: statistics, completions: completions,
-                storageFailure: storageFailure, logger: logger)
-            while let (entries, applied) = Self.take(queue) {
-                loop.append(entries)
-                loop.trim(through: applied)
-                let bytes = owned.journal.byteCount
-                queue.withLock { $0.bytes = bytes }
-            }
-        }
+    ///   - sequence: the newest that was given before.
+    ///   - applied: the newest position that the store has applied.
+    init(_ journal: Journal, after sequence: Int64, applied: Int64, logger: Logger) {
+        backlog = journal.pendingCount
+        queue = Monitor(Queue(bytes: journal.byteCount))
+        files = Files(journal, after: sequence, applied: applied)
+        self.logger = logger
     }
 
-    /// Waits for work; nil when no more will come.
-    private static func take(_ queue: Monitor<Queue>) -> (entries: [JournalWrite], applied: Int64)? {
-        queue.wait { queue -> (entries: [JournalWrite], applied: Int64)?? in
-            let hasWork = !queue.entries.isEmpty || queue.appliedThrough > queue.trimmedThrough
-            guard hasWork else { return queue.isStopping ? .some(nil) : nil }
-            queue.trimmedThrough = queue.appliedThrough
-            defer { queue.entries.removeAll(keepingCapacity: queue.entries.count < 4_096) }
-            return (queue.entries, queue.appliedThrough)
-        }
-    }
-
-    func append(_ entry: JournalWrite) {
+    func append(_ entry: LogEntry) {
         queue.signal { queue in
             queue.entries.append(entry)
             return queue.entries.count == 1
@@ -81,69 +74,99 @@ final class DiskJournal: JobJournal {
             $0.isStopping = true
             return true
         }
-        thread.join()
-    }
-}
-
-/// The work of the journal's thread.
-private struct JournalLoop {
-    let journal: Journal
-    let jobTable: Monitor<JobTable>
-    let statistics: Statistics
-    let completions: SerialThread
-    let storageFailure: StorageFailure
-    let logger: Logger
-    private var isFull = false
-    private var hasFailed = false
-
-    init(
-        journal: Journal, jobTable: Monitor<JobTable>, statistics: Statistics, completions: SerialThread,
-        storageFailure: StorageFailure, logger: Logger
-    ) {
-        self.journal = journal
-        self.jobTable = jobTable
-        self.statistics = statistics
-        self.completions = completions
-        self.storageFailure = storageFailure
-        self.logger = logger
     }
 
-    mutating func append(_ entries: [JournalWrite]) {
-        guard !entries.isEmpty, !hasFailed else { return }
+    // MARK: - Reading
+
+    func read(after position: Int64, bytes: Int) throws(StoreError) -> [LogItem]? {
+        if files.earlierCount > 0 { return try readEarlier(bytes) }
+        while let (entries, applied) = take() {
+            let items = entries.isEmpty ? [] : try write(entries)
+            trim(through: applied)
+            let byteCount = files.journal.byteCount
+            queue.withLock { $0.bytes = byteCount }
+            if !items.isEmpty { return items }
+        }
+        return nil
+    }
+
+    private func readEarlier(_ bytes: Int) throws(StoreError) -> [LogItem] {
+        var items: [LogItem] = []
+        var count = 0
         do throws(JournalError) {
-            try journal.append(entries.map(\.stored))
-            jobTable.change(completions) { $0.logged(entries) }
-            if isFull { logger.notice("The journal has room again; new jobs are accepted.") }
-            isFull = false
-        } catch {
-            guard error.code == .full else { return fail(error) }
-            if !isFull {
-                logger.error("New jobs are refused: the journal cannot be written.", metadata: ["cause": "\(error)"])
+            while files.earlierCount > 0, count < bytes, let entry = try files.earlier.next() {
+                count += entry.payload.count
+                files.earlierCount -= 1
+                // Earlier versions stored the time of the clock, which may have been set back.
+                files.earlierTime = max(files.earlierTime, entry.time)
+                let job = JournaledJob(
+                    sequence: entry.position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
+                    mayDelete: entry.mayDelete, time: files.earlierTime,
+                    isCancelled: files.journal.cancelled.contains(entry.position))
+                items.append(.other(job, payload: entry.payload))
             }
-            isFull = true
-            let cause = StoreError(error)
-            jobTable.change(completions) { $0.unjournaled(entries, cause) }
+        } catch {
+            throw StoreError(error)
+        }
+        return items
+    }
+
+    /// Waits for work; nil when no more will come.
+    private func take() -> (entries: [LogEntry], applied: Int64)? {
+        queue.wait { queue -> (entries: [LogEntry], applied: Int64)?? in
+            let hasWork = !queue.entries.isEmpty || queue.appliedThrough > queue.trimmedThrough
+            guard hasWork else { return queue.isStopping ? .some(nil) : nil }
+            queue.trimmedThrough = queue.appliedThrough
+            defer { queue.entries.removeAll(keepingCapacity: queue.entries.count < 4_096) }
+            return (queue.entries, queue.appliedThrough)
         }
     }
 
-    /// Entries that cannot be made durable are not confirmed: after a crash they may be there or not.
-    private mutating func fail(_ error: JournalError) {
-        hasFailed = true
-        storageFailure.happened(StoreError(error), statistics, completions) {
-            logger.critical(
-                """
-                The journal failed, and no job is accepted any more. Check its disk, and start the server again: \
-                accepted and completed jobs are retained, and jobs with ids can be sent again.
-                """,
-                metadata: ["cause": "\(error)"])
+    /// Gives the jobs among the entries their places, and makes all of them durable.
+    private func write(_ entries: [LogEntry]) throws(StoreError) -> [LogItem] {
+        var (position, time) = (files.last.position ?? 0, files.last.time)
+        var stored: [JournalEntry] = []
+        var items: [LogItem] = []
+        stored.reserveCapacity(entries.count)
+        items.reserveCapacity(entries.count)
+        for entry in entries {
+            guard entry.kind == .job else {
+                stored.append(entry.stored(at: nil))
+                items.append(.cancellation(entry))
+                continue
+            }
+            position += 1
+            // The clock of the machine may be set back; the time of the log never falls.
+            time = max(time, entry.time)
+            let place = LogPlace(position: position, time: time)
+            stored.append(entry.stored(at: place))
+            items.append(.job(ticket: entry.ticket, place))
         }
-        jobTable.update { $0.isJournalLost = true }
-    }
-
-    mutating func trim(through position: Int64) {
-        guard position > 0, !hasFailed else { return }
         do throws(JournalError) {
-            try journal.trim(through: position)
+            try files.journal.append(stored)
+        } catch {
+            guard error.code == .full else { throw StoreError(error) }
+            noteFull(error)
+            let cause = StoreError(error)
+            return entries.map { .refused($0, cause) }
+        }
+        if files.isFull { logger.notice("The journal has room again; new jobs are accepted.") }
+        files.isFull = false
+        files.last = LogPlace(position: position, time: time)
+        return items
+    }
+
+    private func noteFull(_ error: JournalError) {
+        if !files.isFull {
+            logger.error("New jobs are refused: the journal cannot be written.", metadata: ["cause": "\(error)"])
+        }
+        files.isFull = true
+    }
+
+    private func trim(through position: Int64) {
+        guard position > 0 else { return }
+        do throws(JournalError) {
+            try files.journal.trim(through: position)
         } catch {
             // It is tried again with the next ones; until then the journal is longer than necessary.
             logger.warning("An old file of the journal could not be deleted.", metadata: ["cause": "\(error)"])

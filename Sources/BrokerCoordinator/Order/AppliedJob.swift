@@ -3,8 +3,7 @@ internal import BrokerStore
 
 /// A job that the store has applied, or failed to apply. A class, like ``ReadyJob``.
 final class AppliedJob: Sendable {
-    /// Nil when the job could get none.
-    let sequence: Int64?
+    let place: LogPlace
     let job: ReadyJob
     let end: JobOutcome
     /// The failure that the ledger could not record.
@@ -13,16 +12,32 @@ final class AppliedJob: Sendable {
     let appliedAt: Int64
 
     init(
-        sequence: Int64?, job: ReadyJob, end: JobOutcome, unwritten: Fault? = nil, mergedMicroseconds: Int64 = 0,
+        place: LogPlace, job: ReadyJob, end: JobOutcome, unwritten: Fault? = nil, mergedMicroseconds: Int64 = 0,
         appliedAt: Int64 = monotonicMicroseconds()
     ) {
-        self.sequence = sequence
+        self.place = place
         self.job = job
         self.end = end
         self.unwritten = unwritten
         self.mergedMicroseconds = mergedMicroseconds
         self.appliedAt = appliedAt
     }
+
+    /// The end of a job that the log refused.
+    ///
+    /// - Parameter place: one without a position.
+    init(refused job: ReadyJob, at place: LogPlace) {
+        guard case .refused(let fault) = job.work else { preconditionFailure("a refused job has failed") }
+        self.place = place
+        self.job = job
+        end = .failed(fault)
+        unwritten = nil
+        mergedMicroseconds = 0
+        appliedAt = monotonicMicroseconds()
+    }
+
+    /// Nil when the job could get none.
+    var sequence: Int64? { place.position }
 
     /// Bytes of the objects in its answer.
     var objectBytes: Int {

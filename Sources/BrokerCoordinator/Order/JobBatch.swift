@@ -1,2 +1,2 @@
-/// The jobs of one transaction with their sequences, in merge order.
-typealias JobBatch = [(sequence: Int64, job: ReadyJob)]
+/// The jobs of one transaction with their places in the log, in merge order.
+typealias JobBatch = [(place: LogPlace, job: ReadyJob)]

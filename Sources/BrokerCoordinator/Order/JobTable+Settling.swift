@@ -13,13 +13,14 @@ extension JobTable {
 
     mutating func takeTurn() -> Next? {
         var turn = WriterTurn(reload: nil, tasks: writerTasks, batch: [])
+        turn.refused = takeRefused()
         takeMore(&turn.batch)
         writerTasks = []
         if turn.batch.isEmpty { swap(&turn.reload, &reload) }
-        if turn.batch.isEmpty, turn.tasks.isEmpty, turn.reload == nil, !order.isStarved {
+        if turn.batch.isEmpty, turn.refused.isEmpty, turn.tasks.isEmpty, turn.reload == nil, !memoryLog.isStarved {
             return isStopped ? .end : nil
         }
-        turn.reservation = order.reservationDue(block: limits.sequenceBlock)
+        turn.reservation = memoryLog.reservationDue(block: limits.sequenceBlock)
         return .turn(turn)
     }
 
@@ -49,7 +50,10 @@ extension JobTable {
         report: (AppliedJob, [RunningJobs.Waiter]) -> Effects.Call
     ) -> Settlement {
         var settlement = Settlement()
-        if let reservation { settlement.reserved = notify(order.extend(through: reservation)) }
+        if let reservation {
+            memoryLog.extend(through: reservation)
+            settlement.reserved = deliverReserved()
+        }
         var completions: [Effects.Call] = []
         completions.reserveCapacity(applied.count)
         for applied in applied {
@@ -57,8 +61,8 @@ extension JobTable {
                 applied.job.accepted, isCommitted: applied.isCommitted, owner: applied.committedOwner,
                 took: applied.mergedMicroseconds, at: committedAt)
             completions.append(report(applied, waiters))
-            guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
-            unrecorded.keep(applied.job.failedStoreJob(sequence, fault), applied.completion(committedAt))
+            guard let fault = applied.unwritten, applied.sequence != nil else { continue }
+            unrecorded.keep(applied.job.failedStoreJob(at: applied.place, fault), applied.completion(committedAt))
         }
         // The waiters for these ends follow the ends themselves.
         completions += ends.takeReady()
@@ -84,17 +88,16 @@ extension JobTable {
     /// 3. Only jobs in flight are cancelled.
     /// 4. No caller waits for room while there is room.
     func checkInvariants() throws(InvariantViolation) {
-        try order.checkInvariants()
+        try application.checkInvariants()
         try turns.checkInvariants()
         try running.checkInvariants()
         try ends.checkInvariants()
         try unrecorded.checkInvariants()
-        try journal.checkInvariants()
         try InvariantViolation.require(
             running.count == jobCount && ends.count == jobCount, "jobs in flight are counted")
         try InvariantViolation.require(bytes >= 0 && jobCount >= 0 && unopened >= 0, "nothing ends twice")
         try InvariantViolation.require(count >= jobCount + unopened, "unopened frames and jobs are frames in flight")
-        try InvariantViolation.require(order.jobCount <= jobCount, "every job in the order is in flight")
+        try InvariantViolation.require(application.count <= count, "every job in the order is in flight")
         try InvariantViolation.require(cancelled.count <= count, "only jobs in flight are cancelled")
         try InvariantViolation.require(!hasRoom || !hasRoomWaiters, "callers are woken when there is room")
     }

@@ -5,7 +5,11 @@ internal import BrokerStore
 /// The jobs between admission and their end, and the state of their order. A value protected by the coordinator's lock.
 struct JobTable {
     let limits: CoordinatorLimits
-    var order: MergeOrder<ReadyJob>
+    var admission = Admission<StagingRun>()
+    var application: Application<ReadyJob>
+    /// Nil for the ``memoryLog``, which has the reservation of sequences in any case.
+    private(set) var log: (any JobLog)?
+    var memoryLog: MemoryLog
     /// Bytes of everything that is admitted and has not ended, as weighed.
     var bytes = 0
     var count = 0
@@ -32,7 +36,9 @@ struct JobTable {
     var writerTasks: [@Sendable (Store) -> Void] = []
     /// Tickets of the cancelled jobs whose turn has not come.
     var cancelled: Set<Int> = []
-    var journal = JournalProgress()
+    var cancellations = LoggedCancellations()
+    /// By ticket: jobs that the log refused, and why.
+    private var faults: [Int: Fault] = [:]
     /// Callers that wait for room; each is called once.
     private var roomWaiters: [@Sendable () -> Void] = []
     /// A frame that waits for its turn to scan. Called with its new ticket; returns a task to run without the lock.
@@ -42,8 +48,10 @@ struct JobTable {
     private var turnWaiters: [Int: [@Sendable () -> Void]] = [:]
     /// Tasks of the frames whose turn has come and that have their new tickets.
     private var called: [@Sendable () -> Void] = []
-    /// By ticket: called when it is settled, with the sequence of a job.
-    private var whenSettled: [Int: @Sendable (Int64?) -> Void] = [:]
+    /// By ticket: questions, asked when everything before them has been opened.
+    private var questions: [Int: @Sendable (Int) -> Void] = [:]
+    /// By ticket: called with the job's sequence when the log has it.
+    var acceptances: [Int: @Sendable (Int64) -> Void] = [:]
     var running = RunningJobs()
     var ends = CompletionBarrier()
     var unrecorded = UnrecordedFailures()
@@ -56,37 +64,51 @@ struct JobTable {
     ///   - reservedThrough: the last one that the store has reserved for this run.
     init(after sequence: Int64, reservedThrough: Int64, _ limits: CoordinatorLimits) {
         self.limits = limits
-        order = MergeOrder(after: sequence, reservedThrough: reservedThrough)
+        application = Application(after: sequence)
+        memoryLog = MemoryLog(after: sequence, reservedThrough: reservedThrough)
+    }
+
+    /// Jobs go to that log from now on. Called before any is admitted.
+    ///
+    /// - Parameter position: the newest that is applied.
+    mutating func use(_ log: any JobLog, after position: Int64) {
+        self.log = log
+        application = Application(after: position)
     }
 
     /// There is work for the writer.
-    var hasWork: Bool { order.hasReady && mayTake || order.isStarved || !writerTasks.isEmpty || reload != nil }
+    var hasWork: Bool { next != nil || isNextRefused || memoryLog.isStarved || !writerTasks.isEmpty || reload != nil }
 
-    /// A job is merged only when the journal has it. Pausing does not apply to cancelled jobs.
-    private var mayTake: Bool {
-        guard isPaused || journal.isOn else { return true }
-        guard let (sequence, job) = order.next else { return false }
-        if job.skipReason == .unjournaled { return true }
-        if journal.isOn, !journal.has(sequence, job.ticket) { return false }
-        return !isPaused || job.skipReason != nil
+    /// The next job, if it may be merged. Pausing does not apply to cancelled jobs.
+    private var next: ReadyJob? {
+        guard let (place, job) = application.next, place.position != nil else { return nil }
+        guard isPaused || !cancellations.isEmpty else { return job }
+        return cancellations.holds(job.ticket) || isPaused && job.skipReason == nil ? nil : job
     }
 
+    private var isNextRefused: Bool { application.next.map { $0.place.position == nil } ?? false }
+
     /// The next job is a scan that may take long: the jobs before it should not wait for its transaction.
-    var isNextLong: Bool { turns.hasLong && order.nextReady.map { turns.isSearching($0.accepted.arrival) } ?? false }
+    private func isLong(_ next: ReadyJob) -> Bool { turns.hasLong && turns.isSearching(next.accepted.arrival) }
 
     /// Takes the next job of a transaction; nil when none is ready, or it should go into another transaction.
     ///
     /// A large job does not join small ones: their COMMIT would wait for its merge, and a COMMIT of its own costs it little.
-    mutating func takeNext(after batch: JobBatch) -> (sequence: Int64, job: ReadyJob)? {
-        guard mayTake else { return nil }
+    mutating func takeNext(after batch: JobBatch) -> (place: LogPlace, job: ReadyJob)? {
+        guard let next else { return nil }
         if let last = batch.last {
-            guard batch.count < CoordinatorLimits.jobsPerCommit, !isNextLong, let next = order.nextReady else {
-                return nil
-            }
+            guard batch.count < CoordinatorLimits.jobsPerCommit, !isLong(next) else { return nil }
             let isFull = { batch.reduce(0) { $0 + $1.job.accepted.weight } >= CoordinatorLimits.transactionBytes }
             if next.isLarge, !last.job.isLarge || isFull() { return nil }
         }
-        return order.takeReady().map { ($0.sequence, $0.work) }
+        return application.takeNext().map { ($0.place, $0.work) }
+    }
+
+    /// Takes the next jobs, if the log has refused them. They end without a transaction.
+    mutating func takeRefused() -> JobBatch {
+        var refused: JobBatch = []
+        while isNextRefused, let job = application.takeNext() { refused.append((job.place, job.work)) }
+        return refused
     }
 
     /// Whether another frame of the source may be admitted.
@@ -109,16 +131,26 @@ struct JobTable {
     }
 
     /// Gives a frame its ticket.
-    ///
-    /// - Parameter logged: the frame was read from the journal, and keeps its sequence.
-    mutating func admit(_ weight: Int, from source: Int, _ logged: JournaledJob? = nil) -> Int {
+    mutating func admit(_ weight: Int, from source: Int) -> Int {
+        let ticket = reserve(weight)
+        turns.admit(ticket, from: source)
+        return ticket
+    }
+
+    /// Gives a frame that was read from the log its ticket: the job keeps its place.
+    mutating func admit(_ weight: Int, _ logged: JournaledJob) throws(LogViolation) -> Int {
+        let ticket = reserve(weight)
+        try application.deliver(other: ticket, at: logged.place)
+        memoryLog.note(logged.sequence)
+        if logged.isCancelled { cancelled.insert(ticket) }
+        return ticket
+    }
+
+    private mutating func reserve(_ weight: Int) -> Int {
         bytes += weight
         count += 1
         unopened += 1
-        let ticket = order.reserve(sequence: logged?.sequence)
-        if logged == nil { turns.admit(ticket, from: source) }
-        if logged?.isCancelled == true { cancelled.insert(ticket) }
-        return ticket
+        return admission.reserve()
     }
 
     /// A frame was opened at its first ticket, so that its content is known.
@@ -130,8 +162,8 @@ struct JobTable {
     ) -> (goesOn: Bool, Effects) {
         let goesOn = turns.opened(ticket, from: source, content, again)
         if !goesOn { unopened -= 1 }
-        let completions = goesOn ? [] : notify(order.open(ticket, isJob: false))
-        take(turns.call(source, from: order.nextTicket), of: source)
+        let completions = goesOn ? [] : settle(admission.open(ticket, .nothing))
+        take(turns.call(source, from: admission.nextTicket), of: source)
         callNext()
         return (goesOn, effects(completions, notifies: !goesOn && hasWork))
     }
@@ -140,19 +172,21 @@ struct JobTable {
         guard !frames.isEmpty else { return }
         for frame in frames {
             unopened += 1
-            called.append(frame(order.reserve()))
+            called.append(frame(admission.reserve()))
         }
         guard !turns.isWaiting(source), let waiters = turnWaiters.removeValue(forKey: source) else { return }
         roomWaiters += waiters
     }
 
     private mutating func callNext() {
-        while let source = turns.next() { take(turns.call(source, from: order.nextTicket), of: source) }
+        while let source = turns.next() { take(turns.call(source, from: admission.nextTicket), of: source) }
     }
 
     /// The frame held a job.
+    ///
+    /// - Parameter acceptance: called with the job's sequence when the log has it.
     mutating func began(
-        _ run: StagingRun, addedWeight: Int, _ acceptance: (@Sendable (Int64?) -> Void)?
+        _ run: StagingRun, addedWeight: Int, _ acceptance: (@Sendable (Int64) -> Void)?
     ) -> Effects {
         let job = run.accepted
         let ticket = job.ticket
@@ -161,9 +195,10 @@ struct JobTable {
         running.began(job.id, ticket, of: job.owner, job.observer)
         ends.began(ticket, from: job.source, job)
         jobCount += 1
-        whenSettled[ticket] = acceptance
-        if journal.isOn, run.frame.logged == nil { journal.willAppend(run.journalEntry) }
-        let completions = notify(order.open(ticket, isJob: true))
+        if let acceptance { acceptances[ticket] = acceptance }
+        let isLogged = run.frame.logged != nil
+        if !isLogged { application.began(ticket) }
+        let completions = settle(admission.open(ticket, isLogged ? .logged : .job(run)))
         return effects(completions, notifies: hasWork)
     }
 
@@ -179,21 +214,10 @@ struct JobTable {
         bytes -= frame.weight
         count -= 1
         unopened -= 1
-        if let question { whenSettled[ticket] = { _ in question(ticket) } }
-        let completions = notify(order.open(ticket, isJob: false))
+        if let question { questions[ticket] = question }
+        let completions = settle(admission.open(ticket, .nothing))
         // The writer may go on; a caller that drains waits for the last ticket.
         return effects(completions, notifies: hasWork || isDraining || count == 0)
-    }
-
-    /// The effects of a change, with the frames whose turn has come and, when there is room, the callers that wait for
-    /// it.
-    mutating func effects(_ completions: [Effects.Call], notifies: Bool) -> Effects {
-        var effects = Effects(completions: completions, notifies: notifies)
-        swap(&effects.wakeUps, &called)
-        guard !roomWaiters.isEmpty, hasRoom else { return effects }
-        effects.wakeUps += roomWaiters
-        roomWaiters = []
-        return effects
     }
 
     /// The job has ended. Returns the waiters to call with this end, or with that of the committed job of its id.
@@ -214,41 +238,116 @@ struct JobTable {
         turns.ended(job.arrival)
         callNext()
         if !cancelled.isEmpty { cancelled.remove(job.ticket) }
-        journal.ended(job.ticket)
+        if !faults.isEmpty { faults[job.ticket] = nil }
         return running.ended(job.id, isCommitted: isCommitted, owner: owner)
     }
 
     /// The job is staged, or its staging has failed.
     mutating func finish(_ job: ReadyJob) -> Effects {
-        if let fault = journal.fault(at: job.ticket) {
-            order.finish(job.ticket, job.unjournaled(fault))
-        } else {
-            order.finish(job.ticket, cancelled.contains(job.ticket) ? job.cancelled() : job)
-        }
+        let job = cancelled.contains(job.ticket) ? job.cancelled() : job
+        application.finish(job.ticket, fault(of: job.ticket).map { job.refused($0) } ?? job)
         return Effects(notifies: hasWork)
     }
 
-    /// Takes the jobs that can get no sequence, and the completions of the tickets that this settled.
-    mutating func takeStarved() -> (jobs: [ReadyJob], completions: [Effects.Call]) {
-        var jobs: [ReadyJob] = []
-        var tasks: [@Sendable () -> Void] = []
-        while let (job, settled) = order.takeStarved() {
-            jobs.append(job)
-            tasks += notify(settled)
+    // MARK: - The log
+
+    /// Why the log refused the job; nil for any other.
+    func fault(of ticket: Int) -> Fault? { faults.isEmpty ? nil : faults[ticket] }
+
+    /// Asks the questions, and passes the jobs to the log. Returns the calls that follow.
+    private mutating func settle(_ settled: [Admission<StagingRun>.Settled]) -> [Effects.Call] {
+        var calls: [Effects.Call] = []
+        for settled in settled {
+            let ticket = settled.ticket
+            switch settled.content {
+            case .nothing:
+                if let ask = questions.isEmpty ? nil : questions.removeValue(forKey: ticket) {
+                    calls.append { ask(ticket) }
+                }
+            case .job(let run):
+                if let log {
+                    log.append(run.logEntry)
+                } else {
+                    memoryLog.append(ticket, at: run.accepted.acceptedAt)
+                    calls += deliverReserved()
+                }
+            case .logged: break
+            }
         }
-        return (jobs, tasks)
+        return calls
     }
 
-    mutating func notify(_ settled: [MergeOrder<ReadyJob>.Settled]) -> [@Sendable () -> Void] {
-        guard !whenSettled.isEmpty || journal.isOn else { return [] }
-        var tasks: [@Sendable () -> Void] = []
-        for ticket in settled {
-            let notify = whenSettled.removeValue(forKey: ticket.ticket)
-            let sequence = ticket.sequence
-            // A question is asked at once; `accepted` is sent when the journal has the job.
-            if let sequence, journal.append(ticket.ticket, sequence, notify) { continue }
-            if let notify { tasks.append { notify(sequence) } }
+    /// Delivers the jobs for which the store has reserved sequences. Returns the calls that report them as accepted.
+    mutating func deliverReserved() -> [Effects.Call] {
+        var calls: [Effects.Call] = []
+        while let (ticket, place) = memoryLog.read() {
+            do throws(LogViolation) {
+                calls += try deliver(ticket, at: place)
+            } catch {
+                preconditionFailure("the log in memory gives rising positions in the order of tickets: \(error)")
+            }
         }
-        return tasks
+        return calls
+    }
+
+    /// Delivers the next items of the log, in its order.
+    ///
+    /// - Throws: ``LogViolation`` when they cannot be next. Those before the first of these are delivered.
+    mutating func deliver(_ items: [LogItem], _ effects: inout Effects) throws(LogViolation) {
+        defer { effects.notifies = hasWork }
+        for item in items {
+            switch item {
+            case .job(let ticket, let place):
+                effects.completions += try deliver(ticket, at: place)
+                memoryLog.note(place.position ?? 0)
+            case .cancellation(let entry): effects.completions += decideCancellation(entry)
+            case .refused(let entry, let error) where entry.kind == .cancellation:
+                effects.completions += failCancellation(entry, error)
+            case .refused(let entry, let error):
+                effects.completions += try refuse(entry.ticket, Fault(error.faultCode, error.message))
+            case .other: preconditionFailure("a job of another server is admitted as a frame")
+            }
+        }
+    }
+
+    private mutating func deliver(_ ticket: Int, at place: LogPlace) throws(LogViolation) -> [Effects.Call] {
+        try application.deliver(own: ticket, at: place)
+        for entry in cancellations.entries(of: ticket, at: place) { log?.append(entry) }
+        guard !acceptances.isEmpty, let position = place.position, let notify = acceptances.removeValue(forKey: ticket)
+        else { return [] }
+        return [{ notify(position) }]
+    }
+
+    /// The log has no place for the job: it fails in its turn, without a sequence.
+    private mutating func refuse(_ ticket: Int, _ fault: Fault) throws(LogViolation) -> [Effects.Call] {
+        try application.deliver(own: ticket, at: LogPlace(position: nil, time: 0))
+        acceptances[ticket] = nil
+        faults[ticket] = fault
+        application.change(ticket) { $0.refused(fault) }
+        return cancellations.takeAll(ticket).compactMap(\.answer).map { answer in { answer(.tooLate) } }
+    }
+
+    /// No more sequences can be reserved: the jobs that wait for one fail. Returns the calls that follow.
+    mutating func refuseStarved(_ fault: Fault) -> [Effects.Call] {
+        var calls: [Effects.Call] = []
+        for ticket in memoryLog.refuse() {
+            do throws(LogViolation) {
+                calls += try refuse(ticket, fault)
+            } catch {
+                preconditionFailure("jobs wait for sequences in the order of tickets: \(error)")
+            }
+        }
+        return calls
+    }
+
+    /// The effects of a change, with the frames whose turn has come and, when there is room, the callers that wait for
+    /// it.
+    mutating func effects(_ completions: [Effects.Call], notifies: Bool) -> Effects {
+        var effects = Effects(completions: completions, notifies: notifies)
+        swap(&effects.wakeUps, &called)
+        guard !roomWaiters.isEmpty, hasRoom else { return effects }
+        effects.wakeUps += roomWaiters
+        roomWaiters = []
+        return effects
     }
 }

@@ -5,6 +5,8 @@ internal import BrokerStore
 struct WriterTurn {
     var reload: ModelReload?
     var tasks: [@Sendable (Store) -> Void]
+    /// Jobs that the log refused: they end without a transaction.
+    var refused: JobBatch = []
     var batch: JobBatch
     /// The last sequence of the block to reserve. A turn may have no jobs but a reservation for those without sequences.
     var reservation: Int64?
@@ -20,7 +22,7 @@ struct WriterRun {
     enum Step {
         /// One transaction of all jobs in ``WriterRun/rest``, or of as many as it has room for.
         case together
-        case alone(sequence: Int64, ReadyJob)
+        case alone(LogPlace, ReadyJob)
         /// No more sequences can be reserved: the jobs that wait for one fail.
         case failStarved(StoreError)
     }
@@ -58,20 +60,21 @@ struct WriterRun {
     /// The jobs without sequences have failed.
     mutating func starvedFailed() { next = nil }
 
-    private mutating func nextAlone() { next = rest.first.map { .alone(sequence: $0.sequence, $0.job) } }
+    private mutating func nextAlone() { next = rest.first.map { .alone($0.place, $0.job) } }
 }
 
 extension WriterRun {
     /// Checks the invariants: jobs remain in the order of their sequences, a run ends when no work remains, and a job alone
     /// is the first that remains.
     func checkInvariants() throws(InvariantViolation) {
+        let positions = rest.compactMap(\.place.position)
         try InvariantViolation.require(
-            zip(rest, rest.dropFirst()).allSatisfy { $0.sequence < $1.sequence }, "jobs are applied in order")
+            zip(positions, positions.dropFirst()).allSatisfy { $0 < $1 }, "jobs are applied in order")
         switch next {
         case .together:
             try InvariantViolation.require(!rest.isEmpty || reservation != nil, "a transaction has work")
-        case .alone(let sequence, _):
-            try InvariantViolation.require(rest.first?.sequence == sequence, "the first job is applied first")
+        case .alone(let place, _):
+            try InvariantViolation.require(rest.first?.place == place, "the first job is applied first")
         case .failStarved, nil: try InvariantViolation.require(rest.isEmpty, "a run ends without jobs")
         }
     }

@@ -20,7 +20,7 @@ struct StatisticsReport {
     let storePath: String
     let allocations: Int?
 
-    func write(to writer: inout JSONWriter, _ journal: (any JobJournal)?) {
+    func write(to writer: inout JSONWriter, _ journal: (any JobLog)?) {
         let now = monotonicMicroseconds()
         writer.member("uptimeMilliseconds", (now - startedAt) / 1_000)
         writer.key("paused")

@@ -15,16 +15,7 @@ final class Writer: Sendable {
     /// Finds the lines of jobs in the ledger.
     let jobs: JobIndex
     /// Nil without a journal.
-    let journal: (any JobJournal)?
-    /// The jobs of the journal that the store has not applied.
-    let pending: PendingJobs?
-
-    /// The jobs of the journal that must be applied before any other.
-    struct PendingJobs: Sendable {
-        let reader: JournalReader
-        let count: Int
-        let cancelled: Set<Int64>
-    }
+    let log: (any JobLog)?
 
     /// Opens the store on the new thread and waits for it.
     ///
@@ -46,27 +37,16 @@ final class Writer: Sendable {
                 let sequence = try store.openSequences(block, after: files?.lastPosition ?? 0)
                 jobTable.withLock { $0 = JobTable(after: sequence, reservedThrough: sequence + block, options.limits) }
                 let applied = store.history?.position ?? 0
-                let pending = files.map {
-                    PendingJobs(
-                        reader: $0.jobs(after: applied), count: $0.pendingCount, cancelled: $0.cancelled)
-                }
-                var journal: DiskJournal?
-                if let files {
-                    let position = files.lastPosition
-                    let diskJournal = DiskJournal(
-                        files, jobTable: jobTable, statistics: statistics, completions: completions,
-                        storageFailure: storageFailure, logger: logger)
-                    jobTable.withLock { $0.journal.begin(diskJournal, after: position) }
-                    journal = diskJournal
-                }
-                let result = Opened(migration: store.migration, jobs: store.jobs, journal: journal, pending: pending)
+                let log = files.map { DiskJournal($0, after: sequence, applied: applied, logger: logger) }
+                if let log { jobTable.withLock { $0.use(log, after: applied) } }
+                let result = Opened(migration: store.migration, jobs: store.jobs, log: log)
                 try statistics.note(store)
                 opened.broadcast {
                     $0 = .success(result)
                     return true
                 }
                 var loop = WriterLoop(
-                    store: store, journal: journal, jobTable: jobTable, pool: pool, statistics: statistics,
+                    store: store, log: log, jobTable: jobTable, pool: pool, statistics: statistics,
                     completions: completions, storageFailure: storageFailure, gate: gate, onCommit: onCommit,
                     activity: options.store.activity ?? WriterActivity(), limits: options.limits, logger: logger)
                 loop.run()
@@ -79,7 +59,7 @@ final class Writer: Sendable {
         }
         do throws(StoreError) {
             let result = try opened.wait { $0 }.get()
-            (migration, jobs, journal, pending) = (result.migration, result.jobs, result.journal, result.pending)
+            (migration, jobs, log) = (result.migration, result.jobs, result.log)
         } catch {
             thread.join()
             throw error
@@ -89,8 +69,7 @@ final class Writer: Sendable {
     private struct Opened: Sendable {
         let migration: StoreMigration
         let jobs: JobIndex
-        let journal: (any JobJournal)?
-        let pending: PendingJobs?
+        let log: (any JobLog)?
     }
 
     /// Waits for the end of the thread, which comes after `JobTable.isStopped`.

@@ -11,7 +11,7 @@ extension WriterLoop {
     mutating func recordFailures() {
         guard let time = recordFailuresAt, time <= monotonicMicroseconds() else { return }
         let block = limits.sequenceBlock
-        let reservation = jobTable.withLock { $0.order.reservationDue(block: block) }
+        let reservation = jobTable.withLock { $0.memoryLog.reservationDue(block: block) }
         do throws(StoreError) {
             try finishLedger(reserving: reservation)
             recordFailuresAt = nil
@@ -36,7 +36,7 @@ extension WriterLoop {
     /// Prepares the store for the next server.
     func close() {
         do throws(StoreError) {
-            try finishLedger(reserving: jobTable.withLock { $0.order.newestSequence })
+            try finishLedger(reserving: jobTable.withLock { $0.memoryLog.newest })
         } catch {
             // The sequences of the next server then begin after the whole reserved block.
             logger.warning(

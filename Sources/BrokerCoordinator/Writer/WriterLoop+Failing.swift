@@ -6,34 +6,31 @@ internal import Logging
 extension WriterLoop {
     // MARK: - One job
 
-    func failed(_ error: StoreError, _ sequence: Int64, _ job: ReadyJob) -> AppliedJob {
+    func failed(_ error: StoreError, _ place: LogPlace, _ job: ReadyJob) -> AppliedJob {
         logger.error("A job could not be stored.", metadata: ["id": "\(job.id.text)", "cause": "\(error)"])
         noteWaiting(error)
         let fault = Fault(error.faultCode, error.message)
-        return AppliedJob(sequence: sequence, job: job, end: .failed(fault), unwritten: fault)
+        return AppliedJob(place: place, job: job, end: .failed(fault), unwritten: fault)
     }
 
     /// The store cannot apply a job of the journal, and neither the job nor the machine is at fault. If the server went
     /// on, later jobs would be applied without this one.
-    func stop(at sequence: Int64, _ job: ReadyJob, _ error: StoreError) {
+    func stop(at place: LogPlace, _ job: ReadyJob, _ error: StoreError) {
         logger.critical(
             """
             A job of the journal cannot be applied because of a defect. The server ends; the job and all after it stay \
             in the journal. Report the defect, then start a version of the server without it.
-            """, metadata: ["id": "\(job.id.text)", "sequence": "\(sequence)", "cause": "\(error)"])
+            """, metadata: ["id": "\(job.id.text)", "sequence": "\(place.position ?? 0)", "cause": "\(error)"])
         store.fail(error)
     }
 
     /// No more sequences can be reserved, so the jobs that wait for one fail without.
-    mutating func failStarved(_ error: StoreError) -> [AppliedJob] {
+    mutating func failStarved(_ error: StoreError) {
         noteWaiting(error)
         recordFailuresAt = recordFailuresAt ?? monotonicMicroseconds()
-        let jobs = jobTable.withLock { jobTable in
-            let (jobs, tasks) = jobTable.takeStarved()
-            completions.run(tasks)
-            return jobs
+        jobTable.change(completions) { jobTable in
+            Effects(completions: jobTable.refuseStarved(Fault(error.faultCode, error.message)))
         }
-        return jobs.map { AppliedJob(sequence: nil, job: $0, end: .failed(Fault(error.faultCode, error.message))) }
     }
 
     /// Reports to `stats` that the store takes no writes, until a transaction succeeds.
@@ -88,10 +85,13 @@ extension WriterLoop {
     /// The inner nil means that no more will come, the outer one that nothing is ready.
     private func takeAll(_ jobTable: inout JobTable) -> Rest?? {
         var rest = Rest()
-        while let next = jobTable.takeNext(after: []) { rest.jobs.append(next.job) }
-        let (starved, settled) = jobTable.takeStarved()
-        completions.run(settled)
-        rest.jobs += starved
+        completions.run(jobTable.refuseStarved(Fault(.storeUnavailable, store.failure?.message ?? "")))
+        var count = -1
+        while rest.jobs.count > count {
+            count = rest.jobs.count
+            rest.jobs += jobTable.takeRefused().map(\.job)
+            while let next = jobTable.takeNext(after: []) { rest.jobs.append(next.job) }
+        }
         swap(&rest.tasks, &jobTable.writerTasks)
         swap(&rest.reload, &jobTable.reload)
         if rest.jobs.isEmpty, rest.tasks.isEmpty, rest.reload == nil { return jobTable.isStopped ? .some(nil) : nil }

@@ -11,7 +11,7 @@ struct WriterLoop {
 
     private(set) var store: Store
     /// Nil without a journal.
-    let journal: (any JobJournal)?
+    let log: (any JobLog)?
     let jobTable: Monitor<JobTable>
     let pool: WorkerPool
     let statistics: Statistics
@@ -36,12 +36,12 @@ struct WriterLoop {
     private var leavesJobs = false
 
     init(
-        store: Store, journal: (any JobJournal)?, jobTable: Monitor<JobTable>, pool: WorkerPool, statistics: Statistics,
+        store: Store, log: (any JobLog)?, jobTable: Monitor<JobTable>, pool: WorkerPool, statistics: Statistics,
         completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate,
         onCommit: Callback<Void>, activity: WriterActivity, limits: CoordinatorLimits, logger: Logger
     ) {
         self.store = store
-        self.journal = journal
+        self.log = log
         self.jobTable = jobTable
         self.pool = pool
         self.statistics = statistics
@@ -76,16 +76,19 @@ struct WriterLoop {
     private mutating func work(_ turn: WriterTurn) {
         for task in turn.tasks { task(store) }
         if let request = turn.reload { reload(request) }
+        if !turn.refused.isEmpty {
+            settle(turn.refused.map { AppliedJob(refused: $0.job, at: $0.place) }, reservation: nil)
+        }
         var run = WriterRun(turn)
         while let step = run.next {
             switch step {
             case .together: guard applyTogether(&run) else { return drop(run.rest.map(\.job)) }
-            case .alone(let sequence, let job):
-                guard let applied = applyAlone(sequence, job) else { return drop(run.rest.map(\.job)) }
+            case .alone(let place, let job):
+                guard let applied = applyAlone(place, job) else { return drop(run.rest.map(\.job)) }
                 run.applied(1)
                 settle([applied], reservation: nil)
             case .failStarved(let error):
-                settle(failStarved(error), reservation: nil)
+                failStarved(error)
                 run.starvedFailed()
             }
         }
@@ -209,8 +212,8 @@ struct WriterLoop {
             if let reservation { try store.reserveSequences(through: reservation) }
             var applied: [AppliedJob] = []
             var bytes = 0
-            for (sequence, job) in jobs {
-                applied.append(try apply(job, sequence))
+            for (place, job) in jobs {
+                applied.append(try apply(job, at: place))
                 bytes += applied.last?.objectBytes ?? 0
                 guard bytes < ReplyBudget.maximumBytes, hasTime(since: start) else { break }
             }
@@ -232,26 +235,25 @@ struct WriterLoop {
                 if applied.count == batch.count { break }
             }
             var run: [StoreJob] = []
-            for (sequence, job) in batch[applied.count...] {
-                guard job.skipReason != .unjournaled else { break }
-                let job = job.storeJob(sequence)
+            for (place, job) in batch[applied.count...] {
+                let job = job.storeJob(at: place)
                 guard store.canJoin(job) else { break }
                 run.append(job)
             }
             if run.isEmpty {
-                let (sequence, job) = batch[applied.count]
-                applied.append(try apply(job, sequence))
+                let (place, job) = batch[applied.count]
+                applied.append(try apply(job, at: place))
                 bytes += applied.last?.objectBytes ?? 0
             } else {
                 let begun = monotonicMicroseconds()
                 guard let ends = try store.applyBatch(run) else { return nil }
                 let now = monotonicMicroseconds()
                 for end in ends {
-                    let (sequence, job) = batch[applied.count]
+                    let (place, job) = batch[applied.count]
                     job.noteMerged()
                     applied.append(
                         AppliedJob(
-                            sequence: sequence, job: job, end: end, mergedMicroseconds: now - begun, appliedAt: now))
+                            place: place, job: job, end: end, mergedMicroseconds: now - begun, appliedAt: now))
                 }
             }
         }
@@ -263,16 +265,13 @@ struct WriterLoop {
         monotonicMicroseconds() - start < limits.transactionMicroseconds
     }
 
-    private func apply(_ job: ReadyJob, _ sequence: Int64) throws(StoreError) -> AppliedJob {
-        if job.skipReason == .unjournaled, case .refused(let fault) = job.work {
-            return AppliedJob(sequence: nil, job: job, end: .failed(fault))
-        }
+    private func apply(_ job: ReadyJob, at place: LogPlace) throws(StoreError) -> AppliedJob {
         activity.advance()
         let start = monotonicMicroseconds()
-        let end = try store.apply(job.storeJob(sequence))
+        let end = try store.apply(job.storeJob(at: place))
         job.noteMerged()
         let now = monotonicMicroseconds()
-        return AppliedJob(sequence: sequence, job: job, end: end, mergedMicroseconds: now - start, appliedAt: now)
+        return AppliedJob(place: place, job: job, end: end, mergedMicroseconds: now - start, appliedAt: now)
     }
 
     /// Applies the job in a transaction of its own, so that its fault concerns no other job. Nil when the store has
@@ -280,13 +279,16 @@ struct WriterLoop {
     ///
     /// With a journal, a job that the machine cannot store does not fail: the writer tries until it can, or the server
     /// stops.
-    private mutating func applyAlone(_ sequence: Int64, _ job: ReadyJob) -> AppliedJob? {
+    private mutating func applyAlone(_ place: LogPlace, _ job: ReadyJob) -> AppliedJob? {
         var wait = StoreWait(statistics, logger)
         var hasMadeRoom = false
         while true {
-            if leavesJobs { return AppliedJob(sequence: nil, job: job, end: .failed(.leftInJournal)) }
+            if leavesJobs {
+                return AppliedJob(
+                    place: LogPlace(position: nil, time: place.time), job: job, end: .failed(.leftInJournal))
+            }
             do throws(StoreError) {
-                let applied = try transaction { () throws(StoreError) in try apply(job, sequence) }!
+                let applied = try transaction { () throws(StoreError) in try apply(job, at: place) }!
                 wait.ended(jobTable)
                 return applied
             } catch {
@@ -297,9 +299,9 @@ struct WriterLoop {
                     hasMadeRoom = true
                     continue
                 }
-                guard journal != nil else { return failed(error, sequence, job) }
+                guard log != nil else { return failed(error, place, job) }
                 guard error.isOfMachine else {
-                    stop(at: sequence, job, error)
+                    stop(at: place, job, error)
                     return nil
                 }
                 leavesJobs = !wait.pause(jobTable, error)
@@ -355,7 +357,7 @@ struct WriterLoop {
             let wal = store.wal
             statistics.count { $0.wal = wal }
         }
-        if let journal, let position = store.durablePosition { journal.applied(through: position) }
+        if let log, let position = store.durablePosition { log.applied(through: position) }
         for notice in store.takeWALNotices() {
             notice.log(to: logger, ownReader: gate.longReader, store: store.location)
         }

@@ -4,15 +4,20 @@ import BrokerJournal
 @testable import BrokerCoordinator
 
 /// The journal of one run of the server: entries that wait for the disk, and the store's position.
-final class SimulatedLog: JobJournal {
+final class SimulatedLog: JobLog {
     struct State {
-        var waiting: [JournalWrite] = []
+        var waiting: [LogEntry] = []
         var appliedThrough: Int64 = 0
     }
 
     private let state = Monitor(State())
 
-    func append(_ entry: JournalWrite) { state.withLock { $0.waiting.append(entry) } }
+    /// The simulation reads what is on the disk itself, and what waits with ``takeWaiting()``.
+    let backlog = 0
+
+    func append(_ entry: LogEntry) { state.withLock { $0.waiting.append(entry) } }
+
+    func read(after position: Int64, bytes: Int) -> [LogItem]? { nil }
 
     func applied(through position: Int64) {
         state.withLock { $0.appliedThrough = max($0.appliedThrough, position) }
@@ -22,7 +27,7 @@ final class SimulatedLog: JobJournal {
 
     var hasWaiting: Bool { state.withLock { !$0.waiting.isEmpty } }
 
-    func takeWaiting() -> [JournalWrite] {
+    func takeWaiting() -> [LogEntry] {
         state.withLock { state in
             defer { state.waiting = [] }
             return state.waiting
@@ -39,10 +44,11 @@ struct SimulatedDisk {
     private(set) var entries: [JournalEntry] = []
     /// The position of the newest job that was ever in it.
     private(set) var lastPosition: Int64 = 0
+    private(set) var lastTime: Int64 = 0
 
     mutating func sync(_ added: some Sequence<JournalEntry>) {
         entries += added
-        for entry in added where entry.kind == .job { lastPosition = entry.position }
+        for entry in added where entry.kind == .job { (lastPosition, lastTime) = (entry.position, entry.time) }
     }
 
     mutating func trim(through position: Int64) { entries.removeAll { $0.position <= position } }

@@ -52,8 +52,10 @@ struct SimulatedServer {
     var isReplaying = false
     /// By the place at which they arrived.
     var deliveries: [Int: Int] = [:]
-    /// Entries that the log's thread is writing.
-    var syncing: [JournalWrite] = []
+    /// Entries that the log's thread is writing, with the places of the jobs among them.
+    var syncing: [(entry: LogEntry, place: LogPlace?)] = []
+    /// The newest position that the log gave, and its time.
+    var newest = LogPlace(position: 0, time: 0)
     /// They are on the disk, and the job table does not know it yet.
     var areSynced = false
     /// Places of the jobs that have begun and not ended.
@@ -73,7 +75,8 @@ struct SimulatedServer {
         guard let disk else { return }
         let log = SimulatedLog()
         self.log = log
-        jobTable.journal.begin(log, after: max(disk.lastPosition, store.durable.applied))
+        jobTable.use(log, after: store.durable.applied)
+        newest = LogPlace(position: max(disk.lastPosition, sequence), time: disk.lastTime)
         let cancelled = disk.cancelled
         pending = disk.jobs(after: store.durable.applied).map { entry in
             let job = JournaledJob(
@@ -109,8 +112,16 @@ struct SimulatedServer {
         return false
     }
 
-    mutating func admit(_ delivery: Int, _ message: Int, from source: Int, _ logged: JournaledJob? = nil) -> Int {
-        let ticket = jobTable.admit(10, from: source, logged)
+    /// - Parameter logged: the job as it was read from the log.
+    mutating func admit(
+        _ delivery: Int, _ message: Int, from source: Int, _ logged: JournaledJob? = nil
+    ) throws(LogViolation) -> Int {
+        let ticket: Int
+        if let logged {
+            ticket = try jobTable.admit(10, logged)
+        } else {
+            ticket = jobTable.admit(10, from: source)
+        }
         deliveries[ticket] = delivery
         let payload = Array("\(message)".utf8)
         opening.append(
@@ -169,9 +180,9 @@ struct SimulatedServer {
         let id = frame.logged?.id ?? message.id ?? "broker-\(run)-\(frame.ticket)"
         let accepted = AcceptedJob(job, id: JobID(id), frame, openedAt: 0, progress: nil)
         let begun = StagingRun(frame: frame, accepted: accepted)
-        var acceptance: (@Sendable (Int64?) -> Void)?
+        var acceptance: (@Sendable (Int64) -> Void)?
         if job.wantsAcceptance, frame.logged == nil {
-            acceptance = { if let sequence = $0 { job.observer(.accepted(id: id, sequence: sequence)) } }
+            acceptance = { job.observer(.accepted(id: id, sequence: $0)) }
         }
         perform(jobTable.began(begun, addedWeight: accepted.weight - frame.weight, acceptance))
         self.begun.insert(frame.ticket)

@@ -1,3 +1,4 @@
+import BrokerJournal
 import BrokerModel
 import BrokerStore
 
@@ -35,10 +36,11 @@ extension SimulatedServer {
         guard var turn = jobTable.takeTurn()?.turn else { return writer.isAwake = false }
         if let reservation = turn.reservation { store.reserve(through: reservation) }
         if bug == .cancelLosesPlace { turn.batch.removeAll { $0.job.skipReason == .cancelled } }
+        settle(turn.refused.map { AppliedJob(refused: $0.job, at: $0.place) }, nil)
         let run = WriterRun(turn)
         writer.run = run
         guard run.next != nil else { return endRun() }
-        let applied = run.rest.map { apply($0.job, $0.sequence, &store, check) }
+        let applied = run.rest.map { apply($0.job, $0.place, &store, check) }
         writer.transaction = SimulatedWriter.Transaction(applied: applied, reservation: turn.reservation)
         if bug == .reportBeforeCommit {
             settle(applied, turn.reservation)
@@ -47,14 +49,11 @@ extension SimulatedServer {
     }
 
     private func apply(
-        _ job: ReadyJob, _ sequence: Int64, _ store: inout SimulatedStore,
+        _ job: ReadyJob, _ place: LogPlace, _ store: inout SimulatedStore,
         _ check: (ReadyJob, Int64, SimulatedStore) -> Void
     ) -> AppliedJob {
-        if job.skipReason == .unjournaled, case .refused(let fault) = job.work {
-            return AppliedJob(sequence: nil, job: job, end: .failed(fault), appliedAt: 0)
-        }
-        check(job, sequence, store)
-        return AppliedJob(sequence: sequence, job: job, end: store.apply(job.storeJob(sequence)), appliedAt: 0)
+        check(job, place.position!, store)
+        return AppliedJob(place: place, job: job, end: store.apply(job.storeJob(at: place)), appliedAt: 0)
     }
 
     /// The transaction becomes durable, or the store refuses it.
@@ -80,7 +79,7 @@ extension SimulatedServer {
         if !transaction.isSettled {
             let applied = transaction.applied.map { applied in
                 AppliedJob(
-                    sequence: applied.sequence, job: applied.job, end: applied.end, unwritten: applied.unwritten,
+                    place: applied.place, job: applied.job, end: applied.end, unwritten: applied.unwritten,
                     mergedMicroseconds: microseconds, appliedAt: applied.appliedAt)
             }
             settle(applied, transaction.reservation)
@@ -92,14 +91,14 @@ extension SimulatedServer {
     mutating func applyAlone(
         _ store: inout SimulatedStore, fails: Bool, _ check: (ReadyJob, Int64, SimulatedStore) -> Void
     ) {
-        guard case .alone(let sequence, let job) = writer.run?.next else { return }
-        let applied = apply(job, sequence, &store, check)
-        if fails, applied.sequence != nil {
+        guard case .alone(let place, let job) = writer.run?.next else { return }
+        let applied = apply(job, place, &store, check)
+        if fails {
             store.rollback()
             guard log == nil else { return }
             let fault = Fault(.storeFull, Self.full.message)
             settle(
-                [AppliedJob(sequence: sequence, job: job, end: .failed(fault), unwritten: fault, appliedAt: 0)], nil)
+                [AppliedJob(place: place, job: job, end: .failed(fault), unwritten: fault, appliedAt: 0)], nil)
         } else {
             store.commit()
             settle([applied], nil)
@@ -109,10 +108,7 @@ extension SimulatedServer {
     }
 
     private mutating func failStarved() {
-        let (jobs, calls) = jobTable.takeStarved()
-        completions += calls
-        let fault = Fault(.storeFull, Self.full.message)
-        settle(jobs.map { AppliedJob(sequence: nil, job: $0, end: .failed(fault), appliedAt: 0) }, nil)
+        completions += jobTable.refuseStarved(Fault(.storeFull, Self.full.message))
         writer.run?.starvedFailed()
         endRun()
     }
@@ -146,18 +142,30 @@ extension SimulatedServer {
     // MARK: - The log's thread
 
     mutating func gather() {
-        syncing = log?.takeWaiting() ?? []
+        var place = newest
+        syncing = (log?.takeWaiting() ?? []).map { entry in
+            guard entry.kind == .job else { return (entry, nil) }
+            place = LogPlace(position: place.position! + 1, time: max(place.time, entry.time))
+            return (entry, place)
+        }
         areSynced = false
     }
 
-    /// The report of the journal's thread, when the disk has stored the entries or had no room for them.
-    mutating func reportSynced(isFull: Bool) {
+    /// The entries that the log's thread is writing, as the disk has them.
+    var stored: [JournalEntry] { syncing.map { $0.entry.stored(at: $0.place) } }
+
+    /// The report of the log's thread, when the disk has stored the entries or had no room for them.
+    mutating func reportSynced(isFull: Bool) throws(LogViolation) {
         let entries = syncing
         syncing = []
         areSynced = false
-        perform(
-            isFull
-                ? jobTable.unjournaled(entries, StoreError(.full, "the simulated disk is full"))
-                : jobTable.logged(entries))
+        if !isFull { newest = entries.compactMap(\.place).last ?? newest }
+        var effects = Effects()
+        try jobTable.deliver(
+            entries.map { entry, place in
+                if isFull { return .refused(entry, StoreError(.full, "the simulated disk is full")) }
+                return place.map { .job(ticket: entry.ticket, $0) } ?? .cancellation(entry)
+            }, &effects)
+        perform(effects)
     }
 }

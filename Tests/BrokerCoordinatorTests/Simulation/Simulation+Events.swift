@@ -63,14 +63,22 @@ extension Simulation {
         case .keep: server.recordFailures(&store)
         case .gather: server.gather()
         case .sync:
-            if takeChance(\.logFaults) { return server.reportSynced(isFull: true) }
-            disk?.sync(server.syncing.map(\.stored))
+            if takeChance(\.logFaults) { return reportSynced(isFull: true) }
+            disk?.sync(server.stored)
             server.areSynced = true
-        case .notifyLog: server.reportSynced(isFull: false)
+        case .notifyLog: reportSynced(isFull: false)
         case .trim: disk?.trim(through: server.log?.appliedThrough ?? 0)
         default: break
         }
         if server.isReplaying, server.pending.isEmpty, server.jobTable.count == 0 { server.isReplaying = false }
+    }
+
+    private mutating func reportSynced(isFull: Bool) {
+        do throws(LogViolation) {
+            try server.reportSynced(isFull: isFull)
+        } catch {
+            violate("the log delivers what cannot be next: \(error)")
+        }
     }
 
     /// Something goes wrong, if it may still.
@@ -134,16 +142,26 @@ extension Simulation {
         let message = connection.toServer[0]
         clients[number].connection?.toServer.removeFirst()
         deliveries.append(SimulatedDelivery(message: message, run: server.run, connection: connection.number))
-        let ticket = server.admit(deliveries.count - 1, message, from: connection.number)
-        deliveries[deliveries.count - 1].ticket = ticket
+        let ticket = admit(message, from: connection.number)
         note("message \(message) is delivery \(deliveries.count - 1) at ticket \(ticket)")
+    }
+
+    /// Admits the newest delivery. Returns its ticket.
+    private mutating func admit(_ message: Int, from source: Int, _ job: JournaledJob? = nil) -> Int {
+        do throws(LogViolation) {
+            let ticket = try server.admit(deliveries.count - 1, message, from: source, job)
+            deliveries[deliveries.count - 1].ticket = ticket
+            return ticket
+        } catch {
+            violate("the log delivers what cannot be next: \(error)")
+            return -1
+        }
     }
 
     private mutating func replay() {
         let (job, message) = server.pending.removeFirst()
         deliveries.append(SimulatedDelivery(message: message, run: server.run, connection: nil))
-        let ticket = server.admit(deliveries.count - 1, message, from: 0, job)
-        deliveries[deliveries.count - 1].ticket = ticket
+        _ = admit(message, from: 0, job)
         note("message \(message) of sequence \(job.sequence) is delivery \(deliveries.count - 1)")
     }
 
@@ -153,7 +171,7 @@ extension Simulation {
         answers.failed = [:]
         if disk != nil, !server.syncing.isEmpty, !server.areSynced {
             let durable = random(0...server.syncing.count)
-            disk?.sync(server.syncing.prefix(durable).map(\.stored))
+            disk?.sync(server.stored.prefix(durable))
             note("of \(server.syncing.count) entries \(durable) are on the disk")
         }
         for number in clients.indices { clients[number].connection = nil }

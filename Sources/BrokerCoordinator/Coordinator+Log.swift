@@ -1,0 +1,67 @@
+internal import BrokerSchema
+internal import BrokerModel
+internal import BrokerStaging
+package import BrokerStore
+package import Logging
+
+extension Coordinator {
+    /// Applies what the log has and the store has not, in its order, each job in its place and under the model under which it
+    /// was accepted; then changes to the wanted model, if that is another. From then on it reads the log. Called once, before
+    /// anything is admitted; blocks until all these jobs have ended.
+    ///
+    /// The limits of this server do not apply to these jobs: a job that was accepted is applied, or the start fails.
+    ///
+    /// - Parameter open: opens the frame of an accepted job, under the conditions of
+    ///   ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``.
+    /// - Throws: `StoreError` when the log cannot be read, one of its jobs cannot be applied, or the store cannot be changed to
+    ///   the wanted model. No job after the one that failed has been applied then, and the coordinator can only be stopped.
+    package func start(
+        _ logger: Logger, opening open: @escaping @Sendable (_ payload: [UInt8], JournaledJob, JobMemory) -> ReopenedJob
+    ) throws(StoreError) {
+        guard let log = writer.log else { return }
+        let reader = LogReader(log, self, logger, opening: open)
+        logReader.withLock { $0 = reader }
+        try reader.catchUp()
+        if let plan = planAfterReplay { try useWanted(plan, logger) }
+        reader.start()
+    }
+
+    /// A job was read from the log: a worker opens its frame.
+    ///
+    /// - Parameter refuse: called when there will never be room to open the frame.
+    /// - Throws: ``LogViolation`` when it cannot be next.
+    func admit(
+        _ logged: JournaledJob, payloadBytes: Int, open: @escaping @Sendable (JobMemory) -> Opened,
+        refuse: @escaping @Sendable (_ message: String) -> Void
+    ) throws(LogViolation) {
+        let weight = Self.weight(of: payloadBytes)
+        let admitted = jobTable.withLock { jobTable in
+            Result { () throws(LogViolation) in
+                let ticket = try jobTable.admit(weight, logged)
+                return (ticket, self.memory.admit(ticket, payloadBytes: payloadBytes, limit: .max))
+            }
+        }
+        let (ticket, memory) = try admitted.get()
+        self.open(
+            AdmittedFrame(
+                ticket: ticket, arrival: ticket, source: Self.logSource, payloadBytes: payloadBytes,
+                contentBytesAtMost: payloadBytes, weight: weight, memory: memory, refusal: nil,
+                admittedAt: monotonicMicroseconds(), logged: logged, payload: nil, open: open, refuse: refuse))
+    }
+
+    /// The source of the frames that were read from the log.
+    private static let logSource = 0
+
+    private func useWanted(_ plan: StagingPlan, _ logger: Logger) throws(StoreError) {
+        let ended = Monitor<Result<StoreMigration, Fault>?>(nil)
+        reload {
+            .success(plan)
+        } notify: { result in
+            ended.update { $0 = result }
+        }
+        switch ended.wait({ $0 }) {
+        case .success(let migration): for line in migration.lines { logger.notice("\(line)") }
+        case .failure(let fault): throw StoreError(.incompatible, fault.message)
+        }
+    }
+}

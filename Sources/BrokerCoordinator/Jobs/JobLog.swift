@@ -1,0 +1,109 @@
+internal import BrokerJSON
+internal import BrokerJournal
+internal import BrokerModel
+package import BrokerStore
+
+/// The durable order of jobs, which alone decides it: the writer gets only what the log delivers, in its order.
+///
+/// ```
+/// opened frames ──▶ append ──▶ the log assigns positions ──▶ read ──▶ Application ──▶ writer
+/// ```
+///
+/// ``DiskJournal`` stores it on the disk. ``MemoryLog`` is the one of a server without a journal. A log that several servers
+/// share delivers the jobs of the others, too.
+protocol JobLog: Sendable {
+    /// The number of entries that earlier runs appended and that ``read(after:bytes:)`` delivers first.
+    var backlog: Int { get }
+
+    /// Appends an entry; entries are stored in the order of the calls. Must not block: it is called while the job table
+    /// is locked. ``read(after:bytes:)`` delivers the entry, or its refusal.
+    func append(_ entry: LogEntry)
+
+    /// Waits for the next entries of the log, and returns them in its order. Called by one thread, one call after the other.
+    ///
+    /// - Parameters:
+    ///   - position: the newest that was delivered.
+    ///   - bytes: entries of other servers are returned until they have that many bytes, but one at least.
+    /// - Returns: nil after ``stop()``, when everything that was appended has been delivered.
+    /// - Throws: `StoreError` when the log has failed. Entries that were not delivered may be in it or not.
+    func read(after position: Int64, bytes: Int) throws(StoreError) -> [LogItem]?
+
+    /// The effects of the jobs up to that position are durable in the store: the log may delete them.
+    func applied(through position: Int64)
+
+    /// The members of `stats`.
+    func write(to writer: inout JSONWriter)
+
+    /// No more is appended.
+    func stop()
+}
+
+/// A job on its way to the log, or the cancellation of one that is there.
+struct LogEntry: Sendable {
+    let kind: JournalEntry.Kind
+    /// The job's ticket in this run of the server.
+    let ticket: Int
+    /// For a cancellation, the position of the job; 0 for a job, which has none yet.
+    let position: Int64
+    let id: JobID
+    let isIDMade: Bool
+    let owner: JobOwner
+    let mayDelete: Bool
+    /// In milliseconds since 1970.
+    let time: Int64
+    /// The frame as it was received, without its length.
+    let payload: @Sendable () -> [UInt8]
+
+    /// - Parameter place: of a job.
+    func stored(at place: LogPlace?) -> JournalEntry {
+        JournalEntry(
+            kind, position: place?.position ?? position, id: id.text, isIDMade: isIDMade, mayDelete: mayDelete,
+            user: owner.user, time: place?.time ?? time, payload: payload())
+    }
+}
+
+/// The next of the log.
+enum LogItem: Sendable {
+    /// A job that this server appended.
+    case job(ticket: Int, LogPlace)
+    /// A cancellation that this server appended.
+    case cancellation(LogEntry)
+    /// The log had no room for an entry of this server: it is not in it.
+    case refused(LogEntry, StoreError)
+    /// A job of another server, or of an earlier run of this one.
+    case other(JournaledJob, payload: [UInt8])
+}
+
+/// A job that was read from the log, with its position, id and time.
+package struct JournaledJob: Sendable {
+    package let sequence: Int64
+    package let id: String
+    package let owner: JobOwner
+    package let isIDMade: Bool
+    package let mayDelete: Bool
+    /// When it was accepted, in milliseconds since 1970.
+    let time: Int64
+    let isCancelled: Bool
+
+    var place: LogPlace { LogPlace(position: sequence, time: time) }
+}
+
+/// The log broke its own rules; nothing is applied any more.
+enum LogViolation: Error {
+    /// An entry of this server was delivered out of order, or twice.
+    case unexpectedJob
+    /// A position was not above the one before.
+    case fallingPosition
+
+    var error: StoreError {
+        let what =
+            switch self {
+            case .unexpectedJob: "it delivered jobs of this server in another order than they were appended"
+            case .fallingPosition: "a position is not above the one before"
+            }
+        return StoreError(
+            .defect,
+            "The log of jobs is inconsistent: \(what). Nothing after that was applied. Report the defect, and start again."
+        )
+    }
+}

@@ -1,0 +1,170 @@
+internal import DequeModule
+
+/// The order in which jobs take effect: that of the log.
+///
+/// ```
+/// opened here ──▶ began ──▶ delivered ──┐
+///                                       ├──▶ finished ──▶ taken
+/// read from the log ─────▶ delivered ───┘
+/// ```
+///
+/// A job is staged while the log stores it, so it is finished before or after it is delivered.
+///
+/// Invariants
+///  1. Jobs leave in the order of their positions, each exactly once; a job that is not finished holds back all after it.
+///  2. The log delivers the jobs of this server in the order of their tickets.
+///  3. A job that fails, or that the log refused, is work like any other, so that a failure never stalls the order.
+///
+/// A pure value: no threads, no clocks.
+struct Application<Work> {
+    private struct Entry {
+        let ticket: Int
+        /// Nil until it is delivered.
+        var place: LogPlace?
+        /// Nil until it is finished.
+        var work: Work?
+    }
+
+    /// Jobs that were opened here, by rising tickets. The first ``deliveredCount`` of them are delivered.
+    private var own = Deque<Entry>()
+    private var deliveredCount = 0
+    /// Jobs that were read from the log, by rising tickets and positions.
+    private var others = Deque<Entry>()
+    /// The newest position that was delivered, by this order or before it; 0 for none.
+    private(set) var position: Int64
+
+    /// - Parameter position: the newest that was delivered before, 0 for none.
+    init(after position: Int64) { self.position = position }
+
+    /// No job is in the order.
+    var isEmpty: Bool { own.isEmpty && others.isEmpty }
+
+    /// Jobs that are not taken.
+    var count: Int { own.count + others.count }
+
+    // MARK: - From the log
+
+    /// A frame that was opened here held a job.
+    mutating func began(_ ticket: Int) {
+        // Frames are opened out of order, though rarely by much.
+        let index = (own.lastIndex { $0.ticket < ticket } ?? -1) + 1
+        own.insert(Entry(ticket: ticket, place: nil, work: nil), at: index)
+    }
+
+    /// The log delivers a job of this server, or refuses it.
+    ///
+    /// - Parameter place: its position is nil for a job that the log refused.
+    /// - Throws: ``LogViolation`` when another job, or a later position, should have come first.
+    mutating func deliver(own ticket: Int, at place: LogPlace) throws(LogViolation) {
+        guard deliveredCount < own.count, own[deliveredCount].ticket == ticket else { throw .unexpectedJob }
+        try advance(to: place)
+        own[deliveredCount].place = place
+        deliveredCount += 1
+    }
+
+    /// The log delivers a job that this server did not append; its frame has that ticket.
+    ///
+    /// - Throws: ``LogViolation`` when a later position was delivered before.
+    mutating func deliver(other ticket: Int, at place: LogPlace) throws(LogViolation) {
+        try advance(to: place)
+        others.append(Entry(ticket: ticket, place: place, work: nil))
+    }
+
+    /// The log delivers an entry that is no job.
+    mutating func advance(to place: LogPlace) throws(LogViolation) {
+        guard let position = place.position else { return }
+        guard position > self.position else { throw .fallingPosition }
+        self.position = position
+    }
+
+    // MARK: - Work
+
+    /// The job is staged, or has failed: it can be merged when its turn comes.
+    mutating func finish(_ ticket: Int, _ work: Work) {
+        update(ticket) { $0.work = work }
+    }
+
+    /// Changes the work of that ticket, if it is finished.
+    mutating func change(_ ticket: Int, _ body: (Work) -> Work) {
+        update(ticket) { $0.work = $0.work.map(body) }
+    }
+
+    /// Whether the job is still in the order, staged or not.
+    func holds(_ ticket: Int) -> Bool { entry(ticket) != nil }
+
+    /// Whether the job is still in the order, and staged.
+    func isReady(_ ticket: Int) -> Bool { entry(ticket)?.work != nil }
+
+    /// Where the log has a job that is still in the order; nil before it is delivered.
+    func place(of ticket: Int) -> LogPlace? { entry(ticket)?.place }
+
+    /// The next job in order; nil when it is not delivered, or not finished.
+    var next: (place: LogPlace, work: Work)? {
+        guard let first = isOwnNext ? own.first : others.first, let place = first.place, let work = first.work else {
+            return nil
+        }
+        return (place, work)
+    }
+
+    /// Takes the next job in order; nil when it is not delivered, or not finished.
+    mutating func takeNext() -> (place: LogPlace, work: Work)? {
+        guard let next else { return nil }
+        if isOwnNext {
+            own.removeFirst()
+            deliveredCount -= 1
+        } else {
+            others.removeFirst()
+        }
+        return next
+    }
+
+    /// A refused job has no position, and is next when the jobs of this server before it have gone.
+    private var isOwnNext: Bool {
+        guard deliveredCount > 0 else { return false }
+        guard let other = others.first?.place?.position else { return true }
+        return own[0].place?.position ?? 0 < other
+    }
+
+    // MARK: - Finding
+
+    private func entry(_ ticket: Int) -> Entry? {
+        if let index = Self.index(of: ticket, in: own) { return own[index] }
+        return Self.index(of: ticket, in: others).map { others[$0] }
+    }
+
+    private mutating func update(_ ticket: Int, _ body: (inout Entry) -> Void) {
+        if let index = Self.index(of: ticket, in: own) {
+            body(&own[index])
+        } else if let index = Self.index(of: ticket, in: others) {
+            body(&others[index])
+        }
+    }
+
+    private static func index(of ticket: Int, in entries: Deque<Entry>) -> Int? {
+        var low = 0
+        var high = entries.count
+        while low < high {
+            let middle = (low + high) / 2
+            if entries[middle].ticket < ticket { low = middle + 1 } else { high = middle }
+        }
+        return low < entries.count && entries[low].ticket == ticket ? low : nil
+    }
+}
+
+extension Application {
+    /// Checks the invariants in linear time; the simulation calls it after every event.
+    func checkInvariants() throws(InvariantViolation) {
+        for entries in [own, others] {
+            try InvariantViolation.require(
+                zip(entries, entries.dropFirst()).allSatisfy { $0.ticket < $1.ticket }, "tickets rise")
+            let positions = entries.compactMap(\.place?.position)
+            try InvariantViolation.require(
+                zip(positions, positions.dropFirst()).allSatisfy { $0 < $1 }, "positions rise with tickets")
+            try InvariantViolation.require(positions.allSatisfy { $0 <= position }, "positions are known")
+        }
+        let delivered = own.prefix { $0.place != nil }.count
+        try InvariantViolation.require(delivered == deliveredCount, "jobs are delivered in the order of tickets")
+        try InvariantViolation.require(
+            own.dropFirst(delivered).allSatisfy { $0.place == nil }, "no job is delivered before an earlier one")
+    }
+}
