@@ -16,8 +16,6 @@ public final class JSONDocument: Sendable {
     public static let defaultMaximumDepth = 512
 
     public let text: JSONText
-    /// The unescaped strings; staged rows that point at strings retain this and ``text``.
-    public let unescaped: UnescapedStrings
     // Immutable after init and freed only in deinit, so it may be read from any thread.
     nonisolated(unsafe) private let tape: broker_json_tape
 
@@ -38,7 +36,6 @@ public final class JSONDocument: Sendable {
     package init(_ text: JSONText, adopting tape: broker_json_tape) {
         self.text = text
         self.tape = tape
-        unescaped = UnescapedStrings(adopting: tape.unescaped)
     }
 
     /// Bytes of memory of the tape, without the text.
@@ -49,22 +46,15 @@ public final class JSONDocument: Sendable {
     /// The number of keys and values: the measure of work on the document.
     public var elementCount: Int { Int(tape.elements.pointee.span) }
 
-    deinit { free(tape.elements) }
+    deinit {
+        free(tape.elements)
+        free(tape.unescaped)
+    }
 
     /// Valid as long as this document.
     public var root: JSONValue {
         JSONValue(
             element: UnsafePointer(tape.elements), text: text.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self),
-            unescaped: unescaped.start)
+            unescaped: UnsafePointer(tape.unescaped))
     }
-}
-
-/// The unescaped strings of a document, one after the other.
-public final class UnescapedStrings: Sendable {
-    // Immutable after init and freed only in deinit, so it may be read from any thread.
-    nonisolated(unsafe) fileprivate let start: UnsafePointer<UInt8>?
-
-    fileprivate init(adopting start: UnsafeMutablePointer<UInt8>?) { self.start = UnsafePointer(start) }
-
-    deinit { free(UnsafeMutablePointer(mutating: start)) }
 }
