@@ -150,7 +150,7 @@ extension Coordinator {
                     step.operations, in: job.document, keepsPayload: job.wantsObjects,
                     refusesUnknownKeys: job.refusesUnknownKeys)
                 let part = try whole.stage(plan, job.policy, run.frame.memory)
-                staged.append(step.staged(StagedJobRows.unite([part], plan)))
+                staged.append(step.staged(StagedJobRows.rows(of: part, plan)))
             }
             return staged
         }

@@ -103,7 +103,9 @@ struct Staged {
         }
     }
 
-    func origins(_ entity: String) -> [RowOrigin] { rows.tables[plan.model.index(ofEntity: entity)!]?.origins ?? [] }
+    func origins(_ entity: String) -> [RowOrigin] {
+        rows.tables[plan.model.index(ofEntity: entity)!]?.namings.map(\.origin) ?? []
+    }
 
     /// The links of all link tables: `Post.tags 1-7`, and the sides that named each.
     var links: [String] {

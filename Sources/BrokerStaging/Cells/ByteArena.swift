@@ -8,7 +8,8 @@ struct ByteArena: ~Copyable {
     private static let smallestChunk = 512
     private static let largestChunk = 1 << 20
 
-    private let chunks = ArenaChunks()
+    /// Nil until memory is needed: many small jobs need none.
+    private var chunks: ArenaChunks?
     private var free: UnsafeMutablePointer<UInt8>?
     private var freeCount = 0
     private var nextChunk = ByteArena.smallestChunk
@@ -59,10 +60,17 @@ struct ByteArena: ~Copyable {
     }
 
     /// Retains an object as long as the memory.
-    func retain(_ object: any AnyObject & Sendable) { chunks.retain(object) }
+    mutating func retain(_ object: any AnyObject & Sendable) { madeChunks().retain(object) }
 
-    /// Hands over the memory; its owner may use cells that point into it.
-    consuming func release() -> ArenaChunks { chunks }
+    /// The memory; its owner may use cells that point into it. Nil when there is none.
+    var memory: ArenaChunks? { chunks }
+
+    private mutating func madeChunks() -> ArenaChunks {
+        if let chunks { return chunks }
+        let made = ArenaChunks()
+        chunks = made
+        return made
+    }
 
     private mutating func addChunk(atLeast count: Int) {
         freeCount = max(count, nextChunk)
@@ -70,13 +78,13 @@ struct ByteArena: ~Copyable {
         fresh += freeCount
         guard let chunk = malloc(freeCount) else { preconditionFailure("out of memory for \(freeCount) staged bytes") }
         free = chunk.assumingMemoryBound(to: UInt8.self)
-        chunks.append(free!)
+        madeChunks().append(free!)
     }
 }
 
 /// The memory of an arena, freed with its last reference.
 ///
-/// Only the arena that created it adds chunks; after ``ByteArena/release()``, which ends that arena, it never changes.
+/// Only the arena that created it adds chunks, before other threads read them.
 final class ArenaChunks: @unchecked Sendable {
     private var chunks: [UnsafeMutablePointer<UInt8>] = []
 

@@ -64,7 +64,7 @@ package final class StagedExclusions: @unchecked Sendable {
         row: Int, of table: FrozenTable, _ fault: Fault?, absence: Fault? = nil, keysBelow: Int? = nil
     ) {
         let entity = table.entityIndex
-        let offset = Int(table.offsets[row])
+        let offset = Int(table.namings[row].offset)
         if table.hasIdentity(row) {
             // The rows own the memory of the cells and are freed before this object.
             let known = tables[entity].pointee.findOrAdd(
@@ -77,7 +77,7 @@ package final class StagedExclusions: @unchecked Sendable {
         } else {
             records[offset] = objects.count
         }
-        let isWantedAlone = table.origins[row].rawValue > RowOrigin.stub.rawValue
+        let isWantedAlone = table.namings[row].origin.rawValue > RowOrigin.stub.rawValue
         objects.append(Object(fault: fault, absence: absence, isWantedAlone: isWantedAlone, keysBelow: keysBelow))
     }
 

@@ -89,6 +89,12 @@ final class EntityPlan: Sendable {
     let layout: EntityLayout
     /// All columns of the table, ascending.
     let allColumns: [Int]
+    /// Columns of the identity, ascending.
+    let keyColumns: [Int]
+    /// The group of a table with one row that brings all columns, and with one that brings the identity alone. For an
+    /// entity outside of a hierarchy.
+    let wholeRecord: [RowGroup]
+    let bareKey: [RowGroup]
     /// Columns of unique constraints other than the identity.
     let uniqueColumns: [Int]
     /// Compares a record's age with its object's; nil where every record is staged.
@@ -156,6 +162,9 @@ final class EntityPlan: Sendable {
         self.firstNode = firstNode
         self.layout = layout
         allColumns = Array(0..<layout.columnCount)
+        wholeRecord = [.single(allColumns, concreteEntity: ownIndex)]
+        keyColumns = entity.identity.sorted()
+        bareKey = [.single(keyColumns, concreteEntity: ownIndex)]
         (tree, innerNodes) = (keys.tree, keys.tree.innerNodes)
         (attributes, relationships, nesting) = (keys.attributes, keys.relationships, keys.nesting)
         unretainedAttributes = keys.attributes.map { .passUnretained($0) }

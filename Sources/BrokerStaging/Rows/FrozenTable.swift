@@ -10,7 +10,6 @@ public final class FrozenTable: Sendable {
     public let columnCount: Int
     /// One group for each concrete entity of the rows' objects, as far as the job says.
     public let groups: [RowGroup]
-    public let origins: [RowOrigin]
     /// The rows, which do not change any more.
     private let table: StagedTable
     // Immutable and owned by `table`, so it may be read from any thread.
@@ -19,19 +18,20 @@ public final class FrozenTable: Sendable {
     public let order: RowOrder
 
     init(_ table: consuming StagedTable) {
+        let entity = table.entity
         cells = UnsafePointer(table.row(0))
-        entityIndex = table.entity.index
+        entityIndex = entity.index
         rowCount = table.rowCount
-        columnCount = table.entity.layout.columnCount
-        origins = table.origins
-        groups = RowGrouping(table.entity, cells, table.concreteEntities, rowCount).groups()
-        order = groups.first?.order ?? RowOrder([])
+        columnCount = entity.layout.columnCount
+        groups = RowGrouping(entity, cells, table.concreteEntities, rowCount).groups()
+        order = rowCount == 1 ? .single : groups.first?.order ?? RowOrder([])
         self.table = table
     }
 
     private var entity: EntityPlan { table.entity }
 
-    var offsets: [UInt32] { table.offsets }
+    /// By row, how the job names its object.
+    public var namings: [RowNaming] { table.namings }
 
     /// As in `StagedTable`.
     public var keyEntities: [Int: Set<Int>] { table.keyEntities }
@@ -55,7 +55,7 @@ public final class FrozenTable: Sendable {
         let columns = entity.uniqueColumns
         let claimed = columns.indices.filter { attributes.contains(columns[$0]) }
             .map { table.claims[row * columns.count + $0] }.filter { $0 > 0 }
-        return claimed.isEmpty ? [offsets[row]] : claimed.sorted()
+        return claimed.isEmpty ? [namings[row].offset] : claimed.sorted()
     }
 
     /// Returns the index of the concrete entity that the row's object would have without its bare keys; nil when these
@@ -88,7 +88,7 @@ public final class FrozenTable: Sendable {
     /// Its rows are found and inserted by their identities, or are always new; the result depends on nothing else.
     var isBatchable: Bool {
         entity.isBatchable && givenKeys.isEmpty && keyEntities.isEmpty
-            && origins.allSatisfy { $0.rawValue <= RowOrigin.stub.rawValue }
+            && namings.allSatisfy { $0.origin.rawValue <= RowOrigin.stub.rawValue }
     }
 
     /// Returns the index of the object's concrete entity, as far as the job says.

@@ -22,6 +22,8 @@ struct InnerNames {
         }
     }
 
+    var isEmpty: Bool { !names.exists(table) }
+
     /// Returns nil when there are none. Consumes this list.
     func freeze() -> FrozenTable? { names.freeze()[table] }
 }

@@ -16,7 +16,7 @@ struct RowGrouping {
 
     /// All rows, one group per concrete entity.
     func groups() -> [RowGroup] {
-        guard rowCount > 1 else { return rowCount == 0 ? [] : [single] }
+        guard rowCount > 1 else { return rowCount == 0 ? [] : single }
         var rowsByEntity: [(concreteEntity: Int, rows: [UInt32])] = []
         if concreteEntities.isEmpty {
             rowsByEntity = [(entity.ownIndex, Array(0..<UInt32(rowCount)))]
@@ -39,11 +39,14 @@ struct RowGrouping {
             })
     }
 
-    /// The group of a table with one row, as most small jobs have.
-    private var single: RowGroup {
-        RowGroup(
-            concreteEntity: concreteEntities.first.map(Int.init) ?? entity.ownIndex, columns: columns(ofRow: 0),
-            order: .single, range: 0..<1)
+    /// The group of a table with one row, as most small jobs have: a whole record, or a bare key, has the plan's own.
+    private var single: [RowGroup] {
+        if concreteEntities.isEmpty {
+            if brings(0, exactly: entity.allColumns) { return entity.wholeRecord }
+            if brings(0, exactly: entity.keyColumns) { return entity.bareKey }
+        }
+        let concreteEntity = concreteEntities.first.map(Int.init) ?? entity.ownIndex
+        return [.single(columns(ofRow: 0), concreteEntity: concreteEntity)]
     }
 
     /// Splits a group by the columns that its rows bring; each part has the group's order.

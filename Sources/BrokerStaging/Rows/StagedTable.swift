@@ -9,10 +9,9 @@ struct StagedTable: ~Copyable {
     let entity: EntityPlan
     private(set) var rowCount = 0
     private var capacity = 0
-    private let storage = CellStorage()
-    /// Text offset of the record or bare key that first named the row.
-    private(set) var offsets: [UInt32] = []
-    private(set) var origins: [RowOrigin] = []
+    private var storage = CellStorage()
+    /// By row, how the job names its object.
+    private(set) var namings: [RowNaming] = []
     /// By row and ``EntityPlan/uniqueColumns``: text offset of the record that last brought the attribute; 0 for none.
     private(set) var claims: [UInt32] = []
     /// By row, for an entity with `modified`: the value of the first record that has one, null included.
@@ -58,7 +57,7 @@ struct StagedTable: ~Copyable {
         let columns = identityColumns(of: concreteEntity)
         let hash = IdentityIndex.hash(identity, columns)
         if let row = find(hash, identity, columns, concreteEntity) {
-            if origin.rawValue < origins[row].rawValue { origins[row] = origin }
+            if origin.rawValue < namings[row].origin.rawValue { namings[row].origin = origin }
             if !concreteEntities.isEmpty { concreteEntities[row] = Int32(concreteEntity) }
             return row
         }
@@ -131,8 +130,7 @@ struct StagedTable: ~Copyable {
     mutating func renew(_ row: Int, offset: Int, origin: RowOrigin, concreteEntity: Int) {
         let identity = identityColumns(of: concreteEntity)
         for column in 0..<columnCount where !identity.contains(column) { self.row(row)[column] = .absent }
-        offsets[row] = UInt32(offset)
-        origins[row] = origin
+        namings[row] = RowNaming(offset: UInt32(offset), origin: origin)
         if entity.hasUniqueLists {
             let count = entity.uniqueColumns.count
             for slot in row * count..<(row + 1) * count { claims[slot] = 0 }
@@ -181,8 +179,7 @@ struct StagedTable: ~Copyable {
         }
         // All zero is `.absent`.
         memset(cells + rowCount * columnCount, 0, columnCount * MemoryLayout<Cell>.stride)
-        offsets.append(UInt32(offset))
-        origins.append(origin)
+        namings.append(RowNaming(offset: UInt32(offset), origin: origin))
         if entity.hasUniqueLists { claims.append(contentsOf: repeatElement(0, count: entity.uniqueColumns.count)) }
         if entity.modified != nil { firstModified.append(.absent) }
         if entity.hierarchy != nil {

@@ -24,13 +24,13 @@ struct DiscardedLinks {
     /// Discards the assertions that precede the deletions.
     func discard() {
         for (index, table) in plan.layout.linkTables.enumerated() {
-            part.links[index].removeAll {
+            part.staged.links[index].removeAll {
                 ending(table.source, Int($0.source), $0.sourceOffset) != nil
                     || ending(table.destination, Int($0.destination), $0.sourceOffset) != nil
             }
         }
-        part.pairs = part.pairs.compactMap(remaining)
-        part.listPositions = part.listPositions.compactMap(remaining)
+        part.staged.pairs = part.staged.pairs.compactMap(remaining)
+        part.staged.listPositions = part.staged.listPositions.compactMap(remaining)
         for entity in plan.layout.entities.indices where part.tables.exists(entity) { discardCells(of: entity) }
     }
 

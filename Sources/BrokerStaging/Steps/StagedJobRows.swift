@@ -15,9 +15,16 @@ package enum StagedJobRows {
         for part in parts.dropFirst() {
             PartTranslation(of: part, into: whole, plan, exclusions?.knownEntities).add()
         }
-        if let rejections { whole.rejections.add(rejections) }
-        if let tombstones = whole.tombstones { DiscardedLinks(tombstones, in: whole, plan).discard() }
-        return StagedRows(whole, of: parts, LinkResolution(plan, whole.tables), exclusions)
+        if let rejections { whole.staged.rejections.add(rejections) }
+        return rows(of: whole, plan, without: exclusions)
+    }
+
+    /// The rows of a job whose only part this is. This call consumes it.
+    package static func rows(
+        of whole: StagedPart, _ plan: StagingPlan, without exclusions: StagedExclusions? = nil
+    ) -> StagedRows {
+        if let tombstones = whole.staged.tombstones { DiscardedLinks(tombstones, in: whole, plan).discard() }
+        return StagedRows(whole, LinkResolution(plan, whole.tables), exclusions)
     }
 }
 
@@ -39,7 +46,7 @@ private struct PartTranslation {
             guard part.tables.exists(entity) else { return [] }
             return (0..<part.tables[entity].pointee.rowCount).map { Self.add($0, of: part, to: whole, entity) }
         }
-        if let tombstones = part.tombstones { add(tombstones, rowCounts, knownEntities) }
+        if let tombstones = part.staged.tombstones { add(tombstones, rowCounts, knownEntities) }
     }
 
     /// Adds the row without its cells, and returns its number in the first part.
@@ -47,14 +54,15 @@ private struct PartTranslation {
         let table = part.tables[entity], target = whole.tables[entity]
         let identity = table.pointee.hasIdentity(row) ? UnsafePointer(table.pointee.row(row)) : nil
         let concreteEntity = table.pointee.concreteEntity(of: row)
-        let (offset, origin) = (Int(table.pointee.offsets[row]), table.pointee.origins[row])
+        let naming = table.pointee.namings[row]
+        let (offset, origin) = (Int(naming.offset), naming.origin)
         // The part's row has only what follows a tombstone of the part, if a record follows it.
         var isNew = false
         if let identity {
-            let isRevived = whole.tombstones?.revive(entity, identity, concreteEntity: concreteEntity) ?? false
+            let isRevived = whole.staged.tombstones?.revive(entity, identity, concreteEntity: concreteEntity) ?? false
             isNew =
                 isRevived
-                || part.tombstones?.isNamedAfter(entity, identity, concreteEntity: concreteEntity) ?? false
+                || part.staged.tombstones?.isNamedAfter(entity, identity, concreteEntity: concreteEntity) ?? false
         }
         let merged = target.pointee.findOrAdd(
             identity: identity, offset: offset, origin: origin,
@@ -82,7 +90,7 @@ private struct PartTranslation {
         guard let modified = table.pointee.entity.modified else { return }
         let first = table.pointee.firstModified[row]
         if modified.isStale(first, against: target.pointee.row(merged)[modified.column]) {
-            whole.needsComparison = true
+            whole.staged.needsComparison = true
         }
         target.pointee.bring(modified: first, merged)
     }
@@ -91,8 +99,8 @@ private struct PartTranslation {
     ///
     /// - Parameter rowCounts: by entity index, the number of rows of earlier parts.
     private func add(_ tombstones: StagedTombstones, _ rowCounts: [Int], _ knownEntities: KnownEntities?) {
-        let united = whole.tombstones ?? StagedTombstones(plan)
-        whole.tombstones = united
+        let united = whole.staged.tombstones ?? StagedTombstones(plan)
+        whole.staged.tombstones = united
         for entity in tombstones.objects.indices where tombstones.tables.exists(entity) {
             let table = tombstones.tables[entity]
             for row in tombstones.objects[entity].indices {
@@ -107,7 +115,7 @@ private struct PartTranslation {
                 if isNamedBefore, plan.entities[concreteEntity].hierarchy != nil,
                     knownEntities?.find(plan.entities[concreteEntity], identity) == nil
                 {
-                    whole.hasUncertainEntities = true
+                    whole.staged.hasUncertainEntities = true
                 }
             }
         }
@@ -116,43 +124,46 @@ private struct PartTranslation {
     func add() {
         for entity in rows.indices where !rows[entity].isEmpty { addCells(entity) }
         for (index, table) in plan.layout.linkTables.enumerated() {
-            whole.links[index] += part.links[index].map { link in
+            whole.staged.links[index] += part.staged.links[index].map { link in
                 var link = link
                 link.source = UInt32(rows[table.source][Int(link.source)])
                 link.destination = UInt32(rows[table.destination][Int(link.destination)])
                 return link
             }
         }
-        for var pair in part.pairs {
+        for var pair in part.staged.pairs {
             let destination = plan.layout.entities[pair.entity].link(atColumn: pair.column).destination
             pair.row = rows[pair.entity][pair.row]
             pair.partner = pair.partner.map { rows[destination][$0] }
-            whole.pairs.append(pair)
+            whole.staged.pairs.append(pair)
         }
-        for var replacement in part.replacements {
+        for var replacement in part.staged.replacements {
             replacement.row = rows[replacement.entity][replacement.row]
-            whole.replacements.append(replacement)
+            whole.staged.replacements.append(replacement)
         }
-        for var link in part.retainedLinks {
+        for var link in part.staged.retainedLinks {
             link.row = rows[link.entity][link.row]
-            whole.retainedLinks.append(link)
+            whole.staged.retainedLinks.append(link)
         }
-        for var position in part.listPositions {
+        for var position in part.staged.listPositions {
             position.row = position.row.map { rows[position.entity][$0] }
             position.element = rows[plan.destinationTable(of: position)][position.element]
-            whole.listPositions.append(position)
+            whole.staged.listPositions.append(position)
         }
-        for var nesting in part.nestings {
+        for var nesting in part.staged.nestings {
             nesting.row = rows[nesting.entity][nesting.row]
-            whole.nestings.append(nesting)
+            whole.staged.nestings.append(nesting)
         }
-        whole.rejections.add(part.rejections)
-        whole.conditionalFault = .first(whole.conditionalFault, part.conditionalFault)
-        if let payload = part.payload { whole.payload?.add(payload, translating: rows) }
-        whole.needsComparison = whole.needsComparison || part.needsComparison
-        whole.hasUncertainEntities = whole.hasUncertainEntities || part.hasUncertainEntities
+        whole.staged.rejections.add(part.staged.rejections)
+        whole.staged.conditionalFault = .first(whole.staged.conditionalFault, part.staged.conditionalFault)
+        if let payload = part.staged.payload { whole.staged.payload?.add(payload, translating: rows) }
+        whole.staged.needsComparison = whole.staged.needsComparison || part.staged.needsComparison
+        whole.staged.hasUncertainEntities = whole.staged.hasUncertainEntities || part.staged.hasUncertainEntities
         addWarnings()
         whole.memory += part.memory
+        whole.collections += part.collections
+        whole.patternWork += part.patternWork
+        whole.staged.innerNames = whole.staged.innerNames ?? part.staged.innerNames
     }
 
     /// Adds the cells. For attributes the later part wins; for links the later source offset wins.
@@ -206,11 +217,11 @@ extension StagedPart {
     ) -> Int {
         let concreteEntity = table.pointee.concreteEntity(of: row)
         guard let hierarchy = tables.hierarchy(of: concreteEntity), table.pointee.hasIdentity(row),
-            let known = target.pointee.find(identity: table.pointee.row(row), concreteEntity: concreteEntity)
+            let row = target.pointee.find(identity: table.pointee.row(row), concreteEntity: concreteEntity)
         else { return concreteEntity }
-        let staged = target.pointee.concreteEntity(of: known)
-        if staged == concreteEntity || hierarchy.inherits(from: staged) { return concreteEntity }
-        if !hierarchy.isInherited(by: staged) { hasUncertainEntities = true }
-        return staged
+        let known = target.pointee.concreteEntity(of: row)
+        if known == concreteEntity || hierarchy.inherits(from: known) { return concreteEntity }
+        if !hierarchy.isInherited(by: known) { staged.hasUncertainEntities = true }
+        return known
     }
 }

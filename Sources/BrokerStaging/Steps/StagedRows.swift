@@ -54,29 +54,36 @@ package final class StagedRows: Sendable {
     ///   - whole: all parts, united.
     ///   - resolution: resolves the links of `whole`.
     ///   - exclusions: the exclusions with which the parts were staged.
-    init(_ whole: StagedPart, of parts: [StagedPart], _ resolution: LinkResolution, _ exclusions: StagedExclusions?) {
-        resolution.resolve(whole.pairs)
+    convenience init(_ whole: StagedPart, _ resolution: LinkResolution, _ exclusions: StagedExclusions?) {
+        self.init(&whole.staged, of: whole, resolution, exclusions)
+    }
+
+    private init(
+        _ staged: inout StagingContext, of whole: StagedPart, _ resolution: LinkResolution,
+        _ exclusions: StagedExclusions?
+    ) {
+        resolution.resolve(staged.pairs)
         (replacements, retainedLinks) = resolution.resolve(
-            whole.replacements, whole.retainedLinks, &whole.links, &whole.listPositions)
-        tables = whole.tables.freeze()
-        links = whole.links
-        listPositions = whole.listPositions
-        nestings = whole.nestings
-        rejected = whole.rejections.located(in: whole.collection.document)
-        unlistedRejections = whole.rejections.unlisted
-        conditionalFault = whole.conditionalFault
-        hasUncertainEntities = whole.hasUncertainEntities
+            staged.replacements, staged.retainedLinks, &staged.links, &staged.listPositions)
+        tables = staged.tables.freeze()
+        links = staged.links
+        listPositions = staged.listPositions
+        nestings = staged.nestings
+        rejected = staged.rejections.located(in: whole.collections[0].document)
+        unlistedRejections = staged.rejections.unlisted
+        conditionalFault = staged.conditionalFault
+        hasUncertainEntities = staged.hasUncertainEntities
         let modified = exclusions?.modified
         let isKnown = modified?.isComplete ?? false, hasUnknownObjects = modified?.hasUnknownObjects ?? false
-        needsComparison = whole.needsComparison || isKnown && hasUnknownObjects
+        needsComparison = staged.needsComparison || isKnown && hasUnknownObjects
         isCompared = isKnown && !hasUnknownObjects
         warnings = whole.warnings
-        target = whole.target
-        tombstoneDeletions = whole.tombstones?.deletions()
-        innerNames = parts.compactMap { $0.innerNames?.freeze() }.first
-        payload = whole.payload
-        collections = parts.map(\.collection)
-        patternWork = parts.reduce(0) { $0 + $1.patternWork }
+        target = staged.target
+        tombstoneDeletions = staged.tombstones?.deletions()
+        innerNames = staged.innerNames?.freeze()
+        payload = staged.payload
+        collections = whole.collections
+        patternWork = whole.patternWork
         self.exclusions = exclusions
         memory = whole.memory
         let isPlain =
@@ -88,7 +95,7 @@ package final class StagedRows: Sendable {
     }
 
     /// Returns the offset of the record or bare key that first named the row, for `located(_:at:)`.
-    package func offset(entity: Int, row: Int) -> Int { Int(tables[entity]!.offsets[row]) }
+    package func offset(entity: Int, row: Int) -> Int { Int(tables[entity]!.namings[row].offset) }
 
     /// Returns the fault with the path, as a JSON Pointer into the message, of the value at that offset.
     package func located(_ fault: Fault, at offset: Int) -> Fault {

@@ -251,7 +251,7 @@ struct JobRun {
         try storing { () throws(StoreError) in
             for (entity, table) in rows.tables.enumerated() {
                 guard let table else { continue }
-                for row in 0..<table.rowCount where table.origins[row] != .ignored {
+                for row in 0..<table.rowCount where table.namings[row].origin != .ignored {
                     let key = try merger.key(of: row, table, merged)
                     // That the object was read, and its values compared, is charged here; changes are charged when they
                     // are recorded.

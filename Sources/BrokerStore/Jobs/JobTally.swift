@@ -43,8 +43,8 @@ struct JobTally {
         for case let table? in run.base?.rows.tables ?? [] {
             // The object of an ignored record counts only when the record of another object changes its row.
             let unchanged = MergeTally.RowState.unchanged.rawValue
-            for (row, origin) in table.origins.enumerated()
-            where origin == .ignored && states[table.entityIndex][row] == unchanged {
+            for (row, naming) in table.namings.enumerated()
+            where naming.origin == .ignored && states[table.entityIndex][row] == unchanged {
                 states[table.entityIndex][row] = Self.recorded
             }
         }

@@ -165,7 +165,7 @@ struct JobMerge {
                 }
                 for position in group.range {
                     let row = group.order[position]
-                    let origin = table.origins[row]
+                    let origin = table.namings[row].origin
                     let canInsert = isTried || statements.upserts.canInsert(table.row(row))
                     if canInsert, origin.rawValue <= RowOrigin.stub.rawValue { continue }
                     if try exists(row, table, statements) {
@@ -190,7 +190,7 @@ struct JobMerge {
     /// The entity of the row's object, or the lowest that bare keys ask for if nothing makes the object.
     private func wantedEntity(ofRow row: Int, _ table: FrozenTable) -> Int {
         let concreteEntity = table.concreteEntity(of: row)
-        guard table.origins[row].rawValue > RowOrigin.stub.rawValue else { return concreteEntity }
+        guard table.namings[row].origin.rawValue > RowOrigin.stub.rawValue else { return concreteEntity }
         return (table.keyEntities[row] ?? []).sorted().reduce(concreteEntity) {
             merger.plan.model.isKind($1, of: $0) ? $1 : $0
         }

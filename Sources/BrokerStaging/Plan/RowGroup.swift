@@ -8,6 +8,11 @@ public struct RowGroup: Sendable {
     public let order: RowOrder
     /// The group's part of ``order``.
     public let range: Range<Int>
+
+    /// The group of a table with one row.
+    static func single(_ columns: [Int], concreteEntity: Int) -> RowGroup {
+        RowGroup(concreteEntity: concreteEntity, columns: columns, order: .single, range: 0..<1)
+    }
 }
 
 extension UnsafePointer<Cell> {
