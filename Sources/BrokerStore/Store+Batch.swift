@@ -28,6 +28,7 @@ extension Store {
         while !rest.isEmpty {
             let part = prefix(of: rest)
             guard let applied = try applyAtOnce(part) else { return nil }
+            if part.count == jobs.count { return applied }
             ends += applied
             rest = rest.dropFirst(part.count)
         }
@@ -53,32 +54,44 @@ extension Store {
             members.append(BatchMerge.Member(job: job, rows: rows))
         }
         merger.digest = ledger.history == nil ? nil : RowDigest()
-        guard let outcomes = members.isEmpty ? [] : try BatchMerge.run(members, merger) else { return nil }
-        var next = 0
+        return try BatchMerge.run(members, merger) { merge throws(StoreError) in
+            try record(zip(jobs, found), merge)
+        }
+    }
+
+    /// Records jobs whose steps, if they have any, are merged.
+    ///
+    /// - Parameter jobs: each with what ``find(_:)`` returned.
+    private func record(
+        _ jobs: Zip2Sequence<ArraySlice<StoreJob>, [(known: StoredOutcome?, end: JobOutcome?)]>, _ merge: BatchMerge
+    ) throws(StoreError) -> [JobOutcome] {
         var ends: [JobOutcome] = []
-        ends.reserveCapacity(jobs.count)
-        var before: Outcome?
-        for (job, found) in zip(jobs, found) {
-            var feedKeys: [UInt8]?
+        ends.reserveCapacity(jobs.underestimatedCount)
+        var member = 0
+        // Similar jobs share one outcome.
+        var shared: JobOutcome?
+        var sharedChanges: [(entity: String, counts: ChangeCounts)] = []
+        for (job, found) in jobs {
             if let end = found.end {
                 try extendDigest(end, of: job, nil)
                 ends.append(end)
                 continue
             }
-            let end: JobOutcome
-            var rows: RowDigest?
-            switch job.work {
-            case .refused(let fault): end = .failed(fault)
-            case .steps:
-                rows = outcomes[next].digest
-                var outcome = outcomes[next].outcome
-                next += 1
-                feedKeys = outcome.feedKeys
-                outcome.feedKeys = nil
-                outcome.writeBrief(like: before)
-                before = outcome
-                end = .completed(outcome)
+            if case .refused(let fault) = job.work {
+                ends.append(try record(.failed(fault), of: job, found.known, nil))
+                continue
             }
+            var outcome = merge.outcome(member)
+            let feedKeys = merge.feedKeys(member, outcome.changes)
+            let rows = merge.digest(member)
+            member += 1
+            if let shared, outcome.isOnly(sharedChanges) {
+                ends.append(try record(shared, of: job, found.known, rows, feedKeys: feedKeys))
+                continue
+            }
+            outcome.writeBrief()
+            let end = JobOutcome.completed(outcome)
+            if outcome.isOnly(outcome.changes) { (shared, sharedChanges) = (end, outcome.changes) }
             ends.append(try record(end, of: job, found.known, rows, feedKeys: feedKeys))
         }
         return ends

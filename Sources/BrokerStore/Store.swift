@@ -12,7 +12,7 @@ package final class Store {
     /// The changes made when it was opened.
     package let migration: StoreMigration
     let merger: Merger
-    var ledger: Ledger
+    let ledger: Ledger
     var feed: FeedKeys
     private let bookmarks: Bookmarks
     let beginning: Statement

@@ -29,18 +29,26 @@ import Testing
         outcome([]),
     ]
 
-    @Test func `an outcome written after a similar one has its own text`() throws {
+    @Test func `a written outcome has its own text`() throws {
         for outcome in Self.others {
-            for var before in Self.others {
-                before.writeBrief()
-                var written = outcome
-                written.writeBrief(like: before)
-                #expect(written.members == outcome.members)
-                #expect(written.storedObject == outcome.storedObject)
-                written.changes.append((entity: "Other", counts: ChangeCounts(deleted: 3)))
-                #expect(written.members != outcome.members)
+            var written = outcome
+            written.writeBrief()
+            #expect(written.members == outcome.members)
+            #expect(written.storedObject == outcome.storedObject)
+            written.changes.append((entity: "Other", counts: ChangeCounts(deleted: 3)))
+            #expect(written.members != outcome.members)
+        }
+    }
+
+    @Test func `an outcome of only the changes of another one has its text`() throws {
+        for outcome in Self.others {
+            for other in Self.others where outcome.isOnly(other.changes) && other.isOnly(other.changes) {
+                #expect(outcome.members == other.members)
+                #expect(outcome.storedObject == other.storedObject)
             }
         }
+        let plain = Self.others.filter { $0.isOnly($0.changes) }
+        #expect(plain.count == Self.others.count { $0.keys == nil && $0.rejected.isEmpty && $0.warnings.isEmpty })
     }
 
     @Test func `the stored outcome is an object of the sent members`() throws {

@@ -10,6 +10,8 @@ final class AppliedJob: Sendable {
     let unwritten: Fault?
     let mergedMicroseconds: Int64
     let appliedAt: Int64
+    /// Bytes of the objects in its answer.
+    let objectBytes: Int
 
     init(
         place: LogPlace, job: ReadyJob, end: JobOutcome, unwritten: Fault? = nil, mergedMicroseconds: Int64 = 0,
@@ -21,6 +23,7 @@ final class AppliedJob: Sendable {
         self.unwritten = unwritten
         self.mergedMicroseconds = mergedMicroseconds
         self.appliedAt = appliedAt
+        objectBytes = if case .completed(let outcome) = end { outcome.objects?.json?.count ?? 0 } else { 0 }
     }
 
     /// The end of a job that the log refused.
@@ -34,15 +37,11 @@ final class AppliedJob: Sendable {
         unwritten = nil
         mergedMicroseconds = 0
         appliedAt = monotonicMicroseconds()
+        objectBytes = 0
     }
 
     /// Nil when the job could get none.
     var sequence: Int64? { place.position }
-
-    /// Bytes of the objects in its answer.
-    var objectBytes: Int {
-        if case .completed(let outcome) = end { outcome.objects?.json?.count ?? 0 } else { 0 }
-    }
 }
 
 extension AppliedJob {

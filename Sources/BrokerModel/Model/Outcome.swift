@@ -82,17 +82,35 @@ package struct ReplyObjects: Sendable, Equatable {
 package struct Outcome: Sendable {
     /// By entity name, sorted; only the entities that the job changed or named.
     package var changes: [(entity: String, counts: ChangeCounts)] = [] { didSet { written = nil } }
-    package var rejected: [Fault] = [] { didSet { written = nil } }
-    package var warnings: [Warning] = [] { didSet { written = nil } }
+    package var rejected: [Fault] {
+        get { rare?.parts.rejected ?? [] }
+        set { change { $0.rejected = newValue } }
+    }
+    package var warnings: [Warning] {
+        get { rare?.parts.warnings ?? [] }
+        set { change { $0.warnings = newValue } }
+    }
     /// The `keys` of the answer as JSON, when the job asked for them.
-    package var keys: [UInt8]? { didSet { written = nil } }
+    package var keys: [UInt8]? {
+        get { rare?.parts.keys }
+        set { change { $0.keys = newValue } }
+    }
     /// Some of the `keys` as JSON, for a dry run.
-    package var examples: [UInt8]? { didSet { written = nil } }
+    package var examples: [UInt8]? {
+        get { rare?.parts.examples }
+        set { change { $0.examples = newValue } }
+    }
     /// The objects of the job's own records, when the job asked for them: in the answer only, not in ``members``.
-    package var objects: ReplyObjects?
+    package var objects: ReplyObjects? {
+        get { rare?.parts.objects }
+        set { change { $0.objects = newValue } }
+    }
     /// The `keys` of the feed as JSON: those of the objects that changed. Nil when nothing changed, when they exceed the
     /// limit of one job, and where the store keeps none.
-    package var feedKeys: [UInt8]?
+    package var feedKeys: [UInt8]? {
+        get { rare?.parts.feedKeys }
+        set { change { $0.feedKeys = newValue } }
+    }
     package var timing = Timing()
 
     package init() {}
@@ -101,22 +119,52 @@ package struct Outcome: Sendable {
     package var members: [UInt8] { written?.members ?? members(rejectedBytes: .max, warningBytes: .max) }
 
     /// ``members`` and ``storedObject``, if they have been written and nothing has changed since.
-    private var written: (members: [UInt8], object: [UInt8])?
+    private final class Written: Sendable {
+        let members: [UInt8]
+        let object: [UInt8]
+
+        init(_ members: [UInt8]) {
+            self.members = members
+            object = Outcome.object(members)
+        }
+    }
+
+    private var written: Written?
+
+    /// The parts that most outcomes lack, in one object: an outcome is copied often.
+    private final class RareParts: Sendable {
+        struct Parts: Sendable {
+            var rejected: [Fault] = []
+            var warnings: [Warning] = []
+            var keys: [UInt8]?
+            var examples: [UInt8]?
+            var objects: ReplyObjects?
+            var feedKeys: [UInt8]?
+        }
+
+        let parts: Parts
+
+        init(_ parts: Parts) { self.parts = parts }
+    }
+
+    private var rare: RareParts?
+
+    private mutating func change(_ change: (inout RareParts.Parts) -> Void) {
+        var parts = rare?.parts ?? RareParts.Parts()
+        change(&parts)
+        rare = RareParts(parts)
+        written = nil
+    }
 
     /// Writes ``members`` and retains them if ``storedObject`` has the same bytes: both are needed.
-    ///
-    /// - Parameter other: another outcome that was written in this way; similar jobs have the same text.
-    package mutating func writeBrief(like other: Outcome? = nil) {
+    package mutating func writeBrief() {
         guard rejected.isEmpty, warnings.isEmpty else { return }
-        if let other, let written = other.written, keys == nil, other.keys == nil, examples == nil,
-            changes.elementsEqual(
-                other.changes, by: { $0.counts == $1.counts && $0.entity.hasSameBytes(as: $1.entity) })
-        {
-            self.written = written
-        } else {
-            let members = members
-            written = (members, Self.object(members))
-        }
+        written = Written(members)
+    }
+
+    /// Whether it consists of these changes, and of nothing else.
+    package func isOnly(_ others: [(entity: String, counts: ChangeCounts)]) -> Bool {
+        rare == nil && changes.elementsEqual(others) { $0.counts == $1.counts && $0.entity.hasSameBytes(as: $1.entity) }
     }
 
     /// A JSON object of ``members``, small enough to be stored for every job: some of the rejections and warnings, and

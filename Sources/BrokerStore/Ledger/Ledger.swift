@@ -3,7 +3,9 @@ internal import BrokerSchema
 /// The jobs that have ended, written in the transactions of their data, at the end of a table; ``JobIndex`` finds them.
 ///
 /// An id has at most one line.
-struct Ledger {
+///
+/// A class: as a value it would be copied, with all its statements, for each call of the store's.
+final class Ledger {
     /// Facts about the table that need no query; restored when a transaction is rolled back.
     private struct Tally {
         /// Rows in the table.
@@ -113,7 +115,7 @@ struct Ledger {
     func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try lines.outcome(ofJob: id) }
 
     /// - Parameter failure: the line of a failed job with the same id, which the new line replaces.
-    mutating func record(
+    func record(
         _ outcome: StoredOutcome, ofJob id: String, replacing failure: StoredOutcome?, now: Int64
     ) throws(StoreError) {
         if let failure {
@@ -144,7 +146,7 @@ struct Ledger {
     ///
     /// The result depends on the jobs and their times alone, and not on how many share a transaction: a store to which
     /// the same jobs are applied deletes the same rows.
-    private mutating func prune(_ now: Int64) throws(StoreError) {
+    private func prune(_ now: Int64) throws(StoreError) {
         let surplus = tally.rows - retention.count
         if surplus > slack { try deleteOldest(min(surplus, Self.pruneStep), endedBefore: .max) }
         defer { tally.newestTime = now }
@@ -166,7 +168,7 @@ struct Ledger {
     /// The highest sequence whose outcome may have been deleted; 0 for none.
     var forgottenThrough: Int64 { max(0, durable.first - 1) }
 
-    private mutating func deleteOldest(_ count: Int, endedBefore time: Int64) throws(StoreError) {
+    private func deleteOldest(_ count: Int, endedBefore time: Int64) throws(StoreError) {
         deleteFirst.bind(Int64(count), at: 1)
         deleteFirst.bind(time, at: 2)
         try deleteFirst.run()
@@ -182,7 +184,7 @@ struct Ledger {
     /// Lines before this sequence have expired, also in the open transaction.
     var firstSequence: Int64 { tally.first }
 
-    mutating func transactionEnded(isDurable: Bool) {
+    func transactionEnded(isDurable: Bool) {
         if isDurable { durable = tally } else { tally = durable }
         index.transactionEnded(isDurable: isDurable)
         index.expire(before: durable.first)

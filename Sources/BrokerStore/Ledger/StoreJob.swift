@@ -79,10 +79,10 @@ extension StoreJob {
 }
 
 /// The outcome of a job.
-package enum JobOutcome: Sendable {
+// Boxed: an outcome has many parts, and is passed from list to list.
+package indirect enum JobOutcome: Sendable {
     /// It took effect; a dry run would have had this effect.
-    // Boxed: an outcome has many parts, and is passed from list to list.
-    indirect case completed(Outcome)
+    case completed(Outcome)
     case failed(Fault)
     /// The job was applied before; this time nothing is done.
     case duplicate(StoredOutcome)
@@ -98,7 +98,8 @@ package enum JobOutcome: Sendable {
 
     /// Takes the keys for the feed out of the outcome: they are not retained until it is sent.
     mutating func takeFeedKeys() -> [UInt8]? {
-        guard case .completed(var outcome) = self, let keys = outcome.feedKeys else { return nil }
+        guard case .completed(let completed) = self, let keys = completed.feedKeys else { return nil }
+        var outcome = completed
         outcome.feedKeys = nil
         self = .completed(outcome)
         return keys

@@ -47,8 +47,8 @@ extension Outcome {
     /// The reported faults without later changes.
     init(_ reported: ReportedFaults) {
         self.init()
-        rejected = reported.rejected
-        warnings = reported.warnings
+        if !reported.rejected.isEmpty { rejected = reported.rejected }
+        if !reported.warnings.isEmpty { warnings = reported.warnings }
         let unlisted = reported.unlisted.values.reduce(0, +)
         if unlisted > 0 { warnings.append(Warning(.rejectedNotListed, entity: "", count: unlisted)) }
     }

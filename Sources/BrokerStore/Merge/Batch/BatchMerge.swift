@@ -27,20 +27,21 @@ struct BatchMerge {
     /// The number of members is limited, because the merge iterates over the entities of each member.
     static func maximumMembers(_ merger: Merger) -> Int { max(1, (64 << 10) / max(1, merger.entities.count)) }
 
-    /// - Returns: the outcome of each member's job; nil when the jobs cannot be merged together, and the caller must
-    ///   roll back.
-    static func run(
-        _ members: [Member], _ merger: Merger
-    ) throws(StoreError) -> [(outcome: Outcome, digest: RowDigest?)]? {
+    /// - Parameter body: called when the jobs are merged.
+    /// - Returns: the result of `body`; nil when the jobs cannot be merged together, and the caller must roll back.
+    static func run<Result>(
+        _ members: [Member], _ merger: Merger, _ body: (BatchMerge) throws(StoreError) -> Result
+    ) throws(StoreError) -> Result? {
         let merge = BatchMerge(members, merger)
         defer { merge.deallocate() }
         do throws(StoreError) {
-            return try merge.run() ? members.indices.map { (merge.outcome($0), merge.digest($0)) } : nil
+            guard try merge.run() else { return nil }
         } catch {
             // The jobs are then applied one by one, which finds the job at fault.
             guard error.code == .constraint else { throw error }
             return nil
         }
+        return try body(merge)
     }
 
     private init(_ members: [Member], _ merger: Merger) {
@@ -69,13 +70,16 @@ struct BatchMerge {
 
     /// - Returns: whether all jobs are merged.
     private func run() throws(StoreError) -> Bool {
+        guard !members.isEmpty else { return true }
         try bind()
         for entity in merger.order {
-            let concerned = members.indices.filter { members[$0].rows.tables[entity] != nil }
+            let concerned = members.indices.compactMap { number in
+                members[number].rows.tables[entity].map { (member: number, table: $0) }
+            }
             // Whether a unique value is free depends on all rows of the earlier jobs.
             let isOneByOne = merger.entities[entity].hasUnique
-            for numbers in isOneByOne ? concerned.map({ [$0] }) : [concerned] where !numbers.isEmpty {
-                guard try merge(entity, numbers) else { return false }
+            for tables in isOneByOne ? concerned.map({ [$0] }) : [concerned] where !tables.isEmpty {
+                guard try merge(entity, tables) else { return false }
             }
         }
         for member in members.indices { try mergeLinks(member) }
@@ -105,15 +109,14 @@ struct BatchMerge {
 
     // MARK: - Rows
 
-    /// Merges the rows of the members `numbers`.
-    private func merge(_ entity: Int, _ numbers: [Int]) throws(StoreError) -> Bool {
+    /// Merges the rows of some members.
+    private func merge(_ entity: Int, _ staged: [(member: Int, table: FrozenTable)]) throws(StoreError) -> Bool {
         let upserts = merger.entities[entity].upserts
         var joined = BatchOrder(merger.entities[entity].identity)
-        for number in numbers {
-            guard let table = members[number].rows.tables[entity] else { continue }
+        for (member, table) in staged {
             for group in table.groups {
                 guard upserts.mergesAtOnce(group, of: table) else { return false }
-                joined.add(group, of: table, member: number)
+                joined.add(group, of: table, member: member)
             }
         }
         let scan = merger.scans.scan(entity: entity)
@@ -154,7 +157,8 @@ struct BatchMerge {
 
     // MARK: - Outcomes
 
-    private func digest(_ member: Int) -> RowDigest? {
+    /// The digest of the rows that the member's job wrote; nil when no caller asked for it.
+    func digest(_ member: Int) -> RowDigest? {
         guard var digest = merger.digest else { return nil }
         for case let table? in members[member].rows.tables {
             let scanned = tables[member * entityCount + table.entityIndex]
@@ -163,7 +167,8 @@ struct BatchMerge {
         return digest
     }
 
-    private func outcome(_ member: Int) -> Outcome {
+    /// The outcome of the member's job, without ``Outcome/feedKeys``.
+    func outcome(_ member: Int) -> Outcome {
         let rows = members[member].rows
         var reported = ReportedFaults()
         reported.add(rows)
@@ -187,12 +192,12 @@ struct BatchMerge {
             }
             outcome.changes.append((name, counts))
         }
-        if merger.keepsFeedKeys { outcome.feedKeys = feedKeys(member, outcome.changes) }
         return outcome
     }
 
-    /// The keys of the member's changed objects for the feed.
-    private func feedKeys(_ member: Int, _ changes: [(entity: String, counts: ChangeCounts)]) -> [UInt8]? {
+    /// The keys of the member's changed objects for the feed: ``Outcome/feedKeys``.
+    func feedKeys(_ member: Int, _ changes: [(entity: String, counts: ChangeCounts)]) -> [UInt8]? {
+        guard merger.keepsFeedKeys else { return nil }
         let count = changes.reduce(0) { $0 + $1.counts.inserted + $1.counts.updated }
         guard count > 0 else { return nil }
         var writer = JSONWriter(capacity: 64 + min(count, 10_000) * 12)
@@ -222,12 +227,16 @@ struct BatchMerge {
         let (state, width) = (state.rawValue, scanned.columnCount)
         if let keys = scanned.rowKeys {
             for row in 0..<count where states[row] == state { json.integer(keys[row]) }
-        } else if let attribute = statements.singleIdentity, attribute.type != .boolean {
+        } else if statements.hasPlainKey {
             // On the writer's thread, for all objects of a first load: with no more calls than needed.
             let column = cells + statements.identity[0]
             for row in 0..<count where states[row] == state && json.count <= FeedKeys.maximumBytesOfJob {
                 let cell = column[row * width]
-                if cell.kind == .integer { json.integer(cell.integer) } else { json.cell(cell, of: attribute) }
+                if cell.kind == .integer {
+                    json.integer(cell.integer)
+                } else if let attribute = statements.singleIdentity {
+                    json.cell(cell, of: attribute)
+                }
             }
         } else {
             for row in 0..<count where states[row] == state && json.count <= FeedKeys.maximumBytesOfJob {

@@ -12,6 +12,8 @@ final class EntityStatements {
     let hasRowKey: Bool
     let hasUnique: Bool
     let singleIdentity: Attribute?
+    /// Objects are named by one value, which is written as it is stored if it is an integer.
+    let hasPlainKey: Bool
     private let index: Int
     private let plan: StagingPlan
     private let columns: EntityColumns
@@ -41,6 +43,7 @@ final class EntityStatements {
         hasRowKey = entity.hasRowKey
         hasUnique = !entity.unique.isEmpty
         singleIdentity = entity.singleIdentity
+        hasPlainKey = entity.singleIdentity.map { $0.type != .boolean } ?? false
         table = columns.table
         kinds = plan.model.isInHierarchy(index) ? ConcreteEntitySQL(index, plan, columns.naming) : nil
         entityCondition = columns.naming.entityCondition(index)
