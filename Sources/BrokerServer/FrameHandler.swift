@@ -185,15 +185,11 @@ final class FrameHandler: ChannelDuplexHandler {
 
     private func admit(_ payload: [UInt8], _ ordinal: Int, contentBytesAtMost most: Int) {
         guard let connection else { return }
+        // One object for all calls: this is done for each job.
+        let frame = ArrivedFrame(payload, ordinal, connection, connections.messages)
         connections.coordinator.admit(
-            from: connection.source, payloadBytes: payload.count, contentBytesAtMost: most,
-            mayOpenHere: true, payload: { payload },
-            open: { [messages = connections.messages] memory in
-                payload.withUnsafeBytes { messages.open($0, ordinal, memory, from: connection) }
-            },
-            refuse: { [messages = connections.messages] message in
-                payload.withUnsafeBytes { messages.refuseTooLarge($0, ordinal, message, on: connection) }
-            })
+            from: connection.source, payloadBytes: payload.count, contentBytesAtMost: most, mayOpenHere: true,
+            payload: { frame.payload }, open: { frame.open($0) }, refuse: { frame.refuseTooLarge($0) })
     }
 
     private func wait(for room: ConnectionState.Room) {

@@ -116,8 +116,7 @@ final class MessageHandler: Sendable {
     private func answer(
         _ envelope: ClientEnvelope, _ ordinal: Int, _ content: JSONText, _ memory: JobMemory, _ connection: Connection
     ) throws(FrameRefusal) -> Opened {
-        let tag = envelope.tag
-        let frame = FrameReference(ordinal: ordinal, id: envelope.id, tag: tag)
+        let frame = FrameReference(ordinal: ordinal, id: envelope.id, tag: envelope.tag)
         switch envelope.message {
         case .job where connection.role == .read: refuseChange("a job", frame, connection)
         case .job(let job): return .job(self.job(job, envelope, frame, content, connection))
@@ -127,16 +126,16 @@ final class MessageHandler: Sendable {
                 ServerMessageWriter.welcome(
                     server: options.serverName, keepsJournal: coordinator.keepsJournal, limits: limits,
                     role: connection.role.rawValue, entities: coordinator.model.entities.map(\.name),
-                    tag: tag), about: frame)
+                    tag: frame.tag), about: frame)
         case .ping:
             guard content.count <= ServerMessageWriter.maximumPingCount else { throw .fault(.longPing.about(frame)) }
             connection.send(ServerMessageWriter.pong(to: envelope.document), about: frame)
         case .stats:
-            connection.send(statistics(tag: tag), about: frame)
+            connection.send(statistics(tag: frame.tag), about: frame)
         case .model:
             var writer = JSONWriter()
             coordinator.model.write(to: &writer)
-            connection.send(ServerMessageWriter.model(writer.bytes, tag: tag), about: frame)
+            connection.send(ServerMessageWriter.model(writer.bytes, tag: frame.tag), about: frame)
         case .jobs(let message): listJobs(message, frame, connection)
         case .fetch(let message): return try fetch(message, content, memory, frame, connection)
         case .bookmark(let name): return bookmark(named: name, frame, connection)
@@ -183,7 +182,6 @@ final class MessageHandler: Sendable {
         _ message: JobMessage, _ envelope: ClientEnvelope, _ frame: FrameReference, _ content: JSONText,
         _ connection: Connection
     ) -> Job {
-        let tag = frame.tag
         let notify = message.notify
         let isBrief = message.reply == .none
         let trace = message.trace
@@ -191,12 +189,13 @@ final class MessageHandler: Sendable {
             switch event {
             case .accepted(let id, let sequence):
                 connection.send(
-                    ServerMessageWriter.accepted(id: id, sequence: sequence, tag: tag), about: frame, finishing: false)
+                    ServerMessageWriter.accepted(id: id, sequence: sequence, tag: frame.tag), about: frame,
+                    finishing: false)
             case .progress(let id, let staged, let merged):
                 // A client that has other answers to read learns enough from those.
                 guard connection.bytes == 0 else { break }
                 connection.send(
-                    ServerMessageWriter.progress(id: id, staged: staged, merged: merged, tag: tag), about: frame,
+                    ServerMessageWriter.progress(id: id, staged: staged, merged: merged, tag: frame.tag), about: frame,
                     finishing: false)
             case .ended(let outcome):
                 switch outcome.result {

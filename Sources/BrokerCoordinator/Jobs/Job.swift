@@ -8,12 +8,12 @@ package import BrokerStore
 package final class Job: @unchecked Sendable {
     /// The client's id; nil asks for one of the coordinator's, and for at most once instead of exactly once. Ids that
     /// begin with `broker-` are the coordinator's: a server refuses them from clients.
-    package var id: String?
-    package var owner: JobOwner
-    package var document: JSONDocument
+    package let id: String?
+    package let owner: JobOwner
+    package let document: JSONDocument
     // Offsets into the immutable tape of `document`, which is retained here beside them.
-    package var operations: [JobOperation]
-    package var policy: InvalidRecordPolicy
+    package let operations: [JobOperation]
+    package let policy: InvalidRecordPolicy
     /// Whether a record with a key that the model does not name is rejected, as `policy` says.
     package var refusesUnknownKeys = false
     /// The job is applied and undone; see `StoreJob/isDryRun`.
@@ -24,19 +24,19 @@ package final class Job: @unchecked Sendable {
     package var bookmark: Bookmark?
     /// False for a client that may not delete objects; see `StoreJob/mayDelete`.
     package var mayDelete = true
-    package var wantsKeys: Bool
+    package let wantsKeys: Bool
     /// Whether `JobCompletion.objects` are wanted.
-    package var wantsObjects: Bool
+    package let wantsObjects: Bool
     /// The form of dates in them.
     package var objectDates = FetchDates.model
     /// The observer wants ``JobEvent/accepted(id:sequence:)``.
-    package var wantsAcceptance: Bool
+    package let wantsAcceptance: Bool
     /// The observer wants ``JobEvent/progress(id:staged:merged:)``.
     package var wantsProgress = false
     /// The decoded message as it was sent, also when `document` was parsed from a copy without trailing commas.
-    package var content: JSONText
+    package let content: JSONText
     /// Called for everything that happens to the job, on a thread of the coordinator's; must not block.
-    package var observer: @Sendable (JobEvent) -> Void
+    package let observer: @Sendable (JobEvent) -> Void
 
     package init(
         id: String?, owner: JobOwner = .server, document: JSONDocument, operations: [JobOperation],

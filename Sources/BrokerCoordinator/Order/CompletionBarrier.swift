@@ -23,9 +23,9 @@ struct CompletionBarrier {
 
     mutating func ended(_ ticket: Int, from source: Int) {
         all.ended(ticket, &ready)
-        guard var line = lines.removeValue(forKey: source) else { return }
-        line.ended(ticket, &ready)
-        if !line.isEmpty { lines[source] = line }
+        guard let line = lines.index(forKey: source) else { return }
+        lines.values[line].ended(ticket, &ready)
+        if lines.values[line].isEmpty { lines.remove(at: line) }
     }
 
     /// Registers a waiter for the end of every job before the ticket. All of those jobs must have begun.

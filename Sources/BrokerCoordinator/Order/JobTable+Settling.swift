@@ -44,28 +44,28 @@ extension JobTable {
     /// - Parameters:
     ///   - reservation: the last sequence that the transaction has reserved.
     ///   - committedAt: in microseconds of the monotonic clock.
-    ///   - report: returns the call that reports a job's end to its observer and to the waiters.
+    ///   - report: returns the call that reports the jobs' ends, in their order, to the observers and the waiters.
     mutating func settle(
         _ applied: [AppliedJob], reservation: Int64?, at committedAt: Int64,
-        report: (AppliedJob, [RunningJobs.Waiter]) -> Effects.Call
+        report: ([(AppliedJob, [RunningJobs.Waiter])]) -> Effects.Call
     ) -> Settlement {
         var settlement = Settlement()
         if let reservation {
             memoryLog.extend(through: reservation)
             settlement.reserved = deliverReserved()
         }
-        var completions: [Effects.Call] = []
-        completions.reserveCapacity(applied.count)
+        var ended: [(AppliedJob, [RunningJobs.Waiter])] = []
+        ended.reserveCapacity(applied.count)
         for applied in applied {
-            let waiters = ended(
+            let waiters = self.ended(
                 applied.job.accepted, isCommitted: applied.isCommitted, owner: applied.committedOwner,
                 took: applied.mergedMicroseconds, at: committedAt)
-            completions.append(report(applied, waiters))
+            ended.append((applied, waiters))
             guard let fault = applied.unwritten, applied.sequence != nil else { continue }
             unrecorded.keep(applied.job.failedStoreJob(at: applied.place, fault), applied.completion(committedAt))
         }
         // The waiters for these ends follow the ends themselves.
-        completions += ends.takeReady()
+        let completions = (ended.isEmpty ? [] : [report(ended)]) + ends.takeReady()
         settlement.hasUnrecordedFailures = !unrecorded.isEmpty
         settlement.hasWork = hasWork
         settlement.effects = effects(completions, notifies: isDraining || count == 0)

@@ -29,7 +29,7 @@ struct RunningJobs {
         let observer: @Sendable (JobEvent) -> Void
     }
 
-    private struct Running {
+    fileprivate struct Running {
         let job: Found
         /// Waiters by a number that rises.
         var waiters: [Int: Waiter] = [:]
@@ -38,6 +38,8 @@ struct RunningJobs {
 
         var waitersInOrder: [Waiter] { waiters.isEmpty ? [] : waiters.sorted { $0.key < $1.key }.map(\.value) }
     }
+
+    fileprivate typealias Jobs = Deque<Running>
 
     /// The jobs of each id by rising tickets, in which order they end.
     private var jobs: [JobID: Deque<Running>] = [:]
@@ -49,10 +51,7 @@ struct RunningJobs {
         _ id: JobID, _ ticket: Int, of owner: JobOwner, _ observer: @escaping @Sendable (JobEvent) -> Void
     ) {
         let job = Running(job: Found(ticket: ticket, owner: owner, observer: observer))
-        // Frames are opened out of order, though rarely by much.
-        var running = jobs.removeValue(forKey: id) ?? Deque(minimumCapacity: 1)
-        running.insert(job, at: (running.lastIndex { $0.job.ticket < ticket } ?? -1) + 1)
-        jobs[id] = running
+        jobs[id, default: Deque(minimumCapacity: 1)].add(job)
     }
 
     /// The first job of an id has ended. Returns the waiters to call with that end, or with the committed job's.
@@ -114,6 +113,13 @@ struct RunningJobs {
         }
         guard visible.allSatisfy({ $0.end != nil }) else { return nil }
         return visible.last?.end
+    }
+}
+
+extension RunningJobs.Jobs {
+    /// Frames are opened out of order, though rarely by much.
+    fileprivate mutating func add(_ running: RunningJobs.Running) {
+        insert(running, at: (lastIndex { $0.job.ticket < running.job.ticket } ?? -1) + 1)
     }
 }
 

@@ -5,49 +5,55 @@ internal import Glibc
 /// Code touches `State` only inside ``withLock(_:)``, ``wait(_:)`` and their siblings, whose bodies must be short and
 /// never block.
 final class Monitor<State>: @unchecked Sendable {
-    // All state is reached through these two, which the C library makes safe across threads.
-    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-    private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
-    private var state: State
+    /// In one allocation, because each job has a monitor. All of it is reached through the two locks, which the C library
+    /// makes safe across threads; they exclude accesses that overlap, so Swift need not look for those.
+    private struct Guarded {
+        var mutex = pthread_mutex_t()
+        var condition = pthread_cond_t()
+        var state: State
+    }
+
+    private let guarded: UnsafeMutablePointer<Guarded>
 
     init(_ state: sending State) {
-        self.state = state
-        pthread_mutex_init(mutex, nil)
+        guarded = .allocate(capacity: 1)
+        guarded.initialize(to: Guarded(state: state))
+        pthread_mutex_init(&guarded.pointee.mutex, nil)
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
         // Deadlines use the monotonic clock, which cannot be set.
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
-        pthread_cond_init(condition, &attributes)
+        pthread_cond_init(&guarded.pointee.condition, &attributes)
         pthread_condattr_destroy(&attributes)
     }
 
     deinit {
-        pthread_cond_destroy(condition)
-        pthread_mutex_destroy(mutex)
-        condition.deallocate()
-        mutex.deallocate()
+        pthread_cond_destroy(&guarded.pointee.condition)
+        pthread_mutex_destroy(&guarded.pointee.mutex)
+        guarded.deinitialize(count: 1)
+        guarded.deallocate()
     }
 
     func withLock<Result>(_ body: (inout State) -> Result) -> Result {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
-        return body(&state)
+        pthread_mutex_lock(&guarded.pointee.mutex)
+        defer { pthread_mutex_unlock(&guarded.pointee.mutex) }
+        return body(&guarded.pointee.state)
     }
 
     /// As ``withLock(_:)``; wakes one waiting thread when `body` returns true.
     func signal(_ body: (inout State) -> Bool) {
-        pthread_mutex_lock(mutex)
-        let shouldWake = body(&state)
-        pthread_mutex_unlock(mutex)
-        if shouldWake { pthread_cond_signal(condition) }
+        pthread_mutex_lock(&guarded.pointee.mutex)
+        let shouldWake = body(&guarded.pointee.state)
+        pthread_mutex_unlock(&guarded.pointee.mutex)
+        if shouldWake { pthread_cond_signal(&guarded.pointee.condition) }
     }
 
     /// As ``withLock(_:)``; wakes all waiting threads when `body` returns true.
     func broadcast(_ body: (inout State) -> Bool) {
-        pthread_mutex_lock(mutex)
-        let shouldWake = body(&state)
-        pthread_mutex_unlock(mutex)
-        if shouldWake { pthread_cond_broadcast(condition) }
+        pthread_mutex_lock(&guarded.pointee.mutex)
+        let shouldWake = body(&guarded.pointee.state)
+        pthread_mutex_unlock(&guarded.pointee.mutex)
+        if shouldWake { pthread_cond_broadcast(&guarded.pointee.condition) }
     }
 
     /// As ``withLock(_:)``; wakes all waiting threads.
@@ -60,11 +66,11 @@ final class Monitor<State>: @unchecked Sendable {
 
     /// Waits until `body` returns a result; it is called at once and after every wake-up.
     func wait<Result>(_ body: (inout State) -> Result?) -> Result {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
+        pthread_mutex_lock(&guarded.pointee.mutex)
+        defer { pthread_mutex_unlock(&guarded.pointee.mutex) }
         while true {
-            if let result = body(&state) { return result }
-            pthread_cond_wait(condition, mutex)
+            if let result = body(&guarded.pointee.state) { return result }
+            pthread_cond_wait(&guarded.pointee.condition, &guarded.pointee.mutex)
         }
     }
 
@@ -73,11 +79,13 @@ final class Monitor<State>: @unchecked Sendable {
     /// - Parameter deadline: in microseconds of the monotonic clock.
     func wait<Result>(until deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
         var time = timespec(tv_sec: Int(deadline / 1_000_000), tv_nsec: Int(deadline % 1_000_000) * 1_000)
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
+        pthread_mutex_lock(&guarded.pointee.mutex)
+        defer { pthread_mutex_unlock(&guarded.pointee.mutex) }
         while true {
-            if let result = body(&state) { return result }
-            if pthread_cond_timedwait(condition, mutex, &time) == ETIMEDOUT { return body(&state) }
+            if let result = body(&guarded.pointee.state) { return result }
+            if pthread_cond_timedwait(&guarded.pointee.condition, &guarded.pointee.mutex, &time) == ETIMEDOUT {
+                return body(&guarded.pointee.state)
+            }
         }
     }
 }

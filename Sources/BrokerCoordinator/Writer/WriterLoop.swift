@@ -323,7 +323,7 @@ struct WriterLoop {
         var settlement = JobTable.Settlement()
         jobTable.broadcast { jobTable in
             settlement = jobTable.settle(applied, reservation: reservation, at: committedAt) {
-                report($0, $1, committedAt)
+                report($0, committedAt)
             }
             completions.run(settlement.reserved)
             return settlement.effects.notifies
@@ -363,14 +363,12 @@ struct WriterLoop {
         }
     }
 
-    private func report(
-        _ applied: AppliedJob, _ waiters: [RunningJobs.Waiter], _ committedAt: Int64
-    ) -> @Sendable () -> Void {
-        let bytes = applied.objectBytes
-        guard bytes > 0 else { return { applied.notify(waiters, committedAt) } }
-        return { [replyBudget] in
-            applied.notify(waiters, committedAt)
-            replyBudget.remove(bytes)
+    private func report(_ ended: [(AppliedJob, [RunningJobs.Waiter])], _ committedAt: Int64) -> Effects.Call {
+        { [replyBudget] in
+            for (applied, waiters) in ended {
+                applied.notify(waiters, committedAt)
+                if applied.objectBytes > 0 { replyBudget.remove(applied.objectBytes) }
+            }
         }
     }
 }

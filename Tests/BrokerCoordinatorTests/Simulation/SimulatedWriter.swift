@@ -121,8 +121,8 @@ extension SimulatedServer {
 
     private mutating func settle(_ applied: [AppliedJob], _ reservation: Int64?) {
         for applied in applied { begun.remove(applied.job.ticket) }
-        let settlement = jobTable.settle(applied, reservation: reservation, at: time) { applied, waiters in
-            { applied.notify(waiters, 0) }
+        let settlement = jobTable.settle(applied, reservation: reservation, at: time) { ended in
+            { for (applied, waiters) in ended { applied.notify(waiters, 0) } }
         }
         completions += settlement.reserved
         perform(settlement.effects)
