@@ -75,7 +75,8 @@ import Testing
             try store.store.beginLog("log", after: 0)
             store.nextSequence = 7
             try store.apply(#"{"Person": {"id": 1}}"#)
-            #expect(store.store.durablePosition == (synchronous == .full ? 7 : nil), "\(synchronous)")
+            // The store's note of its journal is on the disk in any case.
+            #expect(store.store.durablePosition == (synchronous == .full ? 7 : 0), "\(synchronous)")
             _ = try store.store.checkpointAtOnce()
             #expect(store.store.durablePosition == 7)
         }

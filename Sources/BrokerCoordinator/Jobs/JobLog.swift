@@ -15,6 +15,9 @@ protocol JobLog: Sendable {
     /// The number of entries that earlier runs appended and that ``read(after:bytes:)`` delivers first.
     var backlog: Int { get }
 
+    /// Whether a job that was appended can still be cancelled: only its own server applies it.
+    var takesCancellations: Bool { get }
+
     /// Appends an entry; entries are stored in the order of the calls. Must not block: it is called while the job table
     /// is locked. ``read(after:bytes:)`` delivers the entry, or its refusal.
     func append(_ entry: LogEntry)

@@ -37,6 +37,7 @@ final class DiskJournal: JobLog {
     }
 
     let backlog: Int
+    let takesCancellations = true
     private let queue: Monitor<Queue>
     private let files: Files
     private let logger: Logger

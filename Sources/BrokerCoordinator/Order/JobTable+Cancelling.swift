@@ -17,7 +17,8 @@ extension JobTable {
         if log != nil { found.removeAll { !admission.isSettled($0.ticket) } }
         guard !found.isEmpty else { return nil }
         // A job that the log refused fails for that reason.
-        guard found.allSatisfy({ application.holds($0.ticket) && fault(of: $0.ticket) == nil }) else {
+        let mayCancel = log?.takesCancellations ?? true
+        guard mayCancel, found.allSatisfy({ application.holds($0.ticket) && fault(of: $0.ticket) == nil }) else {
             return Effects(completions: [{ answer(.tooLate) }], notifies: hasWork)
         }
         guard log != nil else {

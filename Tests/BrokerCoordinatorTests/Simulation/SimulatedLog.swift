@@ -11,6 +11,9 @@ final class SimulatedLog: JobLog {
     }
 
     private let state = Monitor(State())
+    let takesCancellations: Bool
+
+    init(takesCancellations: Bool = true) { self.takesCancellations = takesCancellations }
 
     /// The simulation reads what is on the disk itself, and what waits with ``takeWaiting()``.
     let backlog = 0

@@ -9,15 +9,21 @@ import Testing
     /// The violation, with the seed and the last steps.
     struct Failure: Error, CustomStringConvertible {
         let seed: UInt64
-        let hasLog: Bool
+        let kind: Kind
         let violation: String
         let trace: [String]
 
+        enum Kind: String {
+            case noLog = ""
+            case log = " log"
+            case sharedLog = " shared"
+        }
+
         var description: String {
             """
-            Seed \(seed)\(hasLog ? " with a log" : ""): \(violation)
+            Seed \(seed)\(kind.rawValue): \(violation)
             \(trace.joined(separator: "\n"))
-            See all of it: scripts/simulate \(seed)\(hasLog ? " log" : "")
+            See all of it: scripts/simulate \(seed)\(kind.rawValue)
             """
         }
     }
@@ -33,7 +39,8 @@ import Testing
         var again = Simulation(seed: seed, hasLog: hasLog, bug: bug, isTraced: true)
         _ = again.run()
         return Failure(
-            seed: seed, hasLog: hasLog, violation: violation, trace: (again.trace?.lines ?? []).suffix(lines))
+            seed: seed, kind: hasLog ? .log : .noLog, violation: violation,
+            trace: (again.trace?.lines ?? []).suffix(lines))
     }
 
     /// Notes which seed is running, because one that traps cannot report it.
@@ -95,13 +102,44 @@ import Testing
         }
     }
 
-    /// For `scripts/simulate SEED [log]`; without it, there is nothing to do.
+    /// For `scripts/simulate SEED [log | shared]`; without it, there is nothing to do.
     @Test func `the requested seed passes`() {
         guard let seed = Self.variable("BROKER_SIMULATION_SEED").flatMap({ UInt64($0) }) else { return }
-        let hasLog = Self.variable("BROKER_SIMULATION_LOG") != nil
-        var simulation = Simulation(seed: seed, hasLog: hasLog, isTraced: true)
+        let log = Self.variable("BROKER_SIMULATION_LOG")
+        if log == "shared" {
+            var simulation = SharedLogSimulation(seed: seed, isTraced: true)
+            let violation = simulation.run()
+            for line in simulation.trace ?? [] { print(line) }
+            #expect(violation == nil, "Seed \(seed): \(violation ?? "")")
+            return
+        }
+        var simulation = Simulation(seed: seed, hasLog: log != nil, isTraced: true)
         let violation = simulation.run()
         for line in simulation.trace?.lines ?? [] { print(line) }
         #expect(violation == nil, "Seed \(seed): \(violation ?? "")")
+    }
+
+    // MARK: - A log that three servers share
+
+    private static func sharedFailure(_ seed: UInt64, bug: SharedLogBug? = nil) -> Failure? {
+        var simulation = SharedLogSimulation(seed: seed, bug: bug)
+        guard let violation = simulation.run() else { return nil }
+        var again = SharedLogSimulation(seed: seed, bug: bug, isTraced: true)
+        _ = again.run()
+        return Failure(seed: seed, kind: .sharedLog, violation: violation, trace: (again.trace ?? []).suffix(40))
+    }
+
+    @Test func `servers that share a log apply the same jobs in the same order, and none twice`() {
+        guard Self.variable("BROKER_SIMULATION_SEED") == nil else { return }
+        let count = Self.variable("BROKER_SIMULATION_COUNT").flatMap { UInt64($0) } ?? Cases.count(200, of: 2_000)
+        let failure = (0..<count).lazy.compactMap { Self.sharedFailure($0) }.first
+        #expect(failure == nil, "\(failure?.description ?? "")")
+    }
+
+    @Test(arguments: SharedLogBug.allCases) func `the simulation of a shared log finds a planted bug`(bug: SharedLogBug)
+    {
+        let failure = (0..<2_000 as Range<UInt64>).lazy.compactMap { Self.sharedFailure($0, bug: bug) }.first
+        #expect(failure != nil)
+        if let failure { print("\(bug): seed \(failure.seed): \(failure.violation)") }
     }
 }
