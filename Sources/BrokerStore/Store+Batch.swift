@@ -54,17 +54,19 @@ extension Store {
             members.append(BatchMerge.Member(job: job, rows: rows))
         }
         merger.digest = ledger.history == nil ? nil : RowDigest()
-        return try BatchMerge.run(members, merger) { merge throws(StoreError) in
+        let ends = try BatchMerge.run(members, merger) { merge throws(StoreError) in
             try record(zip(jobs, found), merge)
         }
+        return ends ?? nil
     }
 
     /// Records jobs whose steps, if they have any, are merged.
     ///
     /// - Parameter jobs: each with what ``find(_:)`` returned.
+    /// - Returns: nil when the line that determines a job's outcome has expired with an earlier job of these.
     private func record(
         _ jobs: Zip2Sequence<ArraySlice<StoreJob>, [(known: StoredOutcome?, end: JobOutcome?)]>, _ merge: BatchMerge
-    ) throws(StoreError) -> [JobOutcome] {
+    ) throws(StoreError) -> [JobOutcome]? {
         var ends: [JobOutcome] = []
         ends.reserveCapacity(jobs.underestimatedCount)
         var member = 0
@@ -73,6 +75,7 @@ extension Store {
         var sharedChanges: [(entity: String, counts: ChangeCounts)] = []
         for (job, found) in jobs {
             if let end = found.end {
+                if let known = found.known, known.sequence < ledger.firstSequence { return nil }
                 try extendDigest(end, of: job, nil)
                 ends.append(end)
                 continue

@@ -152,6 +152,29 @@ import Testing
             try store.rows("SELECT min(sequence), max(sequence), count(*) FROM _broker_jobs") == ["1898|2000|103"])
     }
 
+    @Test(arguments: [false, true])
+    func `an outcome that expires with a job is unknown to the next one, also in one batch`(isTogether: Bool) throws {
+        var options = StoreOptions()
+        options.retention = LedgerRetention(count: 1_000, seconds: 10)
+        let store = try TestStore(Self.model, options: options)
+        try store.apply(things((1, "x")), id: "a", now: 0)
+        let jobs = try [(2, "b"), (3, "a")].map { try store.job(things(($0, "x")), id: $1, now: 20_000) }
+        let ends = isTogether ? try store.applyBatch(jobs) : nil
+        #expect(ends == nil)
+        for job in jobs { try store.apply(job) }
+        #expect(try store.rows("SELECT id FROM Thing ORDER BY id") == ["1", "2", "3"])
+    }
+
+    @Test func `with a journal, an opening takes no line that was replaced for a forgotten one`() throws {
+        try store.store.beginLog("log", after: 0)
+        try store.apply(#"{"Thing": 5}"#, id: "a")
+        try store.apply(things((1, "x")), id: "b")
+        try store.apply(things((2, "x")), id: "a")
+        try store.reopen()
+        #expect(try store.rows("SELECT sequence FROM _broker_jobs") == ["2", "3"])
+        #expect(try store.rows("SELECT value FROM _broker_meta WHERE key = 'forgotten'") == [])
+    }
+
     @Test func `outcomes beyond their time are forgotten`() throws {
         var options = StoreOptions()
         options.retention = LedgerRetention(count: 1_000_000, seconds: 60)

@@ -80,9 +80,12 @@ final class Ledger {
         tally.history = try StoreMeta(connection: connection).value(of: .logApplied).flatMap { StateDigest($0) }
         let first = try connection.integer("SELECT min(sequence) FROM _broker_jobs")
         tally.first = first ?? 0
-        // An earlier version may have deleted lines without a note of it.
+        // An earlier version may have deleted lines without a note of it; none did that knew of journals. What a journal's jobs
+        // write does not depend on openings: lines are also missing of dry runs, and of failures whose ids were sent again.
         let meta = StoreMeta(connection: connection)
-        if tally.first > 1, try meta.value(of: .forgotten).flatMap({ Int64($0) }) ?? 0 < tally.first - 1 {
+        if tally.history == nil, tally.first > 1,
+            try meta.value(of: .forgotten).flatMap({ Int64($0) }) ?? 0 < tally.first - 1
+        {
             try meta.set(.forgotten, to: String(tally.first - 1))
         }
         tally.newestTime = try connection.integer("SELECT ended FROM _broker_jobs ORDER BY sequence DESC LIMIT 1")
