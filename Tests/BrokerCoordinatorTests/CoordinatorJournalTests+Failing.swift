@@ -73,22 +73,49 @@ extension CoordinatorJournalTests {
             test.submit(row(1), id: "a")
             _ = test.events.ends(1)
         }
-        let stored = try SQLRows.of(
-            "SELECT value FROM _broker_meta WHERE key IN ('log', 'logApplied') ORDER BY key",
-            in: folder.path("store.sqlite"))
-        let journal = try Journal(
-            path: folder.path("store.sqlite.journal"), expected: JournalIdentity(stored[0]), applied: 1,
-            idOfApplied: "a",
-            mode: 0o600, system: PosixSystem())
         let entries = [(2, row(2)), (3, "no JSON"), (4, row(4))].map { position, text in
             JournalEntry(.job, position: Int64(position), id: "job-\(position)", time: 0, payload: Array(text.utf8))
         }
-        try journal.append(entries)
+        try append(entries, to: folder)
         for _ in 0..<2 {
             let error = try #require(throws: StoreError.self) { try coordinator(in: folder) }
             #expect(error.message.contains("Job 3 of the journal (id \"job-3\") cannot be applied"))
             #expect(try SQLRows.of("SELECT id FROM Row ORDER BY id", in: folder.path("store.sqlite")) == ["1", "2"])
         }
+    }
+
+    /// Appends entries after the job "a" at position 1, as a server that accepted them and was killed would have.
+    private func append(_ entries: [JournalEntry], to folder: TemporaryFolder) throws {
+        let stored = try SQLRows.of(
+            "SELECT value FROM _broker_meta WHERE key IN ('log', 'logApplied') ORDER BY key",
+            in: folder.path("store.sqlite"))
+        let journal = try Journal(
+            path: folder.path("store.sqlite.journal"), expected: JournalIdentity(stored[0]), applied: 1,
+            idOfApplied: "a", mode: 0o600, system: PosixSystem())
+        try journal.append(entries)
+    }
+
+    @Test func `the time of a job is never before that of an earlier one, though the clock is set back`() throws {
+        let folder = TemporaryFolder()
+        do {
+            let test = try coordinator(in: folder)
+            test.submit(row(1), id: "a")
+            _ = test.events.ends(1)
+        }
+        // The clock was an hour ahead, then right; now it is, too.
+        let future = wallClockMilliseconds() + 3_600_000
+        let times = [future, future - 1_800_000]
+        let entries = times.enumerated().map { index, time in
+            JournalEntry(
+                .job, position: Int64(index + 2), id: "job-\(index)", time: time, payload: Array(row(index + 2).utf8))
+        }
+        try append(entries, to: folder)
+        let test = try coordinator(in: folder)
+        test.submit(row(4), id: "later")
+        _ = test.events.ends(3)
+        #expect(
+            try test.rows("SELECT ended FROM _broker_jobs WHERE sequence > 1 ORDER BY sequence")
+                == Array(repeating: "\(future)", count: 3))
     }
 
     @Test func `no job is accepted for a journal that was deleted`() throws {
