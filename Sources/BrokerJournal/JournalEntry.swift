@@ -15,6 +15,8 @@ package struct JournalEntry: Sendable, Equatable {
     package var isIDMade: Bool
     /// Whether the sender could delete objects with the job.
     package var mayDelete: Bool
+    /// Whether the sender could see the jobs of all users.
+    package var isPrivileged: Bool
     /// The user id of the sender.
     package var user: UInt32
     /// The time of acceptance: milliseconds since 1970.
@@ -24,14 +26,14 @@ package struct JournalEntry: Sendable, Equatable {
 
     package init(
         _ kind: Kind, position: Int64, id: String = "", isIDMade: Bool = false, mayDelete: Bool = true,
-        user: UInt32 = 0,
-        time: Int64, payload: [UInt8] = []
+        isPrivileged: Bool = false, user: UInt32 = 0, time: Int64, payload: [UInt8] = []
     ) {
         self.kind = kind
         self.position = position
         self.id = id
         self.isIDMade = isIDMade
         self.mayDelete = mayDelete
+        self.isPrivileged = isPrivileged
         self.user = user
         self.time = time
         self.payload = payload

@@ -8,7 +8,7 @@ internal import CZlib
 /// | 4 | 4 | bytes of id and payload together |
 /// | 8 | 4 | the header's checksum, of bytes 12 to 55 |
 /// | 12 | 4 | the header's checksum of the record before, or the segment's |
-/// | 16 | 1, 1, 2 | kind; 1 if the id is made, and 2 if the job may not delete; bytes of the id |
+/// | 16 | 1, 1, 2 | kind; flags (1 the id is made, 2 the job may not delete, 4 the sender is privileged); bytes of the id |
 /// | 20 | 4 | user |
 /// | 24 | 8 | position |
 /// | 32 | 8 | time |
@@ -26,6 +26,7 @@ package enum JournalRecord {
     static let headerCount = 56
     private static let isIDMadeFlag: UInt8 = 1
     private static let mayNotDeleteFlag: UInt8 = 2
+    private static let isPrivilegedFlag: UInt8 = 4
     /// The maximum frame, and an id.
     static let largestBody = (16 << 20) + 128
 
@@ -61,7 +62,10 @@ package enum JournalRecord {
         bytes.append(number: UInt32(0))
         bytes.append(number: previous)
         bytes.append(entry.kind.rawValue)
-        bytes.append((entry.isIDMade ? isIDMadeFlag : 0) | (entry.mayDelete ? 0 : mayNotDeleteFlag))
+        var flags = entry.isIDMade ? isIDMadeFlag : 0
+        if !entry.mayDelete { flags |= mayNotDeleteFlag }
+        if entry.isPrivileged { flags |= isPrivilegedFlag }
+        bytes.append(flags)
         bytes.append(number: UInt16(id.count))
         bytes.append(number: entry.user)
         bytes.append(number: UInt64(bitPattern: entry.position))
@@ -105,13 +109,14 @@ package enum JournalRecord {
     /// - Parameter body: the complete body.
     static func entry(_ header: Header, _ body: UnsafeRawBufferPointer) -> JournalEntry? {
         guard let kind = JournalEntry.Kind(rawValue: header.kind),
-            header.flags & ~(isIDMadeFlag | mayNotDeleteFlag) == 0,
+            header.flags & ~(isIDMadeFlag | mayNotDeleteFlag | isPrivilegedFlag) == 0,
             let id = String(validating: body.prefix(header.idCount), as: UTF8.self)
         else { return nil }
         return JournalEntry(
             kind, position: header.position, id: id, isIDMade: header.flags & isIDMadeFlag != 0,
-            mayDelete: header.flags & mayNotDeleteFlag == 0, user: header.user,
-            time: header.time, payload: Array(body.dropFirst(header.idCount)))
+            mayDelete: header.flags & mayNotDeleteFlag == 0,
+            isPrivileged: header.flags & isPrivilegedFlag != 0, user: header.user, time: header.time,
+            payload: Array(body.dropFirst(header.idCount)))
     }
 
     static func checksum(_ bytes: UnsafeRawBufferPointer, seed: UInt32) -> UInt32 {

@@ -118,6 +118,28 @@ extension CoordinatorJournalTests {
                 == Array(repeating: "\(future)", count: 3))
     }
 
+    /// Each entry has the user that it would be privileged for in one of the two servers, and not in the other.
+    @Test func `whether a job may repeat another user's is decided when it is accepted, by no server that applies it`()
+        throws
+    {
+        let folder = TemporaryFolder()
+        do {
+            let test = try coordinator(in: folder)
+            test.submit(row(1), id: "a", as: JobOwner(user: 70_001))
+            _ = test.events.ends(1)
+        }
+        let senders = [(2, JobOwner.server.user, false), (3, 70_002, true)]
+        let entries = senders.map { position, user, isPrivileged in
+            JournalEntry(
+                .job, position: Int64(position), id: "a", isPrivileged: isPrivileged, user: user, time: 0,
+                payload: Array(row(1).utf8))
+        }
+        try append(entries, to: folder)
+        let ends = try coordinator(in: folder).events.ends(2)
+        #expect(ends.map(\.code) == ["idConflict", nil])
+        #expect(ends.map(\.isDuplicate) == [false, true])
+    }
+
     @Test func `no job is accepted for a journal that was deleted`() throws {
         let test = try coordinator()
         test.submit(row(1), id: "a", wantsAcceptance: true)

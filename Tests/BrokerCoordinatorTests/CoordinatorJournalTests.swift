@@ -1,5 +1,5 @@
-import BrokerSchema
 import BrokerModel
+import BrokerSchema
 import BrokerStore
 import Foundation
 import Testing

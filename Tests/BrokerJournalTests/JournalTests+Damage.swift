@@ -63,7 +63,7 @@ extension JournalTests {
     }
 
     @Test func `a record of an unknown kind or with unknown flags stops the start`() throws {
-        for (offset, value) in [(16, UInt8(9)), (17, UInt8(4))] {
+        for (offset, value) in [(16, UInt8(9)), (17, UInt8(8))] {
             try? FileManager.default.removeItem(atPath: path)
             let identity = try fill(3, through: 1 << 20)
             let file = try files[0]

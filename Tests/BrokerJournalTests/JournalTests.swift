@@ -12,7 +12,7 @@ import Testing
     func entry(_ position: Int64, _ bytes: Int = 100) -> JournalEntry {
         JournalEntry(
             .job, position: position, id: "job-\(position)", isIDMade: position % 2 == 0,
-            mayDelete: position % 3 == 0, user: 1_000,
+            mayDelete: position % 3 == 0, isPrivileged: position % 5 == 0, user: 1_000,
             time: 1_234 + position,
             payload: (0..<bytes).map { UInt8(truncatingIfNeeded: $0 &+ Int(position)) })
     }

@@ -26,6 +26,8 @@ final class AcceptedJob: Sendable {
     let bookmark: Bookmark?
     /// As decided when the job was accepted: the journal has it.
     let mayDelete: Bool
+    /// As decided when the job was accepted, like ``mayDelete``: the server that applies it may run as another user.
+    let isPrivileged: Bool
     let wantsKeys: Bool
     let wantsObjects: Bool
     let objectDates: FetchDates
@@ -63,6 +65,7 @@ final class AcceptedJob: Sendable {
         maximumDeletions = job.maximumDeletions
         bookmark = job.bookmark
         mayDelete = frame.logged?.mayDelete ?? job.mayDelete
+        isPrivileged = frame.logged?.isPrivileged ?? job.owner.isPrivileged
         wantsKeys = job.wantsKeys
         wantsObjects = job.wantsObjects
         objectDates = job.objectDates
@@ -138,8 +141,9 @@ final class ReadyJob: Sendable {
     /// - Parameter place: one with a position.
     private func storeJob(_ place: LogPlace, _ work: StoreJob.Work, _ memory: MergedJobMemory?) -> StoreJob {
         StoreJob(
-            id: id.text, owner: owner, contentHash: accepted.contentHash, contentDigest: accepted.contentDigest,
-            messageHash: accepted.messageHash, sequence: place.position!, policy: accepted.policy,
+            id: id.text, owner: owner, isPrivileged: accepted.isPrivileged, contentHash: accepted.contentHash,
+            contentDigest: accepted.contentDigest, messageHash: accepted.messageHash, sequence: place.position!,
+            policy: accepted.policy,
             wantsKeys: accepted.wantsKeys, wantsObjects: wantsObjects, objectDates: accepted.objectDates,
             isDryRun: accepted.isDryRun, maximumDeletions: accepted.maximumDeletions, bookmark: accepted.bookmark,
             mayDelete: accepted.mayDelete, work: work, now: place.time, memory: memory)

@@ -18,7 +18,7 @@ struct StagingRun: Sendable {
     var logEntry: LogEntry {
         LogEntry(
             kind: .job, ticket: accepted.ticket, position: 0, id: accepted.id, isIDMade: accepted.isIDMade,
-            owner: accepted.owner, mayDelete: accepted.mayDelete, time: accepted.acceptedAt,
-            payload: frame.payload ?? { [] })
+            owner: accepted.owner, mayDelete: accepted.mayDelete, isPrivileged: accepted.isPrivileged,
+            time: accepted.acceptedAt, payload: frame.payload ?? { [] })
     }
 }

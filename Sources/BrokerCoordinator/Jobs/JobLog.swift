@@ -52,6 +52,7 @@ struct LogEntry: Sendable {
     let isIDMade: Bool
     let owner: JobOwner
     let mayDelete: Bool
+    let isPrivileged: Bool
     /// In milliseconds since 1970.
     let time: Int64
     /// The frame as it was received, without its length.
@@ -61,7 +62,7 @@ struct LogEntry: Sendable {
     func stored(at place: LogPlace?) -> JournalEntry {
         JournalEntry(
             kind, position: place?.position ?? position, id: id.text, isIDMade: isIDMade, mayDelete: mayDelete,
-            user: owner.user, time: place?.time ?? time, payload: payload())
+            isPrivileged: isPrivileged, user: owner.user, time: place?.time ?? time, payload: payload())
     }
 }
 
@@ -84,6 +85,7 @@ package struct JournaledJob: Sendable {
     package let owner: JobOwner
     package let isIDMade: Bool
     package let mayDelete: Bool
+    package let isPrivileged: Bool
     /// When it was accepted, in milliseconds since 1970.
     let time: Int64
     let isCancelled: Bool

@@ -102,7 +102,7 @@ final class DiskJournal: JobLog {
                 files.earlierTime = max(files.earlierTime, entry.time)
                 let job = JournaledJob(
                     sequence: entry.position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
-                    mayDelete: entry.mayDelete, time: files.earlierTime,
+                    mayDelete: entry.mayDelete, isPrivileged: entry.isPrivileged, time: files.earlierTime,
                     isCancelled: files.journal.cancelled.contains(entry.position))
                 items.append(.other(job, payload: entry.payload))
             }

@@ -40,7 +40,8 @@ extension JobTable {
         let entry = { (place: LogPlace) in
             LogEntry(
                 kind: .cancellation, ticket: job.ticket, position: place.position ?? 0, id: id, isIDMade: false,
-                owner: asker, mayDelete: true, time: wallClockMilliseconds(), payload: { [] })
+                owner: asker, mayDelete: true, isPrivileged: asker.isPrivileged, time: wallClockMilliseconds(),
+                payload: { [] })
         }
         cancellations.add(LoggedCancellations.Request(job: job, id: id, answer: answer, entry: entry))
         if let place = application.place(of: job.ticket) { log?.append(entry(place)) }

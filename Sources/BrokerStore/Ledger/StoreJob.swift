@@ -12,6 +12,8 @@ package final class StoreJob: Sendable {
 
     package let id: String
     package let owner: JobOwner
+    /// Whether the owner could see the jobs of all users when the job was accepted.
+    package let isPrivileged: Bool
     /// The hash of the job's content; nil when the server made the id, which therefore cannot have been used before.
     package let contentHash: [UInt8]?
     /// A hash of the content for ``StateDigest``; nil when it is ``contentHash``, or there is no journal.
@@ -42,7 +44,8 @@ package final class StoreJob: Sendable {
     package let memory: (any MemoryAllowance)?
 
     package init(
-        id: String, owner: JobOwner = .server, contentHash: [UInt8]?, contentDigest: [UInt8]? = nil,
+        id: String, owner: JobOwner = .server, isPrivileged: Bool? = nil, contentHash: [UInt8]?,
+        contentDigest: [UInt8]? = nil,
         messageHash: [UInt8]? = nil, sequence: Int64,
         policy: InvalidRecordPolicy,
         wantsKeys: Bool,
@@ -52,6 +55,7 @@ package final class StoreJob: Sendable {
     ) {
         self.id = id
         self.owner = owner
+        self.isPrivileged = isPrivileged ?? owner.isPrivileged
         self.contentHash = contentHash
         self.contentDigest = contentDigest
         self.messageHash = messageHash
@@ -71,9 +75,10 @@ package final class StoreJob: Sendable {
 }
 
 extension StoreJob {
-    /// Whether the recorded job has the same content, and this job's owner may see it.
+    /// Whether the recorded job has the same content, and this job's owner may see it. Every server decides that alike,
+    /// whichever user it runs as.
     package func isRepetition(of recorded: StoredOutcome) -> Bool {
-        guard owner.maySee(jobOf: recorded.owner) else { return false }
+        guard recorded.owner == nil || recorded.owner == owner || isPrivileged else { return false }
         return recorded.contentHash == contentHash || messageHash != nil && recorded.contentHash == messageHash
     }
 }

@@ -277,6 +277,7 @@ struct SharedLogSimulation {
         guard let ticket = ownTicket(entry, node) else {
             let job = JournaledJob(
                 sequence: position, id: entry.id, owner: entry.owner, isIDMade: entry.isIDMade, mayDelete: true,
+                isPrivileged: entry.owner.isPrivileged,
                 time: entry.time, isCancelled: false)
             return admit(entry.message, node, job)
         }

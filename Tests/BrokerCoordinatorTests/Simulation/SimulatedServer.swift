@@ -81,8 +81,8 @@ struct SimulatedServer {
         pending = disk.jobs(after: store.durable.applied).map { entry in
             let job = JournaledJob(
                 sequence: entry.position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
-                mayDelete: true,
-                time: entry.time, isCancelled: cancelled.contains(entry.position))
+                mayDelete: true, isPrivileged: entry.isPrivileged, time: entry.time,
+                isCancelled: cancelled.contains(entry.position))
             return (job, Int(String(decoding: entry.payload, as: UTF8.self))!)
         }
         if bug == .replayOneTooLate { pending = Array(pending.dropFirst()) }
