@@ -20,7 +20,7 @@ package struct StoreError: Error, Sendable, CustomStringConvertible {
     }
 
     package let code: Code
-    /// The event and the remedy, in one line; no SQL.
+    /// The event and the remedy, in one line; no SQL. Of a constraint it is the same for every version of SQLite.
     package let message: String
     /// SQLite's extended result code, zero when the error is not SQLite's.
     package let sqliteCode: Int32
@@ -29,7 +29,7 @@ package struct StoreError: Error, Sendable, CustomStringConvertible {
     package private(set) var sqliteMessage = ""
 
     /// The SQL of Broker's that failed, for a defect.
-    private let statement: String?
+    package let statement: String?
 
     package init(_ code: Code, _ message: String, sqliteCode: Int32 = 0, statement: String? = nil) {
         self.code = code
@@ -38,14 +38,23 @@ package struct StoreError: Error, Sendable, CustomStringConvertible {
         self.statement = statement
     }
 
-    /// For logs: a defect includes the statement that failed, which ``message`` never does.
-    package var description: String { statement.map { "\(message) [\($0)]" } ?? message }
+    /// For logs: with SQLite's own message, and for a defect with the statement that failed.
+    package var description: String {
+        let text = message.contains(sqliteMessage) ? message : "\(message) (\(sqliteMessage))"
+        return statement.map { "\(text) [\($0)]" } ?? text
+    }
 
     /// Another program holds a lock: a later attempt may succeed.
     package var isLocked: Bool { [SQLITE_BUSY, SQLITE_LOCKED].contains(sqliteCode & 0xFF) }
 
     /// The file is no SQLite database.
     package var isNoDatabase: Bool { sqliteCode & 0xFF == SQLITE_NOTADB }
+
+    /// SQLite has no code of its own for the error.
+    package var isPlain: Bool { code == .defect && [SQLITE_ERROR, SQLITE_MISMATCH].contains(sqliteCode & 0xFF) }
+
+    /// A column that is NOT NULL would be NULL.
+    package var isOfNull: Bool { sqliteCode == SQLITE_CONSTRAINT | 5 << 8 }
 
     /// A value or a statement is larger than the connection reads.
     package var isTooLarge: Bool { sqliteCode & 0xFF == SQLITE_TOOBIG }
@@ -79,7 +88,8 @@ extension StoreError {
         case SQLITE_IOERR where result == Self.failedWrite && Self.isFull(system):
             self.init(full: store, String(cString: strerror(system)), result)
         case SQLITE_CONSTRAINT:
-            self.init(.constraint, "The database does not allow it: \(said).", sqliteCode: result)
+            self.init(
+                .constraint, "The database does not allow it: \(Self.brokenConstraint(result)).", sqliteCode: result)
         case SQLITE_ERROR where said == "too many levels of trigger recursion":
             // Broker's own deletions do not recurse: these are foreign keys that the model does not name.
             self.init(
@@ -90,7 +100,7 @@ extension StoreError {
         case SQLITE_TOOBIG:
             self.init(
                 .constraint,
-                "The database does not allow it: SQLite stores no row of more than 1,000,000,000 bytes (\(said)).",
+                "The database does not allow it: SQLite stores no row of more than 1,000,000,000 bytes.",
                 sqliteCode: result)
         case SQLITE_BUSY, SQLITE_LOCKED:
             self.init(
@@ -126,6 +136,19 @@ extension StoreError {
             "The store \(Self.path(database) ?? "") cannot be opened: its schema, or the model in it, is larger than any that "
                 + "Broker makes, or takes more than \(memory >> 20) MiB of memory. Give --store another file; nothing was "
                 + "touched.", sqliteCode: result)
+    }
+
+    /// The extended codes of SQLITE_CONSTRAINT are no literals in SQLite's header (sqlite.org/rescode.html).
+    private static func brokenConstraint(_ result: Int32) -> String {
+        switch result >> 8 {
+        case 1: "a CHECK constraint does not hold"
+        case 3: "a foreign key would lead to no row"
+        case 5: "a column that is NOT NULL would be NULL"
+        case 6, 10: "a primary key would occur twice"
+        case 8: "a UNIQUE constraint or index would have a value twice"
+        case 12: "a column of a STRICT table would have a value of another type"
+        default: "a constraint does not hold"
+        }
     }
 
     /// SQLITE_IOERR_WRITE, which is no literal in SQLite's header.

@@ -31,10 +31,11 @@ final class JobLog: Sendable {
 
     /// - Parameters:
     ///   - error: the `error` object of the protocol.
+    ///   - cause: SQLite's text.
     ///   - trace: the span of the sender, as the job states it.
     ///   - metadata: what else is known of the sender.
-    func failed(
-        _ id: String, sequence: Int64?, _ error: [UInt8], of user: UInt32, trace: String? = nil,
+    private func failed(
+        _ id: String, sequence: Int64?, _ error: [UInt8], of user: UInt32, cause: String?, trace: String? = nil,
         _ metadata: Logger.Metadata = [:]
     ) {
         log(.failed, user) {
@@ -42,6 +43,7 @@ final class JobLog: Sendable {
             all["id"] = "\(id)"
             if let sequence { all["sequence"] = "\(sequence)" }
             if let trace { all["trace"] = "\(trace)" }
+            if let cause { all["cause"] = "\(cause.prefix(bytes: Self.messageBytes))" }
             guard let document = try? JSONDocument(parsing: JSONText(copying: error)) else {
                 return ("A job failed.", all)
             }
@@ -52,11 +54,29 @@ final class JobLog: Sendable {
         }
     }
 
+    /// A job has ended: logs its failure, or that the database rejected records of it.
+    func ended(
+        _ outcome: JobCompletion, of user: UInt32, trace: String? = nil, _ metadata: Logger.Metadata = [:]
+    ) {
+        switch outcome.result {
+        case .failed(let error):
+            failed(
+                outcome.id, sequence: outcome.sequence, error, of: user, cause: outcome.cause, trace: trace, metadata)
+        case .completed:
+            guard let cause = outcome.cause else { return }
+            log(.failed, user) {
+                var all = metadata
+                all["id"] = "\(outcome.id)"
+                if let sequence = outcome.sequence { all["sequence"] = "\(sequence)" }
+                all["cause"] = "\(cause.prefix(bytes: Self.messageBytes))"
+                return ("The database rejected records of a job.", all)
+            }
+        }
+    }
+
     /// A job of a client, with what its connection knows.
-    func failed(_ outcome: JobCompletion, _ error: [UInt8], of peer: PeerCredentials, trace: String?) {
-        failed(
-            outcome.id, sequence: outcome.sequence, error, of: peer.user, trace: trace,
-            ["process": "\(peer.process)"])
+    func ended(_ outcome: JobCompletion, of peer: PeerCredentials, trace: String?) {
+        ended(outcome, of: peer.user, trace: trace, ["process": "\(peer.process)"])
     }
 
     func slow(_ job: SlowJob) {

@@ -75,9 +75,7 @@ final class MessageHandler: Sendable {
             }
             let outcome = JobCompletion.failed(
                 .busy(message), id: scan.id ?? "", owner: connection.peer.owner, sequence: nil)
-            if case .failed(let error) = outcome.result {
-                log.jobs.failed(outcome, error, of: connection.peer, trace: nil)
-            }
+            log.jobs.ended(outcome, of: connection.peer, trace: nil)
             connection.answer(outcome, about: frame, isBrief: false)
         } catch {
             refuse(error, FrameReference(ordinal: ordinal), on: connection)
@@ -93,8 +91,7 @@ final class MessageHandler: Sendable {
             guard case .job(let message) = envelope.message else { return .unreadable("The message is not a job.") }
             return .job(
                 Job(message, of: envelope, from: logged.owner, content: content) { [log] event in
-                    guard case .ended(let outcome) = event, case .failed(let error) = outcome.result else { return }
-                    log.jobs.failed(outcome.id, sequence: outcome.sequence, error, of: logged.owner.user)
+                    if case .ended(let outcome) = event { log.jobs.ended(outcome, of: logged.owner.user) }
                 })
         } catch {
             guard case .fault(let error) = error else { return .noRoom }
@@ -198,11 +195,8 @@ final class MessageHandler: Sendable {
                     ServerMessageWriter.progress(id: id, staged: staged, merged: merged, tag: frame.tag), about: frame,
                     finishing: false)
             case .ended(let outcome):
-                switch outcome.result {
-                case .completed where !notify.contains(.completed): return connection.finish()
-                case .completed: break
-                case .failed(let error): log.jobs.failed(outcome, error, of: connection.peer, trace: trace)
-                }
+                log.jobs.ended(outcome, of: connection.peer, trace: trace)
+                if case .completed = outcome.result, !notify.contains(.completed) { return connection.finish() }
                 connection.answer(outcome, about: frame, isBrief: isBrief)
             }
         }

@@ -30,11 +30,15 @@ extension Store {
         try savepoints.beginJob()
         merger.hasRenamed = false
         let (rowKeys, digest) = (merger.rowKeys, merger.digest)
+        // The operation that is applied.
+        var pointer: String?
         do throws(MergeFailure) {
             var run = JobRun(merger, savepoints, syncParts, job, stepCount: steps.count, parked: parked)
             for (number, step) in steps.enumerated() {
+                pointer = step.pointer
                 try run.apply(step, isFirst: number == 0, isLast: number == steps.count - 1)
             }
+            pointer = nil
             try parked.restore(job.policy)
             guard !connection.hasDanglingReferences else {
                 throw .fault(
@@ -63,16 +67,9 @@ extension Store {
             merger.rowKeys = rowKeys
             merger.digest = digest
             switch error {
-            case .store(let error) where error.code == .constraint:
-                // A constraint of a table that another program made or changed: it does not allow the job's changes of
-                // other rows.
-                return .ended(
-                    .failed(
-                        Fault(
-                            .constraintViolation,
-                            "\(error.message) A table requires what the model does not know; look at its constraints."))
-                )
-            case .store(let error): throw error
+            case .store(let error):
+                guard let fault = try refusal(error, at: pointer) else { throw error }
+                return .ended(.failed(fault))
             case .fault(let fault), .targetRejected(let fault): return .ended(.failed(fault))
             case .unsettled(let values): return .again(values)
             case .rejected, .contended, .occupied, .stale, .misjudged, .mismatchedKeys, .entangled,
@@ -80,6 +77,48 @@ extension Store {
                 preconditionFailure("a step is tried until it is neither")
             }
         }
+    }
+
+    /// The fault of a job that another program's constraint or expression does not allow; nil when the store is at fault.
+    ///
+    /// - Parameter pointer: the location of the operation.
+    private func refusal(_ error: StoreError, at pointer: String?) throws(StoreError) -> Fault? {
+        let message: String
+        if error.isTooLarge {
+            message = "\(error.message) Send shorter values."
+        } else if error.code == .constraint {
+            message = "\(error.message) A table requires what the model does not know; look at its constraints."
+        } else if try isOfExpression(error) {
+            message =
+                "The database does not allow it: an expression of a table, in a CHECK constraint, a generated column or an index, "
+                + "cannot be evaluated for a value of the job. Send a value for which it can be, or look at the table's schema."
+        } else {
+            return nil
+        }
+        var fault = Fault(.constraintViolation, message, path: pointer)
+        fault.cause = error.sqliteMessage
+        return fault
+    }
+
+    /// Whether an expression of the schema failed for a value, such as a JSON function for a text that is no JSON. SQLite has
+    /// no code for that: the schema has such expressions, and the statement compiles.
+    private func isOfExpression(_ error: StoreError) throws(StoreError) -> Bool {
+        guard error.isPlain, let sql = error.statement else { return false }
+        if !merger.isForeign, try !hasExpressionIndex() { return false }
+        do throws(StoreError) {
+            _ = try connection.prepare(sql)
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    /// Whether another program has made an index over an expression (sqlite.org/pragma.html#pragma_index_xinfo).
+    private func hasExpressionIndex() throws(StoreError) -> Bool {
+        try connection.integer(
+            "SELECT 1 FROM sqlite_schema AS i, pragma_index_xinfo(i.name) AS x WHERE i.type = 'index' AND x.cid = -2 LIMIT 1"
+        )
+            != nil
     }
 
     /// The outcome of a job whose steps have been applied.

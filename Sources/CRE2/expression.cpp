@@ -14,21 +14,41 @@ struct broker_re2 {
 
 namespace {
 
-void copy_message(const std::string &message, char *error, size_t capacity) {
-    if (error == nullptr || capacity == 0) return;
-    const size_t length = std::min(message.size(), capacity - 1);
-    std::memcpy(error, message.data(), length);
-    error[length] = 0;
+void copy_text(const std::string &text, char *copy, size_t capacity) {
+    if (copy == nullptr || capacity == 0) return;
+    const size_t length = std::min(text.size(), capacity - 1);
+    std::memcpy(copy, text.data(), length);
+    copy[length] = 0;
 }
 
 re2::StringPiece piece(const uint8_t *bytes, size_t length) {
     return re2::StringPiece(length == 0 ? "" : reinterpret_cast<const char *>(bytes), length);
 }
 
+broker_re2_fault fault_of(re2::RE2::ErrorCode code) {
+    switch (code) {
+    case re2::RE2::ErrorBadEscape: return BROKER_RE2_FAULT_ESCAPE;
+    case re2::RE2::ErrorBadCharClass: return BROKER_RE2_FAULT_CLASS;
+    case re2::RE2::ErrorBadCharRange: return BROKER_RE2_FAULT_RANGE;
+    case re2::RE2::ErrorMissingBracket: return BROKER_RE2_FAULT_BRACKET;
+    // Earlier versions report the parenthesis that does not open as one that is missing.
+    case re2::RE2::ErrorMissingParen: return BROKER_RE2_FAULT_PARENTHESIS;
+    case re2::RE2::ErrorUnexpectedParen: return BROKER_RE2_FAULT_PARENTHESIS;
+    case re2::RE2::ErrorTrailingBackslash: return BROKER_RE2_FAULT_BACKSLASH;
+    case re2::RE2::ErrorRepeatArgument: return BROKER_RE2_FAULT_REPEATED;
+    case re2::RE2::ErrorRepeatSize: return BROKER_RE2_FAULT_COUNT;
+    case re2::RE2::ErrorRepeatOp: return BROKER_RE2_FAULT_REPETITION;
+    case re2::RE2::ErrorBadPerlOp: return BROKER_RE2_FAULT_GROUP;
+    case re2::RE2::ErrorBadNamedCapture: return BROKER_RE2_FAULT_NAME;
+    default: return BROKER_RE2_FAULT_OTHER;
+    }
+}
+
 }  // namespace
 
 broker_re2 *broker_re2_compile(const uint8_t *pattern, size_t length, bool ignores_case, int64_t maximum_memory,
-                               char *error, size_t error_capacity, broker_re2_status *status) {
+                               broker_re2_fault *fault, char *fragment, size_t fragment_capacity,
+                               broker_re2_status *status) {
     broker_re2 *compiled = nullptr;
     try {
         re2::RE2::Options options;
@@ -42,7 +62,8 @@ broker_re2 *broker_re2_compile(const uint8_t *pattern, size_t length, bool ignor
         if (!expression.ok()) {
             const auto code = expression.error_code();
             *status = code == re2::RE2::ErrorPatternTooLarge ? BROKER_RE2_TOO_LARGE : BROKER_RE2_INVALID;
-            copy_message(expression.error(), error, error_capacity);
+            *fault = fault_of(code);
+            copy_text(expression.error_arg(), fragment, fragment_capacity);
         } else {
             // RE2 compiles the backward program when a match needs it first; here, so that it is checked as well.
             const int backward = expression.ReverseProgramSize();

@@ -88,6 +88,16 @@ import TestSupport
         #expect((4 << 20..<20 << 20).contains(bytes))
     }
 
+    @Test func `a job that meets a defect fails in words of Broker's own, and the log has SQLite's`() throws {
+        let test = try TestCoordinator(model, in: folder)
+        try Locker(test.storePath).execute("ALTER TABLE Row RENAME TO elsewhere; COMMIT")
+        test.submit(#"{"Row": {"id": 1}}"#, id: "a")
+        let end = try #require(test.events.ends(1).first)
+        #expect(end.code == "internal" && end.body.contains("because of a defect of Broker's"))
+        #expect(!end.body.contains("no such table") && !end.body.contains(folder.path("store.sqlite")))
+        test.log.waitUntil(#"error: A job could not be stored. ["cause", "id"]"#)
+    }
+
     @Test func `a replaced store is logged as an error, and its jobs fail`() throws {
         let test = try TestCoordinator(model, in: folder)
         test.submit(#"{"Row": {"id": 1}}"#)

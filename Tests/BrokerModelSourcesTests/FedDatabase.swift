@@ -17,6 +17,8 @@ final class FedDatabase {
     private var nextSequence: Int64 = 0
     /// The code and the count of each warning of the last completed job.
     private(set) var warnings: [String] = []
+    /// The last fault of a job or of one of its records.
+    private(set) var fault: Fault?
 
     var path: String { folder.path("existing.sqlite") }
 
@@ -133,11 +135,14 @@ final class FedDatabase {
         }
         switch end {
         case .completed(let outcome):
+            fault = outcome.rejected.last
             warnings = outcome.warnings.map { "\($0.code.rawValue) \($0.count)" }
             return outcome.changes.map {
                 "\($0) +\($1.inserted) ~\($1.updated) =\($1.unchanged) -\($1.deleted) !\($1.rejected)"
             } + outcome.rejected.map(\.message)
-        case .failed(let fault), .conflict(let fault, _): return ["\(fault.code.rawValue): \(fault.message)"]
+        case .failed(let fault), .conflict(let fault, _):
+            self.fault = fault
+            return ["\(fault.code.rawValue): \(fault.message)"]
         case .duplicate: return ["duplicate"]
         }
     }

@@ -127,19 +127,22 @@ import Testing
         let null = try database.process("employee", #"[{"code": "z", "department_id": null}]"#)
         #expect(
             null[0].hasPrefix(
-                "constraintViolation: The database does not allow it: NOT NULL constraint failed: employee.department_id."
-            ))
+                "constraintViolation: The database does not allow it: a column that is NOT NULL would be NULL. A table")
+        )
+        #expect(database.fault?.entity == "employee" && database.fault?.attribute == "department_id")
+        #expect(database.fault?.cause == "NOT NULL constraint failed: employee.department_id")
         let checked =
             #"[{"code": "y", "email": "none", "department_id": 1}, {"code": "z", "email": "z@x", "department_id": 1}]"#
-        #expect(try database.process("employee", checked)[0].contains("CHECK constraint failed"))
+        #expect(try database.process("employee", checked)[0].contains("a CHECK constraint does not hold"))
+        #expect(database.fault?.cause == "CHECK constraint failed: email LIKE '%@%'")
         let skipped = try database.process("employee", checked, .skip)
         #expect(
-            skipped.contains("employee +1 ~0 =0 -0 !1") && skipped.last!.contains("CHECK constraint failed"),
+            skipped.contains("employee +1 ~0 =0 -0 !1") && skipped.last!.contains("a CHECK constraint does not hold"),
             "\(skipped)")
         // The other side lets go of what may not be alone.
         #expect(
             try database.process("department", #"[{"id": 1, "employee": []}]"#)[0].contains(
-                "NOT NULL constraint failed: employee.department_id"))
+                "a column that is NOT NULL would be NULL"))
         #expect(try database.rows("SELECT code, name FROM employee ORDER BY 1") == ["a|Anna", "z|NULL"])
     }
 
@@ -306,6 +309,23 @@ import Testing
         #expect(
             try database.process("p", #"[{"id": "x", "boss": "y"}, {"id": "y", "boss": "x"}]"#) == ["p +2 ~0 =0 -0 !0"])
         #expect(try database.rows("SELECT * FROM p") == ["x|y", "y|x"])
+    }
+
+    @Test(arguments: [
+        "CREATE TABLE d (id INTEGER PRIMARY KEY, data TEXT CHECK (json_extract(data, '$.a') IS NOT 1));",
+        "CREATE TABLE d (id INTEGER PRIMARY KEY, data TEXT, a GENERATED ALWAYS AS (json_extract(data, '$.a')) STORED);",
+        "CREATE TABLE d (id INTEGER PRIMARY KEY, data TEXT); CREATE INDEX i ON d (json_extract(data, '$.a'));",
+    ])
+    func `a value that an expression of a table does not take is a fault of its job, in words of Broker's own`(
+        schema: String
+    ) throws {
+        let database = try FedDatabase(schema)
+        try database.open()
+        let failed = try database.process("d", #"[{"id": 1, "data": "{}"}, {"id": 2, "data": "no JSON"}]"#)
+        #expect(
+            failed[0].hasPrefix("constraintViolation: ") && failed[0].contains("an expression of a table"), "\(failed)")
+        #expect(!failed[0].contains("malformed") && database.fault?.cause == "malformed JSON")
+        #expect(try database.process("d", #"{"id": 3, "data": "{}"}"#) == ["d +1 ~0 =0 -0 !0"])
     }
 
     /// The unique value of an object that a job changes later is replaced meanwhile, which such a column does not allow.

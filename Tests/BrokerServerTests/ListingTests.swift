@@ -37,6 +37,25 @@ import TestSupport
         #expect(rest.contains("notLogged=\(81 - logged) "), "\(rest)")
     }
 
+    @Test func `the outcome of a job has no text of SQLite's, and the line about the job has it`() async throws {
+        try await RunningServer.run { running in
+            try Locker(running.folder + "/store.sqlite").execute(
+                "CREATE INDEX by_part ON Employee (json_extract(name, '$.a')); COMMIT")
+            try await offThePool {
+                let client = try running.connect()
+                try client.send(#"{"id": "a", "entity": "Employee", "json": [{"id": 1, "name": "Ada"}]}"#)
+                let failed = try client.next()
+                #expect(failed.code == "constraintViolation")
+                let message = failed["error.message"] ?? ""
+                #expect(!message.contains("malformed") && message.contains("an expression of a table"), "\(message)")
+                try client.send(#"{"id": "b", "entity": "Employee", "json": [{"id": 2, "name": "{}"}]}"#)
+                #expect(try client.next().type == "completed")
+            }
+            let line = try #require(running.log.line(.notice, "A job failed."))
+            #expect(line.contains("id=a ") && line.contains(#"cause="malformed JSON""#), "\(line)")
+        }
+    }
+
     @Test func `slow jobs are logged with their stages when that is wanted`() async throws {
         try await RunningServer.run(slowJobMicroseconds: 1) {
             $0.logsSlowJobs = true

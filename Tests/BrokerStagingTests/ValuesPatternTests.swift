@@ -44,6 +44,20 @@ import Testing
     }
 
     @Test(arguments: [
+        ("(a", #"parentheses do not pair in "(a""#), ("a)b", #"parentheses do not pair in "a)b""#),
+        ("[a", #"a closing ] is missing in "[a""#), ("\\q", #"an escape is unknown in "\q""#),
+        ("a**", #"a repetition follows another in "**""#), ("*", #"a repetition follows nothing in "*""#),
+        ("a{1001}", #"a repetition has a wrong count, or one above 1,000 in "{1001}""#),
+        ("[z-a]", #"a range of characters is wrong in "z-a""#), ("(?=a)", #"a group is of an unknown kind in "(?=""#),
+    ])
+    func `a pattern that cannot be read has a reason of Broker's own, the same for every version of RE2`(
+        pattern: String, reason: String
+    ) throws {
+        let message = try #require(problem(pattern), "\(pattern)")
+        #expect(message.hasPrefix("is not a regular expression of RE2's syntax: \(reason). RE2 has no"), "\(message)")
+    }
+
+    @Test(arguments: [
         "(?>[xy]*)b", "(?=[xy]*)b", "(?!.*b)q", "(?<=x)b", "(?<!x)b", "(x*)\\1b", "[xy]*+b", "(?:[ac]*)?+b", "\\X",
         "\\h", "(", ")", "a)(b", "[a", "*", "a\\", "(?x) a b", "ab(?#comment)", "\\u0061", "a{1001}",
     ])

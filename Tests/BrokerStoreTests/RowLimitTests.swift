@@ -20,7 +20,9 @@ import Testing
         guard case .failed(let fault) = try test.apply(test.job(operations: operation)) else {
             return #expect(Bool(false))
         }
-        #expect(fault.code == .constraintViolation && fault.path == "/0/json/1" && fault.message.contains("too big"))
+        #expect(
+            fault.code == .constraintViolation && fault.path == "/0/json/1" && fault.message.contains("no row of more"))
+        #expect(!fault.message.contains("too big") && fault.cause == "string or blob too big")
         guard case .completed = try test.apply(test.job(operations: operation, .skip)) else {
             return #expect(Bool(false))
         }

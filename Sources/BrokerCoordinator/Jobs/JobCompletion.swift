@@ -21,6 +21,8 @@ package struct JobCompletion: Sendable {
     package var isDryRun = false
     /// The objects of the job's own records, sent once, to the client that asked for them with the job.
     package var objects: ReplyObjects?
+    /// For the log of the server: SQLite's text about the fault of the job, or of its first record that was rejected.
+    package var cause: String?
 
     package init(id: String, owner: JobOwner?, sequence: Int64?, result: Result) {
         self.id = id
@@ -32,6 +34,8 @@ package struct JobCompletion: Sendable {
     package static func failed(_ fault: Fault, id: String, owner: JobOwner?, sequence: Int64?) -> JobCompletion {
         var writer = JSONWriter()
         fault.write(to: &writer)
-        return JobCompletion(id: id, owner: owner, sequence: sequence, result: .failed(error: writer.bytes))
+        var completion = JobCompletion(id: id, owner: owner, sequence: sequence, result: .failed(error: writer.bytes))
+        completion.cause = fault.cause
+        return completion
     }
 }

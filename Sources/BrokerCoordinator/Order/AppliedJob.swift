@@ -89,6 +89,7 @@ extension AppliedJob {
                 id: job.id.text, owner: job.owner, sequence: sequence,
                 result: .completed(members: timing.appended(toMembers: outcome.members), isDuplicate: false))
             completion.objects = outcome.objects
+            completion.cause = outcome.rejected.lazy.compactMap(\.cause).first
             completion.isDryRun = job.accepted.isDryRun
             return completion
         }

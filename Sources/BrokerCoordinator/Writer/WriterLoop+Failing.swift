@@ -9,7 +9,7 @@ extension WriterLoop {
     func failed(_ error: StoreError, _ place: LogPlace, _ job: ReadyJob) -> AppliedJob {
         logger.error("A job could not be stored.", metadata: ["id": "\(job.id.text)", "cause": "\(error)"])
         noteWaiting(error)
-        let fault = Fault(error.faultCode, error.message)
+        let fault = Fault(ofJob: error)
         return AppliedJob(place: place, job: job, end: .failed(fault), unwritten: fault)
     }
 
@@ -29,7 +29,7 @@ extension WriterLoop {
         noteWaiting(error)
         recordFailuresAt = recordFailuresAt ?? monotonicMicroseconds()
         jobTable.change(completions) { jobTable in
-            Effects(completions: jobTable.refuseStarved(Fault(error.faultCode, error.message)))
+            Effects(completions: jobTable.refuseStarved(Fault(ofJob: error)))
         }
     }
 
@@ -96,5 +96,18 @@ extension WriterLoop {
         swap(&rest.reload, &jobTable.reload)
         if rest.jobs.isEmpty, rest.tasks.isEmpty, rest.reload == nil { return jobTable.isStopped ? .some(nil) : nil }
         return rest
+    }
+}
+
+extension Fault {
+    /// The fault of a job that the store did not take. Where the machine is at fault it has the cause; else it has no
+    /// text of SQLite's and no path.
+    fileprivate init(ofJob error: StoreError) {
+        self.init(
+            error.faultCode,
+            error.isOfMachine
+                ? error.message
+                : "The store could not apply the job because of a defect of Broker's, and nothing of the job was stored. Report it: the "
+                    + "server's log has the cause.")
     }
 }

@@ -24,6 +24,8 @@ package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
     package var retryAfterMilliseconds: Int?
     /// For `gone`: the feed can be read after this sequence, and no older one.
     package var oldest: Int64?
+    /// The text of SQLite about it, for the log of the server: outcomes do not have it, because it differs between versions.
+    package var cause: String?
 
     package init(
         _ code: FaultCode, _ message: String, path: String? = nil, entity: String? = nil, attribute: String? = nil,

@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import CRE2
 
 /// A compiled regular expression in RE2's syntax.
@@ -36,8 +37,8 @@ final class RegularExpression: @unchecked Sendable {
 
     init(_ pattern: String, ignoresCase: Bool = false) throws(Problem) {
         var pattern = pattern
-        let (handle, status, error) = pattern.withUTF8 { bytes in Self.compile(bytes, ignoresCase) }
-        guard let handle else { throw Self.problem(status, error) }
+        let (handle, status, reason) = pattern.withUTF8 { bytes in Self.compile(bytes, ignoresCase) }
+        guard let handle else { throw Self.problem(status, reason) }
         let instructions = Int(broker_re2_program_size(handle))
         guard instructions <= Self.maximumInstructions else {
             broker_re2_free(handle)
@@ -55,19 +56,41 @@ final class RegularExpression: @unchecked Sendable {
     ) -> (OpaquePointer?, broker_re2_status, String) {
         guard bytes.count <= maximumBytes else { return (nil, BROKER_RE2_TOO_LARGE, "") }
         var status = BROKER_RE2_OK
-        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { error in
-            error[0] = 0
+        var fault = BROKER_RE2_FAULT_OTHER
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { fragment in
+            fragment[0] = 0
             let handle = broker_re2_compile(
-                bytes.baseAddress, bytes.count, ignoresCase, memory, error.baseAddress, error.count, &status)
-            return (handle, status, String(cString: error.baseAddress!))
+                bytes.baseAddress, bytes.count, ignoresCase, memory, &fault, fragment.baseAddress, fragment.count,
+                &status)
+            return (handle, status, reason(fault, String(cString: fragment.baseAddress!)))
         }
     }
 
-    private static func problem(_ status: broker_re2_status, _ error: String) -> Problem {
+    /// Outcomes of jobs have it, so it is not RE2's text, which differs between versions.
+    private static func reason(_ fault: broker_re2_fault, _ fragment: String) -> String {
+        let what =
+            switch fault {
+            case BROKER_RE2_FAULT_ESCAPE: "an escape is unknown"
+            case BROKER_RE2_FAULT_CLASS: "a character class is unknown"
+            case BROKER_RE2_FAULT_RANGE: "a range of characters is wrong"
+            case BROKER_RE2_FAULT_BRACKET: "a closing ] is missing"
+            case BROKER_RE2_FAULT_PARENTHESIS: "parentheses do not pair"
+            case BROKER_RE2_FAULT_BACKSLASH: "it ends with a backslash"
+            case BROKER_RE2_FAULT_REPEATED: "a repetition follows nothing"
+            case BROKER_RE2_FAULT_COUNT: "a repetition has a wrong count, or one above 1,000"
+            case BROKER_RE2_FAULT_REPETITION: "a repetition follows another"
+            case BROKER_RE2_FAULT_GROUP: "a group is of an unknown kind"
+            case BROKER_RE2_FAULT_NAME: "the name of a group is wrong"
+            default: "it cannot be read"
+            }
+        return fragment.isEmpty ? what : "\(what) in \(fragment.quotedBriefly)"
+    }
+
+    private static func problem(_ status: broker_re2_status, _ reason: String) -> Problem {
         switch status {
         case BROKER_RE2_INVALID:
             return Problem(
-                message: "is not a regular expression of RE2's syntax: \(error). RE2 has no lookaround, back "
+                message: "is not a regular expression of RE2's syntax: \(reason). RE2 has no lookaround, back "
                     + "references, atomic groups or possessive quantifiers; write the pattern without them, and pair all "
                     + "brackets")
         case BROKER_RE2_TOO_LARGE:

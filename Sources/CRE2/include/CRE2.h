@@ -25,14 +25,31 @@ typedef enum {
     BROKER_RE2_OUT_OF_MEMORY,
 } broker_re2_status;
 
+/// The fault of a pattern. RE2's own texts, and the numbers of its codes, differ between versions.
+typedef enum {
+    BROKER_RE2_FAULT_OTHER = 0,
+    BROKER_RE2_FAULT_ESCAPE,
+    BROKER_RE2_FAULT_CLASS,
+    BROKER_RE2_FAULT_RANGE,
+    BROKER_RE2_FAULT_BRACKET,
+    BROKER_RE2_FAULT_PARENTHESIS,
+    BROKER_RE2_FAULT_BACKSLASH,
+    BROKER_RE2_FAULT_REPEATED,
+    BROKER_RE2_FAULT_COUNT,
+    BROKER_RE2_FAULT_REPETITION,
+    BROKER_RE2_FAULT_GROUP,
+    BROKER_RE2_FAULT_NAME,
+} broker_re2_fault;
+
 /// Compiles a pattern in UTF-8 with RE2's default options: `.` matches any character except a line feed, `^` and `$` match at
 /// the beginning and the end of the text only; `(?s)` and `(?m)` in the pattern change that.
 ///
 /// - `maximum_memory`: bytes of the program and of RE2's caches, about.
-/// - `error`: receives a message, terminated by a zero, for BROKER_RE2_INVALID.
+/// - `fault`, `fragment`: receive what is wrong and where in the pattern, terminated by a zero, for BROKER_RE2_INVALID.
 /// Returns null on failure. The caller frees the result with `broker_re2_free`.
 broker_re2 *broker_re2_compile(const uint8_t *pattern, size_t length, bool ignores_case, int64_t maximum_memory,
-                               char *error, size_t error_capacity, broker_re2_status *status);
+                               broker_re2_fault *fault, char *fragment, size_t fragment_capacity,
+                               broker_re2_status *status);
 
 /// Instructions of the larger one of the two programs that RE2 runs (forwards and backwards).
 int32_t broker_re2_program_size(const broker_re2 *expression);

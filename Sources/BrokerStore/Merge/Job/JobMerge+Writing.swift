@@ -83,16 +83,22 @@ extension JobMerge {
     /// Handles a constraint error that the model does not explain: another program made or changed the table. The
     /// record is rejected, or the job fails.
     private mutating func refuse(_ row: Int, of table: FrozenTable, _ error: StoreError) throws(MergeFailure) {
-        let name = merger.entities[table.entityIndex].entity.name
+        let entity = merger.entities[table.concreteEntity(of: row)]
+        let name = merger.entities[table.entityIndex].name
+        let cells = table.row(row)
+        let null = error.isOfNull ? entity.upserts.required.first { cells[$0].kind == .null } : nil
         reject(table.entityIndex, row) { isListed in
-            Fault(
-                .constraintViolation,
-                !isListed
-                    ? ""
-                    : error.isTooLarge
-                        ? "\(error.message) Send shorter values of this \(name)."
-                        : "\(error.message) A table requires of this \(name) what the model does not know. Send a record "
-                            + "that meets it, or look at the table's constraints.", entity: name)
+            guard isListed else { return Fault(.constraintViolation, "", entity: name) }
+            let remedy =
+                error.isTooLarge
+                ? "Send shorter values of this \(name)."
+                : "A table requires of this \(name) what the model does not know. Send a record that meets it, or look at the "
+                    + "table's constraints."
+            var fault = Fault(
+                .constraintViolation, "\(error.message) \(remedy)", entity: name,
+                attribute: null.map(entity.name(ofColumn:)))
+            fault.cause = error.sqliteMessage
+            return fault
         }
         try stopIfRejected()
     }
