@@ -89,6 +89,9 @@ package final class Statement {
         return String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
     }
 
+    /// Neither changes the database nor reads it: it begins or ends a transaction or a savepoint.
+    package var isTransactional: Bool { columnCount == 0 && sqlite3_stmt_readonly(handle) != 0 }
+
     package var columnCount: Int { Int(sqlite3_column_count(handle)) }
 
     /// In the encoding of the database. Valid until the next step, reset or conversion of the column.

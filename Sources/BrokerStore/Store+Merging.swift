@@ -106,8 +106,7 @@ extension Store {
         guard error.isPlain, let sql = error.statement else { return false }
         if !merger.isForeign, try !hasExpressionIndex() { return false }
         do throws(StoreError) {
-            _ = try connection.prepare(sql)
-            return true
+            return try !connection.prepare(sql).isTransactional
         } catch {
             return false
         }

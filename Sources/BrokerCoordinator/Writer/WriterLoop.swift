@@ -281,7 +281,7 @@ struct WriterLoop {
     /// stops.
     private mutating func applyAlone(_ place: LogPlace, _ job: ReadyJob) -> AppliedJob? {
         var wait = StoreWait(statistics, logger)
-        var hasMadeRoom = false
+        var attempts = LoneAttempts(isLogged: log != nil)
         while true {
             if leavesJobs {
                 return AppliedJob(
@@ -293,18 +293,14 @@ struct WriterLoop {
                 return applied
             } catch {
                 guard store.failure == nil else { return nil }
-                if error.code == .overworked { continue }
-                // A page that a reader needs now may be copied before a later attempt.
-                if error.code == .full, store.makeRoom(), !hasMadeRoom {
-                    hasMadeRoom = true
-                    continue
-                }
-                guard log != nil else { return failed(error, place, job) }
-                guard error.isOfMachine else {
+                switch attempts.next(after: error, makeRoom: store.makeRoom) {
+                case .again: continue
+                case .wait: leavesJobs = !wait.pause(jobTable, error)
+                case .fail: return failed(error, place, job)
+                case .stop:
                     stop(at: place, job, error)
                     return nil
                 }
-                leavesJobs = !wait.pause(jobTable, error)
             }
         }
     }
