@@ -67,6 +67,8 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var applied: Int64
         /// A hash of all jobs up to that one and of what they did; see `protocol/running.md`.
         public var history: String
+        /// A hash of what decides outcomes besides the jobs; see `protocol/running.md`. Nil from an earlier server.
+        public var fingerprint: String?
     }
 
     public struct Store: Sendable, Hashable, Codable {

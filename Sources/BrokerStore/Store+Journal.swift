@@ -28,12 +28,34 @@ extension Store {
     /// Ends the assignment of a journal.
     package func endLog() throws(StoreError) { try setLog(nil, nil) }
 
+    /// Stores the fingerprint under which the journal accepts jobs from now on.
+    ///
+    /// - Returns: what differs from the one under which it accepted jobs before.
+    package func updateFingerprint() throws(StoreError) -> [String] {
+        let meta = StoreMeta(connection: connection)
+        let earlier = try meta.value(of: .fingerprint).flatMap { ApplicationFingerprint($0) }
+        let fingerprint = fingerprint
+        guard earlier != fingerprint else { return [] }
+        do throws(StoreError) {
+            try beginning.run()
+            try meta.set(.fingerprint, to: fingerprint.text)
+            try commit()
+        } catch {
+            rollback()
+            throw error
+        }
+        return earlier.map { fingerprint.differences(from: $0) } ?? []
+    }
+
+    package var fingerprint: ApplicationFingerprint { ApplicationFingerprint(merger.plan) }
+
     private func setLog(_ identity: String?, _ history: StateDigest?) throws(StoreError) {
         do throws(StoreError) {
             try beginning.run()
             let meta = StoreMeta(connection: connection)
             try meta.set(.log, to: identity)
             try meta.set(.logApplied, to: history?.text)
+            if identity == nil { try meta.set(.fingerprint, to: nil) }
             ledger.history = history
             // The journal's first job is on the disk before the store's next COMMIT.
             mustSync = true

@@ -141,4 +141,34 @@ import Testing
         }
         #expect(Set(histories).count == 3, "\(histories)")
     }
+
+    @Test(arguments: [true, false])
+    func `a start warns of waiting jobs that were accepted under another fingerprint, and applies them`(isOther: Bool)
+        throws
+    {
+        let folder = TemporaryFolder()
+        func coordinator() throws -> TestCoordinator {
+            try TestCoordinator(Self.model, in: folder) {
+                $0.keepsJournal = true
+                $0.store.synchronous = .full
+            }
+        }
+        do {
+            let statistics = try coordinator().statistics
+            #expect(statistics.contains(/"fingerprint":"[0-9a-f]{16}"/))
+        }
+        let store = folder.path("store.sqlite")
+        if isOther {
+            try Locker(store).execute(
+                "UPDATE _broker_meta SET value = replace(value, 'sqlite=20', 'sqlite=19') WHERE key = 'fingerprint'; COMMIT"
+            )
+        }
+        try append([Job(id: "a", payload: #"{"Row": {"id": 1, "mail": "x"}}"#)], after: 0, to: folder)
+        let warning = "warning: Jobs wait in the journal that were accepted by a server with other versions"
+        for count in [isOther ? 1 : 0, 0] {
+            let test = try coordinator()
+            #expect(try test.rows("SELECT id FROM Row") == ["1"])
+            #expect(test.log.count(warning) == count)
+        }
+    }
 }

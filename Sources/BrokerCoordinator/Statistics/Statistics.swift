@@ -30,6 +30,8 @@ final class Statistics: Sendable {
         var forgottenThrough: Int64 = 0
         /// Nil without a journal.
         var history: StateDigest?
+        /// That under the model in force; nil without a journal.
+        var fingerprint: String?
 
         mutating func noteFailure(_ code: FaultCode, at now: Int64) {
             failed += 1

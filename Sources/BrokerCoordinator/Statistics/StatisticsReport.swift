@@ -46,6 +46,10 @@ struct StatisticsReport {
                 writer.member("applied", history.position)
                 writer.key("history")
                 writer.string(history.digits)
+                if let fingerprint = counters.fingerprint {
+                    writer.key("fingerprint")
+                    writer.string(fingerprint)
+                }
             }
         }
         writer.key("latencyMicroseconds")

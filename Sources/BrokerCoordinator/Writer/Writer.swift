@@ -32,6 +32,7 @@ final class Writer: Sendable {
                 try JournalOpening.leaveBeforeMigration(to: plan, options, logger)
                 let store = try Store(path: options.storePath, plan: plan, options: options.store)
                 let files = try JournalOpening.open(for: store, options, logger)
+                if let files { try Self.checkFingerprint(store, waiting: files.pendingCount, logger) }
                 // The reservation is durable before a client is sent one of the sequences.
                 let block = options.limits.sequenceBlock
                 let sequence = try store.openSequences(block, after: files?.lastPosition ?? 0)
@@ -66,6 +67,16 @@ final class Writer: Sendable {
         }
     }
 
+    /// Warns when jobs wait that were accepted under another fingerprint than this start's. They are applied: on one machine there
+    /// is no better choice.
+    private static func checkFingerprint(_ store: Store, waiting: Int, _ logger: Logger) throws(StoreError) {
+        let differences = try store.updateFingerprint()
+        guard waiting > 0, !differences.isEmpty else { return }
+        logger.warning(
+            "Jobs wait in the journal that were accepted by a server with other versions; their outcomes may differ.",
+            metadata: ["jobs": "\(waiting)", "differences": "\(differences.joined(separator: "; "))"])
+    }
+
     private struct Opened: Sendable {
         let migration: StoreMigration
         let jobs: JobIndex
@@ -80,12 +91,14 @@ extension Statistics {
     /// Notes the state of a store that was opened.
     fileprivate func note(_ store: Store) throws(StoreError) {
         let (wal, history, forgotten) = (store.wal, store.history, store.forgottenThrough)
+        let fingerprint = history == nil ? nil : store.fingerprint.digits
         let (outcomes, backedUpAt) = (store.outcomeCount, try store.lastBackup())
         count {
             $0.backedUpAt = backedUpAt
             $0.wal = wal
             $0.outcomes = outcomes
             $0.history = history
+            $0.fingerprint = fingerprint
             $0.forgottenThrough = forgotten
         }
     }

@@ -149,7 +149,13 @@ struct WriterLoop {
             let new = try Store(path: request.path, plan: request.plan, options: request.options)
             store = new
             let wal = new.wal
-            statistics.count { $0.wal = wal }
+            // A store that takes no writes now keeps the earlier one until the next start.
+            if log != nil { _ = try? new.updateFingerprint() }
+            let fingerprint = log == nil ? nil : new.fingerprint.digits
+            statistics.count {
+                $0.wal = wal
+                $0.fingerprint = fingerprint
+            }
             request.notify(.success((new.migration, new.jobs)))
         } catch {
             if error.isDiskFailure { store.fail(error) }

@@ -56,6 +56,19 @@ struct FoundationTimeZone: Sendable {
         return offset(at: local - after) == after ? local - after : local - before
     }
 
+    /// When the offset changes after the first and before the second time, as far as Foundation knows.
+    func changes(from first: Int, to end: Int) -> [Int] {
+        var changes: [Int] = []
+        var last = first
+        while let date = zone.nextDaylightSavingTimeTransition(after: Date(timeIntervalSince1970: Double(last))) {
+            let change = Int(date.timeIntervalSince1970.rounded())
+            guard change > last, change < end else { break }
+            changes.append(change)
+            last = change
+        }
+        return changes
+    }
+
     /// Returns the offset in seconds east of UTC at that time.
     func offset(at seconds: Int) -> Int {
         zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(seconds)))
