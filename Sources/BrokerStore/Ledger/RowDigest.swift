@@ -4,8 +4,10 @@ internal import BrokerStaging
 /// A digest of the rows that a job writes. It does not depend on the order of the rows, so it does not depend on which
 /// jobs share a statement.
 ///
-/// - For a step that only merges: each staged row with its values, its state, and its row key.
-/// - For other steps: each row that changes, also by foreign keys, with its key and its values after the change.
+/// - For a first step that merges: each staged row with its values, its state, and its row key; the links that end, and
+///   positions in ordered relationships.
+/// - For other steps: each row and each link that changes, also by foreign keys, with its key and its values after the
+///   change.
 ///
 /// It detects stores that have diverged. It does not resist deliberate collisions.
 struct RowDigest: Equatable, Sendable {

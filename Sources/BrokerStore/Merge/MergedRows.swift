@@ -11,6 +11,9 @@ struct MergedRows {
     var orphans: [Int: Set<Int64>] = [:]
     /// By entity index and staged row, for entities with row keys.
     var rowKeys: [[Int64]]
+    /// The digest of the writes beside the staged rows: ended links, and positions in ordered relationships. It
+    /// depends on the rows that were stored before.
+    var beside = RowDigest()
 
     func isLinkChanged(_ entity: Int, _ row: Int) -> Bool {
         linkStates[entity][row] != MergeTally.RowState.unchanged.rawValue

@@ -18,6 +18,7 @@ extension RowDigest {
 
     /// Adds the rows of a job, or of a step of one.
     mutating func add(_ rows: StagedRows, _ merged: MergedRows) {
+        add(merged.beside)
         for case let table? in rows.tables {
             let keys = merged.rowKeys[table.entityIndex]
             merged.allStates(table.entityIndex).withUnsafeBufferPointer { states in

@@ -40,6 +40,8 @@ struct LinkRow {
     /// The digests of the objects at its ends that have a relationship for it.
     let objects: [Int]
     let content: Int
+    /// A hash of the link table and all columns that is the same on every machine.
+    let digest: UInt64
 
     init(count: Int32, _ table: ChangedTables.LinkTable, _ value: (Int32) -> OpaquePointer?) {
         func cell(_ column: Int32) -> Cell { Cell(value(column)).stored(asReal: table.realColumns.contains(column)) }
@@ -50,8 +52,14 @@ struct LinkRow {
         }
         var hasher = Hasher()
         hasher.combine(table.number)
-        for column in 0..<count { cell(column).hash(into: &hasher) }
+        var digest = RowHash(UInt64(table.number))
+        for column in 0..<count {
+            let cell = cell(column)
+            cell.hash(into: &hasher)
+            digest.add(cell)
+        }
         content = hasher.finalize()
+        self.digest = digest.value
     }
 
     /// The digest of an object of the entity's table.

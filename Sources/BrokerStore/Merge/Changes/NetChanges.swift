@@ -197,6 +197,7 @@ final class NetChanges {
                 return value
             }
             links.remove(row)
+            if operation == SQLITE_DELETE { note(operation, row) }
         }
         if operation != SQLITE_DELETE {
             let row = LinkRow(count: count, table) { column in
@@ -205,7 +206,15 @@ final class NetChanges {
                 return value
             }
             links.add(row)
+            note(operation, row)
         }
+    }
+
+    private func note(_ operation: Int32, _ row: LinkRow) {
+        guard digest != nil else { return }
+        var hash = RowHash(row.digest)
+        hash.add(UInt64(operation))
+        digest?.add(hash.value)
     }
 
     private func inserted(_ entity: Int, _ number: Int64, _ now: RowValues) {

@@ -64,7 +64,9 @@ extension JobMerge {
         var ended: [(rowNumber: Int64, stagedRow: Int?)] = []
         while try linked.step() {
             let stagedRow = try stagedRow(entity, linked, from: 1)
-            if try !isRetained(self, stagedRow, linked) { ended.append((linked.integer(0), stagedRow)) }
+            if try isRetained(self, stagedRow, linked) { continue }
+            ended.append((linked.integer(0), stagedRow))
+            noteEnd(ofLinkAt: RowHash(UInt64(entity) << 32 | UInt64(column)), entity, linked)
         }
         guard merger.plan.ownerColumns[entity] != column else {
             // The link stays until the object is deleted: another program's table may require it.
@@ -132,9 +134,21 @@ extension JobMerge {
             if let other, named.contains(other) { continue }
             if lookups.isRetained(replacement, try key(of: destination, linked)) { continue }
             ended.rowNumbers[number].insert(linked.integer(0))
+            var hash = RowHash(UInt64(number) << 1 | (isReversed ? 1 : 0))
+            hash.add(UInt64(replacement.row))
+            noteEnd(ofLinkAt: hash, destination, linked)
             isChanged = true
         }
         return isChanged
+    }
+
+    /// Adds a link to the digest.
+    ///
+    /// - Parameter statement: has the key of the entity in the columns from 1 on.
+    private mutating func noteEnd(ofLinkAt place: RowHash, _ entity: Int, _ statement: Statement) {
+        var hash = place
+        for column in merger.entities[entity].keyNames.indices { hash.add(statement.cell(1 + column)) }
+        result.beside.add(hash.value)
     }
 
     private func delete(_ rowNumbers: Set<Int64>, from number: Int) throws(StoreError) {

@@ -83,6 +83,9 @@ extension JobMerge {
     ) throws(StoreError) -> Bool {
         if old.kind == .integer, old.integer == new { return false }
         try write(new, entry, set, statements)
+        var hash = RowHash(UInt64(set.entity) << 32 | UInt64(set.relationship))
+        for number in [set.row, entry.element, Int(new)] { hash.add(UInt64(number)) }
+        result.beside.add(hash.value)
         if !isInJoinTable(set) { noteUpdate(destination(of: set), entry.element, 0) }
         return true
     }
