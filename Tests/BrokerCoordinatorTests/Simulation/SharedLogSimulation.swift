@@ -43,7 +43,7 @@ struct SharedLogSimulation {
     private var jobs: Int
     private var disturbances: Int
     private var violation: String?
-    /// What happened, one line each; nil unless the run is traced.
+    /// The events, one line each; nil unless the run is traced.
     private(set) var trace: [String]?
     /// Positions that a client was sent, with the message of its job.
     private var accepted: [Int64: Int] = [:]

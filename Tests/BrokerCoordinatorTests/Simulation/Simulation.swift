@@ -58,7 +58,7 @@ struct Simulation {
     /// Nil unless the run is traced.
     let trace: Trace?
 
-    /// What happened, one line each.
+    /// The events, one line each.
     final class Trace {
         var lines: [String] = []
     }
