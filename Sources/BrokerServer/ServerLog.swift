@@ -8,7 +8,7 @@ internal import Synchronization
 /// |---|---|
 /// | error | the socket is no longer listened on |
 /// | warning | users who are refused, no place, no descriptors, clients that are cut off |
-/// | notice | start, stop, frames that end their connection, jobs that fail or are slow (``JobLog``) |
+/// | notice | start, stop, frames that end their connection, jobs that fail or are slow (``JobLines``) |
 /// | info | messages that are not valid |
 /// | debug | the names in `hello`, and lines above the ration |
 final class ServerLog: Sendable {
@@ -27,12 +27,12 @@ final class ServerLog: Sendable {
     private static let linesPerMinute = 10
 
     let logger: Logger
-    let jobs: JobLog
+    let jobs: JobLines
     private let rations = Mutex<[Cause: Ration]>([:])
 
     init(_ logger: Logger) {
         self.logger = logger.escaping
-        jobs = JobLog(self.logger)
+        jobs = JobLines(self.logger)
     }
 
     /// Logs an event that a client has caused.

@@ -8,7 +8,7 @@ internal import Synchronization
 /// The lines about jobs: one for each that fails, or takes long, as ``LogRation`` allows.
 ///
 /// Lines above the ration are logged at `debug`, and counted in a line that follows.
-final class JobLog: Sendable {
+final class JobLines: Sendable {
     enum Cause: String {
         case failed, slow
     }
