@@ -5,11 +5,11 @@ package import BrokerStore
 package import Logging
 
 extension Coordinator {
-    /// Applies what the log has and the store has not, in its order, each job in its place and under the model under which it
-    /// was accepted; then changes to the wanted model, if that is another. From then on it reads the log. Called once, before
-    /// anything is admitted; blocks until all these jobs have ended.
+    /// Applies what the log has and the store has not, in its order, each job in its place, under the model and the limits under
+    /// which it was accepted; then changes to the wanted ones, if they are others. From then on it reads the log. Called once,
+    /// before anything is admitted; blocks until all these jobs have ended.
     ///
-    /// The limits of this server do not apply to these jobs: a job that was accepted is applied, or the start fails.
+    /// The limits of memory of this server do not apply to these jobs: a job that was accepted is applied, or the start fails.
     ///
     /// - Parameter open: opens the frame of an accepted job, under the conditions of
     ///   ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``.
@@ -22,8 +22,9 @@ extension Coordinator {
         let reader = LogReader(log, self, logger, opening: open)
         logReader.withLock { $0 = reader }
         try reader.catchUp()
-        if let plan = planAfterReplay { try useWanted(plan, logger) }
         reader.start()
+        if model.text != wantedPlan.model.text { try useWanted(wantedPlan, logger) }
+        try useWantedLimits()
     }
 
     /// A job was read from the log: a worker opens its frame.
@@ -51,6 +52,18 @@ extension Coordinator {
 
     /// The source of the frames that were read from the log.
     private static let logSource = 0
+
+    private func useWantedLimits() throws(StoreError) {
+        let wanted = LoggedLimits(storeOptions)
+        // A journal of an earlier version has none.
+        guard try Store.limitsInForce(path: storePath) != wanted else { return }
+        let ended = Monitor<Result<StoreMigration, StoreError>?>(nil)
+        append(.limits(wanted), at: Self.ticketOfLimits) { result in ended.update { $0 = result } }
+        if case .failure(let error) = ended.wait({ $0 }) { throw error }
+    }
+
+    /// No frame's.
+    private static let ticketOfLimits = -1
 
     private func useWanted(_ plan: StagingPlan, _ logger: Logger) throws(StoreError) {
         let ended = Monitor<Result<StoreMigration, Fault>?>(nil)

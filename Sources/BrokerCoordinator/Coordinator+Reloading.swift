@@ -74,8 +74,9 @@ extension Coordinator {
         // It has no source, so it need not wait for a turn.
         _ = goesOn(frame, .question)
         skip(frame) { [self] ticket in
-            let waits = jobTable.withLock { $0.ends.wait(before: ticket) { self.change(to: plan, removal, notify) } }
-            if !waits { change(to: plan, removal, notify) }
+            let change: @Sendable () -> Void = { [self] in self.change(to: plan, removal, at: ticket, notify) }
+            let waits = jobTable.withLock { $0.ends.wait(before: ticket, change) }
+            if !waits { change() }
         }
     }
 
@@ -93,25 +94,16 @@ extension Coordinator {
     }
 
     private func change(
-        to plan: StagingPlan, _ removal: RemovalPolicy?,
+        to plan: StagingPlan, _ removal: RemovalPolicy?, at ticket: Int,
         _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
     ) {
-        var options = storeOptions
-        if let removal { options.removal = removal }
-        let request = ModelReload(plan: plan, path: storePath, options: options) { [self] result in
-            switch result {
-            case .success((let migration, let index)):
-                planInForce.withLock { $0 = plan }
-                readers.use(plan)
-                ledger.use(index)
-                release()
-                notify(.success(migration))
-            case .failure(let error):
-                release()
-                notify(.failure(Fault(error.faultCode, error.message)))
-            }
+        let removal = removal ?? storeOptions.removal
+        let end: ChangeCallback = { [self] result in
+            release()
+            notify(result.mapError { error in Fault(error.faultCode, error.message) })
         }
-        jobTable.update { jobTable in jobTable.reload = request }
+        guard keepsJournal else { return reopen(plan, limitsInForce.withLock { $0 }, removal, nil, end) }
+        append(.model(plan.model.text, removal), at: ticket, end)
     }
 
     /// Opens the frames that have waited again.

@@ -29,6 +29,9 @@ package final class Coordinator: Sendable {
     /// The staging plan of the model in effect; another one after ``reload(removal:reading:notify:)``.
     package var plan: StagingPlan { planInForce.withLock { $0 } }
     let planInForce: Monitor<StagingPlan>
+    let limitsInForce: Monitor<LoggedLimits>
+    /// By ticket: called with the results of changes that wait for the log.
+    let loggedChanges = Monitor<[Int: ChangeCallback]>([:])
     let storeOptions: StoreOptions
     let storePath: String
     let allocations: (@Sendable () -> Int)?
@@ -46,9 +49,8 @@ package final class Coordinator: Sendable {
     let hashesMessages: Bool
     /// The changes that opening the store made, because the model differs from the stored one.
     package var migration: StoreMigration { writer.migration }
-    /// The wanted model, when the jobs of the journal were accepted under another one, which is used until they are
-    /// applied.
-    let planAfterReplay: StagingPlan?
+    /// The plan of the wanted model. Until the entries of the journal are applied, the model in force may be another one.
+    let wantedPlan: StagingPlan
     /// Nil before the start, and without a journal.
     let logReader = Monitor<LogReader?>(nil)
     /// Distinguishes the ids that this run of the server makes from those of earlier runs.
@@ -63,8 +65,9 @@ package final class Coordinator: Sendable {
         let logger = logger.escaping
         let inForce = try options.keepsJournal ? Store.planInForce(path: options.storePath, unlike: wanted) : nil
         let plan = inForce ?? wanted
-        planAfterReplay = inForce == nil ? nil : wanted
+        wantedPlan = wanted
         var opening = options
+        if options.keepsJournal { try Store.limitsInForce(path: options.storePath)?.set(in: &opening.store) }
         // Parts of the file that are not in that model may be in the wanted one.
         if inForce != nil { opening.store.removal = .keep }
         let limits = options.limits
@@ -87,6 +90,7 @@ package final class Coordinator: Sendable {
         }
         hashesMessages = writer.jobs.hasMessageHashes
         planInForce = Monitor(plan)
+        limitsInForce = Monitor(LoggedLimits(opening.store))
         storeOptions = options.store
         storePath = options.storePath
         allocations = options.allocations
@@ -265,7 +269,9 @@ package final class Coordinator: Sendable {
 
     /// Waits until everything admitted before has taken effect, but for entries of a journal that has failed. Blocks;
     /// called after ``refuseNewJobs(lockSeconds:)``.
-    package func finishAdmitted() { jobTable.wait { $0.count == 0 || $0.isJournalLost ? () : nil } }
+    package func finishAdmitted() {
+        jobTable.wait { $0.count == 0 && $0.reloadTicket == nil || $0.isJournalLost ? () : nil }
+    }
 
     /// Refuses new jobs, finishes those admitted before, and ends the threads. Blocks; called once, and nothing may be
     /// admitted afterwards.

@@ -78,15 +78,31 @@ final class LogReader: Sendable {
     private var position: Int64 { coordinator.jobTable.withLock { $0.application.position } }
 
     private func deliver(_ items: [LogItem]) throws(StoreError) {
-        var violation: LogViolation?
-        if case .other = items.first {
-            for case .other(let job, let payload) in items {
-                guard failure == nil else { return }
+        guard !items.allSatisfy(\.isOwnJob) else { return try deliver(own: items) }
+        var own: [LogItem] = []
+        for item in items {
+            if item.isOwnJob {
+                own.append(item)
+                continue
+            }
+            try deliver(own: own)
+            own = []
+            guard failure == nil else { return }
+            switch item {
+            case .other(let job, let payload):
                 waitForRoom()
                 try admit(job, payload)
+            case .change(let change): try apply(change)
+            case .refused(let entry, let error): coordinator.failChanges(error, at: entry.ticket)
+            case .job, .cancellation: preconditionFailure("these concern jobs of this server")
             }
-            return
         }
+        try deliver(own: own)
+    }
+
+    private func deliver(own items: [LogItem]) throws(StoreError) {
+        guard !items.isEmpty else { return }
+        var violation: LogViolation?
         coordinator.jobTable.change(coordinator.completions) { jobTable in
             var effects = Effects()
             do throws(LogViolation) {
@@ -97,6 +113,20 @@ final class LogReader: Sendable {
             return effects
         }
         if let violation { throw violation.error }
+    }
+
+    /// Waits for the end of the jobs before the change, and makes it.
+    private func apply(_ change: LoggedChange) throws(StoreError) {
+        let delivered = coordinator.jobTable.withLock { jobTable in
+            Result { () throws(LogViolation) in
+                try jobTable.application.advance(to: change.place)
+                jobTable.memoryLog.note(change.place.position ?? 0)
+            }
+        }
+        if case .failure(let violation) = delivered { throw violation.error }
+        coordinator.jobTable.wait { $0.application.hasDelivered && !$0.isJournalLost ? nil : () }
+        guard failure == nil else { return }
+        for line in try coordinator.apply(change) { logger.notice("\(line)") }
     }
 
     // MARK: - Jobs of others
@@ -147,6 +177,7 @@ final class LogReader: Sendable {
                 metadata: ["cause": "\(error.message)"])
         }
         coordinator.jobTable.update { $0.isJournalLost = true }
+        coordinator.failChanges(error)
     }
 }
 

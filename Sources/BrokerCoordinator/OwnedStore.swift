@@ -58,12 +58,13 @@ package final class OwnedStore: Sendable {
         }
         var options = CoordinatorOptions(storePath: path, limits: CoordinatorLimits())
         options.keepsJournal = try Store.hasJournal(path: path)
+        if let limits = try Store.limitsInForce(path: path) { limits.set(in: &options.store) }
         let owned = try OwnedStore(plan: plan, options: options, logger: logger)
         guard let pending = owned.coordinator.writer.log?.backlog, pending > 0 else { return owned }
         owned.stopAndGiveUp()
         throw StoreError(
             .incompatible,
-            "The journal of \(path) holds accepted jobs (\(pending)) that the store has not applied. Start "
+            "The journal of \(path) holds entries (\(pending)) that the store has not applied. Start "
                 + "brokerd --journal with the model before, which applies them, then migrate. Nothing was changed.")
     }
 

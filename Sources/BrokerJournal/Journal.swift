@@ -7,7 +7,7 @@ internal import Glibc
 ///
 /// Invariants
 /// 1. Entries for which ``append(_:)`` has returned are on the disk, and are read again after any crash.
-///  2. Positions of jobs rise.
+/// 2. Positions rise.
 /// 3. After the system has failed to make an entry durable, no entry is appended any more: a second sync does not show
 ///    whether the bytes of the first one are on the disk.
 package final class Journal {
@@ -15,14 +15,15 @@ package final class Journal {
     package static let segmentBytes = 16 << 20
 
     package let identity: JournalIdentity
-    /// The position of the newest job in it, or before its first segment; 0 for none.
+    /// The position of the newest entry in it, or before its first segment; 0 for none.
     package private(set) var lastPosition: Int64
-    /// The time of the newest job that it was opened with; 0 for none.
+    /// The time of the newest entry that it was opened with; 0 for none.
     package let lastTime: Int64
     /// Positions of cancelled jobs.
     package let cancelled: Set<Int64>
-    /// The number of jobs after the position with which it was opened.
+    /// The number of entries with positions after the one with which it was opened, and of jobs among them.
     package let pendingCount: Int
+    package let pendingJobCount: Int
     /// Bytes of all segments.
     package private(set) var byteCount: Int
     /// The torn tail that was truncated at the opening; nil when there was none.
@@ -88,6 +89,7 @@ package final class Journal {
         lastTime = found.lastTime
         cancelled = found.cancelled
         pendingCount = found.pendingCount
+        pendingJobCount = found.pendingJobCount
         byteCount = found.byteCount
         tail = found.tail
         lastPosition = found.segments.last?.last ?? applied
@@ -149,7 +151,7 @@ package final class Journal {
         var last = lastPosition
         for entry in entries {
             checksum = JournalRecord.write(entry, seed: seed, after: checksum, durable: end, to: &bytes)
-            if entry.kind == .job { last = entry.position }
+            if entry.kind.hasPosition { last = entry.position }
         }
         do throws(JournalError) {
             try folder.write(bytes, to: file, at: end)
@@ -239,8 +241,8 @@ package final class Journal {
 
     // MARK: - Reading, trimming
 
-    /// Reads the jobs after a position, in order. Must be called before entries are appended.
-    package func jobs(after position: Int64) -> JournalReader {
+    /// Reads the entries after a position that have one, in order. Must be called before entries are appended.
+    package func entries(after position: Int64) -> JournalReader {
         JournalReader(folder, segments.filter { $0.last > position }.map(\.head), after: position)
     }
 
@@ -253,7 +255,7 @@ package final class Journal {
     }
 }
 
-/// The jobs of a journal, one after the other.
+/// The entries of a journal that have positions, one after the other.
 package struct JournalReader: Sendable {
     private let folder: JournalFolder
     private var segments: ArraySlice<JournalSegment>
@@ -266,11 +268,11 @@ package struct JournalReader: Sendable {
         self.position = position
     }
 
-    /// The next job; nil at the end.
+    /// The next entry; nil at the end.
     package mutating func next() throws(JournalError) -> JournalEntry? {
         while true {
             while let entry = scan?.scan.next() {
-                guard entry.kind == .job, entry.position > position else { continue }
+                guard entry.kind.hasPosition, entry.position > position else { continue }
                 position = entry.position
                 return entry
             }

@@ -1,13 +1,20 @@
-/// An entry of a journal: a job as it was received, or the cancellation of one.
+/// An entry of a journal: a job as it was received, the cancellation of one, or a change of what decides outcomes.
 package struct JournalEntry: Sendable, Equatable {
     package enum Kind: UInt8, Sendable {
         case job = 1
         /// The job at that position was cancelled before its merge.
         case cancellation = 2
+        /// The model of the entries after it.
+        case model = 3
+        /// The limits of the entries after it.
+        case limits = 4
+
+        /// Whether the entry has a position of its own.
+        package var hasPosition: Bool { self != .cancellation }
     }
 
     package var kind: Kind
-    /// The position of the job; for a cancellation, of the cancelled job.
+    /// The position of the entry; for a cancellation, of the cancelled job.
     package var position: Int64
     /// 1 to 128 bytes; empty for an entry without an id.
     package var id: String
@@ -21,7 +28,7 @@ package struct JournalEntry: Sendable, Equatable {
     package var user: UInt32
     /// The time of acceptance: milliseconds since 1970.
     package var time: Int64
-    /// For a job: its frame without the length, as it was received.
+    /// For a job: its frame without the length, as it was received. For a model, or limits: JSON.
     package var payload: [UInt8]
 
     package init(

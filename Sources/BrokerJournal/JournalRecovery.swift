@@ -3,7 +3,8 @@ struct JournalRecovery {
     private(set) var segments: [Journal.Segment] = []
     private(set) var cancelled: Set<Int64> = []
     private(set) var pendingCount = 0
-    /// The latest time of a job.
+    private(set) var pendingJobCount = 0
+    /// The latest time of an entry.
     private(set) var lastTime: Int64 = 0
     private(set) var byteCount = 0
     /// The torn tail of the last segment; nil when there is none.
@@ -84,15 +85,18 @@ struct JournalRecovery {
         var scan = SegmentScan(head, bytes)
         var last = head.before
         while let entry = scan.next() {
-            switch entry.kind {
-            case .job:
-                guard entry.position > last else { throw folder.damaged(head.path, at: scan.offset) }
-                last = entry.position
-                lastTime = max(lastTime, entry.time)
-                if last > applied { pendingCount += 1 }
-                if last == applied, let id, id != entry.id { throw folder.isExchanged(at: applied) }
-            case .cancellation: cancelled.insert(entry.position)
+            guard entry.kind.hasPosition else {
+                cancelled.insert(entry.position)
+                continue
             }
+            guard entry.position > last else { throw folder.damaged(head.path, at: scan.offset) }
+            last = entry.position
+            lastTime = max(lastTime, entry.time)
+            if last > applied {
+                pendingCount += 1
+                if entry.kind == .job { pendingJobCount += 1 }
+            }
+            if last == applied, let id, id != entry.id { throw folder.isExchanged(at: applied) }
         }
         switch scan.end(isLast: isLast) {
         case .whole: break

@@ -150,8 +150,9 @@ package struct StoreOpening {
 
     /// Creates the missing tables, and stores the model. Runs inside the caller's transaction, with `foreign_keys` off.
     ///
+    /// - Parameter time: recorded as the time of the changes, in milliseconds since 1970; nil for the clock's.
     /// - Returns: what it could not do, for the operator: sentences.
-    package func run(on connection: Connection) throws(StoreError) -> [String] {
+    package func run(on connection: Connection, at time: Int64? = nil) throws(StoreError) -> [String] {
         // In a new store the entities' tables come first: many tools list tables in the order in which they were made.
         if isNew, let plan { try MigrationRun(plan, on: connection).run() }
         try LedgerTables.prepare(connection)
@@ -162,7 +163,7 @@ package struct StoreOpening {
                 try meta.uniteRowKeys()
                 try MigrationRun(plan, on: connection).run()
             }
-            if !isNew { try MigrationRecord.add(changes, on: connection) }
+            if !isNew { try MigrationRecord.add(changes, at: time, on: connection) }
             try OpenSyncs(on: connection).rename(renamedEntities)
             if !isMarked { try connection.execute("PRAGMA application_id = \(StoreFormat.applicationID)") }
             try meta.set(.formatVersion, to: "\(StoreFormat.version(after: plan.makesColumns, meta))")

@@ -49,6 +49,38 @@ extension Store {
 
     package var fingerprint: ApplicationFingerprint { ApplicationFingerprint(merger.plan) }
 
+    /// The limits under which the jobs of a store's journal are applied; nil when there is no store, or none are recorded.
+    /// Changes nothing.
+    package static func limitsInForce(path: String) throws(StoreError) -> LoggedLimits? {
+        let file = try StoreFile(path: path)
+        guard file.exists else { return nil }
+        let connection = try look(at: file)
+        guard try StoreFormat.modelInForce(of: connection, path: path) != nil else { return nil }
+        return try StoreMeta(connection: connection).value(of: .limits).flatMap { LoggedLimits($0) }
+    }
+
+    /// Moves to the position of an entry whose change was refused.
+    package func pass(_ mark: LogMark) throws(StoreError) {
+        do throws(StoreError) {
+            try beginning.run()
+            ledger.history?.extend(mark)
+            mustSync = true
+            try commit()
+        } catch {
+            rollback()
+            throw error
+        }
+    }
+
+    /// Moves to the position of an entry whose change the open transaction makes.
+    static func note(_ mark: LogMark, _ options: StoreOptions, on connection: Connection) throws(StoreError) {
+        let meta = StoreMeta(connection: connection)
+        var digest = try meta.value(of: .logApplied).flatMap { StateDigest($0) }
+        digest?.extend(mark)
+        try meta.set(.logApplied, to: digest?.text)
+        try meta.set(.limits, to: LoggedLimits(options).text)
+    }
+
     private func setLog(_ identity: String?, _ history: StateDigest?) throws(StoreError) {
         do throws(StoreError) {
             try beginning.run()
@@ -56,6 +88,7 @@ extension Store {
             try meta.set(.log, to: identity)
             try meta.set(.logApplied, to: history?.text)
             if identity == nil { try meta.set(.fingerprint, to: nil) }
+            try meta.set(.limits, to: identity == nil ? nil : limits.text)
             ledger.history = history
             // The journal's first job is on the disk before the store's next COMMIT.
             mustSync = true

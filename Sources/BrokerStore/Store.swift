@@ -26,6 +26,7 @@ package final class Store {
     /// The outcome of the job with that sequence, whose first attempt cost a transaction.
     var overworked: (sequence: Int64, fault: Fault)?
     private let synchronous: Synchronous
+    let limits: LoggedLimits
     /// The open transaction must be on the disk when ``commit()`` returns, whatever ``StoreOptions/synchronous`` says.
     var mustSync = false
     /// The last position of the journal that was certainly on the disk.
@@ -45,12 +46,16 @@ package final class Store {
 
     /// Opens the database, creates or migrates its schema, and sets the modes that Broker needs.
     ///
+    /// - Parameter mark: the entry of the store's log that changes the model or the limits; nil for none.
     /// - Throws: ``StoreError``: `incompatible` with a list of the differences, when the file has other contents; the
     ///   file is then unchanged.
-    package init(path: String, plan: StagingPlan, options: StoreOptions = StoreOptions()) throws(StoreError) {
+    package init(
+        path: String, plan: StagingPlan, options: StoreOptions = StoreOptions(), applying mark: LogMark? = nil
+    ) throws(StoreError) {
         let file = try StoreFile(path: path)
         location = file.location
         synchronous = options.synchronous
+        limits = LoggedLimits(options)
         try Self.check(file, plan, options.removal, vfs: options.vfs)
         connection = try Connection(store: file.location, vfs: options.vfs)
         connection.work.activity = options.activity
@@ -58,7 +63,7 @@ package final class Store {
         connection.work.jobLimit = options.jobWork
         walCheckpointer = try WALCheckpointer(
             of: connection, file: file.location + "-wal", workingPages: options.walPages)
-        migration = try Self.migrate(connection, path, plan, options, walCheckpointer)
+        migration = try Self.migrate(connection, path, plan, options, walCheckpointer, mark)
         try connection.execute("PRAGMA temp_store = MEMORY")
         try connection.execute("PRAGMA foreign_keys = ON")
         isForeign = try StoreFormat.isForeign(connection)
@@ -78,7 +83,7 @@ package final class Store {
     /// Makes the database a store of the model, in one transaction.
     private static func migrate(
         _ connection: Connection, _ path: String, _ plan: StagingPlan, _ options: StoreOptions,
-        _ walCheckpointer: WALCheckpointer
+        _ walCheckpointer: WALCheckpointer, _ mark: LogMark?
     ) throws(StoreError) -> StoreMigration {
         try configureFile(connection, options)
         let start = ContinuousClock.now
@@ -94,7 +99,8 @@ package final class Store {
         try connection.execute("BEGIN IMMEDIATE")
         let opening = try opening(connection, path, plan, options.removal)
         try opening.refuseDifferences()
-        let notes = try opening.run(on: connection)
+        let notes = try opening.run(on: connection, at: mark?.time)
+        if let mark { try note(mark, options, on: connection) }
         try connection.execute("COMMIT")
         // Jobs that a journal applies again must find the model that they were accepted under.
         if options.synchronous == .normal { try connection.syncWAL() }

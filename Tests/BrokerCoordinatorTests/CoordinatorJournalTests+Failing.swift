@@ -85,7 +85,7 @@ extension CoordinatorJournalTests {
     }
 
     /// Appends entries after the job "a" at position 1, as a server that accepted them and was killed would have.
-    private func append(_ entries: [JournalEntry], to folder: TemporaryFolder) throws {
+    func append(_ entries: [JournalEntry], to folder: TemporaryFolder) throws {
         let stored = try SQLRows.of(
             "SELECT value FROM _broker_meta WHERE key IN ('log', 'logApplied') ORDER BY key",
             in: folder.path("store.sqlite"))

@@ -27,7 +27,7 @@ import Testing
     }
 
     func jobs(of journal: Journal, after position: Int64 = 0) throws -> [JournalEntry] {
-        var reader = journal.jobs(after: position)
+        var reader = journal.entries(after: position)
         var entries: [JournalEntry] = []
         while let entry = try reader.next() { entries.append(entry) }
         return entries
@@ -78,6 +78,27 @@ import Testing
         try journal.append([entry(1), entry(2)])
         try journal.append([JournalEntry(.cancellation, position: 1, time: 0)])
         #expect(try open(journal.identity).cancelled == [1])
+    }
+
+    @Test func `changes have positions among the jobs, are read like them, and keep a segment`() throws {
+        let journal = try open()
+        let model = JournalEntry(.model, position: 2, time: 5, payload: Array("keep\n{}".utf8))
+        let limits = JournalEntry(.limits, position: 4, time: 9, payload: Array(repeating: 97, count: 5_000))
+        try journal.append([entry(1, 10), model, entry(3, 10), limits])
+        #expect(journal.lastPosition == 4)
+        try journal.append([entry(5, 10)])
+        #expect(try files.count == 2)
+        try journal.trim(through: 3)
+        #expect(try files.count == 2)
+        let again = try open(journal.identity, applied: 1)
+        #expect(again.pendingCount == 4 && again.pendingJobCount == 2)
+        #expect(try jobs(of: again, after: 1) == [model, entry(3, 10), limits, entry(5, 10)])
+        try again.trim(through: 4)
+        #expect(try files.count == 1)
+        #expect(refusal(journal.identity, applied: 4) == nil)
+        // A position must rise, whatever has it.
+        try again.append([JournalEntry(.model, position: 5, time: 9)])
+        #expect(refusal(journal.identity, applied: 4)?.code == .unusable)
     }
 
     @Test func `wherever the last record is torn, all before it are there and it goes on`() throws {

@@ -33,15 +33,19 @@ import Testing
     /// Nil when there is none.
     private static func difference(seed: UInt64, _ count: Int) throws -> String? {
         var generator = SeededGenerator(seed: seed)
-        guard let (plan, model, log) = plan(&generator) else { return nil }
+        guard let (plan, model, log) = plan(&generator), let wider = wider(model) else { return nil }
         let origin = try LoggedStore(plan)
         var configuration = LoggedStore.Configuration()
         try origin.apply(configuration)
-        let entries = Array(entries(log, &generator).prefix(count))
+        let entries = Array(entries(log, [plan, wider], &generator).prefix(count))
+        // Small budgets, so that some jobs exceed them.
+        configuration.jobWork = [nil, nil, 20_000, 50_000, 200_000].randomElement(using: &generator)!
 
         // One start, of one server.
         let whole = try origin.copy()
         try whole.append(entries)
+        configuration.wants(entries)
+        let last = configuration
         try whole.apply(configuration)
         let expected = try whole.contents()
 
@@ -54,6 +58,7 @@ import Testing
             let count = min(rest.count, Int.random(in: 1...25, using: &generator))
             try store.append(Array(rest.prefix(count)))
             rest = rest.dropFirst(count)
+            configuration.wants(entries.prefix(entries.count - rest.count))
             configuration.workers = Int.random(in: 1...4, using: &generator)
             configuration.jobs = Int.random(in: 1...30, using: &generator)
             configuration.walPages = [1, 4, 2_048].randomElement(using: &generator)!
@@ -63,7 +68,7 @@ import Testing
             steps.append("\(count) jobs, \(configuration), turns \(turns.map(String.init) ?? "all")")
             store = try store.apply(configuration, killedAfter: turns) ?? store
         }
-        try store.apply(configuration)
+        try store.apply(last)
         guard let difference = try store.contents().difference(from: expected) else { return nil }
         return
             "after \(count) jobs: \(difference)\n\(model)\n\(entries.last?.text ?? "")\n\(steps.joined(separator: "\n"))"
@@ -81,7 +86,25 @@ import Testing
         return nil
     }
 
-    private static func entries(_ log: RandomLog, _ generator: inout SeededGenerator) -> [LoggedJob] {
+    /// The model with another attribute of its first entity.
+    private static func wider(_ model: String) -> StagingPlan? {
+        guard let start = model.range(of: "\"attributes\": {") else { return nil }
+        let isEmpty = model[start.upperBound] == "}"
+        let text = model.replacingCharacters(
+            in: start, with: "\"attributes\": {\"wider\": \"string\"\(isEmpty ? "" : ", ")")
+        return (try? ModelReader.read(JSONText(copying: Array(text.utf8)))).flatMap { try? StagingPlan($0) }
+    }
+
+    private static func limits(_ log: inout RandomLog) -> LoggedLimits {
+        var options = StoreOptions()
+        options.retention.count = log.number(1...40)
+        options.feedBytes = [0, 500, 64 << 20][log.number(0...2)]
+        return LoggedLimits(options)
+    }
+
+    private static func entries(
+        _ log: RandomLog, _ plans: [StagingPlan], _ generator: inout SeededGenerator
+    ) -> [LoggedJob] {
         var log = log
         var entries: [LoggedJob] = []
         var time: Int64 = 1_000_000
@@ -89,6 +112,11 @@ import Testing
             // Rarely so long that open syncs and outcomes expire.
             time += log.chance(25) ? 40 * 86_400_000 : Int64(log.number(0...1_000))
             var job = LoggedJob(position: position, time: time, body: log.job())
+            if log.chance(12) {
+                job.change = log.chance(2) ? .model(plans[log.number(0...1)]) : .limits(limits(&log))
+                entries.append(job)
+                continue
+            }
             job.user = log.chance(4) ? 2 : 1
             job.mayDelete = !log.chance(12)
             if log.chance(4) {
@@ -107,8 +135,14 @@ import Testing
     }
 }
 
-/// A job as the journal has it.
+/// A job or a change as the journal has it.
 struct LoggedJob {
+    enum Change {
+        case model(StagingPlan)
+        case limits(LoggedLimits)
+    }
+
+    var change: Change?
     let position: Int64
     let time: Int64
     /// The message without its type and id.
@@ -125,7 +159,14 @@ struct LoggedJob {
     var text: String { "{\"type\": \"job\", \(isIDMade ? "" : "\"id\": \"\(id)\", ")\(body)}" }
 
     func entry() throws -> JournalEntry {
-        JournalEntry(
+        switch change {
+        case .model(let plan):
+            return JournalEntry(.model, position: position, time: time, payload: Array("keep\n\(plan.model.text)".utf8))
+        case .limits(let limits):
+            return JournalEntry(.limits, position: position, time: time, payload: Array(limits.text.utf8))
+        case nil: break
+        }
+        return JournalEntry(
             .job, position: position, id: id, isIDMade: isIDMade, mayDelete: mayDelete, user: user, time: time,
             payload: Array(try RawClient.frame(Array(text.utf8)).dropFirst(4)))
     }

@@ -14,6 +14,23 @@ struct LoggedStore {
         var workers = 2
         var jobs = CoordinatorLimits(workers: 1).jobs
         var walPages = 2_048
+        /// Units of work that one job may take; nil for the default.
+        var jobWork: Int?
+        /// Those of the start; nil for the store's first ones.
+        var plan: StagingPlan?
+        var limits: LoggedLimits?
+
+        /// The start wants what the last changes among the entries make.
+        mutating func wants(_ entries: some Sequence<LoggedJob>) {
+            (plan, limits) = (nil, nil)
+            for entry in entries {
+                switch entry.change {
+                case .model(let plan): self.plan = plan
+                case .limits(let limits): self.limits = limits
+                case nil: break
+                }
+            }
+        }
     }
 
     private let folder = TemporaryFolder()
@@ -67,8 +84,11 @@ struct LoggedStore {
         options.keepsJournal = true
         options.store.synchronous = .off
         options.store.walPages = configuration.walPages
+        options.store.removal = .keep
+        if let work = configuration.jobWork { options.store.jobWork = work }
+        configuration.limits?.set(in: &options.store)
         let logger = Logger(label: "test") { _ in RecordedLog() }
-        let coordinator = try Coordinator(plan: plan, options: options, logger: logger)
+        let coordinator = try Coordinator(plan: configuration.plan ?? plan, options: options, logger: logger)
         let server = ServerOptions(socketPath: nil)
         let codecs = FrameCodecs(limits: server.frameLimits, answers: server.answerLimits)
         let messages = MessageHandler(coordinator, codecs, server, ServerLog(logger), HandlerCount())

@@ -41,12 +41,12 @@ protocol JobLog: Sendable {
     func stop()
 }
 
-/// A job on its way to the log, or the cancellation of one that is there.
+/// A job or a change on its way to the log, or the cancellation of a job that is there.
 struct LogEntry: Sendable {
     let kind: JournalEntry.Kind
-    /// The job's ticket in this run of the server.
+    /// The ticket of the job, or of the change, in this run of the server.
     let ticket: Int
-    /// For a cancellation, the position of the job; 0 for a job, which has none yet.
+    /// For a cancellation, the position of the job; else 0, because the log has given none yet.
     let position: Int64
     let id: JobID
     let isIDMade: Bool
@@ -55,14 +55,24 @@ struct LogEntry: Sendable {
     let isPrivileged: Bool
     /// In milliseconds since 1970.
     let time: Int64
-    /// The frame as it was received, without its length.
+    /// A job's frame as it was received, without its length; a change as bytes.
     let payload: @Sendable () -> [UInt8]
 
-    /// - Parameter place: of a job.
+    /// - Parameter place: nil for a cancellation.
     func stored(at place: LogPlace?) -> JournalEntry {
         JournalEntry(
             kind, position: place?.position ?? position, id: id.text, isIDMade: isIDMade, mayDelete: mayDelete,
             isPrivileged: isPrivileged, user: owner.user, time: place?.time ?? time, payload: payload())
+    }
+}
+
+extension LogEntry {
+    /// A change of this server.
+    init(_ change: LogChange, ticket: Int) {
+        self.init(
+            kind: change.kind, ticket: ticket, position: 0, id: JobID(""), isIDMade: true, owner: .server,
+            mayDelete: true,
+            isPrivileged: true, time: wallClockMilliseconds(), payload: { change.payload })
     }
 }
 
@@ -76,6 +86,16 @@ enum LogItem: Sendable {
     case refused(LogEntry, StoreError)
     /// A job of another server, or of an earlier run of this one.
     case other(JournaledJob, payload: [UInt8])
+    case change(LoggedChange)
+
+    /// Whether it concerns a job of this server.
+    var isOwnJob: Bool {
+        switch self {
+        case .job, .cancellation: true
+        case .refused(let entry, _): entry.kind == .job || entry.kind == .cancellation
+        case .other, .change: false
+        }
+    }
 }
 
 /// A job that was read from the log, with its position, id and time.

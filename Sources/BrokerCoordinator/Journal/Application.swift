@@ -39,6 +39,9 @@ struct Application<Work> {
     /// No job is in the order.
     var isEmpty: Bool { own.isEmpty && others.isEmpty }
 
+    /// A delivered job is not taken.
+    var hasDelivered: Bool { deliveredCount > 0 || !others.isEmpty }
+
     /// Jobs that are not taken.
     var count: Int { own.count + others.count }
 

@@ -30,7 +30,7 @@ final class DiskJournal: JobLog {
 
         init(_ journal: Journal, after sequence: Int64, applied: Int64) {
             self.journal = journal
-            earlier = journal.jobs(after: applied)
+            earlier = journal.entries(after: applied)
             earlierCount = journal.pendingCount
             last = LogPlace(position: max(sequence, journal.lastPosition), time: journal.lastTime)
         }
@@ -100,6 +100,12 @@ final class DiskJournal: JobLog {
                 files.earlierCount -= 1
                 // Earlier versions stored the time of the clock, which may have been set back.
                 files.earlierTime = max(files.earlierTime, entry.time)
+                guard entry.kind == .job else {
+                    let place = LogPlace(position: entry.position, time: files.earlierTime)
+                    items.append(
+                        .change(LoggedChange(kind: entry.kind, payload: entry.payload, place: place, ticket: nil)))
+                    continue
+                }
                 let job = JournaledJob(
                     sequence: entry.position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
                     mayDelete: entry.mayDelete, isPrivileged: entry.isPrivileged, time: files.earlierTime,
@@ -123,7 +129,7 @@ final class DiskJournal: JobLog {
         }
     }
 
-    /// Gives the jobs among the entries their places, and makes all of them durable.
+    /// Gives the entries their places, except cancellations, and makes all of them durable.
     private func write(_ entries: [LogEntry]) throws(StoreError) -> [LogItem] {
         var (position, time) = (files.last.position ?? 0, files.last.time)
         var stored: [JournalEntry] = []
@@ -131,7 +137,7 @@ final class DiskJournal: JobLog {
         stored.reserveCapacity(entries.count)
         items.reserveCapacity(entries.count)
         for entry in entries {
-            guard entry.kind == .job else {
+            guard entry.kind.hasPosition else {
                 stored.append(entry.stored(at: nil))
                 items.append(.cancellation(entry))
                 continue
@@ -140,8 +146,13 @@ final class DiskJournal: JobLog {
             // The clock of the machine may be set back; the time of the log never falls.
             time = max(time, entry.time)
             let place = LogPlace(position: position, time: time)
-            stored.append(entry.stored(at: place))
-            items.append(.job(ticket: entry.ticket, place))
+            let written = entry.stored(at: place)
+            stored.append(written)
+            items.append(
+                entry.kind == .job
+                    ? .job(ticket: entry.ticket, place)
+                    : .change(
+                        LoggedChange(kind: entry.kind, payload: written.payload, place: place, ticket: entry.ticket)))
         }
         do throws(JournalError) {
             try files.journal.append(stored)

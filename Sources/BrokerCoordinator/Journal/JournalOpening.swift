@@ -116,10 +116,10 @@ enum JournalOpening {
         let isThere = try exists(path, isExpected: true)
         if isThere {
             let journal = try opened(path, expected, remembered, options, logger)
-            guard journal.pendingCount == 0 else {
+            guard journal.pendingJobCount == 0 else {
                 throw StoreError(
                     .incompatible,
-                    "The journal \(path) holds \(journal.pendingCount) jobs that were accepted, and that the store has "
+                    "The journal \(path) holds \(journal.pendingJobCount) jobs that were accepted, and that the store has "
                         + "not applied. Start with --journal, which applies them; or, to give them up, move the journal away. Nothing was touched."
                 )
             }

@@ -12,12 +12,12 @@ extension JobTable {
     }
 
     mutating func takeTurn() -> Next? {
-        var turn = WriterTurn(reload: nil, tasks: writerTasks, batch: [])
+        var turn = WriterTurn(reopening: nil, tasks: writerTasks, batch: [])
         turn.refused = takeRefused()
         takeMore(&turn.batch)
         writerTasks = []
-        if turn.batch.isEmpty { swap(&turn.reload, &reload) }
-        if turn.batch.isEmpty, turn.refused.isEmpty, turn.tasks.isEmpty, turn.reload == nil, !memoryLog.isStarved {
+        if turn.batch.isEmpty { swap(&turn.reopening, &reopening) }
+        if turn.batch.isEmpty, turn.refused.isEmpty, turn.tasks.isEmpty, turn.reopening == nil, !memoryLog.isStarved {
             return isStopped ? .end : nil
         }
         turn.reservation = memoryLog.reservationDue(block: limits.sequenceBlock)

@@ -30,8 +30,8 @@ struct JobTable {
     var reloadTicket: Int?
     /// Frames that wait for the new model, in the order of arrival; a worker opens them again with it.
     var heldFrames: [AdmittedFrame] = []
-    /// A request that the writer open the store with another model.
-    var reload: ModelReload?
+    /// A request that the writer open the store again.
+    var reopening: StoreReopening?
     /// Tasks for the writer's thread, run between two transactions.
     var writerTasks: [@Sendable (Store) -> Void] = []
     /// Tickets of the cancelled jobs whose turn has not come.
@@ -77,7 +77,9 @@ struct JobTable {
     }
 
     /// There is work for the writer.
-    var hasWork: Bool { next != nil || isNextRefused || memoryLog.isStarved || !writerTasks.isEmpty || reload != nil }
+    var hasWork: Bool {
+        next != nil || isNextRefused || memoryLog.isStarved || !writerTasks.isEmpty || reopening != nil
+    }
 
     /// The next job, if it may be merged. Pausing does not apply to cancelled jobs.
     private var next: ReadyJob? {
@@ -305,7 +307,7 @@ struct JobTable {
                 effects.completions += failCancellation(entry, error)
             case .refused(let entry, let error):
                 effects.completions += try refuse(entry.ticket, Fault(error.faultCode, error.message))
-            case .other: preconditionFailure("a job of another server is admitted as a frame")
+            case .other, .change: preconditionFailure("these are no jobs of this server")
             }
         }
     }

@@ -3,7 +3,7 @@ internal import BrokerStore
 
 /// The writer's next work.
 struct WriterTurn {
-    var reload: ModelReload?
+    var reopening: StoreReopening?
     var tasks: [@Sendable (Store) -> Void]
     /// Jobs that the log refused: they end without a transaction.
     var refused: JobBatch = []

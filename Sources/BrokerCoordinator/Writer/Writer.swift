@@ -32,7 +32,7 @@ final class Writer: Sendable {
                 try JournalOpening.leaveBeforeMigration(to: plan, options, logger)
                 let store = try Store(path: options.storePath, plan: plan, options: options.store)
                 let files = try JournalOpening.open(for: store, options, logger)
-                if let files { try Self.checkFingerprint(store, waiting: files.pendingCount, logger) }
+                if let files { try Self.checkFingerprint(store, waiting: files.pendingJobCount, logger) }
                 // The reservation is durable before a client is sent one of the sequences.
                 let block = options.limits.sequenceBlock
                 let sequence = try store.openSequences(block, after: files?.lastPosition ?? 0)

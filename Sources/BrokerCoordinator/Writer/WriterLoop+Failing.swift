@@ -58,7 +58,7 @@ extension WriterLoop {
         reportFailure()
         while let rest = jobTable.wait(takeAll) {
             for task in rest.tasks { task(store) }
-            if let failure = store.failure { rest.reload?.notify(.failure(failure)) }
+            if let failure = store.failure { rest.reopening?.notify(.failure(failure)) }
             drop(rest.jobs)
         }
     }
@@ -79,7 +79,7 @@ extension WriterLoop {
     private struct Rest {
         var jobs: [ReadyJob] = []
         var tasks: [@Sendable (Store) -> Void] = []
-        var reload: ModelReload?
+        var reopening: StoreReopening?
     }
 
     /// The inner nil means that no more will come, the outer one that nothing is ready.
@@ -93,8 +93,8 @@ extension WriterLoop {
             while let next = jobTable.takeNext(after: []) { rest.jobs.append(next.job) }
         }
         swap(&rest.tasks, &jobTable.writerTasks)
-        swap(&rest.reload, &jobTable.reload)
-        if rest.jobs.isEmpty, rest.tasks.isEmpty, rest.reload == nil { return jobTable.isStopped ? .some(nil) : nil }
+        swap(&rest.reopening, &jobTable.reopening)
+        if rest.jobs.isEmpty, rest.tasks.isEmpty, rest.reopening == nil { return jobTable.isStopped ? .some(nil) : nil }
         return rest
     }
 }

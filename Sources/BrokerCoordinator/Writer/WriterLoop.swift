@@ -75,7 +75,7 @@ struct WriterLoop {
     /// of them together.
     private mutating func work(_ turn: WriterTurn) {
         for task in turn.tasks { task(store) }
-        if let request = turn.reload { reload(request) }
+        if let request = turn.reopening { reopen(request) }
         if !turn.refused.isEmpty {
             settle(turn.refused.map { AppliedJob(refused: $0.job, at: $0.place) }, reservation: nil)
         }
@@ -140,26 +140,40 @@ struct WriterLoop {
         pool.writer(isBusy: isBusy)
     }
 
-    /// Opens the store with another model, which migrates it. A model that is refused changes nothing, and the old one
-    /// stays in force.
+    /// Opens the store with another model, which migrates it, or with other limits. What is refused changes nothing, and the
+    /// old model and limits stay in force.
     ///
     /// The old connection does nothing from the moment when the new one is opened.
-    private mutating func reload(_ request: ModelReload) {
+    private mutating func reopen(_ request: StoreReopening) {
         do throws(StoreError) {
-            let new = try Store(path: request.path, plan: request.plan, options: request.options)
+            let new = try Store(
+                path: request.path, plan: request.plan, options: request.options, applying: request.mark)
             store = new
             let wal = new.wal
             // A store that takes no writes now keeps the earlier one until the next start.
             if log != nil { _ = try? new.updateFingerprint() }
-            let fingerprint = log == nil ? nil : new.fingerprint.digits
+            let (fingerprint, history) = (log == nil ? nil : new.fingerprint.digits, new.history)
             statistics.count {
                 $0.wal = wal
                 $0.fingerprint = fingerprint
+                $0.history = history
             }
             request.notify(.success((new.migration, new.jobs)))
         } catch {
             if error.isDiskFailure { store.fail(error) }
+            if let mark = request.mark, error.code == .incompatible { pass(mark) }
             request.notify(.failure(error))
+        }
+    }
+
+    /// The store refuses the change of that entry. If this cannot be stored now, a later entry moves the position past it.
+    private func pass(_ mark: LogMark) {
+        do throws(StoreError) {
+            try store.pass(mark)
+            let history = store.history
+            statistics.count { $0.history = history }
+        } catch {
+            logger.debug("The position of a refused change was not stored.", metadata: ["cause": "\(error)"])
         }
     }
 

@@ -139,8 +139,9 @@ package struct StoreMeta {
         /// The journal whose jobs are applied to the store, and the position reached (`StateDigest.text`); absent
         /// without a journal.
         case log, logApplied
-        /// The fingerprint under which its journal accepted jobs (`ApplicationFingerprint.text`).
-        case fingerprint
+        /// The fingerprint under which its journal accepted jobs (`ApplicationFingerprint.text`), and the limits in force
+        /// (`LoggedLimits.text`).
+        case fingerprint, limits
         /// In a table without a mark of its own, no row key up to this one is assigned again.
         case rowKeys
         /// The lines of the ledger up to this sequence may have been deleted; absent while none was.

@@ -2,9 +2,9 @@
 package struct JournalPosition: Sendable, Equatable {
     /// The identity of the journal; nil when there is none.
     package var identity: String?
-    /// The last position whose job was applied; without a journal, the highest sequence of all.
+    /// The last position that was applied; without a journal, the highest sequence of all.
     package var applied: Int64
-    /// The id of the job there; nil when that is not known.
+    /// The id of the job there; nil when that is not known, or no job is there.
     package var id: String?
 }
 
@@ -53,5 +53,14 @@ package struct StateDigest: Sendable, Equatable {
         for sum in [sums.0, sums.1] { withUnsafeBytes(of: sum.littleEndian) { bytes += $0 } }
         hash = bytes.withUnsafeBytes { ContentHash.hash($0) }
         position = job.sequence
+    }
+
+    /// Adds an entry that is no job.
+    mutating func extend(_ mark: LogMark) {
+        var bytes = hash
+        withUnsafeBytes(of: mark.position.littleEndian) { bytes += $0 }
+        bytes += mark.content
+        hash = bytes.withUnsafeBytes { ContentHash.hash($0) }
+        position = mark.position
     }
 }
