@@ -185,6 +185,7 @@ extension Coordinator {
     private func finish(_ run: StagingRun, _ result: Result<[StagedStep], StagingRefusal>) {
         let memory = run.frame.memory
         let work: StoreJob.Work
+        var shortage: Fault?
         switch result {
         case .success where !memory.keepBrief(), .failure(.fault) where !memory.keepBrief():
             return waitForRoom(run.frame, run)
@@ -193,13 +194,14 @@ extension Coordinator {
         case .failure(.noRoom):
             guard !memory.canWait else { return waitForRoom(run.frame, run) }
             guard run.frame.logged == nil else { return run.frame.refuse(memory.message) }
-            work = .refused(.busy(memory.message))
+            let fault = Fault.busy(memory.message)
+            (work, shortage) = (.refused(fault), fault)
         }
         let ready = run.ready(work)
         jobTable.change(completions) { jobTable in
             // The observer of a cancelled job has been called.
             if !jobTable.cancelled.contains(ready.ticket) { ready.progress?.note(staged: ready.rowCount) }
-            return jobTable.finish(ready)
+            return jobTable.finish(ready, outOfMemory: shortage)
         }
         // The frame will not be opened again.
         memory.end()

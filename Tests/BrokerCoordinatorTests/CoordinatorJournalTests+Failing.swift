@@ -49,21 +49,84 @@ extension CoordinatorJournalTests {
         #expect(again.events.refusal.contains("needs more memory"))
     }
 
-    @Test func `a job that failed for its memory has failed, and no replay applies it`() throws {
-        let test = try coordinator { ($0.limits.memory, $0.limits.jobMemory) = (300_000, 2_000_000) }
-        let rows = (1...20_000).map { "{\"id\": \($0)}" }.joined(separator: ",")
-        let large = "{\"Row\": [\(rows)]}"
-        test.submit(large, id: "large", wantsAcceptance: true)
-        #expect(test.events.ends(1).map(\.code) == ["busy"])
+    private func large(rows: Int) -> String {
+        "{\"Row\": [\((1...rows).map { "{\"id\": \($0)}" }.joined(separator: ","))]}"
+    }
+
+    /// A server without the memory to stage a large job, which it can open.
+    private func shortOfMemory() throws -> TestCoordinator {
+        for limit in stride(from: 4_000_000, to: 400_000, by: -50_000) {
+            let test = try coordinator { ($0.limits.memory, $0.limits.jobMemory) = (300_000, limit) }
+            test.submit(large(rows: 20_000), id: "large", wantsAcceptance: true)
+            test.waitUntil("an answer") { test.events.hasRefusal || test.events.all.contains { $0.hasPrefix("ended") } }
+            if !test.events.hasRefusal, test.events.ends(1)[0].code == "busy" { return test }
+        }
+        throw StoreError(.defect, "no limit is such that the job fails there")
+    }
+
+    @Test func `a job that failed for its memory in the merge has failed, and no replay applies it`() throws {
+        let test = try coordinator { ($0.limits.memory, $0.limits.jobMemory) = (300_000, 600_000) }
+        for number in 0..<10 {
+            let rows = (1...1_000).map { "{\"id\": \(number * 1_000 + $0)}" }.joined(separator: ",")
+            test.submit("{\"Row\": [\(rows)]}", id: "\(number)")
+        }
+        #expect(test.events.ends(10).allSatisfy { $0.code == nil })
+        let delete = { (id: String) in
+            test.submit(
+                #"{"Row": 1}"#, id: id, wantsKeys: true, deletingWhere: "TRUEPREDICATE", wantsAcceptance: true)
+        }
+        delete("delete-1")
+        let end = test.events.ends(11).last
+        #expect(end?.code == "busy" && end?.sequence == 11)
         _ = test.coordinator.pause()
-        test.submit(large, id: "untold", wantsAcceptance: true)
-        test.events.waitUntil("accepted untold 2")
+        delete("delete-2")
+        test.events.waitUntil("accepted delete-2 12")
         // The second failure was not committed, so no client was sent it.
         let again = try coordinator(in: crashed(test))
-        #expect(again.events.ends(1).map(\.id) == ["untold"])
-        #expect(again.await("large").ending?.code == "busy")
-        #expect(again.await("untold").ending?.code == nil)
-        #expect(test.events.all.filter { $0.contains("untold") } == ["accepted untold 2"])
+        #expect(again.events.ends(1).map(\.id) == ["delete-2"])
+        #expect(again.await("delete-1").ending?.code == "busy")
+        #expect(again.await("delete-2").ending?.code == nil)
+        #expect(test.events.all.filter { $0.contains("delete-2") } == ["accepted delete-2 12"])
+    }
+
+    @Test func `a large job for whose staging there is no memory is not in the journal, and has no sequence`() throws {
+        let test = try shortOfMemory()
+        #expect(test.events.all == ["ended large -"])
+        test.submit(row(1), id: "small", wantsAcceptance: true)
+        #expect(test.events.ends(2).last?.sequence == 1)
+        let again = try coordinator(in: crashed(test))
+        #expect(again.history.hasPrefix("1 ") && again.events.all.isEmpty)
+        #expect(again.await("large") == .unknown)
+        // Later jobs keep their order after large ones, also after those that fail.
+        for number in 2...40 {
+            if number % 10 == 0 { test.submit(large(rows: 20_000), id: "huge-\(number)") }
+            if number % 15 == 0 { test.submit(large(rows: 5_000), id: "large-\(number)", wantsAcceptance: true) }
+            test.submit(row(number), id: "\(number)", wantsAcceptance: true)
+        }
+        let ends = test.events.ends(2 + 39 + 4 + 2).dropFirst(2)
+        let sequences = ends.compactMap(\.sequence)
+        #expect(sequences == sequences.sorted() && sequences.count == 41)
+        #expect(ends.filter { $0.sequence == nil }.map(\.code) == Array(repeating: "busy", count: 4))
+    }
+
+    @Test func `a large job is cancelled while it is staged, in the journal or out of memory`() throws {
+        let test = try coordinator()
+        _ = test.coordinator.pause()
+        test.submit(large(rows: 20_000), id: "large", wantsAcceptance: true)
+        test.waitUntil("the job") { test.coordinator.jobTable.withLock { $0.jobCount == 1 } }
+        #expect(test.cancel("large") == "cancelled")
+        test.coordinator.resume()
+        #expect(test.events.ends(1)[0].code == "cancelled")
+        let again = try coordinator(in: crashed(test))
+        #expect(again.await("large").ending?.code == "cancelled")
+        #expect(try again.rows("SELECT count(*) FROM Row") == ["0"])
+        let short = try shortOfMemory()
+        short.submit(large(rows: 20_000), id: "other")
+        short.waitUntil("the job") {
+            short.coordinator.jobTable.withLock { $0.jobCount == 1 } || short.events.all.count == 2
+        }
+        #expect(["tooLate", "unknown"].contains(short.cancel("other")))
+        #expect(short.events.ends(2)[1].code == "busy")
     }
 
     @Test func `an accepted job that cannot be read stops the start before it, and every later start`() throws {

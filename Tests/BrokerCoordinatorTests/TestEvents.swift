@@ -15,6 +15,9 @@ final class Events: Sendable {
         }
     }
 
+    /// A frame could not be opened.
+    var hasRefusal: Bool { refusals.withLock { !$0.isEmpty } }
+
     /// Waits for a frame that could not be opened, and returns its answer.
     var refusal: String { refusals.wait { $0.first } }
 

@@ -25,7 +25,7 @@ struct Application<Work> {
         var work: Work?
     }
 
-    /// Jobs that were opened here, by rising tickets. The first ``deliveredCount`` of them are delivered.
+    /// Jobs that were opened here, by rising tickets. The first ``deliveredCount`` of them are delivered or refused.
     private var own = Deque<Entry>()
     private var deliveredCount = 0
     /// Jobs that were read from the log, by rising tickets and positions.
@@ -52,6 +52,8 @@ struct Application<Work> {
         // Frames are opened out of order, though rarely by much.
         let index = (own.lastIndex { $0.ticket < ticket } ?? -1) + 1
         own.insert(Entry(ticket: ticket, place: nil, work: nil), at: index)
+        // A job that was refused before this one was opened.
+        deliveredCount = min(deliveredCount, index)
     }
 
     /// The log delivers a job of this server, or refuses it.
@@ -62,7 +64,19 @@ struct Application<Work> {
         guard deliveredCount < own.count, own[deliveredCount].ticket == ticket else { throw .unexpectedJob }
         try advance(to: place)
         own[deliveredCount].place = place
-        deliveredCount += 1
+        passRefused()
+    }
+
+    /// The log does not get a job of this server, which is to be finished as work without a position.
+    mutating func refuse(_ ticket: Int) {
+        guard let index = Self.index(of: ticket, in: own) else { return }
+        own[index].place = LogPlace(position: nil, time: 0)
+        passRefused()
+    }
+
+    /// Counts the delivered jobs, with the refused ones among them and after them.
+    private mutating func passRefused() {
+        while deliveredCount < own.count, own[deliveredCount].place != nil { deliveredCount += 1 }
     }
 
     /// The log delivers a job that this server did not append; its frame has that ticket.
@@ -168,6 +182,7 @@ extension Application {
         let delivered = own.prefix { $0.place != nil }.count
         try InvariantViolation.require(delivered == deliveredCount, "jobs are delivered in the order of tickets")
         try InvariantViolation.require(
-            own.dropFirst(delivered).allSatisfy { $0.place == nil }, "no job is delivered before an earlier one")
+            own.dropFirst(delivered).allSatisfy { $0.place?.position == nil },
+            "no job is delivered before an earlier one")
     }
 }

@@ -12,9 +12,7 @@ extension JobTable {
     mutating func cancel(
         _ id: JobID, before ticket: Int?, as asker: JobOwner, _ answer: @escaping @Sendable (Cancellation) -> Void
     ) -> Effects? {
-        var found = running.find(id, before: ticket, as: asker)
-        // The log gets a job first when everything before it has been opened.
-        if log != nil { found.removeAll { !admission.isSettled($0.ticket) } }
+        let found = running.find(id, before: ticket, as: asker)
         guard !found.isEmpty else { return nil }
         // A job that the log refused fails for that reason.
         let mayCancel = log?.takesCancellations ?? true

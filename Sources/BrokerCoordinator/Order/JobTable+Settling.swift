@@ -87,6 +87,7 @@ extension JobTable {
     ///    for its turn to scan, or is a job.
     /// 3. Only jobs in flight are cancelled.
     /// 4. No caller waits for room while there is room.
+    /// 5. Jobs that the log gets when they are staged are in flight, and have no place.
     func checkInvariants() throws(InvariantViolation) {
         try application.checkInvariants()
         try turns.checkInvariants()
@@ -100,5 +101,9 @@ extension JobTable {
         try InvariantViolation.require(application.count <= count, "every job in the order is in flight")
         try InvariantViolation.require(cancelled.count <= count, "only jobs in flight are cancelled")
         try InvariantViolation.require(!hasRoom || !hasRoomWaiters, "callers are woken when there is room")
+        try InvariantViolation.require(unstaged.count <= jobCount, "jobs that the log gets later are in flight")
+        try InvariantViolation.require(
+            unstaged.keys.allSatisfy { application.holds($0) && application.place(of: $0) == nil },
+            "the log has no job that is not staged")
     }
 }

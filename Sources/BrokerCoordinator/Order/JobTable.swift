@@ -37,7 +37,10 @@ struct JobTable {
     /// Tickets of the cancelled jobs whose turn has not come.
     var cancelled: Set<Int> = []
     var cancellations = LoggedCancellations()
-    /// By ticket: jobs that the log refused, and why.
+    /// By ticket: jobs that go to the log when they are staged, so that it has none for which there is no memory. They are
+    /// large: a small one would be stored later than it must.
+    private(set) var unstaged: [Int: StagingRun] = [:]
+    /// By ticket: jobs that the log refused, or did not get, and why.
     private var faults: [Int: Fault] = [:]
     /// Callers that wait for room; each is called once.
     private var roomWaiters: [@Sendable () -> Void] = []
@@ -200,6 +203,10 @@ struct JobTable {
         if let acceptance { acceptances[ticket] = acceptance }
         let isLogged = run.frame.logged != nil
         if !isLogged { application.began(ticket) }
+        if log != nil, !isLogged, job.weight > CoordinatorLimits.briefBytes {
+            unstaged[ticket] = run
+            return effects([], notifies: hasWork)
+        }
         let completions = settle(admission.open(ticket, isLogged ? .logged : .job(run)))
         return effects(completions, notifies: hasWork)
     }
@@ -245,10 +252,20 @@ struct JobTable {
     }
 
     /// The job is staged, or its staging has failed.
-    mutating func finish(_ job: ReadyJob) -> Effects {
+    ///
+    /// - Parameter fault: there will never be memory for the job. Unless the log has it, it fails without a sequence.
+    mutating func finish(_ job: ReadyJob, outOfMemory fault: Fault? = nil) -> Effects {
+        let run = unstaged.isEmpty ? nil : unstaged.removeValue(forKey: job.ticket)
+        var calls: [Effects.Call] = []
+        if run != nil, let fault {
+            application.refuse(job.ticket)
+            calls = noteRefusal(of: job.ticket, fault)
+        }
         let job = cancelled.contains(job.ticket) ? job.cancelled() : job
-        application.finish(job.ticket, fault(of: job.ticket).map { job.refused($0) } ?? job)
-        return Effects(notifies: hasWork)
+        application.finish(job.ticket, self.fault(of: job.ticket).map { job.refused($0) } ?? job)
+        guard let run else { return Effects(notifies: hasWork) }
+        calls += settle(admission.open(job.ticket, fault == nil ? .job(run) : .nothing))
+        return effects(calls, notifies: hasWork)
     }
 
     // MARK: - The log
@@ -323,6 +340,10 @@ struct JobTable {
     /// The log has no place for the job: it fails in its turn, without a sequence.
     private mutating func refuse(_ ticket: Int, _ fault: Fault) throws(LogViolation) -> [Effects.Call] {
         try application.deliver(own: ticket, at: LogPlace(position: nil, time: 0))
+        return noteRefusal(of: ticket, fault)
+    }
+
+    private mutating func noteRefusal(of ticket: Int, _ fault: Fault) -> [Effects.Call] {
         acceptances[ticket] = nil
         faults[ticket] = fault
         application.change(ticket) { $0.refused(fault) }

@@ -10,4 +10,6 @@ enum PlantedBug: String, CaseIterable, Sendable {
     case cancelLosesPlace
     /// The replay after a crash skips the first job that the store has not applied.
     case replayOneTooLate
+    /// A job for which there is no memory goes to the log.
+    case logsWithoutMemory
 }

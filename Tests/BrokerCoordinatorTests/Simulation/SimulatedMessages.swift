@@ -22,8 +22,10 @@ struct SimulatedMessage {
     var id: String?
     /// Two jobs of one id and one content are the same job.
     var content = 0
-    /// It cannot be staged.
+    /// It cannot be staged; a large one, for want of memory.
     var isFaulty = false
+    /// The log gets it when it is staged.
+    var isLarge = false
     var isSearch = false
     var wantsAcceptance = false
 }

@@ -45,7 +45,7 @@ struct SimulatedServer {
     /// The calls of the completions thread, in order.
     var completions: [Task] = []
     var opening: [AdmittedFrame] = []
-    var staging: [(run: StagingRun, isFaulty: Bool)] = []
+    var staging: [(run: StagingRun, isFaulty: Bool, isLarge: Bool)] = []
     var searches: [Search] = []
     /// Jobs of the log that are to be admitted before anything else, with their messages.
     var pending: [(job: JournaledJob, message: Int)] = []
@@ -168,6 +168,7 @@ struct SimulatedServer {
 
     /// The contents of a job do not matter here.
     private static let document = try? JSONDocument(parsing: JSONText(copying: Array("{}".utf8)))
+    private static let largeContent = [UInt8](repeating: 32, count: CoordinatorLimits.briefBytes)
 
     private mutating func begin(_ frame: AdmittedFrame, _ message: SimulatedMessage, _ delivery: Int) {
         let notices = notices
@@ -175,7 +176,7 @@ struct SimulatedServer {
             id: message.id, owner: message.owner, document: Self.document!, operations: [], policy: .fail,
             wantsKeys: false,
             wantsAcceptance: message.wantsAcceptance,
-            content: JSONText(copying: Array("\(message.content)".utf8)),
+            content: JSONText(copying: Array("\(message.content)".utf8) + (message.isLarge ? Self.largeContent : [])),
             observer: { event in notices.withLock { $0.append(.event(delivery: delivery, event)) } })
         let id = frame.logged?.id ?? message.id ?? "broker-\(run)-\(frame.ticket)"
         let accepted = AcceptedJob(job, id: JobID(id), frame, openedAt: 0, progress: nil)
@@ -186,16 +187,18 @@ struct SimulatedServer {
         }
         perform(jobTable.began(begun, addedWeight: accepted.weight - frame.weight, acceptance))
         self.begun.insert(frame.ticket)
-        staging.append((begun, message.isFaulty))
+        staging.append((begun, message.isFaulty, message.isLarge))
     }
 
     // MARK: - Staging, asking
 
     mutating func stage(_ position: Int) {
-        let (run, isFaulty) = staging.remove(at: position)
+        let (run, isFaulty, isLarge) = staging.remove(at: position)
         if isFaulty, bug == .failedJobStalls { return }
-        let work: StoreJob.Work = isFaulty ? .refused(Fault(.unknownEntity, "faulty")) : .steps([])
-        perform(jobTable.finish(run.ready(work)))
+        let fault = Fault(isLarge ? .busy : .unknownEntity, "faulty")
+        let work: StoreJob.Work = isFaulty ? .refused(fault) : .steps([])
+        let isShort = isFaulty && isLarge && bug != .logsWithoutMemory
+        perform(jobTable.finish(run.ready(work), outOfMemory: isShort ? fault : nil))
     }
 
     mutating func cancel(_ id: String, before ticket: Int, as asker: JobOwner, _ delivery: Int) {

@@ -28,6 +28,8 @@ extension Simulation {
         return writer.bytes
     }()
 
+    private static let busyError = Array(#"{"code":"busy""#.utf8)
+
     // MARK: - Of what the server does
 
     /// A job is about to be applied.
@@ -157,6 +159,9 @@ extension Simulation {
             delivery \(delivery): \(outcome.id) failed at \(outcome.sequence ?? 0): \(String(decoding: error, as: UTF8.self))
             """)
         if let sequence = outcome.sequence { checkSequence(sequence, delivery) }
+        if disk != nil, error.starts(with: Self.busyError), outcome.sequence != nil {
+            violate("\(outcome.id) failed for want of memory, and the log has it")
+        }
         guard error == Self.cancelledError else {
             if let sequence = outcome.sequence { answers.failed[sequence] = outcome.id }
             return

@@ -105,6 +105,7 @@ struct Simulation {
                 job.id = other.id
                 if random(0...2) > 0 { (job.content, job.isFaulty) = (other.content, other.isFaulty) }
             }
+            job.isLarge = job.content % 3 == 0
             clients[client].waiting.append(messages.count)
             messages.append(job)
         }
