@@ -49,6 +49,12 @@ import Testing
         }
         let unit = try String(contentsOfFile: root + "/opt/x/lib/systemd/system/brokerd.service", encoding: .utf8)
         #expect(unit.contains("ExecStart=/opt/x/bin/brokerd ") && !unit.contains("/usr/bin/"))
+        for name in installed where name.hasPrefix("lib/systemd/system/") {
+            // `systemctl help brokerd` opens the page that a unit names.
+            let unit = try String(contentsOfFile: root + "/opt/x/" + name, encoding: .utf8)
+            let page = try #require(unit.firstMatch(of: /Documentation=man:(\w+)\((\d)\)\n/), "\(name)").output
+            #expect(installed.contains("share/man/man\(page.2)/\(page.1).\(page.2).gz"), "\(name)")
+        }
         // A file of an earlier version.
         let list = root + "/opt/x/share/broker/files"
         try (String(contentsOfFile: list, encoding: .utf8) + "bin/old\n").write(
