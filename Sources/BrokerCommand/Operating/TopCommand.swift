@@ -22,6 +22,7 @@ struct TopCommand: AsyncParsableCommand {
     func run() async throws {
         let screen = !once && isatty(STDOUT_FILENO) == 1 ? FullScreen() : nil
         defer { screen?.restore() }
+        if screen == nil { StandardOutput.endWithoutReader() }
         var restore: (@Sendable () -> Void)?
         if let screen { restore = { screen.restore() } }
         let options = connection.withDefaultTimeout(.seconds(10))
