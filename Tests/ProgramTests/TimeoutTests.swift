@@ -8,6 +8,7 @@ import Testing
         ["sync", "--entity", "Employee", "--empty"], ["delete", "--entity", "Employee", "1"], ["cancel", "job"],
         ["relate", "--entity", "Employee", "--object", "1", "--relationship", "department", "--to", "7"],
         ["admin", "pause"], ["migrate"], ["backup", "copy.sqlite"], ["ping"], ["jobs"], ["entities"], ["top"],
+        ["watch"],
     ]
 
     @Test func `no command waits for a stopped server for longer than it is to`() throws {

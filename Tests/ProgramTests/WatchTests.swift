@@ -46,6 +46,18 @@ import Testing
         #expect(try programs.run("broker", ["watch", "--socket", "none.sock"]).status == 4)
     }
 
+    @Test func `with a timeout it ends after a time without a commit, with the command that goes on`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        try submit(programs, #"{"id": 1}"#, id: "a")
+        let result = try watch(programs, ["--after", "0", "--timeout", "200ms"])
+        #expect(result.status == 4 && result.output.contains(#""id":"a-1""#), "\(result)")
+        #expect(
+            result.complaints
+                == "broker: no commit for 200ms; go on with: broker watch --socket broker.sock --timeout 200ms "
+                + "--after 1\n")
+    }
+
     @Test func `it ends when its reader has gone, without a further commit`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
@@ -59,7 +71,8 @@ import Testing
     {
         let programs = try Programs()
         let server = try programs.startServer()
-        let watching = try RunningWatch(programs, ["--after", "0", "Employee"])
+        let watching = try RunningWatch(
+            programs, ["--after", "0", "--limit", "9", "--timeout", "5m", "--reconnect-timeout", "60", "Employee"])
         try submit(programs, #"{"id": 1}"#, id: "a")
         try watching.wait(forLines: 1)
         kill(server.processIdentifier, SIGKILL)
@@ -79,7 +92,8 @@ import Testing
         let sequence = try #require(lines[2].split(separator: ",").first?.split(separator: ":").last)
         #expect(
             try watching.complaints()
-                == "broker watch: go on with: broker watch --socket broker.sock --after \(sequence) Employee\n")
+                == "broker watch: go on with: broker watch --socket broker.sock --reconnect-timeout 1m --timeout 5m "
+                + "--limit 6 --after \(sequence) Employee\n")
     }
 }
 

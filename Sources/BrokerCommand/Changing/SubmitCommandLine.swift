@@ -28,22 +28,14 @@ struct SubmitCommandLine: Sendable {
         resumes = command.resume
         namesRecords = command.entity != nil || command.mapping != nil || command.path != nil
         let defaults = SubmitCommand.withDefaults()
-        let connection = command.connection
-        var options: [String] = []
+        var options = command.connection.words
         func add(_ name: String, _ value: String?) {
             guard let value else { return }
-            // A value that begins with a dash would be read as an option.
-            options += value.hasPrefix("-") ? ["\(name)=\(value)"] : [name, value]
+            options += [String].option(name, value)
         }
         func add<Value: Equatable>(_ name: String, _ value: Value, unless other: Value) {
             if value != other { add(name, "\(value)") }
         }
-        add("--socket", connection.socket)
-        add("--store", connection.store)
-        for model in connection.model { add("--model", model) }
-        add("--migrate", connection.removal?.rawValue)
-        add("--reconnect-timeout", connection.reconnectTimeout, unless: defaults.connection.reconnectTimeout)
-        add("--timeout", connection.timeout?.description)
         add("--entity", command.entity)
         add("--path", command.path)
         add("--mapping", command.mapping)
@@ -80,7 +72,7 @@ struct SubmitCommandLine: Sendable {
     ///   - take: records to submit at most; nil for all others.
     func arguments(of files: [String], skip: Int, take: Int?, id: String?) -> [String] {
         var arguments = [CommandLine.arguments.first ?? "broker", "submit"] + options
-        if let id { arguments += id.hasPrefix("-") ? ["--id=\(id)"] : ["--id", id] }
+        if let id { arguments += [String].option("--id", id) }
         if skip > 0 { arguments += ["--skip", "\(skip)"] }
         if let take { arguments += ["--take", "\(take)"] }
         if files.contains(where: { $0.hasPrefix("-") && $0 != "-" }) { arguments.append("--") }

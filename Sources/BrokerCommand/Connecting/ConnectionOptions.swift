@@ -44,7 +44,7 @@ struct ConnectionOptions: ParsableArguments {
         help: ArgumentHelp(
             "How long to try to reconnect after the connection is lost, before unanswered jobs are given up.",
             valueName: "time"))
-    var reconnectTimeout = TimeSpan.seconds(30)
+    var reconnectTimeout = defaultReconnectTimeout
 
     @Option(
         help: ArgumentHelp(
@@ -54,6 +54,7 @@ struct ConnectionOptions: ParsableArguments {
             """, valueName: "time"))
     var timeout: TimeSpan?
 
+    static let defaultReconnectTimeout = TimeSpan.seconds(30)
     private static let longestWait = TimeSpan.seconds(86_400)
     /// A server that answers at once needs some of it.
     private static let shortestWait = TimeSpan.milliseconds(10)

@@ -3,6 +3,7 @@ import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
+import Glibc
 import Synchronization
 
 struct WatchCommand: AsyncParsableCommand {
@@ -10,8 +11,8 @@ struct WatchCommand: AsyncParsableCommand {
         commandName: "watch", abstract: "Prints the committed jobs that change objects, a line of JSON for each.",
         discussion: """
             broker watch Employee --keys | while read -r commit; do …; done
-            The first line without --after has empty changes, and says where the feed begins. A signal ends it; the command \
-            that goes on from there is printed on standard error.
+            The first line without --after has empty changes, and says where the feed begins. A signal ends it, and with \
+            --timeout so does a time without a line; the command that goes on from there is printed on standard error.
             """)
 
     @OptionGroup var connection: ConnectionOptions
@@ -46,43 +47,65 @@ struct WatchCommand: AsyncParsableCommand {
         try await connection.connected(
             "broker watch",
             onInterruption: { [self] in
-                guard let sequence = place.sequence else { return }
-                Program.complain("broker watch: go on with: \(command(after: sequence))")
+                guard let command = command(from: place) else { return }
+                Program.complain("broker watch: go on with: \(command)")
             },
             { broker in
+                let silence = connection.timeout.map { time in Task { try await end(after: time, without: place) } }
+                defer { silence?.cancel() }
                 do {
-                    var count = 0
                     for try await commit in broker.commits(for: query) {
                         try Program.write(String(decoding: commit.json, as: UTF8.self))
                         guard StandardOutput.hasReader else { break }
-                        place.sequence = commit.sequence
-                        count += 1
-                        if count == limit { break }
+                        if place.move(to: commit.sequence) == limit { break }
                     }
                 } catch let error as BrokerError {
-                    let remedy = place.sequence.map { " Go on with: \(command(after: $0))" } ?? ""
+                    let remedy = command(from: place).map { " Go on with: \($0)" } ?? ""
                     let failure = CommandFailure(error)
                     throw CommandFailure(failure.status, "\(error)\(error.code == .gone ? "" : remedy)")
                 }
             })
     }
 
-    private func command(after sequence: Int64) -> String {
-        var words = ["broker", "watch"]
-        if let socket = connection.socket { words += ["--socket", socket] }
+    /// Ends the process when no line was printed for the time.
+    private func end(after time: TimeSpan, without place: WatchPlace) async throws {
+        var end = ContinuousClock.now + time.duration
+        while ContinuousClock.now < end {
+            try await Task.sleep(until: end)
+            end = max(end, place.time + time.duration)
+        }
+        let remedy = command(from: place).map { "; go on with: \($0)" } ?? ""
+        Program.complain("broker: no commit for \(time)\(remedy)", .error)
+        _exit(ExitStatus.cannotConnect.rawValue)
+    }
+
+    /// Nil when nothing was printed, or everything was.
+    private func command(from place: WatchPlace) -> String? {
+        let (sequence, count, _) = place.now
+        guard let sequence, count < limit ?? .max else { return nil }
+        var words = ["broker", "watch"] + connection.words
         if keys { words.append("--keys") }
+        if let limit { words += ["--limit", String(limit - count)] }
         words += ["--after", String(sequence)] + entities
         return words.shellText
     }
 }
 
-/// The newest commit that was printed. Read by the thread of a signal.
+/// The newest commit that was printed, and how many were. Read by the thread of a signal.
 private final class WatchPlace: Sendable {
-    private let place = Mutex<Int64?>(nil)
+    private let place = Mutex<(sequence: Int64?, count: Int, time: ContinuousClock.Instant)>((nil, 0, .now))
 
-    var sequence: Int64? {
-        get { place.withLock { $0 } }
-        set { place.withLock { $0 = newValue } }
+    var now: (sequence: Int64?, count: Int, time: ContinuousClock.Instant) { place.withLock { $0 } }
+
+    /// When it was printed; before the first one, when the command began.
+    var time: ContinuousClock.Instant { now.time }
+
+    /// - Returns: how many commits were printed.
+    func move(to sequence: Int64) -> Int {
+        place.withLock { place in
+            place = (sequence, place.count + 1, .now)
+            return place.count
+        }
     }
 }
 
