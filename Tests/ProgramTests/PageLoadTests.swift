@@ -71,6 +71,32 @@ import Testing
         #expect(try ids() == ["1"])
     }
 
+    @Test func `a load that a signal ends keeps its pages, and prints the command that goes on`() throws {
+        let (isAsked, mayAnswer) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let server = try PageServer { request in
+            guard request.target == "/2" else {
+                return PageServer.response(200, [#"Link: </2>; rel="next""#, "ETag: \"1\""], #"[{"id": 1}]"#)
+            }
+            isAsked.signal()
+            mayAnswer.wait()
+            return PageServer.response(200, [], #"[{"id": 2}]"#)
+        }
+        defer { server.stop() }
+        let load = try RunningSubmission(
+            programs, command: "load", [server.url("/1")], to: ["--store", "s.sqlite", "--model", "model.json"])
+        try #require(isAsked.wait(timeout: .now() + 60) == .success)
+        kill(load.process.processIdentifier, SIGINT)
+        load.process.waitUntilExit()
+        #expect(load.process.terminationStatus == 130)
+        let words = try load.complaints().components(separatedBy: "broker: interrupted; to go on, run: ")
+        try #require(words.count == 2 && words[0].isEmpty, "\(words)")
+        #expect(words[1].hasSuffix(" load --store s.sqlite --model model.json --entity Employee \(server.url("/1"))\n"))
+        #expect(try ids() == ["1"])
+        for _ in 0..<2 { mayAnswer.signal() }
+        #expect(try programs.shell(words[1]).status == 0)
+        #expect(try ids() == ["1", "2"])
+    }
+
     @Test func `a secret stays with its host, and redirections and loops lead nowhere else`() throws {
         let other = try PageServer { _ in PageServer.response(200, [], #"[{"id": 7}]"#) }
         defer { other.stop() }

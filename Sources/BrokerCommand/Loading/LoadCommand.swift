@@ -52,7 +52,10 @@ struct LoadCommand: AsyncParsableCommand {
         let version = try await committedVersion()
         let first = try await Self.reporting { try await client.page(at: url, unless: version) }
         let inferred = try await inferred(from: first)
-        try await connection.connected("broker load", makesStore: true, inferred: inferred) { broker in
+        try await connection.connected(
+            "broker load", makesStore: true, inferred: inferred,
+            onInterruption: { Program.complain("broker: interrupted; \(Self.continuation)") }
+        ) { broker in
             let bookmarks = try await Self.asking { try await LoadBookmarks(of: self, broker) }
             if bookmarks == nil {
                 Program.complain("broker: the server is of an earlier version, without bookmarks: every page is loaded")
@@ -63,6 +66,9 @@ struct LoadCommand: AsyncParsableCommand {
             try await run.run(first, unless: version)
         }
     }
+
+    /// The same command: what the store has of a page is found by its bookmark, or record by record.
+    static var continuation: String { "to go on, run: \(CommandLine.arguments.shellText)" }
 
     static func reporting<Result>(_ body: () async throws -> Result) async throws -> Result {
         do {

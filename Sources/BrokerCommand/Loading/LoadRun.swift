@@ -187,7 +187,7 @@ extension LoadRun {
         do {
             sent.append(SentJob(job: try await broker.enqueue(job), count: count, lines: lines, first: first))
         } catch {
-            fail("\(url.absoluteString): \(error)", CommandFailure(error).status)
+            fail("\(url.absoluteString): \(error)", error)
             throw Stopped()
         }
     }
@@ -199,7 +199,7 @@ extension LoadRun {
         do {
             try await broker.process(job)
         } catch {
-            fail("\(url.absoluteString): \(error)", CommandFailure(error).status)
+            fail("\(url.absoluteString): \(error)", error)
             throw Stopped()
         }
     }
@@ -222,8 +222,7 @@ extension LoadRun {
         } catch {
             let known = error as? BrokerError
             let place = place(known?.fault?.path)
-            let message = "\(place.text): \(error)\(remedy(for: known?.code))"
-            fail(message, CommandFailure(error).status, known?.code, at: place)
+            fail("\(place.text): \(error)\(remedy(for: known?.code))", error, known?.code, at: place)
             throw Stopped()
         }
     }
@@ -286,6 +285,13 @@ extension LoadRun {
     }
 
     // MARK: - The end
+
+    private mutating func fail(
+        _ message: String, _ error: any Error, _ code: BrokerError.Code? = nil, at place: JobPlace = .job
+    ) {
+        let status = CommandFailure(error).status
+        fail(message + (status == .cannotConnect ? "; \(LoadCommand.continuation)" : ""), status, code, at: place)
+    }
 
     private mutating func fail(
         _ message: String, _ status: ExitStatus = .failed, _ code: BrokerError.Code? = nil, at place: JobPlace = .job
