@@ -84,6 +84,37 @@ import Testing
         #expect(try submit(["--check"], #"{"id": 1}"#).status == 0)
     }
 
+    @Test func `a check finds every fault of a record, and none that only the others cause`() throws {
+        let model = """
+            {"entities": {
+              "Employee": {"identity": "id", "attributes": {"id": "integer64", "hired": "date", "salary": "decimal",
+                "active": "boolean", "level": {"type": "integer16", "optional": false}},
+                "relationships": {"department": {"entity": "Department"}}},
+              "Department": {"identity": "id", "attributes": {"id": "integer64", "since": "date"}}}}
+            """
+        try programs.write(model, to: "model.json")
+        let records = """
+            {"id": 1, "hired": "soon", "salary": "much", "active": "maybe", "level": 1, "department": {"id": 7, "since": "?"}}
+            {"id": 2, "level": 3}
+            {"id": "x", "level": 3, "salary": "much"}
+            {"id": 4, "salary": "much"}
+            """
+        let check = try submit(["--check", "--rejects", "bad.ndjson"], records)
+        #expect(check.status == 1)
+        #expect(check.output == "4 records in 1 job checked: 7 faults; nothing was written\n", "\(check.complaints)")
+        let found = check.complaints.matches(of: /\(record (\d)\): (\w+) at \/json\/\d([\w\/]*):/).map {
+            "\($0.1) \($0.2) \($0.3)"
+        }
+        #expect(
+            found == [
+                "1 invalidValue /hired", "1 invalidValue /salary", "1 invalidValue /active",
+                "1 invalidValue /department/since", "3 invalidValue /id", "4 invalidValue /salary", "4 missingValue ",
+            ], "\(check.complaints)")
+        let rejected = try lines("bad.ndjson")
+        #expect(rejected.count == 3)
+        #expect((rejected[0]["others"] as? [Any])?.count == 3)
+    }
+
     @Test func `a resumed submission skips what is committed, and sends what was corrected`() throws {
         func run(_ second: String) throws -> String {
             try programs.write(

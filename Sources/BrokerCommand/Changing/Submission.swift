@@ -12,6 +12,8 @@ struct Submission {
     let idPrefix: String?
     let recordsPerJob: Int
     let bytesPerJob: Int
+    /// Every fault of a record is reported.
+    let isCheck: Bool
     /// The texts of the records are retained until their job is answered.
     let keepsTexts: Bool
     /// Nil unless the submission is resumed.
@@ -38,7 +40,8 @@ struct Submission {
         self.tally = tally
         operation = command.operation
         onInvalid = command.policy
-        keepsTexts = command.rejects != nil
+        isCheck = command.check
+        keepsTexts = command.rejects != nil || command.check
         resumed = command.resume ? ResumedJobs(options: command.jobOptions) : nil
         unknownKeys = command.unknown
         isDryRun = command.isDryRun
@@ -129,13 +132,20 @@ struct Submission {
         if let fault { throw fault }
     }
 
+    private var job: @Sendable (RawJSON) -> Job {
+        { [operation, onInvalid, unknownKeys, isDryRun] records in
+            var job = Job(operation(records))
+            job.onInvalid = onInvalid
+            job.unknownKeys = unknownKeys
+            job.isDryRun = isDryRun
+            return job
+        }
+    }
+
     private func send(
         _ note: SubmissionJob, _ records: RawJSON, in jobs: inout DiscardingTaskGroup
     ) async throws {
-        var job = Job(operation(records))
-        job.onInvalid = onInvalid
-        job.unknownKeys = unknownKeys
-        job.isDryRun = isDryRun
+        var job = self.job(records)
         job.id = note.id.map { JobID($0) }
         guard tally.willSend(note) else { throw Ended() }
         if resumed != nil, let id = job.id, let completion = await ResumedJobs.committed(id, on: broker) {
@@ -150,9 +160,12 @@ struct Submission {
             return
         }
         tally.sent(note, as: sent.id.text)
+        let further = isCheck ? note.texts.map { FurtherFaults(broker: broker, records: $0, job: self.job) } : nil
         jobs.addTask { [tally] in
             do {
-                tally.committed(note, try await sent.completion)
+                var completion = try await sent.completion
+                if let further { completion.rejections = try await further.all(after: completion) }
+                tally.committed(note, completion)
             } catch {
                 tally.failed(note, error, wasSent: true)
             }
