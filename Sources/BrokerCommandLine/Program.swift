@@ -50,8 +50,7 @@ package enum Program {
                 if message.hasPrefix("Missing expected argument") {
                     message = path.unknownOption(in: arguments) ?? message
                 }
-                let line =
-                    message.split(whereSeparator: \.isNewline).joined(separator: " ") + OptionUnits.remedy(for: message)
+                let line = UsageFault.line(message) + OptionUnits.remedy(for: message)
                 complain("\(root._commandName): \(line) (See `\(path.name) --help`.)", .error)
                 exit(ExitStatus.usage.rawValue)
             }

@@ -137,6 +137,16 @@ import Testing
         #expect(HelpText.wrapped(usage, columns: 80) == usage)
     }
 
+    @Test func `a value that is none of an option's is reported with the nearest one, on one line`() throws {
+        let error = #expect(throws: (any Error).self) { try SubmitCommand.parse(["--entity", "E", "--type", "jsn"]) }
+        let line = UsageFault.line(SubmitCommand.message(for: try #require(error)))
+        #expect(
+            line
+                == "The value 'jsn' is invalid for '--type <type>'. It is one of json, ndjson, csv, tsv, form, xml; did you "
+                + "mean \"json\"?")
+        #expect(UsageFault.line("One.\n  - two") == "One. - two")
+    }
+
     @Test func `a value that is refused is reported with the form of one that is not`() {
         #expect(OptionUnits.remedy(for: "Missing value for '--sort <attribute>'").contains("OPTION=VALUE"))
         let wrong = "The value 'x' is invalid for '--max-delete <count>'"
