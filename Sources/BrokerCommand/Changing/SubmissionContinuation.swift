@@ -109,10 +109,15 @@ struct SubmissionContinuation {
             switch part.cause {
             case .unsent: "run\(hint(files))"
             case .failed:
-                "correct records \(part.skip + 1) to \(part.skip + (part.take ?? 1)) of \(name) and run\(hint(files))"
+                "correct \(records(of: part)) of \(name) and run\(hint(files))"
             case .fault: "correct \(name) and run\(hint(files))"
             }
         return "to go on, \(action): \(arguments.shellText)"
+    }
+
+    private func records(of part: Part) -> String {
+        let (first, count) = (part.skip + 1, part.take ?? 1)
+        return count == 1 ? "record \(first)" : "records \(first) to \(first + count - 1)"
     }
 
     private func files(_ inputs: Range<Int>) -> ArraySlice<String> {

@@ -54,6 +54,7 @@ struct SubmissionReport {
         switch code {
         case .unmappable where !command.namesRecords:
             return "to go on, name the records' entity by --entity (`broker entities` lists them)"
+        case .unauthorized: return "to go on, run it as a user whose role allows it; no record is at fault"
         case .unknownEntity, .unknownMapping: return "to go on, run it again with a name that the model has"
         default: return nil
         }
