@@ -101,6 +101,25 @@ import Testing
         }
     }
 
+    private static let hasPromtool =
+        (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").contains {
+            access("\($0)/promtool", X_OK) == 0
+        }
+
+    @Test(.enabled(if: hasPromtool, "takes promtool, of the Debian package prometheus"))
+    func `promtool finds no fault in the alerts and in the text`() throws {
+        let programs = try Programs()
+        let document = try Self.stats()
+        let text = withExtendedLifetime(document) { PrometheusText.text(document.root) }
+        for (line, input) in [
+            ("promtool check rules '\(Repository.path(of: "protocol/operations/alerts.yml"))'", ""),
+            ("promtool check metrics", text),
+        ] {
+            let result = try programs.shell(line, input: input)
+            #expect(result.status == 0 && result.complaints.isEmpty, "\(line): \(result)")
+        }
+    }
+
     // MARK: - Health and top
 
     @Test func `the worst state of a server decides its health`() throws {
