@@ -38,9 +38,9 @@ extension CoordinatorJournalTests {
         let limits = LogChange.limits(LoggedLimits(StoreOptions()))
         for change in [model, limits] { #expect(LogChange(change.kind, change.payload) == change) }
         let unreadable: [(JournalEntry.Kind, String)] = [
-            (.model, "{}"), (.model, "burn\n{}"), (.limits, ""), (.limits, "outcomesKept=1\nfeedBytes=2"),
-            (.limits, "outcomesKept=1\noutcomesKeptSeconds=1\nfeedBytes=2\nmore=3"),
-            (.limits, "outcomesKept=-1\noutcomesKeptSeconds=1\nfeedBytes=2"), (.job, "{}"),
+            (.model, "{}"), (.model, "burn\n{}"), (.limits, ""), (.limits, "outcomesKept=1\nseconds=2"),
+            (.limits, "outcomesKept=1\noutcomesKeptSeconds=1\nmore=3"),
+            (.limits, "outcomesKept=-1\noutcomesKeptSeconds=1"), (.job, "{}"),
         ]
         for (kind, text) in unreadable { #expect(LogChange(kind, Array(text.utf8)) == nil, "\(text)") }
     }
@@ -111,7 +111,7 @@ extension CoordinatorJournalTests {
         #expect(try test.rows("SELECT count(*) FROM _broker_jobs WHERE sequence > 12") == ["8"])
         #expect(
             try test.rows("SELECT value FROM _broker_meta WHERE key = 'limits'")
-                == ["outcomesKept=100\noutcomesKeptSeconds=604800\nfeedBytes=67108864"])
+                == ["outcomesKept=100\noutcomesKeptSeconds=604800"])
     }
 
     @Test func `the limits of a new journal are recorded with it, and a start with the same ones adds no entry`()

@@ -98,7 +98,6 @@ import Testing
     private static func limits(_ log: inout RandomLog) -> LoggedLimits {
         var options = StoreOptions()
         options.retention.count = log.number(1...40)
-        options.feedBytes = [0, 500, 64 << 20][log.number(0...2)]
         return LoggedLimits(options)
     }
 
