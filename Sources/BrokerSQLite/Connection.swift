@@ -10,6 +10,8 @@ package final class Connection {
     package private(set) var failure: StoreError?
     /// The bound of ``bounded(valueBytes:schemaBytes:memory:)``; nil when there is none.
     private var memoryBound: Int64?
+    /// ``checkForeignKeys(_:)`` has turned the checks off.
+    private var skipsForeignKeys = false
 
     package enum Access {
         /// A new file is created.
@@ -119,6 +121,17 @@ package final class Connection {
     package func ignoreTriggers() throws(StoreError) {
         let result = broker_sqlite_configure(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
         guard result == SQLITE_OK else { throw error(result) }
+    }
+
+    /// Whether statements check foreign keys from now on, in an open transaction, too; the pragma has no effect in one. After a
+    /// change, SQLite compiles each statement again when it runs next.
+    ///
+    /// Without checks the caller guarantees that each link leads to a row that exists.
+    package func checkForeignKeys(_ checks: Bool) throws(StoreError) {
+        guard checks == skipsForeignKeys else { return }
+        let result = broker_sqlite_configure(handle, SQLITE_DBCONFIG_ENABLE_FKEY, checks ? 1 : 0)
+        guard result == SQLITE_OK else { throw error(result) }
+        skipsForeignKeys = !checks
     }
 
     /// SQLite's message for the last call that failed.

@@ -6,6 +6,8 @@ extension Store {
     ///
     /// - Returns: the job's outcome; a failed job leaves no change.
     func run(_ steps: [StagedStep], _ job: StoreJob) throws(StoreError) -> JobOutcome {
+        // Large batches run without them.
+        try connection.checkForeignKeys(true)
         connection.work.begin(WorkBudget(limit: connection.work.jobLimit))
         defer { connection.work.begin(.unlimited) }
         func parked(settled: Set<OccupiedValue.Value> = [], parksNothing: Bool = false) -> ParkedValues {

@@ -97,6 +97,7 @@ import Testing
         for _ in 0..<Cases.count(4, of: 12) {
             let together = try TestStore(model, options: options)
             let alone = try TestStore(model, options: options)
+            if random.chance(50) { together.store.merger.rowsWithoutChecks = 0 }
             var sent: [(payload: String, id: String)] = []
             for _ in 0..<12 {
                 let batch = (0..<Int.random(in: 1...8, using: &random.generator)).map { _ in
@@ -140,6 +141,18 @@ import Testing
                 #"["Thing +0 ~0 =1 !0"] [] []"#,
             ])
         #expect(try test.rows("SELECT key, name, level FROM Thing ORDER BY key") == ["a|new|7", "b|m|3"])
+    }
+
+    @Test func `foreign keys that a large batch does not check act on the jobs after it`() throws {
+        let test = try TestStore(Self.modelWithoutUnique)
+        let things = (0..<2_000).map { #"{"key": "\#($0)", "name": "n", "place": {"land": 1.5, "town": \#($0 % 7)}}"# }
+        let ends = try test.applyBatch([test.job("{\"Thing\": [\(things.joined(separator: ","))]}")])
+        #expect(ends?.map(Self.described) == [#"["Place +7 ~0 =0 !0", "Thing +2000 ~0 =0 !0"] [] []"#])
+        #expect(try test.store.connection.integer("PRAGMA foreign_keys") == 0, "the batch was large")
+        #expect(try test.isSound())
+        try test.run(#"{"op": "delete", "entity": "Place", "where": "town == 3"}"#)
+        #expect(try test.rows("SELECT count(*) FROM Thing WHERE place_town = 3") == ["0"])
+        #expect(try test.isSound())
     }
 
     @Test func `a job at fault leaves nothing of those that were tried with it`() throws {

@@ -38,6 +38,9 @@ final class Merger {
     var digest: RowDigest?
     /// Each job's outcome has ``Outcome/feedKeys``.
     var keepsFeedKeys = false
+    /// Foreign keys are not checked for a batch of so many rows: to compile its statements again costs as much as some hundred
+    /// checks, for each of which SQLite opens and searches the other table. Tests lower it.
+    var rowsWithoutChecks = 2_000
 
     /// - Parameters:
     ///   - isForeign: another program made the tables, which may require links.
