@@ -82,6 +82,25 @@ import TestSupport
         #expect(pairs.merged("Thing") == [["number=-9 text=a", "number=9 text=a", "number=1 text=b"]])
     }
 
+    @Test func `texts of any length are in the order of their bytes, whatever they share`() throws {
+        var generator = SeededGenerator(for: "order of texts")
+        let staging = try Self.staging(#""text""#)
+        let letters = ["a", "a", "b", "\u{0}", "é"]
+        for _ in 0..<Cases.count(20, of: 100) {
+            var texts: Set<String> = []
+            for _ in 0..<200 {
+                let length = Int.random(in: 0...12, using: &generator)
+                texts.insert((0..<length).map { _ in letters.randomElement(using: &generator)! }.joined())
+            }
+            let expected = texts.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+            let records = expected.shuffled(using: &generator).map { text in
+                "{\"text\": \"\(text.replacing("\u{0}", with: "\\u0000"))\", \"number\": 1}"
+            }
+            let staged = try staging.stage("{\"Thing\": [\(records.joined(separator: ","))]}")
+            #expect(staged.merged("Thing") == [expected.map { "number=1 text=\($0)" }])
+        }
+    }
+
     @Test func `a table finds its rows by identity only`() throws {
         let staging = try Self.staging(#""number""#)
         let table = try #require(try staging.stage(#"{"Thing": [{"number": 7}, {"number": 0}]}"#).rows.tables[0])

@@ -128,4 +128,20 @@ extension Cell {
         case .absent, .null, .object: return false
         }
     }
+
+    /// Monotonic in the values of one column: equal values have equal prefixes, different values may have equal ones,
+    /// too.
+    @inlinable public var orderPrefix: UInt64 {
+        switch kind {
+        case .integer: return UInt64(bitPattern: integer) ^ (1 << 63)
+        case .text, .blob:
+            if count >= 8 {
+                return UInt64(bigEndian: UnsafeRawPointer(bytes.baseAddress!).loadUnaligned(as: UInt64.self))
+            }
+            var prefix: UInt64 = 0
+            for byte in bytes { prefix = prefix << 8 | UInt64(byte) }
+            return count == 0 ? 0 : prefix << UInt64(64 - 8 * Int(count))
+        case .real, .absent, .null, .object: return 0
+        }
+    }
 }

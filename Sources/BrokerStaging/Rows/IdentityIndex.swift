@@ -4,8 +4,8 @@ struct IdentityIndex {
     private static let rowsWithoutSlots = 8
     /// Row + 1, zero for a free slot. The count is a power of two, and at most half of them are used.
     private var slots: [UInt32] = []
-    /// By row: part of its hash, never zero; zero for a row without identity.
-    private var tags: [UInt32] = []
+    /// By row: its hash, never zero; zero for a row without identity.
+    private var hashes: [UInt64] = []
     private var count = 0
 
     @inline(__always)
@@ -23,43 +23,37 @@ struct IdentityIndex {
     /// Returns the row for which `isSame` is true; nil when there is none.
     @inline(__always)
     func find(_ hash: UInt64, _ isSame: (Int) -> Bool) -> Int? {
-        let tag = Self.tag(hash)
+        let hash = max(1, hash)
         guard !slots.isEmpty else {
-            return tags.prefix(Self.rowsWithoutSlots).indices.first { tags[$0] == tag && isSame($0) }
+            return hashes.prefix(Self.rowsWithoutSlots).indices.first { hashes[$0] == hash && isSame($0) }
         }
         var position = Int(truncatingIfNeeded: hash) & (slots.count - 1)
         while slots[position] != 0 {
             let row = Int(slots[position]) - 1
-            if tags[row] == tag, isSame(row) { return row }
+            if hashes[row] == hash, isSame(row) { return row }
             position = (position + 1) & (slots.count - 1)
         }
         return nil
     }
 
     /// - Precondition: rows are inserted in order, 0, 1, 2 …, with ``skip()`` for those without identity.
-    mutating func insert(_ hash: UInt64, row: Int, rehash: (Int) -> UInt64?) {
+    mutating func insert(_ hash: UInt64, row: Int) {
         count += 1
-        guard !slots.isEmpty || row >= Self.rowsWithoutSlots else { return tags.append(Self.tag(hash)) }
-        if count * 2 > slots.count { grow(rehash) }
-        tags.append(Self.tag(hash))
-        place(hash, row)
+        hashes.append(max(1, hash))
+        guard !slots.isEmpty || row >= Self.rowsWithoutSlots else { return }
+        if count * 2 > slots.count { grow() } else { place(row) }
     }
 
-    mutating func skip() { tags.append(0) }
+    mutating func skip() { hashes.append(0) }
 
-    @inline(__always)
-    private static func tag(_ hash: UInt64) -> UInt32 { max(1, UInt32(truncatingIfNeeded: hash >> 32)) }
-
-    private mutating func place(_ hash: UInt64, _ row: Int) {
-        var position = Int(truncatingIfNeeded: hash) & (slots.count - 1)
+    private mutating func place(_ row: Int) {
+        var position = Int(truncatingIfNeeded: hashes[row]) & (slots.count - 1)
         while slots[position] != 0 { position = (position + 1) & (slots.count - 1) }
         slots[position] = UInt32(row + 1)
     }
 
-    private mutating func grow(_ rehash: (Int) -> UInt64?) {
+    private mutating func grow() {
         slots = Array(repeating: 0, count: max(4 * Self.rowsWithoutSlots, slots.count * 2))
-        for row in tags.indices where tags[row] != 0 {
-            if let hash = rehash(row) { place(hash, row) }
-        }
+        for row in hashes.indices where hashes[row] != 0 { place(row) }
     }
 }

@@ -106,9 +106,30 @@ struct RowGrouping {
                 cells[Int($0) * columnCount + first].integer < cells[Int($1) * columnCount + first].integer
             }
         }
-        return sorted(rows) {
-            (cells + Int($0) * columnCount).precedes(cells + Int($1) * columnCount, by: identity)
+        return sorted(rows, by: identity)
+    }
+
+    private struct Entry {
+        /// Decides most comparisons by itself.
+        let prefix: UInt64
+        let row: UInt32
+    }
+
+    /// Rows without identity stay in the payload's order.
+    private func sorted(_ rows: [UInt32], by identity: [Int]) -> [UInt32] {
+        var entries = rows.map { row in
+            Entry(prefix: cells[Int(row) * columnCount + identity[0]].orderPrefix, row: row)
         }
+        func isBefore(_ left: Entry, _ right: Entry) -> Bool {
+            guard left.prefix == right.prefix else { return left.prefix < right.prefix }
+            let (first, second) = (cells + Int(left.row) * columnCount, cells + Int(right.row) * columnCount)
+            if first.precedes(second, by: identity) { return true }
+            return left.row < right.row && !second.precedes(first, by: identity)
+        }
+        let isSorted = entries.indices.dropFirst().allSatisfy { isBefore(entries[$0 - 1], entries[$0]) }
+        guard !isSorted else { return rows }
+        entries.sort(by: isBefore)
+        return entries.map(\.row)
     }
 
     private func sorted(_ rows: [UInt32], by areInOrder: (UInt32, UInt32) -> Bool) -> [UInt32] {

@@ -63,7 +63,7 @@ struct StagedTable: ~Copyable {
         }
         let row = add(offset, origin, concreteEntity)
         for column in columns { self.row(row)[column] = identity[column] }
-        insert(hash, row, columns, number: entity.hierarchy?.identityNumber(of: concreteEntity) ?? 0)
+        insert(hash, row, number: entity.hierarchy?.identityNumber(of: concreteEntity) ?? 0)
         return row
     }
 
@@ -110,16 +110,10 @@ struct StagedTable: ~Copyable {
         return otherIndexes[number - 1].find(hash) { isSame($0, identity, columns) }
     }
 
-    private mutating func insert(_ hash: UInt64, _ row: Int, _ columns: [Int], number: Int) {
-        let cells = cells, width = columnCount
-        let rehash = { (row: Int) in StagedTable.identityHash(cells + row * width, columns) }
-        if number == 0 { index.insert(hash, row: row, rehash: rehash) } else { index.skip() }
+    private mutating func insert(_ hash: UInt64, _ row: Int, number: Int) {
+        if number == 0 { index.insert(hash, row: row) } else { index.skip() }
         for other in otherIndexes.indices {
-            if other == number - 1 {
-                otherIndexes[other].insert(hash, row: row, rehash: rehash)
-            } else {
-                otherIndexes[other].skip()
-            }
+            if other == number - 1 { otherIndexes[other].insert(hash, row: row) } else { otherIndexes[other].skip() }
         }
     }
 
@@ -193,11 +187,6 @@ struct StagedTable: ~Copyable {
     private func isSame(_ row: Int, _ identity: UnsafePointer<Cell>, _ columns: [Int]) -> Bool {
         let own = self.row(row)
         return columns.allSatisfy { own[$0].isSame(as: identity[$0]) }
-    }
-
-    private static func identityHash(_ cells: UnsafePointer<Cell>, _ columns: [Int]) -> UInt64? {
-        for column in columns where cells[column].kind.rawValue <= Cell.Kind.null.rawValue { return nil }
-        return IdentityIndex.hash(cells, columns)
     }
 
     /// Returns the identity of the row's object. Valid until the next row is added.

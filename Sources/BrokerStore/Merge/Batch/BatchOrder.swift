@@ -69,18 +69,3 @@ struct BatchOrder {
         return sorted
     }
 }
-
-extension Cell {
-    /// Monotonic in the values of one column: equal values have equal prefixes, different values may have equal ones,
-    /// too.
-    fileprivate var orderPrefix: UInt64 {
-        switch kind {
-        case .integer: return UInt64(bitPattern: integer) ^ (1 << 63)
-        case .text, .blob:
-            var prefix: UInt64 = 0
-            for position in 0..<8 { prefix = prefix << 8 | (position < count ? UInt64(bytes[position]) : 0) }
-            return prefix
-        case .real, .absent, .null, .object: return 0
-        }
-    }
-}
