@@ -47,6 +47,41 @@ import TestSupport
         #expect(try stored(json, formats: ["UnixTime"]) == expected.map { .text($0) } ?? .inconvertible)
     }
 
+    @Test func `a text in the stored form, or nearly in it, is stored as it is with a format`() throws {
+        var generator = SeededGenerator(for: "dates near the stored form")
+        // A format keeps the text from being taken as it is; no text here has this one.
+        let (plain, read) = try (
+            ValueConverter.compiled(Attribute(name: "at", type: .date)),
+            ValueConverter.compiled(Attribute(name: "at", type: .date, dateFormats: ["yyyy MMM"]))
+        )
+        var stored = 0
+        for _ in 0..<20_000 {
+            var text = Array(Self.fields.map { $0.randomElement(using: &generator)! }.joined().utf8)
+            if Bool.random(using: &generator) {
+                let byte = "0:-.TZtz+/;@".utf8.randomElement(using: &generator)!
+                text[Int.random(in: 0..<text.count, using: &generator)] = byte
+            }
+            let json = "\"\(String(decoding: text, as: UTF8.self))\""
+            let expected = try read.stored(json)
+            if case .text = expected { stored += 1 }
+            #expect(try plain.stored(json) == expected, "\(json)")
+        }
+        #expect(stored > 500, "\(stored)")
+    }
+
+    private static let fields = [
+        ["0000", "0001", "1900", "2000", "2011", "2012", "9999"], ["-"], ["00", "01", "02", "04", "12", "13", "20"],
+        ["-"],
+        ["00", "01", "28", "29", "30", "31", "32", "40"], ["T"], ["00", "19", "23", "24", "30"], [":"],
+        ["00", "59", "60"], [":"],
+        ["00", "59", "60"], ["Z", ".000Z", ".999Z", ".123", "+00:00"],
+    ]
+
+    @Test func `a date in the stored form is not copied`() throws {
+        let converter = try ValueConverter.compiled(Attribute(name: "at", type: .date))
+        #expect(try converter.storesInPlace("\"2011-12-22T02:24:51.123Z\""))
+    }
+
     @Test func `milliseconds are rejected without the format UnixTime`() throws {
         #expect(try stored("1388349427543") == .inconvertible)
         #expect(try stored("\"1388349427\"") == .inconvertible)

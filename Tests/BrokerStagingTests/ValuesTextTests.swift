@@ -89,6 +89,24 @@ import TestSupport
         #expect(try ValueConverter.compiled(Attribute(name: "id", type: .uuid)).storesInPlace("\"\(upper)\""))
     }
 
+    @Test func `a UUID has hexadecimal digits and dashes, each at its place`() throws {
+        let converter = try ValueConverter.compiled(Attribute(name: "id", type: .uuid))
+        let digits = Array("0123456789ABCDEFabcdef".utf8)
+        let uuid = Array("E621E1F8-c36c-495A-93fc-0C247A3E6E5F".utf8)
+        for place in uuid.indices {
+            for byte in 0x20...0x7E as ClosedRange<UInt8> where byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
+            {
+                var text = uuid
+                text[place] = byte
+                let isOne = uuid[place] == UInt8(ascii: "-") ? byte == uuid[place] : digits.contains(byte)
+                let string = String(decoding: text, as: UTF8.self)
+                #expect(
+                    try converter.stored("\"\(string)\"") == (isOne ? .text(string.uppercased()) : .inconvertible),
+                    "\(string)")
+            }
+        }
+    }
+
     @Test func `base64 is strict, except for its padding`() throws {
         try check(
             .binary,

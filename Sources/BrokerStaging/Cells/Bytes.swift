@@ -25,6 +25,19 @@ enum Bytes {
         UnsafeRawPointer(bytes.baseAddress!).loadUnaligned(fromByteOffset: offset, as: type)
     }
 
+    /// The eight bytes from that offset on; the first one is the lowest.
+    @inline(__always)
+    static func word(_ bytes: UnsafeBufferPointer<UInt8>, at offset: Int) -> UInt64 {
+        UInt64(littleEndian: word(bytes, offset, UInt64.self))
+    }
+
+    /// The four bytes from one offset on, and above them those from another.
+    @inline(__always)
+    static func halves(_ bytes: UnsafeBufferPointer<UInt8>, at first: Int, _ second: Int) -> UInt64 {
+        let (low, high) = (word(bytes, first, UInt32.self), word(bytes, second, UInt32.self))
+        return UInt64(UInt32(littleEndian: low)) | UInt64(UInt32(littleEndian: high)) << 32
+    }
+
     /// The order of SQLite's BINARY collation.
     static func precedes(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Bool {
         order(left, right) < 0

@@ -6,6 +6,8 @@
 enum ISO8601 {
     /// Bytes of `2011-12-22T02:24:51.000Z`.
     static let storedCount = 24
+    /// Bytes of `2011-12-22T02:24:51Z`.
+    private static let secondCount = 20
     /// Bytes of `2011-12-22`.
     static let dayCount = 10
 
@@ -87,8 +89,60 @@ enum ISO8601 {
         return UnsafeBufferPointer(space)
     }
 
+    /// Returns the stored form of a text like `2011-12-22T02:24:51Z` or `2011-12-22T02:24:51.000Z`, as most dates are
+    /// written; nil for any other text, and for a day or time that does not exist.
+    static func stored(_ text: UnsafeBufferPointer<UInt8>, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8>? {
+        let hasMilliseconds = text.count == storedCount
+        guard hasMilliseconds || text.count == secondCount, text[text.count - 1] == UInt8(ascii: "Z") else {
+            return nil
+        }
+        guard let start = Digits(Bytes.word(text, at: 0), from: 0x2D30_302D_3030_3030, most: 0x0009_0100_0909_0909),
+            let end = Digits(Bytes.word(text, at: 8), from: 0x3030_3A30_3054_3030, most: 0x0905_0009_0200_0903),
+            text[16] == UInt8(ascii: ":"), isDigit(text[17], to: 5), isDigit(text[18]),
+            CivilDate(year: start.pair(0) * 100 + start.pair(2), month: start.pair(5), day: end.pair(0)) != nil,
+            end.pair(3) < 24
+        else { return nil }
+        guard !hasMilliseconds else {
+            return text[19] == UInt8(ascii: ".") && text[20..<23].allSatisfy({ isDigit($0) }) ? text : nil
+        }
+        let space = arena.allocate(storedCount)
+        space.baseAddress!.update(from: text.baseAddress!, count: 19)
+        space[19] = UInt8(ascii: ".")
+        for place in 20..<23 { space[place] = UInt8(ascii: "0") }
+        space[23] = UInt8(ascii: "Z")
+        return UnsafeBufferPointer(space)
+    }
+
+    @inline(__always)
+    private static func isDigit(_ byte: UInt8, to most: UInt8 = 9) -> Bool { byte &- UInt8(ascii: "0") <= most }
+
     private static func writePair(_ value: Int, to space: UnsafeMutableBufferPointer<UInt8>, at index: Int) {
         space[index] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value / 10)
         space[index + 1] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value % 10)
+    }
+}
+
+/// Eight bytes of a date, as what each is above the least byte that may be there.
+private struct Digits {
+    private let bytes: UInt64
+
+    /// - Parameters:
+    ///   - word: the first byte is the lowest.
+    ///   - least: bytes below 128.
+    ///   - most: what each may be above that.
+    @inline(__always)
+    init?(_ word: UInt64, from least: UInt64, most: UInt64) {
+        let highest: UInt64 = 0x8080_8080_8080_8080
+        // No byte borrows from the next one: each is 128 or more before the subtraction.
+        guard word & highest == 0, ((word | highest) &- least) & highest == highest else { return nil }
+        bytes = word &- least
+        guard ((most | highest) &- bytes) & highest == highest else { return nil }
+    }
+
+    /// The number that the digit at that place and the next one make.
+    @inline(__always)
+    func pair(_ place: Int) -> Int {
+        let digits = Int(truncatingIfNeeded: bytes >> UInt64(8 * place))
+        return (digits & 0xFF) * 10 + digits >> 8 & 0xFF
     }
 }

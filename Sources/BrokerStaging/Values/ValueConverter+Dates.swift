@@ -2,7 +2,15 @@ import BrokerJSON
 import BrokerModel
 
 extension ValueConverter {
+    /// A text in the stored form, or in that without milliseconds, is stored as it is.
+    private var takesStoredForm: Bool {
+        type == .date && dates.storage == .iso8601 && dates.formats.isEmpty && transform == nil && !limits.isLimiting
+    }
+
     func date(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
+        if value.kind == .string, takesStoredForm, let text = ISO8601.stored(value.bytes, arena: &arena) {
+            return .text(text)
+        }
         let instant = try instant(value, arena: &arena)
         if limits.isLimiting, case .date(let range) = limits.bounds, !range.contains(instant) {
             throw violation(.bounds, value, .null)

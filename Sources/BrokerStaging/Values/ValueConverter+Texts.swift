@@ -30,19 +30,15 @@ extension ValueConverter {
     private static func uuid(
         _ text: UnsafeBufferPointer<UInt8>, arena: inout ByteArena
     ) -> UnsafeBufferPointer<UInt8>? {
-        guard text.count == 36 else { return nil }
-        var hasLowerCase = false
-        for index in 0..<36 {
-            let byte = text[index]
-            switch index {
-            case 8, 13, 18, 23: guard byte == UInt8(ascii: "-") else { return nil }
-            default:
-                let isDigit = byte &- UInt8(ascii: "0") <= 9
-                guard isDigit || (byte | 0x20) &- UInt8(ascii: "a") < 6 else { return nil }
-                hasLowerCase = hasLowerCase || (!isDigit && byte & 0x20 != 0)
-            }
+        let dash = UInt8(ascii: "-")
+        guard text.count == 36, text[8] == dash, text[13] == dash, text[18] == dash, text[23] == dash else {
+            return nil
         }
-        guard hasLowerCase else { return text }
+        // The 32 digits in four words.
+        let (first, second) = (Bytes.word(text, at: 0), Bytes.halves(text, at: 9, 14))
+        let (third, last) = (Bytes.halves(text, at: 19, 32), Bytes.word(text, at: 24))
+        guard first.isHexadecimal, second.isHexadecimal, third.isHexadecimal, last.isHexadecimal else { return nil }
+        guard first.hasLowerCase || second.hasLowerCase || third.hasLowerCase || last.hasLowerCase else { return text }
         let upper = arena.allocate(36)
         for index in 0..<36 { upper[index] = text[index] & (text[index] >= UInt8(ascii: "a") ? 0xDF : 0xFF) }
         return UnsafeBufferPointer(upper)
@@ -55,4 +51,26 @@ extension ValueConverter {
         }
         return .blob(bytes)
     }
+}
+
+/// Eight bytes of a text. Sums of bytes below 128 do not carry into the next byte; the highest bit of each is the result
+/// of a comparison.
+extension UInt64 {
+    private static let highest: UInt64 = 0x8080_8080_8080_8080
+
+    @inline(__always)
+    private func added(_ byte: UInt8) -> UInt64 { self &+ UInt64(byte) &* 0x0101_0101_0101_0101 }
+
+    /// All bytes are hexadecimal digits.
+    @inline(__always)
+    fileprivate var isHexadecimal: Bool {
+        let small = self | 0x2020_2020_2020_2020
+        let isDigit = added(0x80 - UInt8(ascii: "0")) & ~added(0x7F - UInt8(ascii: "9"))
+        let isLetter = small.added(0x80 - UInt8(ascii: "a")) & ~small.added(0x7F - UInt8(ascii: "f"))
+        return self & Self.highest == 0 && (isDigit | isLetter) & Self.highest == Self.highest
+    }
+
+    /// - Precondition: all bytes are hexadecimal digits.
+    @inline(__always)
+    fileprivate var hasLowerCase: Bool { added(0x80 - UInt8(ascii: "a")) & Self.highest != 0 }
 }
