@@ -1,5 +1,6 @@
 #include "CSimdjson.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -49,7 +50,7 @@ private:
 bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
 /// Whether the byte may follow a number or a literal.
-bool ends_scalar(uint8_t c) { return is_space(c) || c == ',' || c == ']' || c == '}' || c == ':'; }
+[[gnu::always_inline]] inline bool ends_scalar(uint8_t c) { return is_space(c) || c == ',' || c == ']' || c == '}' || c == ':'; }
 
 /// Length of the well-formed UTF-8 sequence at `p` (Unicode 15, table 3-7), 0 if there is none.
 size_t utf8_sequence(const uint8_t *p, const uint8_t *end) {
@@ -176,6 +177,7 @@ public:
             stack_ = deep_stack_.get();
         }
         if (!tape_->elements || !stack_) return BROKER_JSON_OUT_OF_MEMORY;
+        next_ = tape_->elements;
         const broker_json_status status = document();
         if (status != BROKER_JSON_OK) *fault = fault_;
         return status;
@@ -183,7 +185,12 @@ public:
 
 private:
     /// Every element begins at a structural character of its own that is none of these; in JSON there are no others.
+    ///
+    /// They need not be counted in a long text: each element but the first comes after a comma or colon of its own or, the
+    /// first in its container, before the closing bracket. Only the containers that are open have none.
     size_t most_elements() const {
+        const size_t structurals = size_t(structural_end_ - structural_);
+        if (structurals > kCountedStructurals) return std::min(structurals, (structurals + maximum_depth_) / 2 + 1);
         size_t count = 0;
         for (const uint32_t *place = structural_; place < structural_end_; place++) {
             const uint8_t c = text_[*place];
@@ -192,7 +199,7 @@ private:
         return count == 0 ? 1 : count;
     }
 
-    broker_json_status fail(broker_json_status status, size_t at) {
+    [[gnu::noinline, gnu::cold]] broker_json_status fail(broker_json_status status, size_t at) {
         fault_ = at;
         return status;
     }
@@ -201,44 +208,52 @@ private:
     size_t here() const { return at_end() ? length_ : *structural_; }
     uint8_t peek() const { return at_end() ? 0 : text_[*structural_]; }
 
-    broker_json_element *push(uint8_t kind, size_t offset, size_t length, uint8_t flags = 0) {
-        broker_json_element *element = tape_->elements + tape_->count++;
-        *element = {uint32_t(offset), uint32_t(length), 1, kind, flags, 0};
-        return element;
+    [[gnu::always_inline]] broker_json_element *push(uint8_t kind, size_t offset, size_t length, uint8_t flags = 0) {
+        *next_ = {uint32_t(offset), uint32_t(length), 1, kind, flags, 0};
+        return next_++;
     }
 
     /// A container's closing bracket has been reached: its element learns where it ends.
     void close() {
         broker_json_element *opened = tape_->elements + stack_[--depth_];
         opened->length = uint32_t(*structural_++ + 1 - opened->offset);
-        opened->span = uint32_t(tape_->count - stack_[depth_]);
+        opened->span = uint32_t(next_ - opened);
     }
 
     broker_json_status document() {
         broker_json_status status = value();
-        while (status == BROKER_JSON_OK && depth_ > 0) status = member_or_end();
+        while (status == BROKER_JSON_OK && depth_ > 0) status = contents();
+        tape_->count = size_t(next_ - tape_->elements);
         if (status != BROKER_JSON_OK) return status;
         return at_end() ? BROKER_JSON_OK : fail(BROKER_JSON_TRAILING_CONTENT, here());
     }
 
-    /// One step inside the innermost container, right after a value or its opening bracket.
-    broker_json_status member_or_end() {
-        const broker_json_element &container = tape_->elements[stack_[depth_ - 1]];
-        const bool is_object = container.kind == BROKER_JSON_OBJECT;
-        const bool is_first = tape_->count == size_t(stack_[depth_ - 1]) + 1;
-        if (at_end()) return fail(BROKER_JSON_UNCLOSED_CONTAINER, container.offset);
-        if (peek() == (is_object ? '}' : ']')) {
-            close();
-            return BROKER_JSON_OK;
-        }
-        if (!is_first) {
-            if (peek() != ',') return fail(BROKER_JSON_EXPECTED_COMMA_OR_END, here());
-            structural_++;
-        }
-        return is_object ? member() : value();
+    /// The rest of the innermost container, until it ends or another one begins in it.
+    broker_json_status contents() {
+        const broker_json_element *container = tape_->elements + stack_[depth_ - 1];
+        return container->kind == BROKER_JSON_OBJECT ? contents<true>(container) : contents<false>(container);
     }
 
-    broker_json_status member() {
+    template <bool is_object>
+    broker_json_status contents(const broker_json_element *container) {
+        bool is_first = next_ == container + 1;
+        for (const uint32_t depth = depth_; depth == depth_; is_first = false) {
+            if (at_end()) return fail(BROKER_JSON_UNCLOSED_CONTAINER, container->offset);
+            if (peek() == (is_object ? '}' : ']')) {
+                close();
+                return BROKER_JSON_OK;
+            }
+            if (!is_first) {
+                if (peek() != ',') return fail(BROKER_JSON_EXPECTED_COMMA_OR_END, here());
+                structural_++;
+            }
+            const broker_json_status status = is_object ? member() : value();
+            if (status != BROKER_JSON_OK) return status;
+        }
+        return BROKER_JSON_OK;
+    }
+
+    [[gnu::always_inline]] broker_json_status member() {
         if (peek() != '"') return fail(BROKER_JSON_EXPECTED_KEY, here());
         const broker_json_status status = string();
         if (status != BROKER_JSON_OK) return status;
@@ -247,7 +262,7 @@ private:
         return value();
     }
 
-    broker_json_status value() {
+    [[gnu::always_inline]] broker_json_status value() {
         if (at_end()) return fail(BROKER_JSON_EXPECTED_VALUE, length_);
         const size_t at = *structural_;
         switch (text_[at]) {
@@ -266,13 +281,13 @@ private:
 
     broker_json_status open(uint8_t kind, size_t at) {
         if (depth_ == maximum_depth_) return fail(BROKER_JSON_TOO_DEEP, at);
-        stack_[depth_++] = uint32_t(tape_->count);
+        stack_[depth_++] = uint32_t(next_ - tape_->elements);
         push(kind, at, 0);
         structural_++;
         return BROKER_JSON_OK;
     }
 
-    broker_json_status literal(uint8_t kind, const char *word, size_t size, size_t at) {
+    [[gnu::always_inline]] broker_json_status literal(uint8_t kind, const char *word, size_t size, size_t at) {
         if (length_ - at < size || std::memcmp(text_ + at, word, size) != 0 ||
             (at + size < length_ && !ends_scalar(text_[at + size])))
             return fail(BROKER_JSON_BAD_LITERAL, at);
@@ -281,7 +296,7 @@ private:
         return BROKER_JSON_OK;
     }
 
-    broker_json_status number(size_t at) {
+    [[gnu::always_inline]] broker_json_status number(size_t at) {
         const uint8_t *p = text_ + at, *end = text_ + length_;
         auto digits = [&] { const uint8_t *first = p; while (p < end && is_digit(*p)) p++; return p != first; };
         uint8_t flags = BROKER_JSON_INTEGRAL;
@@ -305,7 +320,7 @@ private:
         return BROKER_JSON_OK;
     }
 
-    broker_json_status string() {
+    [[gnu::always_inline]] broker_json_status string() {
         const size_t at = *structural_++;
         // Only white space can lie between the closing quote and the next structural character.
         const uint8_t *content = text_ + at + 1, *close = text_ + here() - 1;
@@ -319,7 +334,7 @@ private:
     }
 
     /// Strings are asked for in the order of the text, so that no byte is looked at twice.
-    bool has_escape(const uint8_t *start, const uint8_t *end) {
+    [[gnu::always_inline]] bool has_escape(const uint8_t *start, const uint8_t *end) {
         if (escape_ < start) {
             const void *found = std::memchr(start, '\\', size_t(text_ + length_ - start));
             escape_ = found == nullptr ? text_ + length_ : static_cast<const uint8_t *>(found);
@@ -342,7 +357,7 @@ private:
         return BROKER_JSON_OK;
     }
 
-    broker_json_status escaped_string(const uint8_t *content, size_t size) {
+    [[gnu::noinline]] broker_json_status escaped_string(const uint8_t *content, size_t size) {
         const broker_json_status room = make_room_unescaped(size);
         if (room != BROKER_JSON_OK) return room;
         const uint32_t text_offset = uint32_t(content - text_);
@@ -366,10 +381,14 @@ private:
     Memory &memory_;
     const uint32_t *structural_, *structural_end_;
     broker_json_tape *tape_;
+    /// Where the next element goes.
+    broker_json_element *next_ = nullptr;
     /// The first backslash from where it was last looked for, or the text's end.
     const uint8_t *escape_ = nullptr;
     /// The open containers' places on the tape; of the usual depth no memory has to be asked for.
     static constexpr uint32_t kUsualDepth = 512;
+    /// For a longer text, a place for each level of the usual depth is little memory.
+    static constexpr size_t kCountedStructurals = 8 << 10;
     uint32_t usual_stack_[kUsualDepth + 1];
     std::unique_ptr<uint32_t[]> deep_stack_;
     uint32_t *stack_ = usual_stack_;

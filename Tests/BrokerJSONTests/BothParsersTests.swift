@@ -25,6 +25,24 @@ import Testing
         }
     }
 
+    @Test func `both parsers agree on long texts, however many containers are open or empty`() throws {
+        let openings = ["[", "{\"a\":"].map { String(repeating: $0, count: 600) }
+        let deep = ["[[],[]]", "{\"a\":{}}"]
+        for element in ["1", "[]", "{}", "[1]"] + deep {
+            let elements = Array(repeating: element, count: 9_000).joined(separator: ",")
+            for rest in ["]", "", ",", ",]", ",\(openings[0])", ",\(openings[1])", ",\(openings[0])1", "]]"] {
+                let text = JSONText(copying: Array("[\(elements)\(rest)".utf8))
+                for maximumDepth in [2, 512, 1_000] {
+                    let document = try? BothParsers.parse(text, maximumDepth: maximumDepth) {
+                        Issue.record("\(element) \(rest): \($0)")
+                    }
+                    let isShallow = maximumDepth > 2 || !deep.contains(element)
+                    #expect((document != nil) == (rest == "]" && isShallow))
+                }
+            }
+        }
+    }
+
     @Test func `both parsers find the end of a string wherever it lies in a word of eight bytes`() throws {
         for ending in ["\"", "\\\"\"", "é\"", "\\u00e9\"", "\u{1F600}\"", "\u{7F}\"", "\\", "\n\"", ""] {
             for count in 0..<20 {
