@@ -1,6 +1,6 @@
 /// Appends JSON to a byte buffer. The caller is responsible for the grammar: the writer places commas and escapes
 /// strings.
-public struct JSONWriter {
+public struct JSONWriter: Sendable {
     /// The bytes written so far.
     public var bytes: [UInt8] { storage }
     /// The number of bytes written so far.
@@ -12,6 +12,17 @@ public struct JSONWriter {
         storage = []
         storage.reserveCapacity(capacity)
     }
+
+    /// Forgets what is written, and retains the memory.
+    package mutating func removeAll() {
+        storage.removeAll(keepingCapacity: true)
+        needsComma = false
+    }
+
+    /// Lets `body` change the written bytes, which need not be JSON any more.
+    package mutating func withBytes(_ body: (inout [UInt8]) -> Bool) -> Bool { body(&storage) }
+
+    package mutating func reserve(_ bytes: Int) { storage.reserveCapacity(bytes) }
 
     @inlinable public mutating func object<Failure: Error>(
         _ members: (inout JSONWriter) throws(Failure) -> Void

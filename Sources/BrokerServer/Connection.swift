@@ -23,45 +23,8 @@ internal import Synchronization
 ///    with a warning.
 /// 3. The connection retains neither its handler nor the client's messages; a closed one retains nothing.
 final class Connection: Sendable {
-    /// An answer whose turn has not come.
-    fileprivate enum Waiting {
-        /// Small, and after a large one.
-        case frame([UInt8])
-        /// In the ledger: the outcome of a job of this client's, or of one that was asked for with a ticket.
-        case stored(id: String, FrameReference, Source)
-        /// In the store, and long.
-        case fetch(PendingFetch)
-    }
-
-    fileprivate enum Source {
-        /// - lostObjects: the number of objects that the ledger lacks; nil when none were asked for.
-        case job(sequence: Int64?, isDuplicate: Bool, lostObjects: Int?)
-        case question(ticket: Int)
-    }
-
-    private struct Outbox {
-        var frames: [[UInt8]] = []
-        var finished = 0
-        /// Bytes of frames that the kernel has not taken.
-        var bytes = 0
-        var waiting = Deque<Waiting>()
-        /// The answer that was first among `waiting` is being read from the ledger.
-        var isReading = false
-        var isFlushScheduled = false
-        var isClosed = false
-
-        mutating func add(_ frame: [UInt8]) {
-            frames.append(frame)
-            bytes += frame.count
-        }
-
-        /// - Returns: whether a flush must be scheduled.
-        mutating func schedule() -> Bool {
-            defer { isFlushScheduled = true }
-            return !isFlushScheduled
-        }
-    }
-
+    /// Bytes of short frames that are gathered, at most.
+    static let pieceBytes = 32 << 10
     /// Bytes of an answer that are not worth a second look into the ledger.
     static let smallAnswerBytes = 4 << 10
     /// Bytes of a fetch's answer that are not worth a second fetch.
@@ -150,8 +113,12 @@ final class Connection: Sendable {
                 return put(small: codecs.encode(outcome.shortened(.brief), tag: frame.tag, isBrief: false))
             }
         }
-        let answer = codecs.encode(outcome, tag: frame.tag, isBrief: isBrief)
-        put(small: answer)
+        let isPut =
+            !isSomethingWaiting
+            && codecs.withFrame(ofShort: outcome, tag: frame.tag, isBrief: isBrief) { answer in
+                put(answer.count, finishing: true) { $0.add(answer) }
+            }
+        if !isPut { put(small: codecs.encode(outcome, tag: frame.tag, isBrief: isBrief)) }
     }
 
     private func put(small answer: [UInt8]) {
@@ -228,14 +195,19 @@ final class Connection: Sendable {
     }
 
     func put(_ frame: [UInt8]?, finishing: Bool) {
+        put(frame?.count ?? 0, finishing: finishing) { if let frame { $0.add(frame) } }
+    }
+
+    /// - Parameter add: adds that many bytes.
+    private func put(_ count: Int, finishing: Bool, _ add: (inout Outbox) -> Void) {
         let (mustSchedule, bytes) = outbox.withLock { outbox -> (Bool, Int) in
             guard !outbox.isClosed else { return (false, 0) }
-            if let frame { outbox.add(frame) }
+            add(&outbox)
             if finishing { outbox.finished += 1 }
             return (outbox.schedule(), outbox.bytes)
         }
         guard bytes > 0 || mustSchedule else { return }
-        let all = budget.add(frame?.count ?? 0, peer.process)
+        let all = budget.add(count, peer.process)
         if bytes > cutOffBytes { cutOff("it has not read \(bytes) bytes of answers") }
         if all > Self.cutOffBytesOfAll { onHandler { $0.connections.cutOffLargest() } }
         if mustSchedule { onHandler { $0.flush() } }
@@ -383,12 +355,5 @@ final class Connection: Sendable {
         budget.remove(bytes, peer.process)
         cancelStreams()
         cancelSubscriptions()
-    }
-}
-
-extension Connection.Waiting {
-    /// Reading it needs room.
-    fileprivate var isLarge: Bool {
-        if case .frame = self { false } else { true }
     }
 }

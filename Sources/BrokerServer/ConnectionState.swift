@@ -28,7 +28,7 @@ struct ConnectionState {
 
     enum Action: Equatable {
         /// Pass the frame to the coordinator; ``answered(_:)`` follows.
-        case admit([UInt8], ordinal: Int, contentBytesAtMost: Int)
+        case admit(FrameBytes, ordinal: Int, contentBytesAtMost: Int)
         /// Ask for a turn to read a large frame; ``turnCame()`` follows.
         case askForTurn(totalCount: Int)
         /// Give the turn back, or stop waiting for it.
@@ -156,11 +156,11 @@ struct ConnectionState {
         switch try assembler.next() {
         case .frame(let most):
             guard mayAdmit(contentBytesAtMost: most, conditions) else { return waitForRoom(conditions) }
-            let payload = assembler.take()
+            let bytes = assembler.take()
             leaveTurn()
             unanswered += 1
             admitted += 1
-            return .admit(payload, ordinal: admitted, contentBytesAtMost: most)
+            return .admit(bytes, ordinal: admitted, contentBytesAtMost: most)
         case .large(let totalCount):
             guard !isInputClosed, phase == .reading else { return try endInput(totalCount, conditions) }
             guard turn == .none else { return nil }

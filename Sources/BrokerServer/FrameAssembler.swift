@@ -88,13 +88,17 @@ struct FrameAssembler {
     }
 
     /// After ``Step/frame(contentBytesAtMost:)``: the frame without its length.
-    mutating func take() -> [UInt8] {
+    mutating func take() -> FrameBytes {
         if let large {
             self.large = nil
-            return large.payload
+            return .payload(large.payload)
         }
-        let length = unread.readInteger(as: UInt32.self) ?? 0
-        return unread.readBytes(length: Int(length)) ?? []
+        let length = Int(unread.readInteger(as: UInt32.self) ?? 0)
+        let limits = limits
+        defer { unread.moveReaderIndex(forwardBy: length) }
+        return unread.readableBytesView.withUnsafeBytes {
+            FrameBytes(UnsafeRawBufferPointer(rebasing: $0[..<length]), limits: limits)
+        }
     }
 
     /// Forgets everything.

@@ -13,6 +13,8 @@ final class FrameCodecs: Sendable {
     }
 
     private let encoder: Mutex<FrameEncoder>
+    /// For the answers to small jobs.
+    private let small = Mutex(JSONWriter(capacity: 1_024))
     private let decoders = Mutex<[PooledDecoder]>([])
     private let limits: FrameLimits
     private let answers: FrameLimits
@@ -38,7 +40,8 @@ final class FrameCodecs: Sendable {
         }
     }
 
-    private func encode(_ content: [UInt8]) throws(WireError) -> [UInt8] {
+    private func encode(_ content: consuming [UInt8]) throws(WireError) -> [UInt8] {
+        if StoredFrame.enclose(&content, limits: answers) { return content }
         guard content.count <= Self.sharedContentBytes else {
             var encoder = FrameEncoder(limits: answers)
             return try encoder.encode(content)
@@ -63,6 +66,33 @@ final class FrameCodecs: Sendable {
             return encode(small: outcome.shortened().message(tag: tag, isBrief: isBrief))
         }
     }
+
+    /// Calls `body` with the frame of a short answer to a completed job, in memory that is used again.
+    ///
+    /// - Returns: false for any other answer; `body` is not called then.
+    func withFrame(
+        ofShort outcome: JobCompletion, tag: [UInt8]?, isBrief: Bool, _ body: (UnsafeRawBufferPointer) -> Void
+    ) -> Bool {
+        guard case .completed(let members, _) = outcome.result, outcome.objects == nil,
+            members.count <= Self.shortMembersCount
+        else { return false }
+        var writer = small.withLock { kept in
+            defer { kept = JSONWriter(capacity: 0) }
+            return kept
+        }
+        writer.removeAll()
+        outcome.writeCompleted(tag: tag, isBrief: isBrief, to: &writer)
+        let isFrame = writer.withBytes { bytes in
+            guard StoredFrame.enclose(&bytes, limits: answers) else { return false }
+            bytes.withUnsafeBytes(body)
+            return true
+        }
+        small.withLock { [writer] in $0 = writer }
+        return isFrame
+    }
+
+    /// Bytes of the members of most answers that ``StoredFrame`` may have.
+    private static let shortMembersCount = 512
 
     /// A frame of the answer to a job that asked for its objects: with them, if it can hold them.
     private func encode(_ outcome: JobCompletion, _ objects: ReplyObjects, tag: [UInt8]?) -> [UInt8] {

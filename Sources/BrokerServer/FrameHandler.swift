@@ -170,7 +170,7 @@ final class FrameHandler: ChannelDuplexHandler {
 
     private func perform(_ action: ConnectionState.Action) {
         switch action {
-        case .admit(let payload, let ordinal, let most): admit(payload, ordinal, contentBytesAtMost: most)
+        case .admit(let bytes, let ordinal, let most): admit(bytes, ordinal, contentBytesAtMost: most)
         case .askForTurn(let totalCount): if connections.askForTurn(self, totalCount) { turnCame() }
         case .leaveTurn: connections.leaveTurn(self)
         case .waitForRoom(let room): wait(for: room)
@@ -183,12 +183,12 @@ final class FrameHandler: ChannelDuplexHandler {
         }
     }
 
-    private func admit(_ payload: [UInt8], _ ordinal: Int, contentBytesAtMost most: Int) {
+    private func admit(_ bytes: FrameBytes, _ ordinal: Int, contentBytesAtMost most: Int) {
         guard let connection else { return }
         // One object for all calls: this is done for each job.
-        let frame = ArrivedFrame(payload, ordinal, connection, connections.messages)
+        let frame = ArrivedFrame(bytes, ordinal, connection, connections.messages)
         connections.coordinator.admit(
-            from: connection.source, payloadBytes: payload.count, contentBytesAtMost: most, mayOpenHere: true,
+            from: connection.source, payloadBytes: bytes.payloadCount, contentBytesAtMost: most, mayOpenHere: true,
             payload: { frame.payload }, open: { frame.open($0) }, refuse: { frame.refuseTooLarge($0) })
     }
 

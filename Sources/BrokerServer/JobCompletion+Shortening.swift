@@ -118,7 +118,6 @@ private struct ShortenedOutcome {
                 copyBeginning(of: document?.root["warnings"], "warnings", &writer, &leftOut)
                 for (field, count) in leftOut { Self.warn(field, count, isDryRun: isDryRun, &writer) }
             }
-            if document?.root["timing"] != nil { copy("timing", of: document?.root, &writer, &leftOut) { $0.null() } }
             return writer.bytes
         }
     }

@@ -55,9 +55,11 @@ final class JobLines: Sendable {
     }
 
     /// A job has ended: logs its failure, or that the database rejected records of it.
-    func ended(
-        _ outcome: JobCompletion, of user: UInt32, trace: String? = nil, _ metadata: Logger.Metadata = [:]
-    ) {
+    ///
+    /// - Parameter process: that of the client; nil when no client waits for the job.
+    func ended(_ outcome: JobCompletion, of user: UInt32, process: Int32? = nil, trace: String? = nil) {
+        if case .completed = outcome.result, outcome.cause == nil { return }
+        let metadata: Logger.Metadata = process.map { ["process": "\($0)"] } ?? [:]
         switch outcome.result {
         case .failed(let error):
             failed(
@@ -76,7 +78,7 @@ final class JobLines: Sendable {
 
     /// A job of a client, with what its connection knows.
     func ended(_ outcome: JobCompletion, of peer: PeerCredentials, trace: String?) {
-        ended(outcome, of: peer.user, trace: trace, ["process": "\(peer.process)"])
+        ended(outcome, of: peer.user, process: peer.process, trace: trace)
     }
 
     func slow(_ job: SlowJob) {

@@ -47,16 +47,28 @@ final class MessageHandler: Sendable {
     ///
     /// - Parameter memory: asked for the memory of the content and its tape.
     func open(
-        _ payload: UnsafeRawBufferPointer, _ ordinal: Int, _ memory: JobMemory, from connection: Connection
+        _ bytes: FrameBytes, _ ordinal: Int, _ memory: JobMemory, from connection: Connection
     ) -> Opened {
         do throws(FrameRefusal) {
-            let content = try codecs.decode(payload, memory)
+            let content = try content(of: bytes, memory)
             let envelope = try ClientEnvelope.decode(parsing: content, allowance: memory)
             return try answer(envelope, ordinal, content, memory, connection)
         } catch {
             guard case .fault(let error) = error else { return .noRoom }
             refuse(error, FrameReference(ordinal: ordinal), on: connection)
             return .nothing
+        }
+    }
+
+    private func content(of bytes: FrameBytes, _ memory: JobMemory) throws(FrameRefusal) -> JSONText {
+        switch bytes {
+        case .content(let content):
+            guard memory.take(content.count) else { throw .noRoom }
+            return content
+        case .payload(let payload):
+            return try payload.withUnsafeBytes { bytes in
+                Result { () throws(FrameRefusal) in try codecs.decode(bytes, memory) }
+            }.get()
         }
     }
 

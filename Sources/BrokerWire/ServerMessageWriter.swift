@@ -70,12 +70,26 @@ package enum ServerMessageWriter {
     ///   - dryRun: `dryRun` is written, which is omitted otherwise.
     ///   - members: the outcome; empty for `reply: none`, and then `duplicate` is omitted, too.
     ///   - objects: the array for `reply: objects`.
+    ///   - ending: writes further members of the outcome.
     package static func completed(
         id: String, sequence: Int64, duplicate: Bool, dryRun: Bool = false, members: some Collection<UInt8>,
         objects: [UInt8]? = nil,
-        tag: [UInt8]?
+        tag: [UInt8]?, ending: (inout JSONWriter) -> Void = { _ in }
     ) -> [UInt8] {
-        message("completed", capacity: members.count + (objects?.count ?? 0), tag: tag) { writer in
+        var writer = JSONWriter(capacity: 0)
+        writeCompleted(
+            id: id, sequence: sequence, duplicate: duplicate, dryRun: dryRun, members: members, objects: objects,
+            tag: tag, to: &writer, ending: ending)
+        return writer.bytes
+    }
+
+    /// Writes ``completed(id:sequence:duplicate:dryRun:members:objects:tag:ending:)`` to an empty writer.
+    package static func writeCompleted(
+        id: String, sequence: Int64, duplicate: Bool, dryRun: Bool, members: some Collection<UInt8>,
+        objects: [UInt8]?, tag: [UInt8]?, to writer: inout JSONWriter, ending: (inout JSONWriter) -> Void
+    ) {
+        let capacity = members.count + (objects?.count ?? 0) + timingCount
+        write("completed", capacity: capacity, tag: tag, to: &writer) { writer in
             writer.jobMembers(id: id, sequence: sequence)
             if dryRun {
                 writer.key("dryRun")
@@ -85,6 +99,7 @@ package enum ServerMessageWriter {
             writer.key("duplicate")
             writer.bool(duplicate)
             writer.rawMembers(members)
+            ending(&writer)
             guard let objects else { return }
             writer.key("objects")
             writer.raw(objects)
@@ -245,16 +260,28 @@ package enum ServerMessageWriter {
         }
     }
 
+    /// Bytes of the `timing` of most jobs.
+    private static let timingCount = 96
+
     private static func message(
         _ type: String, capacity: Int, tag: [UInt8]?, _ members: (inout JSONWriter) -> Void
     ) -> [UInt8] {
-        var writer = JSONWriter(capacity: 160 + capacity + (tag?.count ?? 0))
+        var writer = JSONWriter(capacity: 0)
+        write(type, capacity: capacity, tag: tag, to: &writer, members)
+        return writer.bytes
+    }
+
+    private static func write(
+        _ type: String, capacity: Int, tag: [UInt8]?, to writer: inout JSONWriter,
+        _ members: (inout JSONWriter) -> Void
+    ) {
+        // With room for what a frame adds, so that StoredFrame needs no copy.
+        writer.reserve(160 + capacity + (tag?.count ?? 0) + StoredFrame.addedCount)
         writer.object { writer in
             writer.member("type", type)
             members(&writer)
             writer.tag(tag)
         }
-        return writer.bytes
     }
 }
 

@@ -17,26 +17,63 @@ package enum StoredFrame {
     private static let descriptor: UInt8 = 0x40
     private static let isStored: UInt32 = 1 << 31
 
+    /// Bytes that a frame adds to its content.
+    static let addedCount = FrameScanner.prefixCount + headCount + tailCount
+
     /// Returns a whole frame; nil when the content is not small, or exceeds the limits.
     package static func encode(_ content: UnsafeRawBufferPointer, limits: FrameLimits = FrameLimits()) -> [UInt8]? {
-        let payloadCount = headCount + content.count + tailCount
-        guard !content.isEmpty, content.count <= min(maximumContentCount, limits.maximumContentCount),
-            payloadCount <= limits.maximumPayloadCount
-        else { return nil }
-        let count = FrameScanner.prefixCount + payloadCount
+        guard isStorable(content.count, limits) else { return nil }
+        let count = content.count + addedCount
         return [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
             let frame = UnsafeMutableRawBufferPointer(buffer)
-            frame.storeBytes(of: UInt32(payloadCount).bigEndian, as: UInt32.self)
-            frame.storeBytes(of: FrameHeader.magic.littleEndian, toByteOffset: 4, as: UInt32.self)
-            frame[8] = flags
-            frame[9] = descriptor
-            frame.storeBytes(of: UInt64(content.count).littleEndian, toByteOffset: 10, as: UInt64.self)
-            frame[18] = checksum(contentCount: content.count)
-            frame.storeBytes(of: (UInt32(content.count) | isStored).littleEndian, toByteOffset: 19, as: UInt32.self)
-            UnsafeMutableRawBufferPointer(rebasing: frame[23...]).copyMemory(from: content)
-            frame.storeBytes(of: 0, toByteOffset: count - tailCount, as: UInt32.self)
+            UnsafeMutableRawBufferPointer(rebasing: frame[contentStart...]).copyMemory(from: content)
+            enclose(frame)
             filled = count
         }
+    }
+
+    /// Makes the content a whole frame, in its own memory if that has room; does nothing when the content is not small, or
+    /// exceeds the limits.
+    ///
+    /// - Returns: whether it is a frame.
+    package static func enclose(_ content: inout [UInt8], limits: FrameLimits = FrameLimits()) -> Bool {
+        let count = content.count
+        guard isStorable(count, limits) else { return false }
+        content.append(contentsOf: repeatElement(0, count: addedCount))
+        content.withUnsafeMutableBytes { frame in
+            UnsafeMutableRawBufferPointer(rebasing: frame[contentStart...])
+                .copyMemory(from: UnsafeRawBufferPointer(rebasing: frame[..<count]))
+            enclose(frame)
+        }
+        return true
+    }
+
+    /// Returns the payload of ``encode(_:limits:)``, the frame without its length, whatever the limits.
+    package static func payload(_ content: UnsafeRawBufferPointer) -> [UInt8]? {
+        encode(content, limits: .largest).map { Array($0.dropFirst(FrameScanner.prefixCount)) }
+    }
+
+    /// Bytes of the payload of a content.
+    package static func payloadCount(_ contentCount: Int) -> Int { headCount + contentCount + tailCount }
+
+    private static let contentStart = FrameScanner.prefixCount + headCount
+
+    private static func isStorable(_ count: Int, _ limits: FrameLimits) -> Bool {
+        count > 0 && count <= min(maximumContentCount, limits.maximumContentCount)
+            && headCount + count + tailCount <= limits.maximumPayloadCount
+    }
+
+    /// Writes what comes before and after the content.
+    private static func enclose(_ frame: UnsafeMutableRawBufferPointer) {
+        let count = frame.count - addedCount
+        frame.storeBytes(of: UInt32(frame.count - FrameScanner.prefixCount).bigEndian, as: UInt32.self)
+        frame.storeBytes(of: FrameHeader.magic.littleEndian, toByteOffset: 4, as: UInt32.self)
+        frame[8] = flags
+        frame[9] = descriptor
+        frame.storeBytes(of: UInt64(count).littleEndian, toByteOffset: 10, as: UInt64.self)
+        frame[18] = checksum(contentCount: count)
+        frame.storeBytes(of: (UInt32(count) | isStored).littleEndian, toByteOffset: 19, as: UInt32.self)
+        frame.storeBytes(of: 0, toByteOffset: frame.count - tailCount, as: UInt32.self)
     }
 
     /// Returns the range of the content in a payload that ``encode(_:limits:)`` made. Nil for any other frame, which

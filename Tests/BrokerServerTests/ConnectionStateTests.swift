@@ -221,9 +221,9 @@ import Testing
                 leavesLittleUnread: Int.random(in: 0..<4, using: &generator) > 0)
             for action in try actions(&state, conditions) {
                 switch action {
-                case .admit(let payload, let ordinal, _):
+                case .admit(let bytes, let ordinal, _):
                     #expect(ordinal == admitted.count + 1)
-                    admitted.append(payload.count)
+                    admitted.append(bytes.payloadCount)
                 case .askForTurn: waitsForTurn = true
                 case .leaveTurn: waitsForTurn = false
                 case .waitForRoom: waitsForRoom = true

@@ -17,6 +17,10 @@ import Testing
             #expect(try BrokerWireTests.content(ofFrame: frame) == text, "\(count) bytes")
             let payload = Array(frame.dropFirst(FrameScanner.prefixCount))
             #expect(content(ofStored: payload) == text)
+            #expect(text.withUnsafeBytes { StoredFrame.payload($0) } == payload)
+            #expect(StoredFrame.payloadCount(count) == payload.count)
+            var enclosed = text
+            #expect(StoredFrame.enclose(&enclosed) && enclosed == frame, "in the memory of the content")
             if count % 64 == 0 { #expect(try lz4(["-d"], on: payload) == text) }
         }
     }
@@ -24,6 +28,8 @@ import Testing
     @Test func `large content is compressed, and the decoder reads compressed content`() throws {
         #expect(stored([]) == nil)
         #expect(stored([UInt8](repeating: 7, count: 513)) == nil)
+        var long = [UInt8](repeating: 7, count: 513)
+        #expect(!StoredFrame.enclose(&long) && long == [UInt8](repeating: 7, count: 513))
         let large = try payload(of: [UInt8](repeating: 7, count: 513))
         #expect(large.count < 100)
         #expect(content(ofStored: large) == nil)

@@ -12,7 +12,8 @@ extension JobCompletion {
             id: id, owner: outcome.owner, sequence: outcome.sequence,
             result: outcome.isFailure
                 ? .failed(error: outcome.body)
-                : .completed(members: timing?.appended(toMembers: members) ?? members, isDuplicate: isDuplicate))
+                : .completed(members: members, isDuplicate: isDuplicate))
+        self.timing = timing
     }
 
     /// Whether it reports what a job did, and not a failure.

@@ -5,7 +5,7 @@ package import BrokerStore
 /// How a job ended, ready to be sent.
 package struct JobCompletion: Sendable {
     package enum Result: Sendable {
-        /// JSON members of `completed` after `id`, `sequence` and `duplicate`.
+        /// JSON members of `completed` after `id`, `sequence` and `duplicate`, without `timing`.
         case completed(members: [UInt8], isDuplicate: Bool)
         /// The `error` object: JSON.
         case failed(error: [UInt8])
@@ -19,6 +19,8 @@ package struct JobCompletion: Sendable {
     package var result: Result
     /// The job has changed nothing, and the ledger does not have it; unless it is a duplicate, which had been applied.
     package var isDryRun = false
+    /// Nil for an outcome that was read from the ledger: the timing is that of a message.
+    package var timing: Timing?
     /// The objects of the job's own records, sent once, to the client that asked for them with the job.
     package var objects: ReplyObjects?
     /// For the log of the server: SQLite's text about the fault of the job, or of its first record that was rejected.

@@ -87,7 +87,8 @@ extension AppliedJob {
         case .completed(let outcome):
             var completion = JobCompletion(
                 id: job.id.text, owner: job.owner, sequence: sequence,
-                result: .completed(members: timing.appended(toMembers: outcome.members), isDuplicate: false))
+                result: .completed(members: outcome.members, isDuplicate: false))
+            completion.timing = timing
             completion.objects = outcome.objects
             completion.cause = outcome.rejected.lazy.compactMap(\.cause).first
             completion.isDryRun = job.accepted.isDryRun

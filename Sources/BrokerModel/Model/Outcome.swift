@@ -295,15 +295,6 @@ extension Warning {
 }
 
 extension Timing {
-    /// Writes members that are JSON text already, and `timing` after them.
-    package func appended(toMembers members: [UInt8]) -> [UInt8] {
-        var writer = JSONWriter(capacity: members.count + 128)
-        writer.rawMembers(members)
-        writer.key("timing")
-        write(to: &writer)
-        return writer.bytes
-    }
-
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             writer.member("queued", queued)
