@@ -30,7 +30,7 @@ extension Coordinator {
             jobTable.ends.oldest(count, as: asker).map { job in
                 let isHeld = jobTable.application.holds(job.ticket)
                 return RunningJob(
-                    id: job.id.text, sequence: jobTable.application.place(of: job.ticket)?.position, owner: job.owner,
+                    id: job.id, sequence: jobTable.application.place(of: job.ticket)?.position, owner: job.owner,
                     stage: jobTable.stage(of: job.ticket, isHeld: isHeld), age: max(0, now - job.admittedAt))
             }
         }

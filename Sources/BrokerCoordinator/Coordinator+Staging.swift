@@ -110,7 +110,7 @@ extension Coordinator {
         if job.wantsAcceptance {
             let (id, observer) = (accepted.id, job.observer)
             acceptance = { sequence in
-                observer(.accepted(id: id.text, sequence: sequence))
+                observer(.accepted(id: id, sequence: sequence))
                 progress?.accepted()
             }
         }
@@ -137,27 +137,25 @@ extension Coordinator {
     }
 
     private func stagedHere(
-        _ steps: [StepPlan], _ job: Job, _ run: StagingRun, _ plan: StagingPlan
-    ) -> Result<[StagedStep], StagingRefusal> {
-        Result { () throws(StagingRefusal) in
+        _ steps: ShortList<StepPlan>, _ job: Job, _ run: StagingRun, _ plan: StagingPlan
+    ) -> Result<StoreJob.Work, StagingRefusal> {
+        func rows(of step: StepPlan) throws(StagingRefusal) -> StagedRows? {
+            guard !step.operations.isEmpty else { return nil }
+            let whole = JobCollection(
+                step.operations, in: job.document, keepsPayload: job.wantsObjects,
+                refusesUnknownKeys: job.refusesUnknownKeys)
+            return StagedJobRows.rows(of: try whole.stage(plan, job.policy, run.frame.memory), plan)
+        }
+        return Result { () throws(StagingRefusal) in
+            if steps.count == 1, steps[0].isOfWholeJob, let rows = try rows(of: steps[0]) { return .merge(rows) }
             var staged: [StagedStep] = []
-            for step in steps {
-                guard !step.operations.isEmpty else {
-                    staged.append(step.staged(nil))
-                    continue
-                }
-                let whole = JobCollection(
-                    step.operations, in: job.document, keepsPayload: job.wantsObjects,
-                    refusesUnknownKeys: job.refusesUnknownKeys)
-                let part = try whole.stage(plan, job.policy, run.frame.memory)
-                staged.append(step.staged(StagedJobRows.rows(of: part, plan)))
-            }
-            return staged
+            for step in steps { staged.append(step.staged(try rows(of: step))) }
+            return .steps(staged)
         }
     }
 
     /// Stages each collection of each step on whichever worker is free; the last one to end unites them.
-    private func stage(_ steps: [StepPlan], _ job: Job, _ run: StagingRun, _ plan: StagingPlan) {
+    private func stage(_ steps: ShortList<StepPlan>, _ job: Job, _ run: StagingRun, _ plan: StagingPlan) {
         let collections = steps.map {
             $0.operations.isEmpty
                 ? []
@@ -166,7 +164,7 @@ extension Coordinator {
                     refusesUnknownKeys: job.refusesUnknownKeys)
         }
         let all = collections.flatMap { $0 }
-        guard !all.isEmpty else { return finish(run, .success(steps.map { $0.staged(nil) })) }
+        guard !all.isEmpty else { return finish(run, .success(.steps(steps.map { $0.staged(nil) }))) }
         let counts = collections.map(\.count)
         let actions = StepActions(steps)
         let parts = Monitor(StagedParts(count: all.count))
@@ -176,20 +174,20 @@ extension Coordinator {
                     try collection.stage(plan, job.policy, run.frame.memory)
                 }
                 guard let all = parts.withLock({ $0.note(part, at: number) }) else { return }
-                finish(run, Result { () throws(StagingRefusal) in try actions.united(all, counts, plan) })
+                finish(run, Result { () throws(StagingRefusal) in .steps(try actions.united(all, counts, plan)) })
             }
         }
     }
 
     /// Passes the job to the writer, or lets it wait for room.
-    private func finish(_ run: StagingRun, _ result: Result<[StagedStep], StagingRefusal>) {
+    private func finish(_ run: StagingRun, _ result: Result<StoreJob.Work, StagingRefusal>) {
         let memory = run.frame.memory
         let work: StoreJob.Work
         var shortage: Fault?
         switch result {
         case .success where !memory.keepBrief(), .failure(.fault) where !memory.keepBrief():
             return waitForRoom(run.frame, run)
-        case .success(let steps): work = .steps(steps)
+        case .success(let steps): work = steps
         case .failure(.fault(let fault)): work = .refused(fault)
         case .failure(.noRoom):
             guard !memory.canWait else { return waitForRoom(run.frame, run) }

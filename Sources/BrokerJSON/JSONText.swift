@@ -12,29 +12,34 @@ internal import Darwin
 ///
 /// Rows staged from a text point into it, so it must exist until they are merged: an owner of a pointer retains the
 /// text.
-public final class JSONText: Sendable {
+// Immutable after init, and freed with the last copy, so it may be read from any thread.
+public struct JSONText: @unchecked Sendable {
+    /// Owns the bytes: those after its header, or others.
+    private final class Storage: ManagedBuffer<UnsafeMutableRawPointer?, UInt8> {
+        deinit { withUnsafeMutablePointerToHeader { free($0.pointee) } }
+    }
+
     /// The number of bytes, without the padding.
     public let count: Int
-    // Immutable after init and freed only in deinit, so it may be read from any thread.
-    nonisolated(unsafe) private let start: UnsafeMutableRawPointer
+    private let start: UnsafeMutableRawPointer
+    private let storage: Storage
 
     /// Takes ownership of `start`, which must come from `malloc` and have room for `count` bytes and ``padding`` more.
     fileprivate init(adopting start: UnsafeMutableRawPointer, count: Int) {
+        storage = unsafeDowncast(Storage.create(minimumCapacity: 0) { _ in start }, to: Storage.self)
         self.start = start
         self.count = count
     }
 
     public init(copying bytes: UnsafeRawBufferPointer) {
-        start = copy(bytes)
+        let made = Storage.create(minimumCapacity: bytes.count + Self.padding) { _ in nil }
+        storage = unsafeDowncast(made, to: Storage.self)
+        start = storage.withUnsafeMutablePointerToElements { UnsafeMutableRawPointer($0) }
         count = bytes.count
+        if let source = bytes.baseAddress { start.copyMemory(from: source, byteCount: count) }
     }
 
-    public init(copying bytes: [UInt8]) {
-        start = bytes.withUnsafeBytes { copy($0) }
-        count = bytes.count
-    }
-
-    deinit { free(start) }
+    public init(copying bytes: [UInt8]) { self = bytes.withUnsafeBytes { JSONText(copying: $0) } }
 
     /// Bytes of padding after every text.
     public static var padding: Int { Int(BROKER_JSON_PADDING) }
@@ -140,19 +145,4 @@ public struct JSONTextBuilder: ~Copyable {
         capacity = 0
         return JSONText(adopting: held, count: count)
     }
-}
-
-/// `capacity` bytes and the padding.
-private func allocate(_ capacity: Int) -> UnsafeMutableRawPointer {
-    guard let start = malloc(capacity + JSONText.padding) else {
-        preconditionFailure("out of memory for a JSON text of \(capacity) bytes")
-    }
-    return start
-}
-
-/// A copy of the bytes, with padding.
-private func copy(_ bytes: UnsafeRawBufferPointer) -> UnsafeMutableRawPointer {
-    let start = allocate(bytes.count)
-    if let source = bytes.baseAddress { start.copyMemory(from: source, byteCount: bytes.count) }
-    return start
 }

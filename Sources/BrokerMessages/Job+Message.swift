@@ -17,7 +17,7 @@ extension Job {
     ) {
         self.init(
             id: message.id, owner: owner, document: envelope.document,
-            operations: message.operations.map(JobOperation.init),
+            operations: ShortList(message.operations) { JobOperation($0) },
             policy: message.onInvalid == .skip ? .skip : .fail, wantsKeys: message.reply == .keys,
             wantsObjects: message.reply == .objects && message.notify.contains(.completed),
             wantsAcceptance: message.notify.contains(.accepted), content: content, observer: observer)

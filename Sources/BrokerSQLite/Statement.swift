@@ -77,6 +77,22 @@ package final class Statement {
         }
     }
 
+    /// Binds text that the caller retains while the statement runs, and that SQLite therefore does not copy.
+    package func bind(borrowed text: UnsafeBufferPointer<UInt8>, at index: Int) {
+        text.withMemoryRebound(to: CChar.self) { characters in
+            _ = broker_sqlite_bind_static_text(handle, Int32(index), characters.baseAddress, UInt64(characters.count))
+        }
+    }
+
+    /// The same for a blob; nil is NULL.
+    package func bind(borrowed blob: UnsafeRawBufferPointer?, at index: Int) {
+        guard let blob else {
+            sqlite3_bind_null(handle, Int32(index))
+            return
+        }
+        _ = broker_sqlite_bind_static_blob(handle, Int32(index), blob.baseAddress, UInt64(blob.count))
+    }
+
     // MARK: - Columns of the current row, from 0
 
     package func isNull(_ column: Int) -> Bool { sqlite3_column_type(handle, Int32(column)) == SQLITE_NULL }

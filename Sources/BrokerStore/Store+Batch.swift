@@ -5,13 +5,13 @@ internal import BrokerStaging
 extension Store {
     /// Whether the job may be applied together with others.
     package func canJoin(_ job: StoreJob) -> Bool {
-        guard case .steps(let steps) = job.work else { return true }
-        return joinableRows(steps, job) != nil
+        if case .refused = job.work { return true }
+        return joinableRows(job) != nil
     }
 
-    private func joinableRows(_ steps: [StagedStep], _ job: StoreJob) -> StagedRows? {
-        guard steps.count == 1, case .merge = steps[0].action, let rows = steps[0].rows, rows.isBatchable,
-            !job.wantsKeys, !job.wantsObjects, !job.isDryRun, !merger.isForeign
+    private func joinableRows(_ job: StoreJob) -> StagedRows? {
+        guard let rows = job.work.onlyRows, rows.isBatchable, !job.wantsKeys, !job.wantsObjects, !job.isDryRun,
+            !merger.isForeign
         else { return nil }
         return rows
     }
@@ -47,10 +47,13 @@ extension Store {
     private func applyAtOnce(_ jobs: ArraySlice<StoreJob>) throws(StoreError) -> [JobOutcome]? {
         var found: [(known: StoredOutcome?, end: JobOutcome?)] = []
         var members: [BatchMerge.Member] = []
+        found.reserveCapacity(jobs.count)
+        members.reserveCapacity(jobs.count)
         for job in jobs {
             found.append(try find(job))
-            guard found.last?.end == nil, case .steps(let steps) = job.work else { continue }
-            guard let rows = joinableRows(steps, job) else { return nil }
+            if found.last?.end != nil { continue }
+            if case .refused = job.work { continue }
+            guard let rows = joinableRows(job) else { return nil }
             members.append(BatchMerge.Member(job: job, rows: rows))
         }
         merger.digest = ledger.history == nil ? nil : RowDigest()
@@ -84,19 +87,33 @@ extension Store {
                 ends.append(try record(.failed(fault), of: job, found.known, nil))
                 continue
             }
-            var outcome = merge.outcome(member)
-            let feedKeys = merge.feedKeys(member, outcome.changes)
             let rows = merge.digest(member)
-            member += 1
-            if let shared, outcome.isOnly(sharedChanges) {
+            defer { member += 1 }
+            if let shared, merge.isOnly(sharedChanges, member) {
+                let feedKeys = merge.feedKeys(member, sharedChanges)
                 ends.append(try record(shared, of: job, found.known, rows, feedKeys: feedKeys))
                 continue
             }
+            var outcome = merge.outcome(member)
+            let feedKeys = merge.feedKeys(member, outcome.changes)
             outcome.writeBrief()
             let end = JobOutcome.completed(outcome)
             if outcome.isOnly(outcome.changes) { (shared, sharedChanges) = (end, outcome.changes) }
             ends.append(try record(end, of: job, found.known, rows, feedKeys: feedKeys))
         }
         return ends
+    }
+}
+
+extension StoreJob.Work {
+    /// The rows of a job that only merges records; nil for any other.
+    fileprivate var onlyRows: StagedRows? {
+        switch self {
+        case .merge(let rows): return rows
+        case .steps(let steps):
+            guard steps.count == 1, case .merge = steps[0].action else { return nil }
+            return steps[0].rows
+        case .refused: return nil
+        }
     }
 }

@@ -306,7 +306,8 @@ package final class Store {
         }
         switch job.work {
         case .refused(let fault): return try record(.failed(fault), of: job, known, nil)
-        case .steps(let steps):
+        case .merge, .steps:
+            let steps = job.work.steps
             if let fault = takeOverworked(job.sequence) { return try record(.failed(fault), of: job, known, nil) }
             merger.digest = ledger.history == nil ? nil : RowDigest()
             let end = try run(steps, job)

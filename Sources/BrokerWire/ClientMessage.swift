@@ -152,7 +152,7 @@ package struct JobMessage {
     /// The client's id; nil when the server makes one.
     package let id: String?
     /// Never empty; in the order in which they take effect.
-    package let operations: [OperationMessage]
+    package let operations: ShortList<OperationMessage>
     package let onInvalid: OnInvalid
     package let unknownKeys: UnknownKeys
     /// The job is applied and undone.

@@ -85,7 +85,7 @@ extension JobMessage {
     /// The fields of a job that is one operation.
     private static let own = ["json", "entity", "op", "objects"]
 
-    private static func operations(in root: JSONValue) throws(WireError) -> [OperationMessage] {
+    private static func operations(in root: JSONValue) throws(WireError) -> ShortList<OperationMessage> {
         switch (root["operations"], root["collections"]) {
         case (let list?, let collections):
             if collections != nil { throw mixed("operations", "collections") }
@@ -103,13 +103,13 @@ extension JobMessage {
                     records), or `operations`.
                     """)
             }
-            return [try OperationMessage(root, at: "")]
+            return ShortList(try OperationMessage(root, at: ""))
         }
     }
 
-    private static func operations(listed list: JSONValue) throws(WireError) -> [OperationMessage] {
+    private static func operations(listed list: JSONValue) throws(WireError) -> ShortList<OperationMessage> {
         guard list.kind == .array else { throw list.isNo("an array of operations", at: "/operations") }
-        var operations: [OperationMessage] = []
+        var operations = ShortList<OperationMessage>()
         for operation in list.elements {
             let path = "/operations/\(operations.count)"
             guard operation.kind == .object else { throw operation.isNo("an object", at: path) }
@@ -120,11 +120,11 @@ extension JobMessage {
     }
 
     /// A key that occurs twice has its first position and its last value.
-    private static func operations(collections: JSONValue) throws(WireError) -> [OperationMessage] {
+    private static func operations(collections: JSONValue) throws(WireError) -> ShortList<OperationMessage> {
         guard collections.kind == .object else {
             throw collections.isNo("an object of entity names and records", at: "/collections")
         }
-        var operations: [OperationMessage] = []
+        var operations = ShortList<OperationMessage>()
         // Keys are compared by their bytes: hashing a `String` normalises it.
         var places: [[UInt8]: Int] = [:]
         for (key, json) in collections.members {

@@ -42,7 +42,7 @@ import Testing
         }
         let allowance = Allowance(limit)
         do throws(StagingRefusal) {
-            _ = try JobSteps(operations, in: document, model, allowance)
+            _ = try JobSteps(ShortList(operations), in: document, model, allowance)
             return allowance.taken.load(ordering: .relaxed)
         } catch {
             guard case .noRoom = error else { throw error }

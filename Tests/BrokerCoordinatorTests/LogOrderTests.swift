@@ -22,21 +22,21 @@ import TestSupport
     @Test func `jobs go to the log in the order of arrival, whatever is opened first`() {
         var admission = Admission<String>()
         for _ in 0..<3 { _ = admission.reserve() }
-        #expect(tickets(admission.open(2, .job("c"))) == [])
-        #expect(tickets(admission.open(0, .job("a"))) == ["0:a"])
+        #expect(tickets(admission.opened(2, .job("c"))) == [])
+        #expect(tickets(admission.opened(0, .job("a"))) == ["0:a"])
         #expect(admission.isSettled(0) && !admission.isSettled(1) && !admission.isSettled(2))
-        #expect(tickets(admission.open(1, .logged)) == ["1:logged", "2:c"])
+        #expect(tickets(admission.opened(1, .logged)) == ["1:logged", "2:c"])
         #expect(admission.isEmpty)
     }
 
     @Test func `a ticket that holds no job is settled in its turn, and stalls nothing`() {
         var admission = Admission<String>()
         for _ in 0..<4 { _ = admission.reserve() }
-        #expect(tickets(admission.open(1, .nothing)) == [])
-        #expect(tickets(admission.open(0, .nothing)) == ["0:-", "1:-"])
-        #expect(tickets(admission.open(2, .job("x"))) == ["2:x"])
+        #expect(tickets(admission.opened(1, .nothing)) == [])
+        #expect(tickets(admission.opened(0, .nothing)) == ["0:-", "1:-"])
+        #expect(tickets(admission.opened(2, .job("x"))) == ["2:x"])
         #expect(!admission.isEmpty)
-        #expect(tickets(admission.open(3, .nothing)) == ["3:-"])
+        #expect(tickets(admission.opened(3, .nothing)) == ["3:-"])
         #expect(admission.isEmpty && admission.nextTicket == 4)
     }
 
@@ -151,7 +151,7 @@ import TestSupport
         mutating func open(_ ticket: Int, isJob: Bool) throws -> [(ticket: Int, position: Int64?)] {
             if isJob { application.began(ticket) }
             var settled: [(ticket: Int, position: Int64?)] = []
-            for known in admission.open(ticket, isJob ? .job(ticket) : .nothing) {
+            for known in admission.opened(ticket, isJob ? .job(ticket) : .nothing) {
                 if case .job(let job) = known.content { log.append(job, at: 0) }
                 let delivered = log.read()
                 if let delivered { try application.deliver(own: delivered.ticket, at: delivered.place) }
@@ -259,5 +259,15 @@ private struct OrderModel {
 
     func random(_ state: State, _ generator: inout SeededGenerator) -> Int? {
         all(state).randomElement(using: &generator)
+    }
+}
+
+extension Admission {
+    /// The tickets that a frame settles.
+    fileprivate mutating func opened(_ ticket: Ticket, _ content: Content) -> [Settled] {
+        open(ticket, content)
+        var settled: [Settled] = []
+        while let next = takeSettled() { settled.append(next) }
+        return settled
     }
 }

@@ -73,7 +73,7 @@ final class TestCoordinator: Sendable {
         }
         return .job(
             Job(
-                id: id, owner: owner, document: document, operations: operations, policy: policy,
+                id: id, owner: owner, document: document, operations: ShortList(operations), policy: policy,
                 wantsKeys: wantsKeys, wantsObjects: wantsObjects, wantsAcceptance: wantsAcceptance, content: text,
                 observer: observer))
     }
@@ -91,7 +91,8 @@ final class TestCoordinator: Sendable {
             }
         }
         return Job(
-            id: id, document: document, operations: operations, policy: .fail, wantsKeys: false, wantsAcceptance: false,
+            id: id, document: document, operations: ShortList(operations), policy: .fail, wantsKeys: false,
+            wantsAcceptance: false,
             content: text, observer: observer)
     }
 

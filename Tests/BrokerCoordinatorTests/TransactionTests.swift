@@ -18,7 +18,8 @@ import Testing
         let budget = MemoryBudget(shared: 1 << 20, one: 1 << 20)
         for weight in weights {
             let ticket = jobTable.admission.reserve()
-            _ = jobTable.admission.open(ticket, .nothing)
+            jobTable.admission.open(ticket, .nothing)
+            _ = jobTable.admission.takeSettled()
             jobTable.application.began(ticket)
             try jobTable.application.deliver(own: ticket, at: LogPlace(position: Int64(ticket) + 1, time: 0))
             // The weight of the frame without its content.

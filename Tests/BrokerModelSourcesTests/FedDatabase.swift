@@ -111,7 +111,9 @@ final class FedDatabase {
         let index = try #require(plan.model.index(ofEntity: entity))
         let rows = try withExtendedLifetime(document) {
             let operations = [StagingOperation(entity: index, json: document.root, operation)]
-            let parts = try JobCollection.collections(of: operations, in: document).map { try $0.stage(plan, policy) }
+            let parts = try JobCollection.collections(of: ShortList(operations), in: document).map {
+                try $0.stage(plan, policy)
+            }
             return StagedJobRows.unite(parts, plan)
         }
         return StagedStep(action: action, rows: rows)

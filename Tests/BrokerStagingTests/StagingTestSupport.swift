@@ -55,11 +55,12 @@ struct Staging {
         }
     }
 
-    private func operations(_ document: JSONDocument) -> [StagingOperation] {
+    private func operations(_ document: JSONDocument) -> ShortList<StagingOperation> {
         withExtendedLifetime(document) {
-            document.root.members.map { key, value in
-                StagingOperation(entity: plan.model.index(ofEntity: key.string!)!, json: value)
-            }
+            ShortList(
+                document.root.members.map { key, value in
+                    StagingOperation(entity: plan.model.index(ofEntity: key.string!)!, json: value)
+                })
         }
     }
 }

@@ -27,7 +27,7 @@ import Testing
         let operations = document.root.members.map { key, value in
             StagingOperation(entity: staging.plan.model.index(ofEntity: key.string!)!, json: value)
         }
-        let collections = JobCollection.collections(of: operations, in: document, refusesUnknownKeys: true)
+        let collections = JobCollection.collections(of: ShortList(operations), in: document, refusesUnknownKeys: true)
         return StagedJobRows.unite(try collections.map { try $0.stage(staging.plan, policy) }, staging.plan)
     }
 

@@ -22,6 +22,21 @@ import Testing
         #expect(hash.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined() == expected)
     }
 
+    @Test func `a job's hash has the bytes that it is made of, and differs where they do`() {
+        let hashes = (0...40).map { count in (0..<count).map { UInt8($0 + 1) } }
+        for bytes in hashes {
+            #expect(JobHash(bytes).withBytes { Array($0) } == bytes)
+            #expect(hashes.count { JobHash($0) == JobHash(bytes) } == 1)
+            guard !bytes.isEmpty else { continue }
+            for place in bytes.indices {
+                var changed = bytes
+                changed[place] ^= 0x80
+                #expect(JobHash(changed) != JobHash(bytes))
+            }
+        }
+        #expect(JobHash([0]) != JobHash([0, 0]), "zeros count")
+    }
+
     @Test func `every byte of the content counts`() {
         let content = Array(#"{"entity":"Employee","json":[{"id":1}]}"#.utf8)
         let hash = { (bytes: [UInt8]) in bytes.withUnsafeBytes { ContentHash.hash($0) } }

@@ -50,7 +50,7 @@ import Testing
         let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
         let rows = try withExtendedLifetime(document) {
             let operations = [StagingOperation(entity: entity, json: document.root, operation)]
-            let parts = try JobCollection.collections(of: operations, in: document).map {
+            let parts = try JobCollection.collections(of: ShortList(operations), in: document).map {
                 try $0.stage(store.plan, .fail)
             }
             return StagedJobRows.unite(parts, store.plan)

@@ -103,7 +103,7 @@ final class TestStore {
         defer { nextSequence += 1 }
         let text = JSONText(copying: Array(payload.utf8))
         return StoreJob(
-            id: id ?? "job-\(nextSequence)", contentHash: id == nil ? nil : Array(payload.utf8),
+            id: id ?? "job-\(nextSequence)", contentHash: id == nil ? nil : JobHash(Array(payload.utf8)),
             sequence: nextSequence, policy: policy, wantsKeys: wantsKeys, work: try stage(text, plan, policy), now: now)
     }
 
@@ -153,7 +153,7 @@ func stage(
     }
     do throws(StagingRefusal) {
         var parts: [StagedPart] = []
-        for collection in JobCollection.collections(of: operations, in: document) {
+        for collection in JobCollection.collections(of: ShortList(operations), in: document) {
             parts.append(try collection.stage(plan, policy))
         }
         return .steps([StagedStep(action: .merge, rows: StagedJobRows.unite(parts, plan))])

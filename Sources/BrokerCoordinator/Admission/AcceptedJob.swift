@@ -4,33 +4,33 @@ internal import BrokerStore
 
 /// The facts of a job from its opening to its end, however often it is staged. Threads pass one reference instead of
 /// its parts.
-final class AcceptedJob: Sendable {
-    let id: JobID
-    /// The server made the id, because the client sent none.
-    let isIDMade: Bool
+final class AcceptedJob: JobFacts {
+    let id: String
     let owner: JobOwner
-    let ticket: Int
-    /// The job's key in ``ScanScheduler``.
-    let arrival: Int
-    /// The owner of the job.
-    let source: Int
+    /// As decided when the job was accepted, like ``mayDelete``: the server that applies it may run as another user.
+    let isPrivileged: Bool
     /// Nil for a job without an id of the client's.
-    let contentHash: [UInt8]?
+    let contentHash: JobHash?
     /// For the state digest of the journal; nil when the content hash serves, or without a journal.
-    let contentDigest: [UInt8]?
+    let contentDigest: JobHash?
     /// The hash that earlier versions recorded instead of ``contentHash``; nil when the ledger has none of those.
-    let messageHash: [UInt8]?
+    let messageHash: JobHash?
     let policy: InvalidRecordPolicy
+    let wantsKeys: Bool
+    let wantsObjects: Bool
+    let objectDates: FetchDates
     let isDryRun: Bool
     let maximumDeletions: DeletionLimit?
     let bookmark: Bookmark?
     /// As decided when the job was accepted: the journal has it.
     let mayDelete: Bool
-    /// As decided when the job was accepted, like ``mayDelete``: the server that applies it may run as another user.
-    let isPrivileged: Bool
-    let wantsKeys: Bool
-    let wantsObjects: Bool
-    let objectDates: FetchDates
+    /// The server made the id, because the client sent none.
+    let isIDMade: Bool
+    let ticket: Int
+    /// The job's key in ``ScanScheduler``.
+    let arrival: Int
+    /// The owner of the job.
+    let source: Int
     let observer: @Sendable (JobEvent) -> Void
     /// Nil when the client does not want progress.
     let progress: JobProgress?
@@ -51,24 +51,10 @@ final class AcceptedJob: Sendable {
         _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress?, isLogged: Bool = false,
         hashesMessages: Bool = false
     ) {
-        self.id = id
         isIDMade = job.id == nil
-        owner = job.owner
         ticket = frame.ticket
         arrival = frame.arrival
         source = frame.source
-        contentHash = job.id == nil ? nil : job.contentHash
-        contentDigest = isLogged && job.id == nil ? job.contentHash : nil
-        messageHash = job.id == nil || !hashesMessages ? nil : ContentHash.hash(job.content.bytes)
-        policy = job.policy
-        isDryRun = job.isDryRun
-        maximumDeletions = job.maximumDeletions
-        bookmark = job.bookmark
-        mayDelete = frame.logged?.mayDelete ?? job.mayDelete
-        isPrivileged = frame.logged?.isPrivileged ?? job.owner.isPrivileged
-        wantsKeys = job.wantsKeys
-        wantsObjects = job.wantsObjects
-        objectDates = job.objectDates
         observer = job.observer
         self.progress = progress
         contentBytes = job.content.count
@@ -77,7 +63,23 @@ final class AcceptedJob: Sendable {
         admittedAt = frame.admittedAt
         self.openedAt = openedAt
         acceptedAt = frame.logged?.time ?? wallClockMilliseconds()
+        self.id = id.text
+        owner = job.owner
+        isPrivileged = frame.logged?.isPrivileged ?? job.owner.isPrivileged
+        contentHash = job.id == nil ? nil : job.contentHash
+        contentDigest = isLogged && job.id == nil ? job.contentHash : nil
+        messageHash = job.id == nil || !hashesMessages ? nil : JobHash(ContentHash.hash(job.content.bytes))
+        policy = job.policy
+        wantsKeys = job.wantsKeys
+        wantsObjects = job.wantsObjects
+        objectDates = job.objectDates
+        isDryRun = job.isDryRun
+        maximumDeletions = job.maximumDeletions
+        bookmark = job.bookmark
+        mayDelete = frame.logged?.mayDelete ?? job.mayDelete
     }
+
+    var key: JobID { JobID(id) }
 }
 
 /// A job that is staged, or whose staging has failed: the writer's input. A class, like ``AcceptedJob``: the order and
@@ -110,7 +112,7 @@ final class ReadyJob: Sendable {
         self.skipReason = skipReason
     }
 
-    var id: JobID { accepted.id }
+    var id: String { accepted.id }
     var owner: JobOwner { accepted.owner }
     var ticket: Int { accepted.ticket }
     var wantsObjects: Bool { accepted.wantsObjects && skipReason == nil }
@@ -123,10 +125,18 @@ final class ReadyJob: Sendable {
         if skipReason != .cancelled { accepted.observer(event) }
     }
 
-    func storeJob(at place: LogPlace) -> StoreJob { storeJob(place, work, MergedJobMemory(memory)) }
+    /// The job in its turn.
+    ///
+    /// - Parameter place: one with a position.
+    func storeJob(at place: LogPlace) -> StoreJob {
+        memory.beginTurn()
+        return StoreJob(accepted, sequence: place.position!, work: work, now: place.time, memory: memory)
+    }
 
     /// The job as one that has failed already.
-    func failedStoreJob(at place: LogPlace, _ fault: Fault) -> StoreJob { storeJob(place, .refused(fault), nil) }
+    func failedStoreJob(at place: LogPlace, _ fault: Fault) -> StoreJob {
+        StoreJob(accepted, sequence: place.position!, work: .refused(fault), now: place.time, memory: nil)
+    }
 
     /// The job as a cancelled one: its waiters have been called, and its rows are freed.
     func cancelled() -> ReadyJob { skipReason == nil ? withdrawn(.cancelled, .cancelled) : self }
@@ -136,16 +146,5 @@ final class ReadyJob: Sendable {
 
     private func withdrawn(_ skipReason: SkipReason, _ fault: Fault) -> ReadyJob {
         ReadyJob(work: .refused(fault), memory: memory, accepted: accepted, timing: timing, skipReason: skipReason)
-    }
-
-    /// - Parameter place: one with a position.
-    private func storeJob(_ place: LogPlace, _ work: StoreJob.Work, _ memory: MergedJobMemory?) -> StoreJob {
-        StoreJob(
-            id: id.text, owner: owner, isPrivileged: accepted.isPrivileged, contentHash: accepted.contentHash,
-            contentDigest: accepted.contentDigest, messageHash: accepted.messageHash, sequence: place.position!,
-            policy: accepted.policy,
-            wantsKeys: accepted.wantsKeys, wantsObjects: wantsObjects, objectDates: accepted.objectDates,
-            isDryRun: accepted.isDryRun, maximumDeletions: accepted.maximumDeletions, bookmark: accepted.bookmark,
-            mayDelete: accepted.mayDelete, work: work, now: place.time, memory: memory)
     }
 }

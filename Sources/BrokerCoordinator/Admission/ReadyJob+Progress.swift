@@ -4,7 +4,10 @@ extension ReadyJob {
 
     /// Rows that are staged for the job.
     var rowCount: Int {
-        guard case .steps(let steps) = work else { return 0 }
-        return steps.reduce(0) { $0 + ($1.rows?.rowCount ?? 0) }
+        switch work {
+        case .merge(let rows): rows.rowCount
+        case .steps(let steps): steps.reduce(0) { $0 + ($1.rows?.rowCount ?? 0) }
+        case .refused: 0
+        }
     }
 }

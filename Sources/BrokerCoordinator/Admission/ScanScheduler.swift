@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import DequeModule
 
 /// Lets scans of different sources take turns. A scan is a job that may read all objects of an entity, however few its
@@ -30,7 +31,7 @@ struct ScanScheduler<Frame> {
 
     private struct Source {
         /// Arrivals of the frames that are not opened yet, in order; each still has its first ticket.
-        var opening = Deque<Int>()
+        var opening = ShortList<Int>()
         /// In the order of arrivals.
         var waiting = Deque<(arrival: Int, isSearch: Bool, frame: Frame)>()
         /// The newest arrival that went on.
@@ -74,7 +75,7 @@ struct ScanScheduler<Frame> {
     mutating func opened(_ arrival: Int, from source: Int, _ content: Content, _ frame: () -> Frame) -> Bool {
         guard var own = sources.removeValue(forKey: source) else { return true }
         defer { if !own.opening.isEmpty || !own.waiting.isEmpty { sources[source] = own } }
-        if let position = own.opening.firstIndex(of: arrival) { own.opening.remove(at: position) }
+        if let position = own.opening.firstIndex(where: { $0 == arrival }) { own.opening.remove(at: position) }
         guard content != .nothing else { return true }
         guard mustWait(arrival, content, own) else {
             own.newestGone = max(own.newestGone, arrival)

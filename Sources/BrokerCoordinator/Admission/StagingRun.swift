@@ -17,7 +17,7 @@ struct StagingRun: Sendable {
     /// The job on its way to the log.
     var logEntry: LogEntry {
         LogEntry(
-            kind: .job, ticket: accepted.ticket, position: 0, id: accepted.id, isIDMade: accepted.isIDMade,
+            kind: .job, ticket: accepted.ticket, position: 0, id: accepted.key, isIDMade: accepted.isIDMade,
             owner: accepted.owner, mayDelete: accepted.mayDelete, isPrivileged: accepted.isPrivileged,
             time: accepted.acceptedAt, payload: frame.payload ?? { [] })
     }

@@ -8,7 +8,7 @@ extension Job {
     ///
     /// Texts and names count as strings; a number, an array or an object counts byte by byte as it was sent, with the white
     /// space inside. The job's id, `tag`, `reply`, `notify`, `lenient` and unknown fields do not count.
-    var contentHash: [UInt8] {
+    var contentHash: JobHash {
         withExtendedLifetime(document) {
             var hasher = FieldHasher()
             hasher.add((policy == .skip ? 1 : 0) | (refusesUnknownKeys ? 2 : 0) | (bookmark == nil ? 0 : 4))

@@ -12,7 +12,7 @@ package final class Job: @unchecked Sendable {
     package let owner: JobOwner
     package let document: JSONDocument
     // Offsets into the immutable tape of `document`, which is retained here beside them.
-    package let operations: [JobOperation]
+    package let operations: ShortList<JobOperation>
     package let policy: InvalidRecordPolicy
     /// Whether a record with a key that the model does not name is rejected, as `policy` says.
     package var refusesUnknownKeys = false
@@ -39,7 +39,7 @@ package final class Job: @unchecked Sendable {
     package let observer: @Sendable (JobEvent) -> Void
 
     package init(
-        id: String?, owner: JobOwner = .server, document: JSONDocument, operations: [JobOperation],
+        id: String?, owner: JobOwner = .server, document: JSONDocument, operations: ShortList<JobOperation>,
         policy: InvalidRecordPolicy, wantsKeys: Bool,
         wantsObjects: Bool = false, wantsAcceptance: Bool, content: JSONText,
         observer: @escaping @Sendable (JobEvent) -> Void

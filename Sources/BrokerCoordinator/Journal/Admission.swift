@@ -46,15 +46,14 @@ struct Admission<Entry> {
         return nextTicket - 1
     }
 
-    /// The frame was opened. Returns the tickets that this settled, in order.
-    mutating func open(_ ticket: Ticket, _ content: Content) -> [Settled] {
-        contents[ticket - firstTicket] = content
-        var settled: [Settled] = []
-        while let first = contents.first, let content = first {
-            settled.append(Settled(ticket: firstTicket, content: content))
-            contents.removeFirst()
-        }
-        return settled
+    /// The frame was opened. Others may be settled now: ``takeSettled()``.
+    mutating func open(_ ticket: Ticket, _ content: Content) { contents[ticket - firstTicket] = content }
+
+    /// The next settled ticket, in order; nil when there is none.
+    mutating func takeSettled() -> Settled? {
+        guard let first = contents.first, let content = first else { return nil }
+        defer { contents.removeFirst() }
+        return Settled(ticket: firstTicket, content: content)
     }
 
     /// Everything up to that ticket has been opened.

@@ -1,26 +1,26 @@
 internal import BrokerModel
 internal import BrokerStore
 
-/// A job that the store has applied, or failed to apply. A class, like ``ReadyJob``.
-final class AppliedJob: Sendable {
+/// A job that the store has applied, or failed to apply.
+struct AppliedJob: Sendable {
     let place: LogPlace
     let job: ReadyJob
     let end: JobOutcome
-    /// The failure that the ledger could not record.
-    let unwritten: Fault?
+    /// The ledger could not record the failure.
+    let isUnwritten: Bool
     let mergedMicroseconds: Int64
     let appliedAt: Int64
     /// Bytes of the objects in its answer.
     let objectBytes: Int
 
     init(
-        place: LogPlace, job: ReadyJob, end: JobOutcome, unwritten: Fault? = nil, mergedMicroseconds: Int64 = 0,
+        place: LogPlace, job: ReadyJob, end: JobOutcome, isUnwritten: Bool = false, mergedMicroseconds: Int64 = 0,
         appliedAt: Int64 = monotonicMicroseconds()
     ) {
         self.place = place
         self.job = job
         self.end = end
-        self.unwritten = unwritten
+        self.isUnwritten = isUnwritten
         self.mergedMicroseconds = mergedMicroseconds
         self.appliedAt = appliedAt
         objectBytes = if case .completed(let outcome) = end { outcome.objects?.json?.count ?? 0 } else { 0 }
@@ -34,7 +34,7 @@ final class AppliedJob: Sendable {
         self.place = place
         self.job = job
         end = .failed(fault)
-        unwritten = nil
+        isUnwritten = false
         mergedMicroseconds = 0
         appliedAt = monotonicMicroseconds()
         objectBytes = 0
@@ -78,15 +78,15 @@ extension AppliedJob {
         timing.committed = committedAt - appliedAt
         switch end {
         case .failed(let fault), .conflict(let fault, _):
-            return .failed(fault, id: job.id.text, owner: job.owner, sequence: sequence)
+            return .failed(fault, id: job.id, owner: job.owner, sequence: sequence)
         case .duplicate(let outcome):
             // The changes are those of the first time; the timing is this message's own.
-            var completion = JobCompletion(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
+            var completion = JobCompletion(stored: outcome, id: job.id, isDuplicate: true, timing: timing)
             completion.isDryRun = job.accepted.isDryRun
             return completion
         case .completed(let outcome):
             var completion = JobCompletion(
-                id: job.id.text, owner: job.owner, sequence: sequence,
+                id: job.id, owner: job.owner, sequence: sequence,
                 result: .completed(members: outcome.members, isDuplicate: false))
             completion.timing = timing
             completion.objects = outcome.objects
@@ -104,7 +104,7 @@ extension AppliedJob {
         case .failed: nil
         case .completed: job.accepted.isDryRun ? nil : completion
         case .duplicate(let outcome), .conflict(_, let outcome):
-            JobCompletion(stored: outcome, id: job.id.text, isDuplicate: false, timing: nil)
+            JobCompletion(stored: outcome, id: job.id, isDuplicate: false, timing: nil)
         }
     }
 }

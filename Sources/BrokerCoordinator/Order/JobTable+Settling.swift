@@ -61,7 +61,7 @@ extension JobTable {
                 applied.job.accepted, isCommitted: applied.isCommitted, owner: applied.committedOwner,
                 took: applied.mergedMicroseconds, at: committedAt)
             ended.append((applied, waiters))
-            guard let fault = applied.unwritten, applied.sequence != nil else { continue }
+            guard applied.isUnwritten, case .failed(let fault) = applied.end, applied.sequence != nil else { continue }
             unrecorded.keep(applied.job.failedStoreJob(at: applied.place, fault), applied.completion(committedAt))
         }
         // The waiters for these ends follow the ends themselves.

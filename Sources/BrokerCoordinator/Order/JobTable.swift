@@ -167,7 +167,7 @@ struct JobTable {
     ) -> (goesOn: Bool, Effects) {
         let goesOn = turns.opened(ticket, from: source, content, again)
         if !goesOn { unopened -= 1 }
-        let completions = goesOn ? [] : settle(admission.open(ticket, .nothing))
+        let completions = goesOn ? [] : settle(ticket, .nothing)
         take(turns.call(source, from: admission.nextTicket), of: source)
         callNext()
         return (goesOn, effects(completions, notifies: !goesOn && hasWork))
@@ -197,7 +197,7 @@ struct JobTable {
         let ticket = job.ticket
         bytes += addedWeight
         unopened -= 1
-        running.began(job.id, ticket, of: job.owner, job.observer)
+        running.began(job.key, ticket, of: job.owner, job.observer)
         ends.began(ticket, from: job.source, job)
         jobCount += 1
         if let acceptance { acceptances[ticket] = acceptance }
@@ -207,7 +207,7 @@ struct JobTable {
             unstaged[ticket] = run
             return effects([], notifies: hasWork)
         }
-        let completions = settle(admission.open(ticket, isLogged ? .logged : .job(run)))
+        let completions = settle(ticket, isLogged ? .logged : .job(run))
         return effects(completions, notifies: hasWork)
     }
 
@@ -224,7 +224,7 @@ struct JobTable {
         count -= 1
         unopened -= 1
         if let question { questions[ticket] = question }
-        let completions = settle(admission.open(ticket, .nothing))
+        let completions = settle(ticket, .nothing)
         // The writer may go on; a caller that drains waits for the last ticket.
         return effects(completions, notifies: hasWork || isDraining || count == 0)
     }
@@ -248,7 +248,7 @@ struct JobTable {
         callNext()
         if !cancelled.isEmpty { cancelled.remove(job.ticket) }
         if !faults.isEmpty { faults[job.ticket] = nil }
-        return running.ended(job.id, isCommitted: isCommitted, owner: owner)
+        return running.ended(job.key, isCommitted: isCommitted, owner: owner)
     }
 
     /// The job is staged, or its staging has failed.
@@ -264,7 +264,7 @@ struct JobTable {
         let job = cancelled.contains(job.ticket) ? job.cancelled() : job
         application.finish(job.ticket, self.fault(of: job.ticket).map { job.refused($0) } ?? job)
         guard let run else { return Effects(notifies: hasWork) }
-        calls += settle(admission.open(job.ticket, fault == nil ? .job(run) : .nothing))
+        calls += settle(job.ticket, fault == nil ? .job(run) : .nothing)
         return effects(calls, notifies: hasWork)
     }
 
@@ -273,10 +273,11 @@ struct JobTable {
     /// Why the log refused the job; nil for any other.
     func fault(of ticket: Int) -> Fault? { faults.isEmpty ? nil : faults[ticket] }
 
-    /// Asks the questions, and passes the jobs to the log. Returns the calls that follow.
-    private mutating func settle(_ settled: [Admission<StagingRun>.Settled]) -> [Effects.Call] {
+    /// The frame was opened: asks the questions, and passes the jobs to the log. Returns the calls that follow.
+    private mutating func settle(_ ticket: Int, _ content: Admission<StagingRun>.Content) -> [Effects.Call] {
+        admission.open(ticket, content)
         var calls: [Effects.Call] = []
-        for settled in settled {
+        while let settled = admission.takeSettled() {
             let ticket = settled.ticket
             switch settled.content {
             case .nothing:

@@ -1,5 +1,4 @@
 internal import BrokerStore
-internal import DequeModule
 
 /// The jobs in flight by id, and the callers that await their ends. A pure value.
 ///
@@ -39,10 +38,38 @@ struct RunningJobs {
         var waitersInOrder: [Waiter] { waiters.isEmpty ? [] : waiters.sorted { $0.key < $1.key }.map(\.value) }
     }
 
-    fileprivate typealias Jobs = Deque<Running>
+    /// The jobs of one id by rising tickets, in which order they end. Nearly always one, which needs no list.
+    fileprivate struct Jobs: RandomAccessCollection, MutableCollection {
+        private var one: Running
+        private var others: [Running] = []
 
-    /// The jobs of each id by rising tickets, in which order they end.
-    private var jobs: [JobID: Deque<Running>] = [:]
+        init(_ job: Running) { one = job }
+
+        var startIndex: Int { 0 }
+        var endIndex: Int { 1 + others.count }
+
+        subscript(position: Int) -> Running {
+            get { position == 0 ? one : others[position - 1] }
+            set { if position == 0 { one = newValue } else { others[position - 1] = newValue } }
+        }
+
+        /// Frames are opened out of order, though rarely by much.
+        mutating func add(_ running: Running) {
+            let position = (lastIndex { $0.job.ticket < running.job.ticket } ?? -1) + 1
+            others.insert(position == 0 ? one : running, at: Swift.max(0, position - 1))
+            if position == 0 { one = running }
+        }
+
+        /// Those after the first; nil when there is none.
+        var withoutFirst: Jobs? {
+            guard let next = others.first else { return nil }
+            var jobs = Jobs(next)
+            jobs.others = Array(others.dropFirst())
+            return jobs
+        }
+    }
+
+    private var jobs: [JobID: Jobs] = [:]
     private var nextNumber = 0
 
     var isEmpty: Bool { jobs.isEmpty }
@@ -51,7 +78,9 @@ struct RunningJobs {
         _ id: JobID, _ ticket: Int, of owner: JobOwner, _ observer: @escaping @Sendable (JobEvent) -> Void
     ) {
         let job = Running(job: Found(ticket: ticket, owner: owner, observer: observer))
-        jobs[id, default: Deque(minimumCapacity: 1)].add(job)
+        guard var known = jobs.removeValue(forKey: id) else { return jobs[id] = Jobs(job) }
+        known.add(job)
+        jobs[id] = known
     }
 
     /// The first job of an id has ended. Returns the waiters to call with that end, or with the committed job's.
@@ -60,9 +89,9 @@ struct RunningJobs {
     ///   - isCommitted: a job of that id is committed: this one, or one before it.
     ///   - committed: the owner of the committed job.
     mutating func ended(_ id: JobID, isCommitted: Bool, owner committed: JobOwner?) -> [Waiter] {
-        guard var others = jobs.removeValue(forKey: id) else { return [] }
-        var called = others.removeFirst().waitersInOrder
-        guard !others.isEmpty else { return called }
+        guard let ended = jobs.removeValue(forKey: id) else { return [] }
+        var called = ended[0].waitersInOrder
+        guard var others = ended.withoutFirst else { return called }
         for position in others.indices where isCommitted && !others[position].waiters.isEmpty {
             called += others[position].waitersInOrder.filter { $0.asker.maySee(jobOf: committed) }
             others[position].waiters = others[position].waiters.filter { !$0.value.asker.maySee(jobOf: committed) }
@@ -92,7 +121,7 @@ struct RunningJobs {
 
     /// The jobs of that id before a ticket that the asker may see, by rising tickets.
     func find(_ id: JobID, before ticket: Int?, as asker: JobOwner) -> [Found] {
-        (jobs[id] ?? []).map(\.job).filter { $0.ticket < ticket ?? .max && asker.maySee(jobOf: $0.owner) }
+        jobs[id]?.map(\.job).filter { $0.ticket < ticket ?? .max && asker.maySee(jobOf: $0.owner) } ?? []
     }
 
     /// The job of that ticket is cancelled: its end is known before its turn. Returns its waiters.
@@ -108,18 +137,10 @@ struct RunningJobs {
     /// The end of the newest job of that id before a ticket, when every job in flight that the asker would wait for is
     /// cancelled; nil when there is none, or one of them may still be committed.
     func cancellation(of id: JobID, before ticket: Int?, as asker: JobOwner) -> JobCompletion? {
-        let visible = (jobs[id] ?? []).filter {
-            $0.job.ticket < ticket ?? .max && asker.maySee(jobOf: $0.job.owner)
-        }
+        let visible =
+            jobs[id]?.filter { $0.job.ticket < ticket ?? .max && asker.maySee(jobOf: $0.job.owner) } ?? []
         guard visible.allSatisfy({ $0.end != nil }) else { return nil }
         return visible.last?.end
-    }
-}
-
-extension RunningJobs.Jobs {
-    /// Frames are opened out of order, though rarely by much.
-    fileprivate mutating func add(_ running: RunningJobs.Running) {
-        insert(running, at: (lastIndex { $0.job.ticket < running.job.ticket } ?? -1) + 1)
     }
 }
 
@@ -127,11 +148,9 @@ extension RunningJobs {
     /// The number of jobs, in linear time.
     var count: Int { jobs.values.reduce(0) { $0 + $1.count } }
 
-    /// Checks the invariants in linear time: the jobs of each id are in the order of their tickets, and an id without
-    /// jobs is forgotten.
+    /// Checks the invariants in linear time: the jobs of each id are in the order of their tickets.
     func checkInvariants() throws(InvariantViolation) {
         for running in jobs.values {
-            try InvariantViolation.require(!running.isEmpty, "an id without jobs is forgotten")
             let tickets = running.map(\.job.ticket)
             try InvariantViolation.require(
                 zip(tickets, tickets.dropFirst()).allSatisfy { $0 < $1 }, "the jobs of an id are in order")

@@ -4,34 +4,42 @@ internal import Glibc
 ///
 /// Code touches `State` only inside ``withLock(_:)``, ``wait(_:)`` and their siblings, whose bodies must be short and
 /// never block.
-final class Monitor<State>: @unchecked Sendable {
-    /// In one allocation, because each job has a monitor. All of it is reached through the two locks, which the C library
-    /// makes safe across threads; they exclude accesses that overlap, so Swift need not look for those.
+struct Monitor<State>: @unchecked Sendable {
+    /// All of it is reached through the locks below, which the C library makes safe across threads; they exclude accesses
+    /// that overlap.
     private struct Guarded {
         var mutex = pthread_mutex_t()
         var condition = pthread_cond_t()
         var state: State
     }
 
-    private let guarded: UnsafeMutablePointer<Guarded>
-
-    init(_ state: sending State) {
-        guarded = .allocate(capacity: 1)
-        guarded.initialize(to: Guarded(state: state))
-        pthread_mutex_init(&guarded.pointee.mutex, nil)
-        var attributes = pthread_condattr_t()
-        pthread_condattr_init(&attributes)
-        // Deadlines use the monotonic clock, which cannot be set.
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
-        pthread_cond_init(&guarded.pointee.condition, &attributes)
-        pthread_condattr_destroy(&attributes)
+    /// The state and its lock at one address, in one allocation.
+    private final class Storage: ManagedBuffer<Guarded, Void> {
+        deinit {
+            withUnsafeMutablePointerToHeader { guarded in
+                pthread_cond_destroy(&guarded.pointee.condition)
+                pthread_mutex_destroy(&guarded.pointee.mutex)
+            }
+        }
     }
 
-    deinit {
-        pthread_cond_destroy(&guarded.pointee.condition)
-        pthread_mutex_destroy(&guarded.pointee.mutex)
-        guarded.deinitialize(count: 1)
-        guarded.deallocate()
+    private let storage: Storage
+
+    /// Valid as long as the storage.
+    private var guarded: UnsafeMutablePointer<Guarded> { storage.withUnsafeMutablePointerToHeader { $0 } }
+
+    init(_ state: sending State) {
+        let guarded = Guarded(state: state)
+        storage = unsafeDowncast(Storage.create(minimumCapacity: 0) { _ in guarded }, to: Storage.self)
+        storage.withUnsafeMutablePointerToHeader { guarded in
+            pthread_mutex_init(&guarded.pointee.mutex, nil)
+            var attributes = pthread_condattr_t()
+            pthread_condattr_init(&attributes)
+            // Deadlines use the monotonic clock, which cannot be set.
+            pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+            pthread_cond_init(&guarded.pointee.condition, &attributes)
+            pthread_condattr_destroy(&attributes)
+        }
     }
 
     func withLock<Result>(_ body: (inout State) -> Result) -> Result {

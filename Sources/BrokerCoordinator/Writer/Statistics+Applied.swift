@@ -56,7 +56,7 @@ extension AppliedJob {
 
     fileprivate func slowJob(_ times: StageTimes) -> SlowJob {
         SlowJob(
-            id: job.id.text, sequence: sequence, owner: job.owner, isFailed: !isCommitted,
+            id: job.id, sequence: sequence, owner: job.owner, isFailed: !isCommitted,
             acceptedAt: job.accepted.acceptedAt, times: times)
     }
 }

@@ -7,10 +7,10 @@ extension WriterLoop {
     // MARK: - One job
 
     func failed(_ error: StoreError, _ place: LogPlace, _ job: ReadyJob) -> AppliedJob {
-        logger.error("A job could not be stored.", metadata: ["id": "\(job.id.text)", "cause": "\(error)"])
+        logger.error("A job could not be stored.", metadata: ["id": "\(job.id)", "cause": "\(error)"])
         noteWaiting(error)
         let fault = Fault(ofJob: error)
-        return AppliedJob(place: place, job: job, end: .failed(fault), unwritten: fault)
+        return AppliedJob(place: place, job: job, end: .failed(fault), isUnwritten: true)
     }
 
     /// The store cannot apply a job of the journal, and neither the job nor the machine is at fault. If the server went
@@ -20,7 +20,7 @@ extension WriterLoop {
             """
             A job of the journal cannot be applied because of a defect. The server ends; the job and all after it stay \
             in the journal. Report the defect, then start a version of the server without it.
-            """, metadata: ["id": "\(job.id.text)", "sequence": "\(place.position ?? 0)", "cause": "\(error)"])
+            """, metadata: ["id": "\(job.id)", "sequence": "\(place.position ?? 0)", "cause": "\(error)"])
         store.fail(error)
     }
 

@@ -246,6 +246,7 @@ struct WriterLoop {
     /// - Returns: nil when a batch cannot be applied.
     private func applyBatch(_ batch: inout JobBatch, since start: Int64) throws(StoreError) -> [AppliedJob]? {
         var applied: [AppliedJob] = []
+        applied.reserveCapacity(batch.count)
         var bytes = 0
         while bytes < ReplyBudget.maximumBytes, applied.isEmpty || hasTime(since: start) {
             if applied.count == batch.count {
@@ -255,6 +256,7 @@ struct WriterLoop {
                 if applied.count == batch.count { break }
             }
             var run: [StoreJob] = []
+            run.reserveCapacity(batch.count - applied.count)
             for (place, job) in batch[applied.count...] {
                 let job = job.storeJob(at: place)
                 guard store.canJoin(job) else { break }

@@ -60,41 +60,60 @@ struct ByteArena: ~Copyable {
     }
 
     /// Retains an object as long as the memory.
-    mutating func retain(_ object: any AnyObject & Sendable) { madeChunks().retain(object) }
+    mutating func retain(_ object: any AnyObject & Sendable) {
+        let retaining = chunks ?? ArenaChunks(0)
+        chunks = retaining
+        retaining.retain(object)
+    }
 
     /// The memory; its owner may use cells that point into it. Nil when there is none.
     var memory: ArenaChunks? { chunks }
-
-    private mutating func madeChunks() -> ArenaChunks {
-        if let chunks { return chunks }
-        let made = ArenaChunks()
-        chunks = made
-        return made
-    }
 
     private mutating func addChunk(atLeast count: Int) {
         freeCount = max(count, nextChunk)
         nextChunk = min(nextChunk * 2, Self.largestChunk)
         fresh += freeCount
-        guard let chunk = malloc(freeCount) else { preconditionFailure("out of memory for \(freeCount) staged bytes") }
-        free = chunk.assumingMemoryBound(to: UInt8.self)
-        madeChunks().append(free!)
+        if let chunks {
+            free = chunks.add(freeCount)
+        } else {
+            let made = ArenaChunks(freeCount)
+            chunks = made
+            free = made.own
+        }
     }
 }
 
-/// The memory of an arena, freed with its last reference.
+/// The memory of an arena, freed with its last copy: its first chunk is in the object itself.
 ///
 /// Only the arena that created it adds chunks, before other threads read them.
-final class ArenaChunks: @unchecked Sendable {
-    private var chunks: [UnsafeMutablePointer<UInt8>] = []
+struct ArenaChunks: @unchecked Sendable {
+    private struct Others {
+        var chunks: [UnsafeMutablePointer<UInt8>] = []
+        var retained: [any AnyObject & Sendable] = []
+    }
 
-    private var retained: [any AnyObject & Sendable] = []
+    private final class Storage: ManagedBuffer<Others, UInt8> {
+        deinit {
+            for chunk in header.chunks { free(chunk) }
+        }
+    }
 
-    fileprivate func retain(_ object: any AnyObject & Sendable) { retained.append(object) }
+    private let storage: Storage
 
-    fileprivate func append(_ chunk: UnsafeMutablePointer<UInt8>) { chunks.append(chunk) }
+    /// - Parameter count: bytes of the first chunk.
+    fileprivate init(_ count: Int) {
+        storage = unsafeDowncast(Storage.create(minimumCapacity: count) { _ in Others() }, to: Storage.self)
+    }
 
-    deinit {
-        for chunk in chunks { free(chunk) }
+    /// The first chunk; valid as long as this memory.
+    fileprivate var own: UnsafeMutablePointer<UInt8> { storage.withUnsafeMutablePointerToElements { $0 } }
+
+    fileprivate func retain(_ object: any AnyObject & Sendable) { storage.header.retained.append(object) }
+
+    fileprivate func add(_ count: Int) -> UnsafeMutablePointer<UInt8> {
+        guard let memory = malloc(count) else { preconditionFailure("out of memory for \(count) staged bytes") }
+        let chunk = memory.assumingMemoryBound(to: UInt8.self)
+        storage.header.chunks.append(chunk)
+        return chunk
     }
 }

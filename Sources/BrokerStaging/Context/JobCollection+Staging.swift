@@ -14,9 +14,18 @@ extension JobCollection {
         _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)? = nil,
         without exclusions: StagedExclusions? = nil
     ) throws(StagingRefusal) -> StagedPart {
+        try StagingSpace.with { space in
+            Result { () throws(StagingRefusal) in try stage(plan, policy, allowance, exclusions, space) }
+        }.get()
+    }
+
+    private func stage(
+        _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)?,
+        _ exclusions: StagedExclusions?, _ space: StagingSpace
+    ) throws(StagingRefusal) -> StagedPart {
         var memory = StagingMemory(allowance)
         guard memory.take(StagingContext.memory(plan)) else { throw .noRoom }
-        var context = StagingContext(plan, self, policy, memory, exclusions)
+        var context = StagingContext(plan, self, policy, memory, exclusions, space)
         for operation in operations { try context.stage(operation) }
         try batch?.stage(in: &context)
         return context.finish()

@@ -41,7 +41,8 @@ struct RecordScanner: ~Copyable {
     private var recordsWithoutPredictions = 4
     private var unknownKeys: [UnknownKey: Int] = [:]
     private var unknownCounts: [UnknownCount] = []
-    private var slots = UnsafeMutableBufferPointer<JSONValue?>(start: nil, count: 0)
+    private var slots: UnsafeMutableBufferPointer<JSONValue?>
+    private var hasGrown = false
     private(set) var depth = 0
     /// The first unknown key of the latest record, in the order of the text; nil when it has none.
     private(set) var firstUnknownKey: JSONValue?
@@ -49,11 +50,13 @@ struct RecordScanner: ~Copyable {
     private(set) var hasOnlyUnknownKeys = false
     private var knownKeyCount = 0
 
-    init(nodeCount: Int) {
+    /// - Parameter slots: initialised; used as long as they suffice, and not freed.
+    init(nodeCount: Int, _ slots: UnsafeMutableBufferPointer<JSONValue?>) {
         self.nodeCount = nodeCount
+        self.slots = slots
     }
 
-    deinit { slots.deallocate() }
+    deinit { if hasGrown { slots.deallocate() } }
 
     /// Scans one record and returns the index of its first slot; ``close(_:)`` gives the slots back.
     ///
@@ -87,8 +90,9 @@ struct RecordScanner: ~Copyable {
         let larger = UnsafeMutableBufferPointer<JSONValue?>.allocate(capacity: count)
         larger.initialize(repeating: nil)
         _ = larger.update(fromContentsOf: slots)
-        slots.deallocate()
+        if hasGrown { slots.deallocate() }
         slots = larger
+        hasGrown = true
     }
 
     /// Returns the value at the most preferred path: the first that is not null, else null, else nil.

@@ -9,7 +9,7 @@ internal import BrokerModel
 // One thread at a time uses it.
 package final class StagedPart: @unchecked Sendable {
     /// Its own, and those of the parts that were added to it, in payload order.
-    var collections: [JobCollection]
+    var collections: ShortList<JobCollection>
     /// The context that staged the part, for its contents: it stages no more.
     var staged: StagingContext
     var tables: TableSet { staged.tables }
@@ -17,17 +17,17 @@ package final class StagedPart: @unchecked Sendable {
     var patternWork: Int
     var warnings: [Warning]
     /// The memory that cells point at, besides the document.
-    var memory: [ArenaChunks]
+    var memory: ShortList<ArenaChunks>
 
     init(_ context: consuming StagingContext) {
-        collections = [context.collection]
+        collections = ShortList(context.collection)
         patternWork = context.arena.workBudget.spent
         warnings = context.scanner.warnings() + context.inexactValues.warnings(context.plan.model)
-        memory = context.arena.memory.map { [$0] } ?? []
+        memory = context.arena.memory.map { ShortList($0) } ?? []
         if context.innerNames?.isEmpty ?? false { context.innerNames = nil }
         // Frees what only the staging of records needs.
-        context.scanner = RecordScanner(nodeCount: 0)
-        context.scratch = ScratchStack()
+        context.scanner = RecordScanner(nodeCount: 0, UnsafeMutableBufferPointer(start: nil, count: 0))
+        context.scratch = ScratchStack(UnsafeMutableBufferPointer(start: nil, count: 0))
         staged = context
     }
 }

@@ -342,10 +342,14 @@ extension ValueFault {
 
 /// A stack of cells for records being converted; an inner record is above the outer ones.
 struct ScratchStack: ~Copyable {
-    private var cells = UnsafeMutableBufferPointer<Cell>(start: nil, count: 0)
+    private var cells: UnsafeMutableBufferPointer<Cell>
     private var depth = 0
+    private var hasGrown = false
 
-    deinit { cells.deallocate() }
+    /// - Parameter cells: initialised; used as long as they suffice, and not freed.
+    init(_ cells: UnsafeMutableBufferPointer<Cell>) { self.cells = cells }
+
+    deinit { if hasGrown { cells.deallocate() } }
 
     /// Pushes `count` absent cells and returns the index of the first.
     mutating func push(_ count: Int) -> Int {
@@ -362,8 +366,9 @@ struct ScratchStack: ~Copyable {
         let larger = UnsafeMutableBufferPointer<Cell>.allocate(capacity: 2 * depth)
         larger.initialize(repeating: .absent)
         _ = larger.update(fromContentsOf: cells)
-        cells.deallocate()
+        if hasGrown { cells.deallocate() }
         cells = larger
+        hasGrown = true
     }
 
     subscript(index: Int) -> Cell {

@@ -68,7 +68,7 @@ struct StagingContext: ~Copyable {
 
     init(
         _ plan: StagingPlan, _ collection: JobCollection, _ policy: InvalidRecordPolicy, _ memory: StagingMemory,
-        _ exclusions: StagedExclusions?
+        _ exclusions: StagedExclusions?, _ space: StagingSpace
     ) {
         self.plan = plan
         self.collection = collection
@@ -77,8 +77,8 @@ struct StagingContext: ~Copyable {
         self.exclusions = exclusions
         tables = TableSet(plan)
         links = Array(repeating: [], count: plan.layout.linkTables.count)
-        scanner = RecordScanner(nodeCount: plan.nodeCount)
-        scratch = ScratchStack()
+        scanner = RecordScanner(nodeCount: plan.nodeCount, space.slots)
+        scratch = ScratchStack(space.cells)
         payload = collection.keepsPayload ? StagedPayload() : nil
         arena.workBudget = .staging(collection.textBytes, of: collection.document.text.count)
     }

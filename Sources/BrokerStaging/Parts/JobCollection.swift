@@ -10,7 +10,7 @@ package struct JobCollection: @unchecked Sendable {
 
     let document: JSONDocument
     // Values on the document's immutable tape, which `document` keeps alive.
-    let operations: [StagingOperation]
+    let operations: ShortList<StagingOperation>
     /// The rows have ``StagedRows/payload``.
     var keepsPayload = false
     /// Staged instead of whole operations.
@@ -22,7 +22,7 @@ package struct JobCollection: @unchecked Sendable {
     ///   - keepsPayload: the rows have ``StagedRows/payload``.
     ///   - refusesUnknownKeys: a record with a key that the model does not name is at fault.
     package init(
-        _ operations: [StagingOperation], in document: JSONDocument, keepsPayload: Bool = false,
+        _ operations: ShortList<StagingOperation>, in document: JSONDocument, keepsPayload: Bool = false,
         refusesUnknownKeys: Bool = false
     ) {
         self.document = document
@@ -35,16 +35,16 @@ package struct JobCollection: @unchecked Sendable {
     ///
     /// A change of the entity begins a new collection; if it changes often, neighbours share a collection.
     package static func collections(
-        of operations: [StagingOperation], in document: JSONDocument, keepsPayload: Bool = false,
+        of operations: ShortList<StagingOperation>, in document: JSONDocument, keepsPayload: Bool = false,
         refusesUnknownKeys: Bool = false
     ) -> [JobCollection] {
-        let collection = { (gathered: [StagingOperation]) in
+        let collection = { (gathered: ShortList<StagingOperation>) in
             JobCollection(gathered, in: document, keepsPayload: keepsPayload, refusesUnknownKeys: refusesUnknownKeys)
         }
         let runs = 1 + zip(operations, operations.dropFirst()).count { $0.entity != $1.entity }
         let smallest = runs <= maximumCount ? 0 : document.text.count / maximumCount
         var collections: [JobCollection] = []
-        var gathered: [StagingOperation] = []
+        var gathered = ShortList<StagingOperation>()
         var bytes = 0
         for operation in operations {
             if let last = gathered.last, last.entity != operation.entity, bytes >= smallest {

@@ -28,7 +28,7 @@ package struct RecordBatch: @unchecked Sendable {
     package var firstOperation: Int { records.first.map { Int($0.operation) } ?? 0 }
 
     /// All records of a step.
-    init(_ collections: [JobCollection]) {
+    init(_ collections: ShortList<JobCollection>) {
         document = collections[0].document
         keepsPayload = collections[0].keepsPayload
         refusesUnknownKeys = collections[0].refusesUnknownKeys

@@ -1,3 +1,5 @@
+package import BrokerJSON
+
 /// The staged rows of one table, an entity's or a hierarchy's, immutable.
 ///
 /// Invariants
@@ -31,7 +33,7 @@ public final class FrozenTable: Sendable {
     private var entity: EntityPlan { table.entity }
 
     /// By row, how the job names its object.
-    public var namings: [RowNaming] { table.namings }
+    package var namings: ShortList<RowNaming> { table.namings }
 
     /// As in `StagedTable`.
     public var keyEntities: [Int: Set<Int>] { table.keyEntities }

@@ -1,3 +1,5 @@
+internal import BrokerJSON
+
 /// A hash index from identity to row of one staged table: open addressing over row numbers, with the cells as keys.
 /// While the table has only a few rows, a search compares them one by one.
 struct IdentityIndex {
@@ -5,7 +7,7 @@ struct IdentityIndex {
     /// Row + 1, zero for a free slot. The count is a power of two, and at most half of them are used.
     private var slots: [UInt32] = []
     /// By row: its hash, never zero; zero for a row without identity.
-    private var hashes: [UInt64] = []
+    private var hashes = ShortList<UInt64>()
     private var count = 0
 
     @inline(__always)

@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import BrokerModel
 internal import Glibc
 
@@ -11,7 +12,7 @@ struct StagedTable: ~Copyable {
     private var capacity = 0
     private var storage = CellStorage()
     /// By row, how the job names its object.
-    private(set) var namings: [RowNaming] = []
+    private(set) var namings = ShortList<RowNaming>()
     /// By row and ``EntityPlan/uniqueColumns``: text offset of the record that last brought the attribute; 0 for none.
     private(set) var claims: [UInt32] = []
     /// By row, for an entity with `modified`: the value of the first record that has one, null included.

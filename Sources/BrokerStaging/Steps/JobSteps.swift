@@ -4,7 +4,7 @@ package import BrokerModel
 /// The operations of a job, their names looked up in the model.
 package struct JobSteps {
     /// In the order in which they take effect; consecutive records are one step.
-    package private(set) var plans: [StepPlan] = []
+    package private(set) var plans = ShortList<StepPlan>()
     private let model: Model
     private let document: JSONDocument
     /// The number of RE2 instructions of the regular expressions in all predicates.
@@ -21,7 +21,8 @@ package struct JobSteps {
     /// - Parameter allowance: asked for the memory of the steps.
     /// - Throws: the fault of the first operation that does not fit the model; `noRoom` when the allowance is refused.
     package init(
-        _ operations: [JobOperation], in document: JSONDocument, _ model: Model, _ allowance: any StagingAllowance
+        _ operations: ShortList<JobOperation>, in document: JSONDocument, _ model: Model,
+        _ allowance: any StagingAllowance
     ) throws(StagingRefusal) {
         self.model = model
         self.allowance = allowance
@@ -30,19 +31,15 @@ package struct JobSteps {
         for operation in operations {
             guard allowance.take(Self.stepMemory) else { throw .noRoom }
             let (action, staging) = try step(operation)
-            if let staging, case .merge = action, plans.last?.pointer != nil {
-                var last = plans.removeLast()
-                let isAdded = last.add(staging)
-                plans.append(last)
-                if isAdded { continue }
-            }
-            plans.append(StepPlan(action, staging.map { [$0] } ?? [], at: operation.pointer))
+            if let staging, case .merge = action, !plans.isEmpty, plans[plans.count - 1].add(staging) { continue }
+            let operations = staging.map { ShortList($0) } ?? []
+            plans.append(StepPlan(action, operations, at: operation.pointer))
         }
     }
 
     /// The maximum bytes that the predicates of a job's operations may take: the tree, the tests that the writer compiles from it (folding
     /// may make a text three times as long), and SQLite's copy of what is bound.
-    package static func predicateMemory(_ operations: [JobOperation]) -> Int {
+    package static func predicateMemory(_ operations: ShortList<JobOperation>) -> Int {
         operations.reduce(0) { sum, operation in
             switch operation.action {
             case .sync(let predicate, let arguments, _, _): sum + memory(of: predicate, arguments)

@@ -160,8 +160,8 @@ private struct PartTranslation {
         whole.staged.needsComparison = whole.staged.needsComparison || part.staged.needsComparison
         whole.staged.hasUncertainEntities = whole.staged.hasUncertainEntities || part.staged.hasUncertainEntities
         addWarnings()
-        whole.memory += part.memory
-        whole.collections += part.collections
+        whole.memory.append(contentsOf: part.memory)
+        whole.collections.append(contentsOf: part.collections)
         whole.patternWork += part.patternWork
         whole.staged.innerNames = whole.staged.innerNames ?? part.staged.innerNames
     }

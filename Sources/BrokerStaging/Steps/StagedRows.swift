@@ -44,11 +44,11 @@ package final class StagedRows: Sendable {
     /// objects that they name.
     package let isBatchable: Bool
     /// The staged collections, in payload order.
-    let collections: [JobCollection]
+    let collections: ShortList<JobCollection>
     /// Units of patterns and tombstones.
     private let patternWork: Int
     private let exclusions: StagedExclusions?
-    private let memory: [ArenaChunks]
+    private let memory: ShortList<ArenaChunks>
 
     /// - Parameters:
     ///   - whole: all parts, united.

@@ -2,7 +2,7 @@
 package struct StepActions: Sendable {
     private let actions: [(action: StepAction, pointer: String)]
 
-    package init(_ plans: [StepPlan]) { actions = plans.map { ($0.action, $0.pointer) } }
+    package init(_ plans: some Sequence<StepPlan>) { actions = plans.map { ($0.action, $0.pointer) } }
 
     /// The steps with their rows.
     ///

@@ -99,16 +99,14 @@ package struct FieldHasher {
     }
 
     /// The marker and 16 bytes.
-    package func finish() -> [UInt8] {
+    package func finish() -> JobHash {
         var state = state
         let (low, high) = state.finish()
-        return [UInt8](unsafeUninitializedCapacity: 17) { bytes, count in
+        return withUnsafeTemporaryAllocation(byteCount: 17, alignment: 1) { bytes in
             bytes[0] = Self.marker
-            withUnsafeBytes(of: (low.littleEndian, high.littleEndian)) { hash in
-                UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(bytes)[1..<17]).copyMemory(
-                    from: hash)
-            }
-            count = 17
+            bytes.storeBytes(of: low.littleEndian, toByteOffset: 1, as: UInt64.self)
+            bytes.storeBytes(of: high.littleEndian, toByteOffset: 9, as: UInt64.self)
+            return JobHash(UnsafeRawBufferPointer(bytes))
         }
     }
 }

@@ -47,7 +47,7 @@ package struct StateDigest: Sendable, Equatable {
         bytes.reserveCapacity(96 + outcome.count)
         withUnsafeBytes(of: job.sequence.littleEndian) { bytes += $0 }
         bytes += job.id.utf8
-        bytes += job.contentDigest ?? job.contentHash ?? []
+        (job.contentDigest ?? job.contentHash)?.withBytes { bytes += $0 }
         bytes += outcome
         let sums = rows?.sums ?? (0, 0)
         for sum in [sums.0, sums.1] { withUnsafeBytes(of: sum.littleEndian) { bytes += $0 } }

@@ -128,13 +128,20 @@ final class Ledger {
         }
         index.set(id, to: outcome.sequence, replacing: failure?.sequence)
         insert.bind(outcome.sequence, at: 1)
-        insert.bind(id, at: 2)
-        insert.bind(blob: outcome.contentHash, at: 3)
         insert.bind(outcome.isFailure ? 1 : 0, at: 4)
         insert.bind(now, at: 5)
-        insert.bind(text: outcome.body, at: 6)
         if let owner = outcome.owner { insert.bind(Int64(owner.user), at: 7) } else { insert.bind(blob: nil, at: 7) }
-        try insert.run()
+        var id = id
+        try id.withUTF8 { id in
+            (outcome.contentHash ?? []).withBytes { hash in
+                outcome.body.withUnsafeBufferPointer { body in
+                    insert.bind(borrowed: id, at: 2)
+                    insert.bind(borrowed: outcome.contentHash == nil ? nil : hash, at: 3)
+                    insert.bind(borrowed: body, at: 6)
+                    return Result { () throws(StoreError) in try insert.run() }
+                }
+            }
+        }.get()
         tally.rows += 1
         try prune(now)
     }

@@ -80,7 +80,7 @@ extension StoredOutcome {
         self.init(
             sequence: row.integer(0),
             owner: row.isNull(5) ? nil : JobOwner(user: UInt32(truncatingIfNeeded: row.integer(5))),
-            contentHash: row.isNull(1) ? nil : Array(row.bytes(1)),
+            contentHash: row.isNull(1) ? nil : JobHash(UnsafeRawBufferPointer(row.bytes(1))),
             isFailure: row.integer(2) != 0, body: Array(row.bytes(3)))
     }
 }

@@ -2,64 +2,64 @@ package import BrokerJSON
 package import BrokerModel
 package import BrokerStaging
 
-/// A job in the form in which the store applies it. A class: lists of jobs are passed on without copying their parts.
-package final class StoreJob: Sendable {
-    package enum Work: Sendable {
-        case steps([StagedStep])
-        /// The job could not be staged; the ledger stores the fault.
-        case refused(Fault)
-    }
-
-    package let id: String
-    package let owner: JobOwner
+/// The facts of a job that do not depend on its place among the others; immutable.
+package protocol JobFacts: AnyObject, Sendable {
+    var id: String { get }
+    var owner: JobOwner { get }
     /// Whether the owner could see the jobs of all users when the job was accepted.
-    package let isPrivileged: Bool
+    var isPrivileged: Bool { get }
     /// The hash of the job's content; nil when the server made the id, which therefore cannot have been used before.
-    package let contentHash: [UInt8]?
+    var contentHash: JobHash? { get }
     /// A hash of the content for ``StateDigest``; nil when it is ``contentHash``, or there is no journal.
-    package let contentDigest: [UInt8]?
+    var contentDigest: JobHash? { get }
     /// The hash of the message's decoded bytes, which earlier versions wrote into the ledger. Nil when the ledger
     /// cannot have it.
-    package let messageHash: [UInt8]?
-    package let sequence: Int64
-    package let policy: InvalidRecordPolicy
-    package let wantsKeys: Bool
+    var messageHash: JobHash? { get }
+    var policy: InvalidRecordPolicy { get }
+    var wantsKeys: Bool { get }
     /// Whether the reply has the objects of the job's records; see `Outcome.objects`.
-    package let wantsObjects: Bool
+    var wantsObjects: Bool { get }
     /// The form of dates in them.
-    package let objectDates: FetchDates
+    var objectDates: FetchDates { get }
     /// The job is applied and undone: it changes nothing, and is not recorded.
-    package let isDryRun: Bool
+    var isDryRun: Bool { get }
     /// A job that deletes more objects fails.
-    package let maximumDeletions: DeletionLimit?
+    var maximumDeletions: DeletionLimit? { get }
     /// Written in the job's transaction if the job takes effect.
-    package let bookmark: Bookmark?
+    var bookmark: Bookmark? { get }
     /// Whether the job may delete objects. Else it fails if it deleted one, other than an owned object that its owner no
     /// longer names: that is a part of the owner.
-    package let mayDelete: Bool
-    package let work: Work
-    /// Milliseconds since 1970, for the ledger.
-    package let now: Int64
-    /// The allowance for the merge's memory besides the staged rows; nil grants everything.
-    package let memory: (any MemoryAllowance)?
+    var mayDelete: Bool { get }
+}
 
-    package init(
-        id: String, owner: JobOwner = .server, isPrivileged: Bool? = nil, contentHash: [UInt8]?,
-        contentDigest: [UInt8]? = nil,
-        messageHash: [UInt8]? = nil, sequence: Int64,
-        policy: InvalidRecordPolicy,
-        wantsKeys: Bool,
-        wantsObjects: Bool = false, objectDates: FetchDates = .model, isDryRun: Bool = false,
-        maximumDeletions: DeletionLimit? = nil, bookmark: Bookmark? = nil, mayDelete: Bool = true, work: Work,
-        now: Int64, memory: (any MemoryAllowance)? = nil
+/// The facts alone.
+private final class PlainJobFacts: JobFacts {
+    let id: String
+    let owner: JobOwner
+    let isPrivileged: Bool
+    let contentHash: JobHash?
+    let contentDigest: JobHash?
+    let messageHash: JobHash?
+    let policy: InvalidRecordPolicy
+    let wantsKeys: Bool
+    let wantsObjects: Bool
+    let objectDates: FetchDates
+    let isDryRun: Bool
+    let maximumDeletions: DeletionLimit?
+    let bookmark: Bookmark?
+    let mayDelete: Bool
+
+    init(
+        id: String, owner: JobOwner, isPrivileged: Bool, contentHash: JobHash?, contentDigest: JobHash?,
+        messageHash: JobHash?, policy: InvalidRecordPolicy, wantsKeys: Bool, wantsObjects: Bool,
+        objectDates: FetchDates, isDryRun: Bool, maximumDeletions: DeletionLimit?, bookmark: Bookmark?, mayDelete: Bool
     ) {
         self.id = id
         self.owner = owner
-        self.isPrivileged = isPrivileged ?? owner.isPrivileged
+        self.isPrivileged = isPrivileged
         self.contentHash = contentHash
         self.contentDigest = contentDigest
         self.messageHash = messageHash
-        self.sequence = sequence
         self.policy = policy
         self.wantsKeys = wantsKeys
         self.wantsObjects = wantsObjects
@@ -68,10 +68,76 @@ package final class StoreJob: Sendable {
         self.maximumDeletions = maximumDeletions
         self.bookmark = bookmark
         self.mayDelete = mayDelete
+    }
+}
+
+/// A job in the form in which the store applies it.
+package struct StoreJob: Sendable {
+    package enum Work: Sendable {
+        /// One step, of the records of the job itself.
+        case merge(StagedRows)
+        case steps([StagedStep])
+        /// The job could not be staged; the ledger stores the fault.
+        indirect case refused(Fault)
+
+        /// Empty for a job that could not be staged.
+        package var steps: [StagedStep] {
+            switch self {
+            case .merge(let rows): [StagedStep(action: .merge, rows: rows)]
+            case .steps(let steps): steps
+            case .refused: []
+            }
+        }
+    }
+
+    package let facts: any JobFacts
+    package let sequence: Int64
+    package let work: Work
+    /// Milliseconds since 1970, for the ledger.
+    package let now: Int64
+    /// The allowance for the merge's memory besides the staged rows; nil grants everything.
+    package let memory: (any MemoryAllowance)?
+
+    package init(_ facts: any JobFacts, sequence: Int64, work: Work, now: Int64, memory: (any MemoryAllowance)?) {
+        self.facts = facts
+        self.sequence = sequence
         self.work = work
         self.now = now
         self.memory = memory
     }
+
+    package init(
+        id: String, owner: JobOwner = .server, isPrivileged: Bool? = nil, contentHash: JobHash?,
+        contentDigest: JobHash? = nil,
+        messageHash: JobHash? = nil, sequence: Int64,
+        policy: InvalidRecordPolicy,
+        wantsKeys: Bool,
+        wantsObjects: Bool = false, objectDates: FetchDates = .model, isDryRun: Bool = false,
+        maximumDeletions: DeletionLimit? = nil, bookmark: Bookmark? = nil, mayDelete: Bool = true, work: Work,
+        now: Int64, memory: (any MemoryAllowance)? = nil
+    ) {
+        let facts = PlainJobFacts(
+            id: id, owner: owner, isPrivileged: isPrivileged ?? owner.isPrivileged, contentHash: contentHash,
+            contentDigest: contentDigest, messageHash: messageHash, policy: policy, wantsKeys: wantsKeys,
+            wantsObjects: wantsObjects, objectDates: objectDates, isDryRun: isDryRun,
+            maximumDeletions: maximumDeletions, bookmark: bookmark, mayDelete: mayDelete)
+        self.init(facts, sequence: sequence, work: work, now: now, memory: memory)
+    }
+
+    package var id: String { facts.id }
+    package var owner: JobOwner { facts.owner }
+    package var isPrivileged: Bool { facts.isPrivileged }
+    package var contentHash: JobHash? { facts.contentHash }
+    package var contentDigest: JobHash? { facts.contentDigest }
+    package var messageHash: JobHash? { facts.messageHash }
+    package var policy: InvalidRecordPolicy { facts.policy }
+    package var wantsKeys: Bool { facts.wantsKeys }
+    package var wantsObjects: Bool { facts.wantsObjects }
+    package var objectDates: FetchDates { facts.objectDates }
+    package var isDryRun: Bool { facts.isDryRun }
+    package var maximumDeletions: DeletionLimit? { facts.maximumDeletions }
+    package var bookmark: Bookmark? { facts.bookmark }
+    package var mayDelete: Bool { facts.mayDelete }
 }
 
 extension StoreJob {

@@ -5,7 +5,7 @@ package struct StoredOutcome: Sendable, Equatable {
     package let owner: JobOwner?
     /// The hash of the job's content or, in a line of an earlier version, of the message's bytes
     /// (``StoreJob/messageHash``); nil for a job whose id the server made.
-    package let contentHash: [UInt8]?
+    package let contentHash: JobHash?
     package let isFailure: Bool
     /// A JSON object: a completed job's members of `completed` except `timing`, or a failed job's `error`.
     package let body: [UInt8]

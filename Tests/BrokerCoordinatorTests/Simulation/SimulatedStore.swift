@@ -56,7 +56,7 @@ struct SimulatedStore {
         let end: JobOutcome
         switch job.work {
         case .refused(let fault): end = .failed(fault)
-        case .steps: end = .completed(Outcome())
+        case .merge, .steps: end = .completed(Outcome())
         }
         if let known, end.isFailure, known.sequence > job.sequence { return end }
         contents.ledger[job.id] = StoredOutcome(

@@ -79,7 +79,7 @@ extension SimulatedServer {
         if !transaction.isSettled {
             let applied = transaction.applied.map { applied in
                 AppliedJob(
-                    place: applied.place, job: applied.job, end: applied.end, unwritten: applied.unwritten,
+                    place: applied.place, job: applied.job, end: applied.end, isUnwritten: applied.isUnwritten,
                     mergedMicroseconds: microseconds, appliedAt: applied.appliedAt)
             }
             settle(applied, transaction.reservation)
@@ -98,7 +98,7 @@ extension SimulatedServer {
             guard log == nil else { return }
             let fault = Fault(.storeFull, Self.full.message)
             settle(
-                [AppliedJob(place: place, job: job, end: .failed(fault), unwritten: fault, appliedAt: 0)], nil)
+                [AppliedJob(place: place, job: job, end: .failed(fault), isUnwritten: true, appliedAt: 0)], nil)
         } else {
             store.commit()
             settle([applied], nil)

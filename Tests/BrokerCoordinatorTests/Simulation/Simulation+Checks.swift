@@ -34,11 +34,11 @@ extension Simulation {
 
     /// A job is about to be applied.
     mutating func checkMerge(_ job: ReadyJob, _ sequence: Int64, _ before: SimulatedStore) {
-        note("merges \(job.id.text) at \(sequence)")
+        note("merges \(job.id) at \(sequence)")
         if let delivery = server.deliveries[job.accepted.arrival], case .steps = job.work,
             deliveries[delivery].wasCancelled || answers.cancelled.contains(sequence)
         {
-            violate("\(job.id.text) was reported cancelled, and is merged at \(sequence)")
+            violate("\(job.id) was reported cancelled, and is merged at \(sequence)")
         }
         if let newest = before.contents.effects.last?.sequence, newest >= sequence {
             violate("\(sequence) takes effect after \(newest)")

@@ -74,9 +74,9 @@ struct FuzzedCompany {
     ///
     /// `Employee` is processed and `=Employee` names objects; `*person` maps, `/staff/3` and anything else routes;
     /// `Employee.boss` relates, and `@Employee` changes, the `object` of an object by its `json`.
-    func operations(_ document: JSONDocument) throws(Fault) -> [StagingOperation] {
+    func operations(_ document: JSONDocument) throws(Fault) -> ShortList<StagingOperation> {
         defer { withExtendedLifetime(document) {} }
-        var operations: [StagingOperation] = []
+        var operations = ShortList<StagingOperation>()
         for (key, value) in document.root.members {
             operations.append(try operation(String(decoding: key.bytes, as: UTF8.self), value, document))
         }

@@ -75,8 +75,10 @@ struct BatchMerge {
         // Each link leads to a row of its own job, which is merged here, too; no object is deleted, and no key changes.
         if states.count >= merger.rowsWithoutChecks { try merger.connection.checkForeignKeys(false) }
         for entity in merger.order {
-            let concerned = members.indices.compactMap { number in
-                members[number].rows.tables[entity].map { (member: number, table: $0) }
+            var concerned: [(member: Int, table: FrozenTable)] = []
+            concerned.reserveCapacity(members.count)
+            for number in members.indices {
+                if let table = members[number].rows.tables[entity] { concerned.append((number, table)) }
             }
             // Whether a unique value is free depends on all rows of the earlier jobs.
             let isOneByOne = merger.entities[entity].hasUnique
@@ -114,7 +116,7 @@ struct BatchMerge {
     /// Merges the rows of some members.
     private func merge(_ entity: Int, _ staged: [(member: Int, table: FrozenTable)]) throws(StoreError) -> Bool {
         let upserts = merger.entities[entity].upserts
-        var joined = BatchOrder(merger.entities[entity].identity)
+        var joined = BatchOrder(merger.entities[entity].identity, staged.reduce(0) { $0 + $1.table.rowCount })
         for (member, table) in staged {
             for group in table.groups {
                 guard upserts.mergesAtOnce(group, of: table) else { return false }
@@ -169,6 +171,37 @@ struct BatchMerge {
         return digest
     }
 
+    /// Whether ``outcome(_:)`` consists of these changes, and of nothing else.
+    func isOnly(_ changes: [(entity: String, counts: ChangeCounts)], _ member: Int) -> Bool {
+        let rows = members[member].rows
+        guard rows.rejected.isEmpty, rows.unlistedRejections.isEmpty, rows.warnings.isEmpty else { return false }
+        var compared = 0
+        for entity in merger.entitiesByName {
+            guard let counts = counts(member, entity) else { continue }
+            guard compared < changes.count, changes[compared].counts == counts,
+                changes[compared].entity.hasSameBytes(as: merger.entities[entity].name)
+            else { return false }
+            compared += 1
+        }
+        return compared == changes.count
+    }
+
+    /// The counts of the member's rows of an entity, without rejected ones; nil when it has none.
+    private func counts(_ member: Int, _ entity: Int) -> ChangeCounts? {
+        guard let table = members[member].rows.tables[entity],
+            let states = tables[member * entityCount + entity].states
+        else { return nil }
+        var counts = ChangeCounts()
+        for row in 0..<table.rowCount {
+            switch states[row] {
+            case MergeTally.RowState.inserted.rawValue: counts.inserted += 1
+            case MergeTally.RowState.updated.rawValue: counts.updated += 1
+            default: counts.unchanged += 1
+            }
+        }
+        return counts
+    }
+
     /// The outcome of the member's job, without ``Outcome/feedKeys``.
     func outcome(_ member: Int) -> Outcome {
         let rows = members[member].rows
@@ -179,19 +212,9 @@ struct BatchMerge {
         outcome.changes.reserveCapacity(rows.tables.count { $0 != nil } + rejected.count)
         for entity in merger.entitiesByName {
             let name = merger.entities[entity].name
-            var counts = ChangeCounts(rejected: rejected.isEmpty ? 0 : rejected[name] ?? 0)
-            let states = tables[member * entityCount + entity].states
-            if let table = rows.tables[entity], let states {
-                for row in 0..<table.rowCount {
-                    switch states[row] {
-                    case MergeTally.RowState.inserted.rawValue: counts.inserted += 1
-                    case MergeTally.RowState.updated.rawValue: counts.updated += 1
-                    default: counts.unchanged += 1
-                    }
-                }
-            } else if counts.rejected == 0 {
-                continue
-            }
+            let rejectedCount = rejected.isEmpty ? 0 : rejected[name] ?? 0
+            guard var counts = counts(member, entity) ?? (rejectedCount > 0 ? ChangeCounts() : nil) else { continue }
+            counts.rejected = rejectedCount
             outcome.changes.append((name, counts))
         }
         return outcome
@@ -202,7 +225,12 @@ struct BatchMerge {
         guard merger.keepsFeedKeys else { return nil }
         let count = changes.reduce(0) { $0 + $1.counts.inserted + $1.counts.updated }
         guard count > 0 else { return nil }
-        var writer = JSONWriter(capacity: 64 + min(count, 10_000) * 12)
+        // The memory of the last keys, if they were few: theirs are written already.
+        var writer = JSONWriter(capacity: 0)
+        if count <= Self.fewKeys { swap(&writer, &merger.feedWriter) }
+        writer.removeAll()
+        writer.reserve(64 + min(count, 10_000) * 12)
+        defer { if count <= Self.fewKeys { merger.feedWriter = writer } }
         writer.object { json in
             for (name, counts) in changes where counts.hasChanges {
                 json.key(name)
@@ -220,6 +248,8 @@ struct BatchMerge {
         }
         return writer.count <= FeedKeys.maximumBytesOfJob ? writer.bytes : nil
     }
+
+    private static let fewKeys = 100
 
     private func writeKeys(_ member: Int, _ entity: Int, _ state: MergeTally.RowState, _ json: inout JSONWriter) {
         let (scanned, statements) = (tables[member * entityCount + entity], merger.entities[entity])

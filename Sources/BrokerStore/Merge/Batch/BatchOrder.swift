@@ -22,7 +22,12 @@ struct BatchOrder {
     /// The row that was added last.
     private var last: UnsafePointer<Cell>?
 
-    init(_ identity: [Int]) { self.identity = identity }
+    /// - Parameter rowCount: of all tables.
+    init(_ identity: [Int], _ rowCount: Int) {
+        self.identity = identity
+        rows.reserveCapacity(rowCount)
+        members.reserveCapacity(rowCount)
+    }
 
     /// Members must be added in their order.
     mutating func add(_ group: RowGroup, of table: FrozenTable, member: Int) {

@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import BrokerSchema
 internal import BrokerModel
 internal import BrokerStaging
@@ -41,6 +42,8 @@ final class Merger {
     /// Foreign keys are not checked for a batch of so many rows: to compile its statements again costs as much as some hundred
     /// checks, for each of which SQLite opens and searches the other table. Tests lower it.
     var rowsWithoutChecks = 2_000
+    /// The memory for the feed keys of small jobs.
+    var feedWriter = JSONWriter(capacity: 0)
 
     /// - Parameters:
     ///   - isForeign: another program made the tables, which may require links.
