@@ -60,7 +60,19 @@ package final class OwnedStore: Sendable {
         options.keepsJournal = try Store.hasJournal(path: path)
         if let limits = try Store.limitsInForce(path: path) { limits.set(in: &options.store) }
         let owned = try OwnedStore(plan: plan, options: options, logger: logger)
-        guard let pending = owned.coordinator.writer.log?.backlog, pending > 0 else { return owned }
+        let pending = owned.coordinator.writer.log?.backlog ?? 0
+        guard pending > 0 else {
+            do throws(StoreError) {
+                // A reload is an entry of the journal, which must be read. No job waits, so none is opened.
+                try owned.coordinator.start(logger) { _, _, _ in
+                    .unreadable("a command that changes the model applies no jobs.")
+                }
+                return owned
+            } catch {
+                owned.stopAndGiveUp()
+                throw error
+            }
+        }
         owned.stopAndGiveUp()
         throw StoreError(
             .incompatible,

@@ -17,7 +17,7 @@ import Testing
 
     @Test func `the same entries make the same store, however they are applied`() throws {
         let seed = SeededGenerator.testSeed()
-        for seed in (0..<Cases.count(UInt64(8), of: 100)).map({ seed &+ $0 }) {
+        for seed in (0..<Cases.count(UInt64(5), of: 40)).map({ seed &+ $0 }) {
             guard var difference = try Self.difference(seed: seed, Self.jobCount) else { continue }
             // The job that makes it, with none after it.
             for count in 1..<Self.jobCount {
