@@ -53,8 +53,8 @@ extension ValueConverter {
     }
 }
 
-/// Eight bytes of a text. Sums of bytes below 128 do not carry into the next byte; the highest bit of each is the result
-/// of a comparison.
+/// Eight bytes of a text. Sums of bytes below 128 do not carry into the next byte; the highest bit of each has the result of
+/// the comparison.
 extension UInt64 {
     private static let highest: UInt64 = 0x8080_8080_8080_8080
 
