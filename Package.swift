@@ -25,13 +25,16 @@ let isFetched =
 /// A dependency that the programs need and a client does not. SwiftPM does not even fetch these packages for a package that
 /// has not enabled the trait.
 func forPrograms(_ product: String, _ package: String) -> Target.Dependency {
-    .product(name: product, package: package, condition: .when(traits: ["Programs"]))
+    .product(name: product, package: package, condition: .when(traits: ["Programs", "Replication"]))
 }
 
 /// A dependency that the coordinator needs, in a program of ours or embedded in another.
 func forCoordinator(_ product: String, _ package: String) -> Target.Dependency {
-    .product(name: product, package: package, condition: .when(traits: ["Embedding", "Programs"]))
+    .product(name: product, package: package, condition: .when(traits: ["Embedding", "Programs", "Replication"]))
 }
+
+/// The client of NATS, which only the replicated log needs: without the trait nothing links it.
+let forReplication: Target.Dependency = .target(name: "CNATS", condition: .when(traits: ["Replication"]))
 
 /// A test target is named for the target it tests.
 func tests(_ target: String, also: [Target.Dependency] = []) -> Target {
@@ -60,6 +63,10 @@ let package = Package(
         // It includes the others without enabling them: SwiftPM passes the enabled traits to the compiler in an order that differs
         // from plan to plan (swift-package-manager#10525), and with two or more everything is compiled again.
         .trait(name: "Programs", description: "The server and the commands, with the packages that only they need."),
+        // It includes Programs, for the same reason.
+        .trait(
+            name: "Replication", description: "The programs, with a log that several servers share over NATS JetStream."
+        ),
         // Here everything is built; another package gets the client, and opts in to the rest.
         .default(enabledTraits: isFetched ? [] : ["Programs"]),
     ],
@@ -82,6 +89,7 @@ let package = Package(
         .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
+        .systemLibrary(name: "CNATS", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
         .systemLibrary(name: "CJemalloc", pkgConfig: "jemalloc", providers: [.apt(["libjemalloc-dev"])]),
         .target(name: "CTape"),
         .target(
@@ -119,6 +127,9 @@ let package = Package(
             ],
             swiftSettings: strict),
         .target(name: "BrokerJournal", dependencies: ["CZlib"], swiftSettings: strict),
+        // The log that several servers share. Its files are empty without the trait Replication.
+        .target(
+            name: "BrokerReplication", dependencies: ["BrokerJSON", "CZlib", forReplication], swiftSettings: strict),
         .target(
             name: "BrokerCoordinator",
             dependencies: [
@@ -167,7 +178,7 @@ let package = Package(
                 .product(name: "Tracing", package: "swift-distributed-tracing"),
                 .product(
                     name: "ServiceLifecycle", package: "swift-service-lifecycle",
-                    condition: .when(traits: ["ServiceLifecycle", "Programs"])),
+                    condition: .when(traits: ["ServiceLifecycle", "Programs", "Replication"])),
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "NIOCore", package: nio),
                 .product(name: "NIOPosix", package: nio),
@@ -258,6 +269,7 @@ let package = Package(
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerModelSources", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
         tests("BrokerJournal"),
+        tests("BrokerReplication", also: ["BrokerJSON"]),
         tests("BrokerStore", also: ["BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging", "CSQLite"]),
         tests(
             "BrokerCoordinator",

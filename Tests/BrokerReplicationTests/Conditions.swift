@@ -1,0 +1,26 @@
+#if Replication
+import Foundation
+
+@testable import BrokerReplication
+
+struct Timeout: Error { let what: String }
+
+/// Waits for a condition that nothing announces, up to 40 s.
+func waitUntil(_ what: String, _ condition: () throws -> Bool) throws {
+    let deadline = ContinuousClock.now + .seconds(40)
+    while try !condition() {
+        guard ContinuousClock.now < deadline else { throw Timeout(what: what) }
+        usleep(20_000)
+    }
+}
+
+/// The error that a call throws.
+func failure<Result>(_ call: () throws(ReplicationError) -> Result) -> ReplicationError? {
+    do throws(ReplicationError) {
+        _ = try call()
+        return nil
+    } catch {
+        return error
+    }
+}
+#endif
