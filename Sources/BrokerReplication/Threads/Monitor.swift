@@ -1,0 +1,81 @@
+#if Replication
+internal import Glibc
+
+/// State protected by a lock, with a condition to wait on.
+///
+/// Code touches `State` only inside ``withLock(_:)``, ``wait(until:_:)`` and their siblings, whose bodies must be short and
+/// never block.
+struct Monitor<State>: @unchecked Sendable {
+    /// All of it is reached through the locks below, which the C library makes safe across threads; they exclude accesses
+    /// that overlap.
+    private struct Guarded {
+        var mutex = pthread_mutex_t()
+        var condition = pthread_cond_t()
+        var state: State
+    }
+
+    /// The state and its lock at one address, in one allocation.
+    private final class Storage: ManagedBuffer<Guarded, Void> {
+        deinit {
+            withUnsafeMutablePointerToHeader { guarded in
+                pthread_cond_destroy(&guarded.pointee.condition)
+                pthread_mutex_destroy(&guarded.pointee.mutex)
+            }
+        }
+    }
+
+    private let storage: Storage
+
+    /// Valid as long as the storage.
+    private var guarded: UnsafeMutablePointer<Guarded> { storage.withUnsafeMutablePointerToHeader { $0 } }
+
+    init(_ state: sending State) {
+        let guarded = Guarded(state: state)
+        storage = unsafeDowncast(Storage.create(minimumCapacity: 0) { _ in guarded }, to: Storage.self)
+        storage.withUnsafeMutablePointerToHeader { guarded in
+            pthread_mutex_init(&guarded.pointee.mutex, nil)
+            var attributes = pthread_condattr_t()
+            pthread_condattr_init(&attributes)
+            // Deadlines use the monotonic clock, which cannot be set.
+            pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+            pthread_cond_init(&guarded.pointee.condition, &attributes)
+            pthread_condattr_destroy(&attributes)
+        }
+    }
+
+    func withLock<Result>(_ body: (inout State) -> Result) -> Result {
+        pthread_mutex_lock(&guarded.pointee.mutex)
+        defer { pthread_mutex_unlock(&guarded.pointee.mutex) }
+        return body(&guarded.pointee.state)
+    }
+
+    /// As ``withLock(_:)``; wakes all waiting threads.
+    func update(_ body: (inout State) -> Void) {
+        withLock(body)
+        pthread_cond_broadcast(&guarded.pointee.condition)
+    }
+
+    /// Waits until `body` returns a result; it is called at once and after every wake-up. Returns nil when there is no result
+    /// by the deadline.
+    ///
+    /// - Parameter deadline: in microseconds of the monotonic clock.
+    func wait<Result>(until deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
+        var time = timespec(tv_sec: Int(deadline / 1_000_000), tv_nsec: Int(deadline % 1_000_000) * 1_000)
+        pthread_mutex_lock(&guarded.pointee.mutex)
+        defer { pthread_mutex_unlock(&guarded.pointee.mutex) }
+        while true {
+            if let result = body(&guarded.pointee.state) { return result }
+            if pthread_cond_timedwait(&guarded.pointee.condition, &guarded.pointee.mutex, &time) == ETIMEDOUT {
+                return body(&guarded.pointee.state)
+            }
+        }
+    }
+}
+
+/// Microseconds of a clock that never goes back.
+func monotonicMicroseconds() -> Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1_000
+}
+#endif
