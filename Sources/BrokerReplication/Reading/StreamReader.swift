@@ -1,0 +1,216 @@
+#if Replication
+internal import Synchronization
+
+/// An entry that was read, with its place.
+package struct DeliveredEntry: Sendable, Equatable {
+    package let position: Int64
+    /// Milliseconds since 1970, by the clock of the stream's leader. It may be below that of the entry before.
+    package let time: Int64
+    package let entry: ReplicatedEntry
+}
+
+/// A reader, as an operator sees it.
+package struct ReaderState: Sendable {
+    /// The server that delivers, from its own copy of the stream.
+    package let server: String?
+    /// Why nothing can be read now; nil while a server delivers, or would if there was an entry.
+    package let waiting: String?
+}
+
+/// Reads the entries of all sessions, in the order of their positions, from a position on.
+///
+/// ``read(bytes:)`` is called by one thread at a time; any thread may call ``stop()`` and read ``state``.
+package final class StreamReader: @unchecked Sendable {
+    let stream: ReplicatedStream
+    private let token = StopToken()
+    private let shared = Mutex(Shared())
+
+    private struct Shared {
+        var inbox: MessageInbox?
+        var state = ReaderState(server: nil, waiting: "no server delivers yet")
+    }
+
+    // Only the thread that reads touches these.
+    private var order: DeliveryOrder
+    private var consumer: StreamConsumer?
+    private var messages: ArraySlice<NATSMessage> = []
+
+    /// Microseconds between two looks at the connection.
+    private static let waitTime: Int64 = 250_000
+    /// Microseconds until JetStream is asked again for a consumer.
+    private static let pauseTime: Int64 = 200_000
+
+    /// - Parameter position: that of the newest entry that was read before; 0 for none.
+    package init(_ stream: ReplicatedStream, after position: Int64) {
+        self.stream = stream
+        order = DeliveryOrder(after: position)
+    }
+
+    deinit { for message in messages { message.destroy() } }
+
+    /// Ends ``read(bytes:)``, for ever.
+    package func stop() {
+        token.stop()
+        stream.connection.wake()
+        shared.withLock { $0.inbox }?.wake()
+    }
+
+    package var state: ReaderState { shared.withLock { $0.state } }
+
+    /// Waits for the next entries, and returns them.
+    ///
+    /// Up to about 34 MiB that were not returned yet are held in memory.
+    ///
+    /// - Parameter bytes: entries are returned until their payloads have that many, but one at least. Fewer are returned when no
+    ///   more have arrived.
+    /// - Returns: nil after ``stop()``.
+    /// - Throws: A halt, with the first position that was not read in its sentence: ``ReplicationError/Code/anotherStream``,
+    ///   ``ReplicationError/Code/noStream``, ``ReplicationError/Code/endsBefore``, ``ReplicationError/Code/trimmed``,
+    ///   ``ReplicationError/Code/gap``, ``ReplicationError/Code/fallingPosition``, ``ReplicationError/Code/damagedEntry``,
+    ///   ``ReplicationError/Code/unknownKind``, ``ReplicationError/Code/unknownFormat``. The entries before it were returned.
+    package func read(bytes: Int) throws(ReplicationError) -> [DeliveredEntry]? {
+        do throws(ReplicationError) {
+            return try readEntries(bytes)
+        } catch {
+            guard error.code == .stopped else { throw error }
+            return nil
+        }
+    }
+
+    private func readEntries(_ bytes: Int) throws(ReplicationError) -> [DeliveredEntry] {
+        var entries: [DeliveredEntry] = []
+        var count = 0
+        while true {
+            try stream.connection.checkStopped(token)
+            while let message = messages.popFirst() {
+                // The error of the next entry is thrown by the next call.
+                guard let entry = try entry(of: message, throwing: entries.isEmpty) else { continue }
+                entries.append(entry)
+                count += entry.entry.payload.count
+                if count >= bytes { return entries }
+            }
+            if !entries.isEmpty, consumer.map({ !$0.hasMessages }) ?? true { return entries }
+            let consumer = try liveConsumer()
+            consumer.pull()
+            messages = consumer.take(until: monotonicMicroseconds() + Self.waitTime) { self.isStopped }[...]
+        }
+    }
+
+    private var isStopped: Bool { token.isStopped || stream.connection.events.state.withLock { $0.isStopped } }
+}
+
+extension StreamReader {
+    /// Takes a message: an entry is returned; nil is none.
+    ///
+    /// - Parameter isFirst: else an error is not thrown, and the message is read again by the next call.
+    private func entry(of message: NATSMessage, throwing isFirst: Bool) throws(ReplicationError) -> DeliveredEntry? {
+        defer { message.destroy() }
+        guard let consumer else { return nil }
+        guard let place = DeliveryPlace(message.reply) else {
+            switch consumer.status(of: message) {
+            case .alive(let number) where number == order.number: break
+            case .pullEnded: consumer.pull()
+            case .alive, .dead: abandonConsumer()
+            }
+            return nil
+        }
+        consumer.received()
+        let before = order
+        switch order.step(to: place) {
+        case .next: break
+        case .lostDelivery:
+            abandonConsumer()
+            return nil
+        case .gap, .fallingPosition:
+            // From here on it is read again, and the halt is thrown then, unless a consumer was at fault.
+            guard isFirst else {
+                abandonConsumer()
+                return nil
+            }
+            throw try halt(at: place)
+        }
+        do throws(ReplicationError) {
+            let entry = try EntryEncoding.decode(message.bytes, at: place.position, of: stream.identity)
+            return DeliveredEntry(position: place.position, time: place.time / 1_000_000, entry: entry)
+        } catch {
+            order = before
+            abandonConsumer()
+            guard isFirst else { return nil }
+            throw error
+        }
+    }
+
+    /// The error of a delivery that is not the next one.
+    private func halt(at place: DeliveryPlace) throws(ReplicationError) -> ReplicationError {
+        abandonConsumer()
+        guard place.position > order.position else {
+            return ReplicationError(
+                .fallingPosition,
+                "The log \(stream.name) delivered position \(place.position) after \(order.position). Nothing of it was applied. "
+                    + "Compare the stream's copies, then start again.")
+        }
+        try checkTrimmed(try stream.info(patience: nil, token).status)
+        return ReplicationError(
+            .gap,
+            "The log \(stream.name) lacks the positions \(order.position + 1) to \(place.position - 1). Nothing after them was "
+                + "applied. Compare the stream's copies, and start this replica again from a backup of another.")
+    }
+
+    private func checkTrimmed(_ status: StreamStatus) throws(ReplicationError) {
+        guard status.firstPosition > order.position + 1 else { return }
+        throw ReplicationError(
+            .trimmed,
+            "The log \(stream.name) begins at position \(status.firstPosition); this replica has applied it up to "
+                + "\(order.position) and needs the entries between. Start it again from a backup of another replica.")
+    }
+
+    // MARK: - Consumers
+
+    private func abandonConsumer() {
+        consumer = nil
+        for message in messages { message.destroy() }
+        messages = []
+    }
+
+    /// The consumer, or a new one after ``order``'s position when it has died.
+    private func liveConsumer() throws(ReplicationError) -> StreamConsumer {
+        if let consumer, !consumer.isDead { return consumer }
+        if consumer != nil {
+            shared.withLock { $0.state = ReaderState(server: nil, waiting: "the server that delivered is silent") }
+        }
+        abandonConsumer()
+        var shortSince: (time: Int64, leader: String?)?
+        while true {
+            let status = try stream.info(patience: nil, token).status
+            try checkTrimmed(status)
+            let reason: String
+            if status.lastPosition < order.position {
+                reason = "the leader lacks position \(order.position)"
+                let now = monotonicMicroseconds()
+                if let since = shortSince, since.leader == status.leader {
+                    // A leader that was just elected may not have applied everything yet.
+                    guard now - since.time < stream.requirements.settlingTime else {
+                        throw stream.endsBefore(order.position, status)
+                    }
+                } else {
+                    shortSince = (now, status.leader)
+                }
+            } else {
+                switch try StreamConsumer.open(stream, after: order.position, token) {
+                case .success(let consumer):
+                    order.restart()
+                    self.consumer = consumer
+                    shared.withLock {
+                        $0.inbox = consumer.inbox
+                        $0.state = ReaderState(server: consumer.server, waiting: nil)
+                    }
+                    return consumer
+                case .failure(let failure): reason = failure.text
+                }
+            }
+            shared.withLock { $0.state = ReaderState(server: nil, waiting: reason) }
+            try stream.connection.pause(Self.pauseTime, token)
+        }
+    }
+}
+#endif

@@ -1,0 +1,216 @@
+#if Replication
+import Foundation
+import TestSupport
+import Testing
+
+@testable import BrokerReplication
+
+/// Three real servers. The tests use them one after the other.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct ReplicationTests {
+    let cluster: NATSCluster
+
+    init() throws {
+        cluster = try #require(NATSCluster.shared)
+        try cluster.restore()
+    }
+
+    static func entry(
+        _ session: Session, _ number: Int, bytes: Int = 20, _ kind: ReplicatedEntry.Kind = .job
+    ) -> ReplicatedEntry {
+        var payload = Array("\(number).".utf8)
+        payload += [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: max(0, bytes - payload.count))
+        return ReplicatedEntry(kind, session: session.id, id: "job-\(number)", user: 1_000, payload: payload)
+    }
+
+    /// Reads as many entries as that.
+    static func read(_ reader: StreamReader, _ count: Int, bytes: Int = 1 << 20) throws -> [DeliveredEntry] {
+        var entries: [DeliveredEntry] = []
+        while entries.count < count {
+            entries += try #require(try reader.read(bytes: bytes))
+        }
+        return entries
+    }
+
+    /// Publishes what no session would.
+    static func publish(_ bytes: [UInt8], to subject: String, _ stream: ReplicatedStream) throws {
+        let answer = stream.connection.request(
+            subject, bytes, deadline: monotonicMicroseconds() + 5_000_000, nil)
+        guard case .message = answer else { throw Timeout(what: "\(answer)") }
+    }
+
+    // MARK: - Appending and reading
+
+    @Test func `entries are read as they were appended`() throws {
+        var generator = SeededGenerator()
+        let stream = try cluster.createStream("roundtrip")
+        let session = Session(stream)
+        var appended: [ReplicatedEntry] = []
+        for kind in ReplicatedEntry.Kind.allCases {
+            let group = (0..<Int.random(in: 1...5, using: &generator)).map { number in
+                ReplicatedEntry(
+                    kind, session: session.id, id: "é\(number)", isIDMade: .random(using: &generator),
+                    mayDelete: .random(using: &generator), isPrivileged: .random(using: &generator),
+                    user: .random(in: 0...UInt32.max, using: &generator),
+                    payload: [UInt8](repeating: 5, count: .random(in: 0...50_000, using: &generator)))
+            }
+            _ = try session.append(group)
+            appended += group
+        }
+        let read = try Self.read(StreamReader(stream, after: 0), appended.count, bytes: 10_000)
+        #expect(read.map(\.entry) == appended)
+        #expect(read.map(\.position) == (1...Int64(appended.count)).map { $0 })
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        #expect(read.allSatisfy { abs($0.time - now) < 60_000 })
+    }
+
+    @Test func `a largest entry is appended and read`() throws {
+        let stream = try cluster.createStream("largest")
+        let session = Session(stream)
+        let largest = ReplicatedEntry(
+            .job, session: session.id, id: String(repeating: "i", count: 128),
+            payload: [UInt8](repeating: 3, count: ReplicatedEntry.largestPayload))
+        #expect(try session.append([largest]) == 1...1)
+        #expect(try session.append([Self.entry(session, 1)]) == 2...2)
+        let entries = try Self.read(StreamReader(stream, after: 0), 2)
+        #expect(entries.first?.entry == largest)
+        let two = [largest, largest]
+        #expect(failure { () throws(ReplicationError) in try session.append(two) }?.code == .tooLarge)
+        let many = (0...1_000).map { Self.entry(session, $0) }
+        #expect(failure { () throws(ReplicationError) in try session.append(many) }?.code == .tooLarge)
+    }
+
+    @Test func `positions rise and a group is contiguous while sessions interleave`() throws {
+        let stream = try cluster.createStream("interleave")
+        let sessions = (0..<2).map { _ in Session(stream) }
+        let ranges = sessions.map { _ in Appended() }
+        DispatchQueue.concurrentPerform(iterations: 2) { index in
+            var generator = SeededGenerator(seed: UInt64(index))
+            var number = 0
+            for _ in 0..<40 {
+                let count = Int.random(in: 1...30, using: &generator)
+                ranges[index].append(sessions[index], (number..<number + count).map { Self.entry(sessions[index], $0) })
+                number += count
+            }
+        }
+        let counts = try ranges.map { try $0.count }
+        let total = counts.reduce(0, +)
+        let read = try Self.read(StreamReader(stream, after: 0), total)
+        #expect(read.map(\.position) == (1...Int64(total)).map { $0 })
+        for (session, own) in zip(sessions, ranges) {
+            let mine = read.filter { $0.entry.session == session.id }
+            #expect(mine.map(\.entry.id) == mine.indices.map { "job-\($0)" })
+            // As the append said.
+            #expect(mine.map(\.position) == (try own.positions))
+        }
+        let switches = zip(read, read.dropFirst()).filter { $0.entry.session != $1.entry.session }.count
+        #expect(switches > 2, "the sessions did not interleave")
+    }
+
+    @Test func `a reader begins at any position and returns batches of the wanted size`() throws {
+        let stream = try cluster.createStream("positions")
+        let session = Session(stream)
+        _ = try session.append((0..<100).map { Self.entry(session, $0, bytes: 100) })
+        for position in [0, 1, 57, 99] as [Int64] {
+            let reader = StreamReader(stream, after: position)
+            #expect(try Self.read(reader, 1, bytes: 1).first?.position == position + 1)
+        }
+        let reader = StreamReader(stream, after: 0)
+        #expect(try reader.read(bytes: 100)?.count == 1)
+        let batch = try #require(try reader.read(bytes: 250))
+        #expect(batch.count <= 3 && batch.first?.position == 2)
+    }
+
+    @Test func `a second sending of a group is refused and recognised`() throws {
+        let stream = try cluster.createStream("twice")
+        let session = Session(stream)
+        _ = try session.append([Self.entry(session, 0)])
+        let subject = Session.subject(of: session.id, in: stream.name)
+        let entries = try (1...3).map { try EntryEncoding.encode(Self.entry(session, $0), for: stream.identity) }
+        var group = Group(name: "\(session.id)-2", entries: entries)
+        let token = StopToken()
+        let deadline = monotonicMicroseconds() + 10_000_000
+        guard case .stored(4) = group.send(to: subject, after: 1, on: stream.connection, deadline: deadline, token)
+        else {
+            Issue.record("the first attempt was not stored")
+            return
+        }
+        guard
+            case .refused(let failure) = group.send(
+                to: subject, after: 1, on: stream.connection, deadline: deadline, token)
+        else {
+            Issue.record("the second attempt was not refused")
+            return
+        }
+        #expect(failure.code == JetStreamFailure.wrongLastSequence)
+        // The session does not know of either: it sends the group, is refused, and finds it.
+        #expect(try session.appendEncoded(entries) == 2...4)
+        #expect(try session.append([Self.entry(session, 4)]) == 5...5)
+        #expect(try stream.status().lastPosition == 5)
+    }
+
+    @Test func `another program on the subject of a session ends its appends`() throws {
+        let stream = try cluster.createStream("taken")
+        let session = Session(stream)
+        _ = try session.append([Self.entry(session, 0)])
+        try Self.publish([1], to: Session.subject(of: session.id, in: stream.name), stream)
+        let error = failure { () throws(ReplicationError) in try session.append([Self.entry(session, 1)]) }
+        #expect(error?.code == .sessionTaken)
+    }
+
+    @Test func `a full stream refuses a group and takes a smaller one`() throws {
+        let stream = try cluster.createStream("full", maximumBytes: 100_000)
+        let session = Session(stream)
+        #expect(try session.append([Self.entry(session, 0, bytes: 60_000)]) == 1...1)
+        let large = Self.entry(session, 1, bytes: 60_000)
+        let error = failure { () throws(ReplicationError) in try session.append([large]) }
+        #expect(error?.code == .full, "\(error?.message ?? "")")
+        #expect(try session.append([Self.entry(session, 2)]) == 2...2)
+    }
+
+    @Test func `a session goes on after its entries were trimmed`() throws {
+        let stream = try cluster.createStream("trim")
+        let session = Session(stream)
+        _ = try session.append((0..<10).map { Self.entry(session, $0) })
+        try stream.trim(through: 4)
+        #expect(try stream.status().firstPosition == 5)
+        #expect(try session.append([Self.entry(session, 10)]) == 11...11)
+        try stream.trim(through: 11)
+        let empty = try stream.status()
+        #expect(empty.firstPosition == 12 && empty.lastPosition == 11 && empty.entries == 0)
+        #expect(try session.append([Self.entry(session, 11), Self.entry(session, 12)]) == 12...13)
+        #expect(try Self.read(StreamReader(stream, after: 11), 2).map(\.position) == [12, 13])
+    }
+}
+
+/// The positions that a session's thread was given, or its error.
+final class Appended: @unchecked Sendable {
+    private let lock = NSLock()
+    private var ranges: [ClosedRange<Int64>] = []
+    private var error: (any Error)?
+
+    func append(_ session: Session, _ entries: [ReplicatedEntry]) {
+        let result = Result { try session.append(entries) }
+        lock.withLock {
+            switch result {
+            case .success(let range): ranges.append(range)
+            case .failure(let failure): error = failure
+            }
+        }
+    }
+
+    func append(_ range: ClosedRange<Int64>) { lock.withLock { ranges.append(range) } }
+
+    var positions: [Int64] {
+        get throws {
+            try lock.withLock {
+                if let error { throw error }
+                return ranges.flatMap { $0 }
+            }
+        }
+    }
+
+    var count: Int { get throws { try positions.count } }
+
+    var groups: Int { lock.withLock { ranges.count } }
+}
+#endif
