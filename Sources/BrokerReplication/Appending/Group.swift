@@ -53,6 +53,7 @@ struct Group {
             connection.abandonRequest(request)
             return .unknown(error.text)
         }
+        connection.flush()
         switch connection.awaitReply(request, deadline: deadline, token) {
         case .message(let bytes): return outcome(of: bytes)
         case .noResponders: return .unknown("the stream has no leader")

@@ -52,8 +52,6 @@ struct NATSOptions: ~Copyable {
         natsOptions_SetMaxReconnect(options, -1)
         natsOptions_SetIOBufSize(options, Self.bufferSize)
         natsOptions_SetWriteDeadline(options, Self.writeDeadline)
-        // A group is sent when it is published, and not by another thread later.
-        natsOptions_SetSendAsap(options, true)
         // Without a connection nothing is buffered: a group that was not sent is looked up and sent again.
         natsOptions_SetReconnectBufSize(options, 1)
         events.register(in: options)
