@@ -269,7 +269,7 @@ let package = Package(
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerModelSources", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
         tests("BrokerJournal"),
-        tests("BrokerReplication", also: ["BrokerJSON"]),
+        tests("BrokerReplication", also: ["BrokerJSON", forReplication]),
         tests("BrokerStore", also: ["BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging", "CSQLite"]),
         tests(
             "BrokerCoordinator",

@@ -10,6 +10,8 @@ final class NATSServer {
         var maximumPayload = 17 << 20
         /// JetStream's bytes on the disk.
         var storage = "1GB"
+        /// Files of a certificate and its key: clients must then use TLS.
+        var certificate: (file: String, key: String)?
     }
 
     let name: String
@@ -56,11 +58,13 @@ final class NATSServer {
                 let routes = ports.map { "nats://127.0.0.1:\($0)" }.joined(separator: ", ")
                 return "cluster { name: test, listen: \"127.0.0.1:\(routePort)\", routes: [\(routes)] }"
             } ?? ""
+        let security = options.certificate.map { "tls { cert_file: \"\($0.file)\", key_file: \"\($0.key)\" }" } ?? ""
         let configuration = """
             server_name: \(name)
             listen: "127.0.0.1:\(port)"
             max_payload: \(options.maximumPayload)
             max_pending: 256MB
+            \(security)
             \(jetStream)
             \(cluster)
             system_account: SYS

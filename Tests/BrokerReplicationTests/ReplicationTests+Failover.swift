@@ -59,6 +59,31 @@ extension ReplicationTests {
         }
     }
 
+    @Test func `reading goes on after the death of the server that delivers`() throws {
+        let stream = try cluster.createStream("deliverer")
+        let leader = try cluster.index(of: stream.status().leader)
+        let own = try ReplicatedStream.open(cluster.connect("deliverer", of: [leader]))
+        let session = Session(own)
+        _ = try session.append([Self.entry(session, 0)])
+        // JetStream chooses the server that delivers; here neither the connection nor the leader dies with it.
+        var chosen: (reader: StreamReader, server: Int)?
+        try waitUntil("a follower delivers") {
+            let reader = StreamReader(own, after: 0)
+            _ = try reader.read(bytes: 1)
+            let server = try cluster.index(of: reader.state.server)
+            if server != leader { chosen = (reader, server) }
+            return chosen != nil
+        }
+        let (reader, server) = try #require(chosen)
+        cluster.servers[server].kill()
+        #expect(try session.append([Self.entry(session, 1)]) == 2...2)
+        #expect(try Self.read(reader, 1).first?.entry.id == "job-1")
+        #expect(try cluster.index(of: reader.state.server) != server)
+        #expect(own.connection.state.connections == 1)
+        try cluster.restore()
+        try cluster.waitUntilCurrent(stream)
+    }
+
     @Test func `appending and reading wait without a quorum and go on with one`() throws {
         let stream = try cluster.createStream("quorum")
         let leader = try cluster.index(of: stream.status().leader)

@@ -1,4 +1,5 @@
 #if Replication
+import CNATS
 import Foundation
 import Testing
 
@@ -123,6 +124,30 @@ extension ReplicationTests {
         #expect(try halt(reader, after: 0).code == .noStream)
         let error = failure { () throws(ReplicationError) in try session.append([Self.entry(session, 3)]) }
         #expect(error?.code == .noStream)
+    }
+
+    @Test func `a reader reads again what was lost on its way`() throws {
+        let (stream, session) = try appended("lost", 1)
+        let reader = StreamReader(stream, after: 0)
+        #expect(try Self.read(reader, 1).count == 1)
+        func consumer() throws -> String? {
+            try stream.connection.call(
+                "$JS.API.CONSUMER.NAMES.lost", patience: 10_000_000,
+                read: { $0["consumers"]?.elements.map(\.string).last ?? nil }
+            ).get()
+        }
+        let before = try #require(try consumer())
+        // Another client takes some of its deliveries.
+        let thief = try cluster.connect("lost")
+        let request = try #require(thief.beginRequest())
+        natsConnection_PublishRequestString(
+            thief.connection, "$JS.API.CONSUMER.MSG.NEXT.lost.\(before)", request.reply, "{\"batch\": 5}")
+        thief.flush()
+        _ = try session.append((1...20).map { Self.entry(session, $0) })
+        let entries = try Self.read(reader, 20)
+        #expect(entries.map(\.entry.id) == (1...20).map { "job-\($0)" })
+        #expect(entries.map(\.position) == (2...21).map { $0 })
+        #expect(try consumer() != before, "nothing was lost")
     }
 
     @Test func `stop ends a reader that waits for entries`() throws {

@@ -1,6 +1,7 @@
 #if Replication
 import BrokerJSON
 import Foundation
+import TestSupport
 import Testing
 
 @testable import BrokerReplication
@@ -166,6 +167,34 @@ extension ReplicationTests {
         refusal(.unusableFile, "/none/authorities") { () throws(ReplicationError) in
             _ = try StreamConnection(address, files: ConnectionFiles(authorities: "/none/authorities"))
         }
+    }
+
+    @Test func `a connection by TLS is made only to servers whose authority is known`() throws {
+        let folder = TemporaryFolder()
+        let openssl = Process()
+        openssl.executableURL = URL(filePath: "/usr/bin/env")
+        openssl.arguments =
+            [
+                "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+                "-addext",
+                "subjectAltName=IP:127.0.0.1", "-keyout", folder.path("key"), "-out", folder.path("certificate"),
+            ]
+        openssl.standardError = FileHandle.nullDevice
+        try openssl.run()
+        openssl.waitUntilExit()
+        var options = NATSServer.Options()
+        options.certificate = (folder.path("certificate"), folder.path("key"))
+        let alone = try NATSCluster(1, options)
+        let files = ConnectionFiles(authorities: folder.path("certificate"))
+        let connection = try StreamConnection(StreamAddress("tls://\(alone.servers[0].url)/x"), files: files)
+        #expect(try connection.server(patience: 10_000_000).name == "n1")
+        // Without the file the certificate's authority is unknown.
+        let error = failure { () throws(ReplicationError) in
+            let other = try StreamConnection(StreamAddress("tls://\(alone.servers[0].url)/x"))
+            _ = try other.server(patience: 1_000_000)
+        }
+        #expect(error?.code == .notAuthorized, "\(error?.message ?? "it was made")")
+        withExtendedLifetime((alone, folder)) {}
     }
 
     @Test func `servers that do not answer are an error after the patience`() throws {

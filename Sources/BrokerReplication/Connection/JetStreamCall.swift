@@ -114,7 +114,7 @@ extension StreamConnection {
         throw ReplicationError(
             .notAuthorized,
             "The servers \(address.hosts) closed the connection of the log for good: \(error ?? "no reason"). "
-                + "Check the credentials, then start again.")
+                + "Check the credentials and the certificates, then start again.")
     }
 }
 #endif

@@ -6,7 +6,7 @@ package struct ReplicationError: Error, Sendable, CustomStringConvertible {
         case invalidAddress
         /// The file of credentials or of certificate authorities cannot be used.
         case unusableFile
-        /// The servers refuse the credentials, or a call that Broker needs.
+        /// The servers refuse the credentials, or a call that Broker needs; or this client refuses their certificates.
         case notAuthorized
         /// The servers did not answer in time.
         case unavailable
