@@ -84,6 +84,8 @@ final class NATSServer {
             "-c",
             """
             "$1" -c "$2" >> "$3/log" 2>&1 < /dev/null &
+            # A signal to the whole group of processes must not prevent what follows.
+            trap '' HUP INT TERM
             echo $!
             exec > /dev/null
             read -r what
