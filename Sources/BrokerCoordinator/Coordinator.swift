@@ -66,6 +66,8 @@ package final class Coordinator: Sendable {
         let inForce = try options.keepsJournal ? Store.planInForce(path: options.storePath, unlike: wanted) : nil
         let plan = inForce ?? wanted
         wantedPlan = wanted
+        var options = options
+        if options.keepsJournal { options.store.mergeMemory = options.limits.jobMemory }
         var opening = options
         if options.keepsJournal { try Store.limitsInForce(path: options.storePath)?.set(in: &opening.store) }
         // Parts of the file that are not in that model may be in the wanted one.

@@ -10,8 +10,9 @@ extension Store {
         try connection.checkForeignKeys(true)
         connection.work.begin(WorkBudget(limit: connection.work.jobLimit))
         defer { connection.work.begin(.unlimited) }
+        let memory = limits.mergeMemory.map { MergeLimit($0, job.memory) } ?? job.memory
         func parked(settled: Set<OccupiedValue.Value> = [], parksNothing: Bool = false) -> ParkedValues {
-            ParkedValues(merger, MergeMemory(job.memory), settled: settled, parksNothing: parksNothing)
+            ParkedValues(merger, MergeMemory(memory), settled: settled, parksNothing: parksNothing)
         }
         var outcome = try run(steps, job, parked())
         // With `skip` the job runs again, and claims on values that their holders did not give up are checked at once.

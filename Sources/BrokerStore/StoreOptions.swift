@@ -34,6 +34,8 @@ package struct StoreOptions: Sendable {
     package var fileMode: UInt32?
     /// Observes the thread that works on the store; nil where nothing does.
     package var activity: WriterActivity?
+    /// Bytes that the merge of one job may take besides its staged rows; nil leaves that to the job's own allowance.
+    package var mergeMemory: Int?
     /// Units of work that one job may take; tests lower it.
     package var jobWork = JobWork.maximum
     /// For tests: SQLite's name for a VFS between it and the files, which must outlive the store.

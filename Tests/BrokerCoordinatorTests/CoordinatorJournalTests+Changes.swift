@@ -111,7 +111,7 @@ extension CoordinatorJournalTests {
         #expect(try test.rows("SELECT count(*) FROM _broker_jobs WHERE sequence > 12") == ["8"])
         #expect(
             try test.rows("SELECT value FROM _broker_meta WHERE key = 'limits'")
-                == ["outcomesKept=100\noutcomesKeptSeconds=604800"])
+                == ["outcomesKept=100\noutcomesKeptSeconds=604800\nmergeMemory=\(CoordinatorLimits.defaultJobMemory)"])
     }
 
     @Test func `the limits of a new journal are recorded with it, and a start with the same ones adds no entry`()

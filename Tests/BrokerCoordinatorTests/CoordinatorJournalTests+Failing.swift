@@ -64,29 +64,32 @@ extension CoordinatorJournalTests {
         throw StoreError(.defect, "no limit is such that the job fails there")
     }
 
-    @Test func `a job that failed for its memory in the merge has failed, and no replay applies it`() throws {
+    @Test func `a job that needs too much memory in its merge fails there, also in a replay with more memory`() throws {
         let test = try coordinator { ($0.limits.memory, $0.limits.jobMemory) = (300_000, 600_000) }
         for number in 0..<10 {
             let rows = (1...1_000).map { "{\"id\": \(number * 1_000 + $0)}" }.joined(separator: ",")
             test.submit("{\"Row\": [\(rows)]}", id: "\(number)")
         }
         #expect(test.events.ends(10).allSatisfy { $0.code == nil })
-        let delete = { (id: String) in
-            test.submit(
+        let delete = { (id: String, server: TestCoordinator) in
+            server.submit(
                 #"{"Row": 1}"#, id: id, wantsKeys: true, deletingWhere: "TRUEPREDICATE", wantsAcceptance: true)
         }
-        delete("delete-1")
+        delete("delete-keys-1", test)
         let end = test.events.ends(11).last
         #expect(end?.code == "busy" && end?.sequence == 11)
         _ = test.coordinator.pause()
-        delete("delete-2")
-        test.events.waitUntil("accepted delete-2 12")
-        // The second failure was not committed, so no client was sent it.
+        delete("delete-keys-2", test)
+        test.events.waitUntil("accepted delete-keys-2 12")
+        // The limit was that of the server which accepted it.
         let again = try coordinator(in: crashed(test))
-        #expect(again.events.ends(1).map(\.id) == ["delete-2"])
-        #expect(again.await("delete-1").ending?.code == "busy")
-        #expect(again.await("delete-2").ending?.code == nil)
-        #expect(test.events.all.filter { $0.contains("delete-2") } == ["accepted delete-2 12"])
+        #expect(again.events.ends(1).map(\.id) == ["delete-keys-2"])
+        #expect(again.await("delete-keys-1").ending?.code == "busy")
+        #expect(again.await("delete-keys-2").ending?.code == "busy")
+        delete("delete-keys-3", again)
+        #expect(again.events.ends(2).last?.code == nil)
+        #expect(try again.rows("SELECT count(*) FROM Row") == ["0"])
+        #expect(test.events.all.filter { $0.contains("delete-keys-2") } == ["accepted delete-keys-2 12"])
     }
 
     @Test func `a large job for whose staging there is no memory is not in the journal, and has no sequence`() throws {
@@ -94,7 +97,8 @@ extension CoordinatorJournalTests {
         #expect(test.events.all == ["ended large -"])
         test.submit(row(1), id: "small", wantsAcceptance: true)
         #expect(test.events.ends(2).last?.sequence == 1)
-        let again = try coordinator(in: crashed(test))
+        let limit = test.coordinator.jobMemory
+        let again = try coordinator(in: crashed(test)) { ($0.limits.memory, $0.limits.jobMemory) = (300_000, limit) }
         #expect(again.history.hasPrefix("1 ") && again.events.all.isEmpty)
         #expect(again.await("large") == .unknown)
         // Later jobs keep their order after large ones, also after those that fail.

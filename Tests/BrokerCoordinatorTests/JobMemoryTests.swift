@@ -51,6 +51,15 @@ import Testing
         #expect(budget.total == 1_900)
     }
 
+    @Test func `a logged job that is merged takes what it asks for, because its store limits it`() throws {
+        #expect(second.take(1_000))
+        second.beginTurn(isUnlimited: true)
+        #expect(second.take(20_000))
+        #expect(budget.total == 21_000)
+        second.giveBack(20_000)
+        #expect(budget.total == 1_000)
+    }
+
     @Test func `the next attempt has several times what this one reached, or what its content may become`() throws {
         #expect(second.take(50))
         #expect(second.take(50))

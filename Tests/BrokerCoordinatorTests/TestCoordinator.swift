@@ -38,7 +38,7 @@ final class TestCoordinator: Sendable {
             let predicate = logged.id.hasPrefix("delete-") ? "TRUEPREDICATE" : nil
             let opened = Self.opened(
                 JSONText(copying: payload), memory, logged.isIDMade ? nil : logged.id, logged.owner, .fail, predicate,
-                isSync: logged.id.hasPrefix("sync-")
+                isSync: logged.id.hasPrefix("sync-"), wantsKeys: logged.id.contains("-keys-")
             ) { events.note($0) }
             switch opened {
             case .job(let job): return .job(job)

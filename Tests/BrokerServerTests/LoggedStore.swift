@@ -80,6 +80,7 @@ struct LoggedStore {
     func apply(_ configuration: Configuration, killedAfter turns: Int? = nil) throws -> LoggedStore? {
         var limits = CoordinatorLimits(workers: configuration.workers)
         limits.jobs = configuration.jobs
+        if let memory = configuration.limits?.mergeMemory { limits.jobMemory = memory }
         var options = CoordinatorOptions(storePath: path, limits: limits)
         options.keepsJournal = true
         options.store.synchronous = .off
@@ -127,6 +128,9 @@ struct LoggedStore {
     /// All rows.
     struct Contents {
         fileprivate var tables: [String: [String]] = [:]
+
+        /// The stored outcomes that have that text.
+        func outcomes(with text: String) -> Int { tables["_broker_jobs"]?.count { $0.contains(text) } ?? 0 }
 
         func difference(from other: Contents) -> String? {
             for table in Set(tables.keys).union(other.tables.keys).sorted() where tables[table] != other.tables[table] {

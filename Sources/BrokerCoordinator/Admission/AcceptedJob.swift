@@ -127,9 +127,11 @@ final class ReadyJob: Sendable {
 
     /// The job in its turn.
     ///
-    /// - Parameter place: one with a position.
-    func storeJob(at place: LogPlace) -> StoreJob {
-        memory.beginTurn()
+    /// - Parameters:
+    ///   - place: one with a position.
+    ///   - isLogged: the store limits the memory of the merge, as the log wants.
+    func storeJob(at place: LogPlace, isLogged: Bool) -> StoreJob {
+        memory.beginTurn(isUnlimited: isLogged)
         return StoreJob(accepted, sequence: place.position!, work: work, now: place.time, memory: memory)
     }
 

@@ -21,6 +21,8 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
         var refusedAt = 0
         /// The job's turn to be merged has come.
         var isInTurn = false
+        /// In its turn, the job takes what it asks for.
+        var isUnlimited = false
         /// Nothing was before this attempt when it began: if there is no room now, there will be none later.
         var isLastAttempt = false
     }
@@ -63,7 +65,14 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
     }
 
     /// The job's turn to be merged has come: from now on it may take memory up to its limit, whatever the others hold.
-    func beginTurn() { state.withLock { $0.isInTurn = true } }
+    ///
+    /// - Parameter isUnlimited: whoever merges the job limits what it takes.
+    func beginTurn(isUnlimited: Bool = false) {
+        state.withLock {
+            $0.isInTurn = true
+            $0.isUnlimited = isUnlimited
+        }
+    }
 
     /// Takes memory that is in use already, also where there is no room for it; it is given back with the rest.
     func add(_ bytes: Int) {
@@ -187,7 +196,11 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
 
 extension JobMemory.State {
     fileprivate mutating func takeInTurn(_ bytes: Int, _ budget: MemoryBudget, _ ticket: Int) -> Bool {
-        guard budget.takeInTurn(bytes, for: ticket) else { return false }
+        if isUnlimited {
+            budget.hold(bytes, for: ticket)
+        } else if !budget.takeInTurn(bytes, for: ticket) {
+            return false
+        }
         granted += bytes
         used += bytes
         return true

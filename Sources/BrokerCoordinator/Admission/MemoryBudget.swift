@@ -31,6 +31,9 @@ final class MemoryBudget: Sendable {
         shares.withLock { $0.takeInTurn(bytes, for: ticket) }
     }
 
+    /// The same without a limit.
+    func hold(_ bytes: Int, for ticket: Int) { shares.withLock { $0.hold(bytes, for: ticket) } }
+
     func isFirst(_ ticket: Int) -> Bool { shares.withLock { $0.first == ticket } }
 
     /// Changes the shares, and wakes the holders that this helps.

@@ -258,7 +258,7 @@ struct WriterLoop {
             var run: [StoreJob] = []
             run.reserveCapacity(batch.count - applied.count)
             for (place, job) in batch[applied.count...] {
-                let job = job.storeJob(at: place)
+                let job = job.storeJob(at: place, isLogged: log != nil)
                 guard store.canJoin(job) else { break }
                 run.append(job)
             }
@@ -290,7 +290,7 @@ struct WriterLoop {
     private func apply(_ job: ReadyJob, at place: LogPlace) throws(StoreError) -> AppliedJob {
         activity.advance()
         let start = monotonicMicroseconds()
-        let end = try store.apply(job.storeJob(at: place))
+        let end = try store.apply(job.storeJob(at: place, isLogged: log != nil))
         job.noteMerged()
         let now = monotonicMicroseconds()
         return AppliedJob(place: place, job: job, end: end, mergedMicroseconds: now - start, appliedAt: now)

@@ -36,7 +36,7 @@ struct JobRun {
         _ merger: Merger, _ savepoints: Savepoints, _ syncParts: SyncParts, _ job: StoreJob, stepCount: Int,
         parked: ParkedValues
     ) {
-        resources = MergeResources(job, parked: parked)
+        resources = MergeResources(parked: parked)
         self.merger = merger
         self.savepoints = savepoints
         self.syncParts = syncParts

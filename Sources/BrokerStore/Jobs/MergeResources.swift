@@ -9,8 +9,8 @@ final class MergeResources {
     /// The memory of rows that were staged again, until the job's end.
     private var retained: [MergeMemory] = []
 
-    init(_ job: StoreJob, parked: ParkedValues) {
-        allowance = job.memory
+    init(parked: ParkedValues) {
+        allowance = parked.memory.allowance
         self.parked = parked
     }
 

@@ -7,7 +7,7 @@ internal import BrokerStaging
 ///
 /// Used by the one thread that merges the job.
 final class MergeMemory: StagingAllowance, @unchecked Sendable {
-    private let allowance: (any MemoryAllowance)?
+    let allowance: (any MemoryAllowance)?
     private var used = 0
     /// The part of the used memory that belongs to a growing table.
     private var held = 0
@@ -41,4 +41,31 @@ final class MergeMemory: StagingAllowance, @unchecked Sendable {
     static let refusal = Fault.busy(
         "Skipping the records that cannot be stored needs more memory than one job may take. Split it into several "
             + "jobs, or raise the server's limit.")
+}
+
+/// The memory that the merge of one job may take, whatever its staging has taken: so a job of a log ends alike wherever it is
+/// merged.
+///
+/// Used by the one thread that merges the job.
+final class MergeLimit: MemoryAllowance, @unchecked Sendable {
+    private let limit: Int
+    private let allowance: (any MemoryAllowance)?
+    private var used = 0
+
+    /// - Parameter allowance: grants what the limit allows; nil grants everything.
+    init(_ limit: Int, _ allowance: (any MemoryAllowance)?) {
+        self.limit = limit
+        self.allowance = allowance
+    }
+
+    func take(_ bytes: Int) -> Bool {
+        guard used + bytes <= limit, allowance?.take(bytes) ?? true else { return false }
+        used += bytes
+        return true
+    }
+
+    func giveBack(_ bytes: Int) {
+        used -= bytes
+        allowance?.giveBack(bytes)
+    }
 }

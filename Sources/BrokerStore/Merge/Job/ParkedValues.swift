@@ -50,7 +50,7 @@ final class ParkedValues {
     /// up.
     private let settled: Set<OccupiedValue.Value>
     private let parksNothing: Bool
-    private let memory: MergeMemory
+    let memory: MergeMemory
     /// The net changes of the job; nil until recording begins.
     var history: NetChanges?
 
