@@ -47,7 +47,25 @@ extension Store {
         return earlier.map { fingerprint.differences(from: $0) } ?? []
     }
 
-    package var fingerprint: ApplicationFingerprint { ApplicationFingerprint(merger.plan) }
+    package var fingerprint: ApplicationFingerprint {
+        ApplicationFingerprint(merger.plan, statistics: planStatistics)
+    }
+
+    /// The contents of the tables in which ANALYZE, which other programs run, stores what it finds; nil when there are none.
+    static func planStatistics(of connection: Connection) throws(StoreError) -> String? {
+        var texts: [String] = []
+        let columns = [
+            "sqlite_stat1": ["tbl", "idx", "stat"], "sqlite_stat4": ["tbl", "idx", "neq", "nlt", "ndlt", "sample"],
+        ]
+        for (table, columns) in columns.sorted(by: { $0.key < $1.key }) {
+            let count = try connection.integer("SELECT count(*) FROM sqlite_schema WHERE name = '\(table)'")
+            guard count != 0 else { continue }
+            let row = columns.map { "quote(\($0))" }.joined(separator: " || ' ' || ")
+            let rows = "SELECT \(row) AS row FROM \(table) ORDER BY 1"
+            texts.append(try connection.text("SELECT ifnull(group_concat(row, char(10)), '') FROM (\(rows))") ?? "")
+        }
+        return texts.isEmpty ? nil : texts.joined(separator: "\n")
+    }
 
     /// The limits under which the jobs of a store's journal are applied; nil when there is no store, or none are recorded.
     /// Changes nothing.

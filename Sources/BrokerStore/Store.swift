@@ -27,6 +27,8 @@ package final class Store {
     var overworked: (sequence: Int64, fault: Fault)?
     private let synchronous: Synchronous
     let limits: LoggedLimits
+    /// Those that SQLite read when the store was opened.
+    let planStatistics: String?
     /// The open transaction must be on the disk when ``commit()`` returns, whatever ``StoreOptions/synchronous`` says.
     var mustSync = false
     /// The last position of the journal that was certainly on the disk.
@@ -66,6 +68,7 @@ package final class Store {
         migration = try Self.migrate(connection, path, plan, options, walCheckpointer, mark)
         try connection.execute("PRAGMA temp_store = MEMORY")
         try connection.execute("PRAGMA foreign_keys = ON")
+        planStatistics = try Self.planStatistics(of: connection)
         isForeign = try StoreFormat.isForeign(connection)
         defersForeignKeys = try isForeign ? Self.hasForeignKeys(connection) : false
         merger = try Merger(plan, on: connection, isForeign: isForeign)

@@ -32,6 +32,19 @@ import Testing
         #expect(one.differences(from: one) == [])
     }
 
+    @Test func `statistics of ANALYZE are in the fingerprint of a store that is opened after them`() throws {
+        let test = try TestStore(#"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64"}}}}"#)
+        try test.apply(#"{"Row": [{"id": 1}, {"id": 2}]}"#)
+        let before = test.store.fingerprint
+        #expect(before == ApplicationFingerprint(test.store.merger.plan))
+        try test.store.connection.execute("ANALYZE")
+        try test.reopen()
+        let again = test.store.fingerprint
+        #expect(again.differences(from: before).map { $0.prefix(26) } == ["statistics was absent, is "])
+        try test.reopen()
+        #expect(test.store.fingerprint == again)
+    }
+
     /// Vienna's clocks were once changed on other days than Berlin's; Busingen's have gone like Zurich's since 1970.
     @Test func `a zone whose clocks were once changed at another time is another zone`() throws {
         func hash(_ zone: String) throws -> Substring { try fingerprint(zone).text.split(separator: "=").last! }

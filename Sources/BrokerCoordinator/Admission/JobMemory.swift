@@ -66,7 +66,7 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
 
     /// The job's turn to be merged has come: from now on it may take memory up to its limit, whatever the others hold.
     ///
-    /// - Parameter isUnlimited: whoever merges the job limits what it takes.
+    /// - Parameter isUnlimited: the store limits what the merge takes.
     func beginTurn(isUnlimited: Bool = false) {
         state.withLock {
             $0.isInTurn = true

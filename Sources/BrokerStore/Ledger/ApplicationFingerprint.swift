@@ -15,7 +15,8 @@ package struct ApplicationFingerprint: Sendable, Equatable {
 
     private let facts: [Fact]
 
-    package init(_ plan: StagingPlan) {
+    /// - Parameter statistics: those of ANALYZE in the store, on which SQLite's plans depend; nil for none.
+    package init(_ plan: StagingPlan, statistics: String? = nil) {
         var facts = [
             Fact(name: "broker", text: "\(Self.rules)"),
             Fact(name: "sqlite", text: String(cString: sqlite3_sourceid())),
@@ -24,6 +25,7 @@ package struct ApplicationFingerprint: Sendable, Equatable {
             // The changes of a time zone are some hundred.
             facts.append(Fact(name: name, text: text.utf8.count > 64 ? Self.digits(text, count: 16) : text))
         }
+        if let statistics { facts.append(Fact(name: "statistics", text: Self.digits(statistics, count: 16))) }
         self.facts = facts
     }
 

@@ -53,7 +53,8 @@ extension SimulatedServer {
         _ check: (ReadyJob, Int64, SimulatedStore) -> Void
     ) -> AppliedJob {
         check(job, place.position!, store)
-        return AppliedJob(place: place, job: job, end: store.apply(job.storeJob(at: place, isLogged: true)), appliedAt: 0)
+        return AppliedJob(
+            place: place, job: job, end: store.apply(job.storeJob(at: place, isLogged: true)), appliedAt: 0)
     }
 
     /// The transaction becomes durable, or the store refuses it.
