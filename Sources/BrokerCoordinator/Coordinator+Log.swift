@@ -39,7 +39,7 @@ extension Coordinator {
         let admitted = jobTable.withLock { jobTable in
             Result { () throws(LogViolation) in
                 let ticket = try jobTable.admit(weight, logged)
-                return (ticket, self.memory.admit(ticket, payloadBytes: payloadBytes, limit: .max))
+                return (ticket, self.memory.admit(ticket, payloadBytes: payloadBytes, isLogged: true))
             }
         }
         let (ticket, memory) = try admitted.get()
@@ -50,8 +50,17 @@ extension Coordinator {
                 admittedAt: monotonicMicroseconds(), logged: logged, payload: nil, open: open, refuse: refuse))
     }
 
-    /// The source of the frames that were read from the log.
-    private static let logSource = 0
+    /// The source of the frames that were read from the log; no connection's.
+    private static let logSource = -2
+
+    /// Waits, on the thread that reads the log, until what the jobs before allow; or until nothing more is applied.
+    func waitForLog(_ isReady: (JobTable) -> Bool) {
+        jobTable.wait { jobTable in
+            let isReady = jobTable.isJournalLost || isReady(jobTable)
+            jobTable.isReaderWaiting = !isReady
+            return isReady ? () : nil
+        }
+    }
 
     private func useWantedLimits() throws(StoreError) {
         let wanted = LoggedLimits(storeOptions)

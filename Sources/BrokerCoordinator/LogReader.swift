@@ -9,7 +9,6 @@ final class LogReader: Sendable {
     typealias Opening = @Sendable (_ payload: [UInt8], JournaledJob, JobMemory) -> ReopenedJob
 
     private struct State {
-        var hasRoom = false
         /// Why nothing more is applied.
         var failure: StoreError?
         var thread: Thread?
@@ -90,7 +89,8 @@ final class LogReader: Sendable {
             guard failure == nil else { return }
             switch item {
             case .other(let job, let payload):
-                waitForRoom()
+                coordinator.waitForLog { $0.hasRoomForOthers }
+                guard failure == nil else { return }
                 try admit(job, payload)
             case .change(let change): try apply(change)
             case .refused(let entry, let error): coordinator.failChanges(error, at: entry.ticket)
@@ -124,20 +124,12 @@ final class LogReader: Sendable {
             }
         }
         if case .failure(let violation) = delivered { throw violation.error }
-        coordinator.jobTable.wait { $0.application.hasDelivered && !$0.isJournalLost ? nil : () }
+        coordinator.waitForLog { !$0.application.hasDelivered }
         guard failure == nil else { return }
         for line in try coordinator.apply(change) { logger.notice("\(line)") }
     }
 
     // MARK: - Jobs of others
-
-    private func waitForRoom() {
-        state.withLock { $0.hasRoom = false }
-        coordinator.whenRoom { [state] in
-            state.update { $0.hasRoom = true }
-        }
-        state.wait { $0.hasRoom || $0.failure != nil ? () : nil }
-    }
 
     private func admit(_ job: JournaledJob, _ payload: [UInt8]) throws(StoreError) {
         let opening: @Sendable (JobMemory) -> Opened = { [self] memory in

@@ -31,6 +31,8 @@ final class AcceptedJob: JobFacts {
     let arrival: Int
     /// The owner of the job.
     let source: Int
+    /// The job was read from the log, where another server, or an earlier run of this one, had put it.
+    let isFromLog: Bool
     let observer: @Sendable (JobEvent) -> Void
     /// Nil when the client does not want progress.
     let progress: JobProgress?
@@ -55,6 +57,7 @@ final class AcceptedJob: JobFacts {
         ticket = frame.ticket
         arrival = frame.arrival
         source = frame.source
+        isFromLog = frame.logged != nil
         observer = job.observer
         self.progress = progress
         contentBytes = job.content.count

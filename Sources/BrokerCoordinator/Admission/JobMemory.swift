@@ -113,7 +113,7 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
     ///
     /// - Parameter granted: bytes of the budget for this attempt.
     func begin(granted: Int) {
-        let isFirst = budget.isFirst(ticket)
+        let isFirst = budget.isNext(ticket)
         state.withLock { state in
             state.briefLimit = nil
             state.granted += granted

@@ -17,9 +17,9 @@ final class MemoryBudget: Sendable {
 
     /// - Parameters:
     ///   - payloadBytes: bytes of the frame, which is in memory already. Tickets are admitted in their order.
-    ///   - limit: bytes that the job may take when it is the first; nil is `one`.
-    func admit(_ ticket: Int, payloadBytes: Int, limit: Int? = nil) -> JobMemory {
-        shares.withLock { $0.add(ticket, bytes: payloadBytes, limit: limit) }
+    ///   - isLogged: the job was read from the log.
+    func admit(_ ticket: Int, payloadBytes: Int, isLogged: Bool = false) -> JobMemory {
+        shares.withLock { $0.add(ticket, bytes: payloadBytes, isLogged: isLogged) }
         return JobMemory(self, ticket, payloadBytes)
     }
 
@@ -34,7 +34,8 @@ final class MemoryBudget: Sendable {
     /// The same without a limit.
     func hold(_ bytes: Int, for ticket: Int) { shares.withLock { $0.hold(bytes, for: ticket) } }
 
-    func isFirst(_ ticket: Int) -> Bool { shares.withLock { $0.first == ticket } }
+    /// Whether nothing that must be merged before the job holds memory.
+    func isNext(_ ticket: Int) -> Bool { shares.withLock { $0.isNext(ticket) } }
 
     /// Changes the shares, and wakes the holders that this helps.
     func change(_ body: (inout MemoryShares<Waiter>) -> Void) {

@@ -3,21 +3,25 @@ internal import DequeModule
 /// How much of the memory for jobs in flight each holder has, in the bytes that it really takes.
 ///
 /// ```
-/// the first in merge order ├──────── up to `one` ────────┤
-/// all others together      ├──── up to `shared` ────┤
+/// the first in merge order    ├──────── up to `one` ────────┤
+/// the first read from the log ├──────── what it needs ──────┤
+/// all others together         ├──── up to `shared` ────┤
 /// ```
 ///
+/// Tickets are in merge order, except that a job that was read from the log precedes jobs of this server that have earlier tickets
+/// and later positions. The next in the order of positions is the first of one of both kinds.
+///
 /// Invariants
-/// 1. All but the first hold at most `shared` together, beside what was taken by force and what they held when another
+/// 1. All but these first hold at most `shared` together, beside what was taken by force and what they held when another
 ///    was first before them.
-/// 2. The first is never refused below `one`, or its own limit, whatever the others hold: so the order never stalls for
-///    want of memory.
-/// 3. A waiting holder is woken once: when it has become the first, or when the room that it waited for is its own.
+/// 2. The first is never refused below `one`, and the first of the log never, whatever the others hold: so the order never stalls
+///    for want of memory.
+/// 3. A waiting holder is woken once: when it has become one of the first, or when the room that it waited for is its own.
 ///    Until then no later holder takes that room.
 ///
 /// A pure value: no threads, no locks.
 struct MemoryShares<Waiter> {
-    /// A job's ticket in merge order: rising numbers, each added once.
+    /// A job's ticket: rising numbers, each added once.
     typealias Ticket = Int
 
     enum Answer: Equatable {
@@ -31,8 +35,8 @@ struct MemoryShares<Waiter> {
     private struct Holder {
         let ticket: Ticket
         var bytes: Int
-        /// Bytes that the holder may have when it is the first.
-        let limit: Int
+        /// The job was read from the log.
+        let isLogged: Bool
         var isGone = false
         /// The bytes that a waiting holder needs, and its wake-up call.
         var waiting: (bytes: Int, waiter: Waiter)?
@@ -54,7 +58,8 @@ struct MemoryShares<Waiter> {
         self.one = one
     }
 
-    var first: Ticket? { holders.first?.ticket }
+    /// Whether the holder is one of the first.
+    func isNext(_ ticket: Ticket) -> Bool { position(of: ticket).map { isNext(at: $0) } ?? false }
 
     private var takenByOthers: Int { total - (holders.first?.bytes ?? 0) }
 
@@ -71,17 +76,18 @@ struct MemoryShares<Waiter> {
 
     /// Adds a holder after all others, with the bytes that it has already.
     ///
-    /// - Parameter limit: bytes that it may have when it is the first; nil is `one`.
-    mutating func add(_ ticket: Ticket, bytes: Int, limit: Int? = nil) {
-        holders.append(Holder(ticket: ticket, bytes: bytes, limit: limit ?? one))
+    /// - Parameter isLogged: the job was read from the log, and must be applied.
+    mutating func add(_ ticket: Ticket, bytes: Int, isLogged: Bool = false) {
+        holders.append(Holder(ticket: ticket, bytes: bytes, isLogged: isLogged))
         total += bytes
     }
 
     /// - Parameter passesWaiting: takes room also where an earlier holder waits for it, because the amount is small.
     mutating func take(_ bytes: Int, for ticket: Ticket, passesWaiting: Bool = false) -> Answer {
         guard let position = position(of: ticket) else { return .never }
-        let (held, limit) = (holders[position].bytes, holders[position].limit)
-        if position == 0 {
+        let held = holders[position].bytes
+        let limit = limit(of: holders[position])
+        if isNext(at: position) {
             guard held + bytes <= limit else { return .never }
         } else {
             let hasRoom = takenByOthers + bytes <= shared && (passesWaiting || !isWaiting(before: ticket))
@@ -94,9 +100,9 @@ struct MemoryShares<Waiter> {
 
     /// Takes bytes for a job that is being merged, up to its limit, whatever the others hold: nothing is before it.
     mutating func takeInTurn(_ bytes: Int, for ticket: Ticket) -> Bool {
-        guard let position = position(of: ticket), holders[position].bytes + bytes <= holders[position].limit else {
-            return false
-        }
+        guard let position = position(of: ticket),
+            holders[position].bytes + bytes <= limit(of: holders[position])
+        else { return false }
         hold(bytes, for: ticket)
         return true
     }
@@ -152,17 +158,24 @@ struct MemoryShares<Waiter> {
             guard let position = position(of: ticket), let (bytes, waiter) = holders[position].waiting else { continue }
             if take(bytes, for: ticket) == .granted {
                 woken.append((waiter, bytes))
-            } else if ticket == first {
+            } else if isNext(at: position) {
                 woken.append((waiter, 0))
             } else {
-                // A later holder must not take the room for which an earlier one waits.
-                break
+                // Later ones do not take the room for which this one waits.
+                continue
             }
             holders[position].waiting = nil
-            waiting.removeFirst()
+            waiting.removeAll { $0 == ticket }
         }
         return woken
     }
+
+    private func isNext(at position: Int) -> Bool {
+        position == 0
+            || holders[position].isLogged && !holders.prefix(position).contains { $0.isLogged && !$0.isGone }
+    }
+
+    private func limit(of holder: Holder) -> Int { holder.isLogged ? .max : one }
 
     private func isWaiting(before ticket: Ticket) -> Bool { waiting.first.map { $0 < ticket } ?? false }
 }

@@ -68,7 +68,7 @@ extension JobTable {
         let completions = (ended.isEmpty ? [] : [report(ended)]) + ends.takeReady()
         settlement.hasUnrecordedFailures = !unrecorded.isEmpty
         settlement.hasWork = hasWork
-        settlement.effects = effects(completions, notifies: isDraining || count == 0)
+        settlement.effects = effects(completions, notifies: isDraining || isReaderWaiting || count == 0)
         return settlement
     }
 
@@ -97,6 +97,9 @@ extension JobTable {
         try InvariantViolation.require(
             running.count == jobCount && ends.count == jobCount, "jobs in flight are counted")
         try InvariantViolation.require(bytes >= 0 && jobCount >= 0 && unopened >= 0, "nothing ends twice")
+        try InvariantViolation.require(
+            (0...bytes).contains(others.bytes) && (0...count).contains(others.count),
+            "what is read from the log is in flight")
         try InvariantViolation.require(count >= jobCount + unopened, "unopened frames and jobs are frames in flight")
         try InvariantViolation.require(application.count <= count, "every job in the order is in flight")
         try InvariantViolation.require(cancelled.count <= count, "only jobs in flight are cancelled")

@@ -13,7 +13,11 @@ struct JobTable {
     /// Bytes of everything that is admitted and has not ended, as weighed.
     var bytes = 0
     var count = 0
-    /// Frames of ``count`` that are not opened yet.
+    /// Those of jobs that were read from the log: clients do not wait for their room, which the log's reader limits.
+    private(set) var others = (bytes: 0, count: 0)
+    /// The log's reader waits for the end of jobs.
+    var isReaderWaiting = false
+    /// Frames of clients that are not opened yet.
     private(set) var unopened = 0
     /// Jobs of ``count``.
     private(set) var jobCount = 0
@@ -122,8 +126,15 @@ struct JobTable {
     var hasRoomWaiters: Bool { !roomWaiters.isEmpty }
 
     var hasRoom: Bool {
-        reloadTicket == nil && count < limits.jobs && unopened < CoordinatorLimits.unopenedFrames
-            && (bytes < limits.bytes || count < CoordinatorLimits.framesOfAnySize)
+        reloadTicket == nil && unopened < CoordinatorLimits.unopenedFrames
+            && hasRoom(for: count - others.count, bytes - others.bytes)
+    }
+
+    /// Whether another frame may be admitted that is read from the log.
+    var hasRoomForOthers: Bool { hasRoom(for: others.count, others.bytes) }
+
+    private func hasRoom(for count: Int, _ bytes: Int) -> Bool {
+        count < limits.jobs && (bytes < limits.bytes || count < CoordinatorLimits.framesOfAnySize)
     }
 
     /// Calls `notify` once when there is room for the source.
@@ -138,6 +149,7 @@ struct JobTable {
     /// Gives a frame its ticket.
     mutating func admit(_ weight: Int, from source: Int) -> Int {
         let ticket = reserve(weight)
+        unopened += 1
         turns.admit(ticket, from: source)
         return ticket
     }
@@ -145,6 +157,8 @@ struct JobTable {
     /// Gives a frame that was read from the log its ticket: the job keeps its place.
     mutating func admit(_ weight: Int, _ logged: JournaledJob) throws(LogViolation) -> Int {
         let ticket = reserve(weight)
+        others.bytes += weight
+        others.count += 1
         try application.deliver(other: ticket, at: logged.place)
         memoryLog.note(logged.sequence)
         if logged.isCancelled { cancelled.insert(ticket) }
@@ -154,7 +168,6 @@ struct JobTable {
     private mutating func reserve(_ weight: Int) -> Int {
         bytes += weight
         count += 1
-        unopened += 1
         return admission.reserve()
     }
 
@@ -195,13 +208,13 @@ struct JobTable {
     ) -> Effects {
         let job = run.accepted
         let ticket = job.ticket
+        let isLogged = run.frame.logged != nil
         bytes += addedWeight
-        unopened -= 1
+        if isLogged { others.bytes += addedWeight } else { unopened -= 1 }
         running.began(job.key, ticket, of: job.owner, job.observer)
         ends.began(ticket, from: job.source, job)
         jobCount += 1
         if let acceptance { acceptances[ticket] = acceptance }
-        let isLogged = run.frame.logged != nil
         if !isLogged { application.began(ticket) }
         if log != nil, !isLogged, job.weight > CoordinatorLimits.briefBytes {
             unstaged[ticket] = run
@@ -242,6 +255,10 @@ struct JobTable {
         turns.note(job.arrival, took: microseconds, at: now)
         bytes -= job.weight
         count -= 1
+        if job.isFromLog {
+            others.bytes -= job.weight
+            others.count -= 1
+        }
         jobCount -= 1
         ends.ended(job.ticket, from: job.source)
         turns.ended(job.arrival)

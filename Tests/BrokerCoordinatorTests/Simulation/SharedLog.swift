@@ -15,6 +15,8 @@ enum SharedLogBug: String, CaseIterable, Sendable {
     case controlWithoutPosition
     /// After a reconnection, a server reads from an earlier position.
     case positionMovesBack
+    /// The entries of other servers wait for the room of this one's clients, whose jobs may come after them.
+    case othersWaitForClients
 }
 
 /// The log that several servers append to and read, with its one order: an entry's position is its index and one.

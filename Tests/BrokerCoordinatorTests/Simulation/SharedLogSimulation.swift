@@ -130,8 +130,14 @@ struct SharedLogSimulation {
             // As long as nothing is lost, patience is long enough.
             let isSilent = requests.isEmpty && answers.isEmpty
             if node.appender.inFlight != nil, isSilent { events.append(.timeOut(number)) }
-            // However many jobs of its own are in flight: they may come after those of the others.
-            if node.position < log.entries.count { events.append(.read(number)) }
+            if node.position < log.entries.count {
+                let isOwn = log.entries[node.position].session == node.session
+                // However many jobs of its own are in flight: they may come after those of the others.
+                let hasRoom =
+                    bug == .othersWaitForClients
+                    ? server.jobTable.hasRoom(for: number) : server.jobTable.hasRoomForOthers
+                if isOwn || hasRoom { events.append(.read(number)) }
+            }
         }
         events += requests.indices.map { .request($0) } + answers.indices.map { .answer($0) }
         guard !events.isEmpty else { return nil }

@@ -168,7 +168,7 @@ struct Simulation {
             add(.arrive, number, if: !connection.toServer.isEmpty && !connection.waitsForRoom)
             add(.receive, number, if: !connection.toClient.isEmpty)
         }
-        add(.replay, if: !server.pending.isEmpty && server.jobTable.hasRoom(for: 0))
+        add(.replay, if: !server.pending.isEmpty && server.jobTable.hasRoomForOthers)
         add(.open, if: !server.opening.isEmpty)
         add(.stage, if: !server.staging.isEmpty)
         add(.search, if: !server.searches.isEmpty)
