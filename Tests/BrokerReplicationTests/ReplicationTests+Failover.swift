@@ -80,6 +80,12 @@ extension ReplicationTests {
         #expect(try Self.read(reader, 1).first?.entry.id == "job-1")
         #expect(try cluster.index(of: reader.state.server) != server)
         #expect(own.connection.state.connections == 1)
+        // JetStream may choose the dead server again, until it notices its death.
+        for _ in 0..<4 {
+            let start = ContinuousClock.now
+            #expect(try Self.read(StreamReader(own, after: 0), 2).count == 2)
+            #expect(ContinuousClock.now - start < .seconds(40), "another server is asked")
+        }
         try cluster.restore()
         try cluster.waitUntilCurrent(stream)
     }

@@ -35,12 +35,16 @@ final class StreamConsumer {
     /// Bytes of one request: the largest message, with its subjects and headers.
     private static let pullBytes = ReplicatedEntry.largest + (16 << 10)
 
-    /// Creates a consumer on the servers. Blocks until they answer.
+    /// Microseconds until another consumer is asked for. JetStream may have chosen a server that has just died: it answers
+    /// nothing then, as often as the same one is asked for.
+    private static let patience: Int64 = 1_000_000
+
+    /// Creates a consumer on the servers. Blocks until they answer, or for some seconds.
     ///
-    /// - Returns: the failure when JetStream cannot create one now.
+    /// - Returns: the reason when there is none now.
     static func open(
         _ stream: ReplicatedStream, after position: Int64, _ token: StopToken
-    ) throws(ReplicationError) -> Result<StreamConsumer, JetStreamFailure> {
+    ) throws(ReplicationError) -> Opening {
         let id = SessionID()
         let name = MessageRouter.consumerName(id)
         var writer = JSONWriter()
@@ -60,13 +64,23 @@ final class StreamConsumer {
                 writer.bool(true)
             }
         }
-        let answer = try stream.connection.call(
-            "$JS.API.CONSUMER.CREATE.\(stream.name).\(name)", writer.bytes, patience: nil, token,
-            read: { $0["cluster"]?["leader"]?.string })
-        switch answer {
-        case .failure(let failure): return .failure(failure)
-        case .success(let server): return .success(StreamConsumer(stream, id, server))
+        do throws(ReplicationError) {
+            let answer = try stream.connection.call(
+                "$JS.API.CONSUMER.CREATE.\(stream.name).\(name)", writer.bytes, patience: patience, token,
+                read: { $0["cluster"]?["leader"]?.string })
+            switch answer {
+            case .failure(let failure): return .failed(failure.text)
+            case .success(let server): return .opened(StreamConsumer(stream, id, server))
+            }
+        } catch {
+            guard error.code == .unavailable || error.code == .noJetStream else { throw error }
+            return .failed(error.message)
         }
+    }
+
+    enum Opening {
+        case opened(StreamConsumer)
+        case failed(_ reason: String)
     }
 
     private init(_ stream: ReplicatedStream, _ id: SessionID, _ server: String?) {

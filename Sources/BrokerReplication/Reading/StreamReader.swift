@@ -197,7 +197,7 @@ extension StreamReader {
                 }
             } else {
                 switch try StreamConsumer.open(stream, after: order.position, token) {
-                case .success(let consumer):
+                case .opened(let consumer):
                     order.restart()
                     self.consumer = consumer
                     shared.withLock {
@@ -205,7 +205,7 @@ extension StreamReader {
                         $0.state = ReaderState(server: consumer.server, waiting: nil)
                     }
                     return consumer
-                case .failure(let failure): reason = failure.text
+                case .failed(let text): reason = text
                 }
             }
             shared.withLock { $0.state = ReaderState(server: nil, waiting: reason) }
