@@ -6,10 +6,7 @@ import Testing
 
 /// Prints rates; only with `BROKER_MEASUREMENTS` in the environment, and meaningful only in a release build on a disk that syncs
 /// (`TMPDIR`).
-@Suite(
-    .serialized, .timeLimit(.minutes(10)),
-    .enabled(if: ProcessInfo.processInfo.environment["BROKER_MEASUREMENTS"] != nil))
-struct ReplicationMeasurements {
+@Suite(.serialized, .timeLimit(.minutes(10)), .enabled(if: isMeasuring)) struct ReplicationMeasurements {
     private func seconds(_ body: () throws -> Void) rethrows -> Double {
         let duration = try ContinuousClock().measure(body)
         return Double(duration.components.seconds) + Double(duration.components.attoseconds) / 1e18
@@ -43,4 +40,6 @@ struct ReplicationMeasurements {
         }
     }
 }
+
+private let isMeasuring = ProcessInfo.processInfo.environment["BROKER_MEASUREMENTS"] != nil
 #endif
