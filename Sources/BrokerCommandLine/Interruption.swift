@@ -14,6 +14,7 @@ package final class Interruption: Sendable {
         // One after the other, so that a second signal is not mistaken for the first.
         let arrivals = DispatchQueue(label: "signals")
         let isActing = DispatchSemaphore(value: 1)
+        let isRegistered = DispatchSemaphore(value: 0)
         sources = Self.signals.map { number in
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: arrivals)
@@ -24,7 +25,10 @@ package final class Interruption: Sendable {
                     _exit(128 + number)
                 }
             }
+            source.setRegistrationHandler { isRegistered.signal() }
             source.resume()
+            // Until then, a signal would be lost.
+            isRegistered.wait()
             return source
         }
     }
