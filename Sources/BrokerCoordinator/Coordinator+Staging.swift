@@ -144,7 +144,7 @@ extension Coordinator {
             let whole = JobCollection(
                 step.operations, in: job.document, keepsPayload: job.wantsObjects,
                 refusesUnknownKeys: job.refusesUnknownKeys)
-            return StagedJobRows.rows(of: try whole.stage(plan, job.policy, run.frame.memory), plan)
+            return try whole.rows(plan, job.policy, run.frame.memory)
         }
         return Result { () throws(StagingRefusal) in
             if steps.count == 1, steps[0].isOfWholeJob, let rows = try rows(of: steps[0]) { return .merge(rows) }

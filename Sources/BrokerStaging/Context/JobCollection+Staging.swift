@@ -15,19 +15,22 @@ extension JobCollection {
         without exclusions: StagedExclusions? = nil
     ) throws(StagingRefusal) -> StagedPart {
         try StagingSpace.with { space in
-            Result { () throws(StagingRefusal) in try stage(plan, policy, allowance, exclusions, space) }
+            Result { () throws(StagingRefusal) in
+                try context(plan, policy, allowance, exclusions, space).finish()
+            }
         }.get()
     }
 
-    private func stage(
+    /// A context that has staged the collection.
+    func context(
         _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)?,
         _ exclusions: StagedExclusions?, _ space: StagingSpace
-    ) throws(StagingRefusal) -> StagedPart {
+    ) throws(StagingRefusal) -> StagingContext {
         var memory = StagingMemory(allowance)
         guard memory.take(StagingContext.memory(plan)) else { throw .noRoom }
         var context = StagingContext(plan, self, policy, memory, exclusions, space)
         for operation in operations { try context.stage(operation) }
         try batch?.stage(in: &context)
-        return context.finish()
+        return context
     }
 }

@@ -8,26 +8,35 @@ internal import BrokerModel
 /// assertions precede those of its nested records, in whichever order staging reads them.
 // One thread at a time uses it.
 package final class StagedPart: @unchecked Sendable {
-    /// Its own, and those of the parts that were added to it, in payload order.
-    var collections: ShortList<JobCollection>
+    var facts: PartFacts
     /// The context that staged the part, for its contents: it stages no more.
     var staged: StagingContext
     var tables: TableSet { staged.tables }
+
+    init(_ context: consuming StagingContext) {
+        facts = PartFacts(&context)
+        staged = context
+    }
+}
+
+/// The collections of a part, and what their staging took.
+struct PartFacts {
+    /// Its own, and those of the parts that were added to it, in payload order.
+    var collections: ShortList<JobCollection>
     /// Units of patterns and tombstones.
     var patternWork: Int
     var warnings: [Warning]
     /// The memory that cells point at, besides the document.
     var memory: ShortList<ArenaChunks>
 
-    init(_ context: consuming StagingContext) {
+    /// - Parameter context: it stages no more, and frees what only the staging of records needs.
+    init(_ context: inout StagingContext) {
         collections = ShortList(context.collection)
         patternWork = context.arena.workBudget.spent
         warnings = context.scanner.warnings() + context.inexactValues.warnings(context.plan.model)
         memory = context.arena.memory.map { ShortList($0) } ?? []
         if context.innerNames?.isEmpty ?? false { context.innerNames = nil }
-        // Frees what only the staging of records needs.
         context.scanner = RecordScanner(nodeCount: 0, UnsafeMutableBufferPointer(start: nil, count: 0))
         context.scratch = ScratchStack(UnsafeMutableBufferPointer(start: nil, count: 0))
-        staged = context
     }
 }

@@ -86,7 +86,7 @@ struct StagingContext: ~Copyable {
     /// Memory in bytes of a context besides its counted rows: objects, the first chunks of tables and indexes, and an
     /// entry for each entity and each link table of the model. An estimate for steps of one row.
     static func memory(_ plan: StagingPlan) -> Int {
-        let entry = MemoryLayout<UnsafeRawPointer>.stride + MemoryLayout<FrozenTable?>.stride
+        let entry = MemoryLayout<UnsafeRawPointer>.stride
         return 3_072 + plan.entities.count * entry + plan.layout.linkTables.count * 2
             * MemoryLayout<[StagedLink]>.stride
     }

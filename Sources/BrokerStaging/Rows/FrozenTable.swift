@@ -6,29 +6,35 @@ package import BrokerJSON
 /// 1. At most one row per identity.
 /// 2. ``groups`` have every row once, inside a group by ascending identity (rows without identity in payload order),
 ///    because SQLite inserts ascending keys several times faster than scattered ones.
-public final class FrozenTable: Sendable {
-    public let entityIndex: Int
+public struct FrozenTable: @unchecked Sendable {
+    // Immutable, and owned by `owner`, so it may be read from any thread.
+    public let cells: UnsafePointer<Cell>
     public let rowCount: Int
     public let columnCount: Int
-    /// One group for each concrete entity of the rows' objects, as far as the job says.
-    public let groups: [RowGroup]
-    /// The rows, which do not change any more.
-    private let table: StagedTable
-    // Immutable and owned by `table`, so it may be read from any thread.
-    nonisolated(unsafe) public let cells: UnsafePointer<Cell>
-    /// The order of all groups.
-    public let order: RowOrder
+    private let content: UnsafePointer<StagedTable>
+    /// Owns the memory of the rows.
+    private let owner: TableStorage
 
-    init(_ table: consuming StagedTable) {
-        let entity = table.entity
-        cells = UnsafePointer(table.row(0))
-        entityIndex = entity.index
-        rowCount = table.rowCount
-        columnCount = entity.layout.columnCount
-        groups = RowGrouping(entity, cells, table.concreteEntities, rowCount).groups()
-        order = rowCount == 1 ? .single : groups.first?.order ?? RowOrder([])
-        self.table = table
+    /// - Parameter content: a frozen table of `owner`.
+    init(_ content: UnsafePointer<StagedTable>, in owner: TableStorage) {
+        cells = UnsafePointer(content.pointee.row(0))
+        rowCount = content.pointee.rowCount
+        columnCount = content.pointee.entity.layout.columnCount
+        self.content = content
+        self.owner = owner
     }
+
+    private var table: StagedTable {
+        _read { yield content.pointee }
+    }
+
+    public var entityIndex: Int { table.entity.index }
+
+    /// One group for each concrete entity of the rows' objects, as far as the job says.
+    public var groups: [RowGroup] { table.groups }
+
+    /// The order of all groups.
+    public var order: RowOrder { table.order }
 
     private var entity: EntityPlan { table.entity }
 

@@ -30,9 +30,17 @@ struct StagedTable: ~Copyable {
     static let bytesPerKeyEntity = 128
     /// Rows of objects that were named by the store's own key, by that key.
     private(set) var givenKeys: [Int64: Int] = [:]
+    /// The groups of a frozen table, and their order.
+    private(set) var groups: [RowGroup] = []
+    private(set) var order = RowOrder.single
 
-    init(_ entity: EntityPlan) {
+    /// - Parameter space: memory for the first row, which is valid as long as the table; nil allocates it.
+    init(_ entity: EntityPlan, in space: UnsafeMutablePointer<Cell>? = nil) {
         self.entity = entity
+        if let space {
+            storage = CellStorage(in: space)
+            capacity = 1
+        }
         otherIndexes = Array(repeating: IdentityIndex(), count: max(0, (entity.hierarchy?.identities.count ?? 1) - 1))
     }
 
@@ -170,7 +178,7 @@ struct StagedTable: ~Copyable {
         if rowCount == capacity {
             // Most small jobs have one row of a table.
             capacity = capacity == 0 ? 1 : max(8, capacity * 2)
-            storage.grow(to: capacity * columnCount)
+            storage.grow(from: rowCount * columnCount, to: capacity * columnCount)
         }
         // All zero is `.absent`.
         memset(cells + rowCount * columnCount, 0, columnCount * MemoryLayout<Cell>.stride)
@@ -196,8 +204,11 @@ struct StagedTable: ~Copyable {
     /// Whether the row has a value for its entity's whole identity.
     func hasIdentity(_ row: Int) -> Bool { EntityPlan.has(identityColumns(of: concreteEntity(of: row)), self.row(row)) }
 
-    /// Freezes the rows: grouped by the columns that they bring, each group in the identity's order.
-    consuming func freeze() -> FrozenTable { FrozenTable(self) }
+    /// Groups the rows by the columns that they bring, each group in the identity's order; after that nothing changes.
+    mutating func freeze() {
+        groups = RowGrouping(entity, cells, concreteEntities, rowCount).groups()
+        order = rowCount == 1 ? .single : groups.first?.order ?? RowOrder([])
+    }
 }
 
 extension EntityPlan {

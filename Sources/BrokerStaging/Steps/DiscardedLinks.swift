@@ -4,34 +4,34 @@ internal import BrokerModel
 /// again has none of the old links, and links to the old object end.
 struct DiscardedLinks {
     private let plan: StagingPlan
-    private let part: StagedPart
+    private let tables: TableSet
     /// By entity index and row, the offset of the last record that deletes the object.
     private let deletedAt: [[Int: UInt32]]
 
-    init(_ tombstones: StagedTombstones, in part: StagedPart, _ plan: StagingPlan) {
+    init(_ tombstones: StagedTombstones, in tables: TableSet, _ plan: StagingPlan) {
         self.plan = plan
-        self.part = part
+        self.tables = tables
         var deletedAt: [[Int: UInt32]] = Array(repeating: [:], count: plan.entities.count)
         tombstones.forEach { entity, identity, concreteEntity, object in
-            guard part.tables.exists(entity),
-                let row = part.tables[entity].pointee.find(identity: identity, concreteEntity: concreteEntity)
+            guard tables.exists(entity),
+                let row = tables[entity].pointee.find(identity: identity, concreteEntity: concreteEntity)
             else { return }
             deletedAt[entity][row] = object.offset
         }
         self.deletedAt = deletedAt
     }
 
-    /// Discards the assertions that precede the deletions.
-    func discard() {
+    /// Discards the assertions of the tables' context that precede the deletions.
+    func discard(_ staged: inout StagingContext) {
         for (index, table) in plan.layout.linkTables.enumerated() {
-            part.staged.links[index].removeAll {
+            staged.links[index].removeAll {
                 ending(table.source, Int($0.source), $0.sourceOffset) != nil
                     || ending(table.destination, Int($0.destination), $0.sourceOffset) != nil
             }
         }
-        part.staged.pairs = part.staged.pairs.compactMap(remaining)
-        part.staged.listPositions = part.staged.listPositions.compactMap(remaining)
-        for entity in plan.layout.entities.indices where part.tables.exists(entity) { discardCells(of: entity) }
+        staged.pairs = staged.pairs.compactMap(remaining)
+        staged.listPositions = staged.listPositions.compactMap(remaining)
+        for entity in plan.layout.entities.indices where tables.exists(entity) { discardCells(of: entity) }
     }
 
     /// Returns the offset of a deletion of the object that follows the assertion.
@@ -77,8 +77,8 @@ struct DiscardedLinks {
         for column in layout.attributeCount..<layout.columnCount {
             let destination = layout.link(atColumn: column).destination
             guard !deletedAt[destination].isEmpty else { continue }
-            for row in 0..<part.tables[entity].pointee.rowCount {
-                let cell = part.tables.cell(entity, row, column)
+            for row in 0..<tables[entity].pointee.rowCount {
+                let cell = tables.cell(entity, row, column)
                 guard cell.pointee.kind == .object,
                     let offset = ending(destination, cell.pointee.row, cell.pointee.sourceOffset)
                 else { continue }

@@ -11,7 +11,7 @@ extension RecordBatch {
         var collection = JobCollection(
             [], in: document, keepsPayload: keepsPayload, refusesUnknownKeys: refusesUnknownKeys)
         collection.batch = self
-        return StagedJobRows.rows(of: try collection.stage(plan, policy, allowance), plan)
+        return try collection.rows(plan, policy, allowance)
     }
 }
 

@@ -16,15 +16,15 @@ package enum StagedJobRows {
             PartTranslation(of: part, into: whole, plan, exclusions?.knownEntities).add()
         }
         if let rejections { whole.staged.rejections.add(rejections) }
-        return rows(of: whole, plan, without: exclusions)
+        return rows(&whole.staged, whole.facts, plan, without: exclusions)
     }
 
-    /// The rows of a job whose only part this is. This call consumes it.
-    package static func rows(
-        of whole: StagedPart, _ plan: StagingPlan, without exclusions: StagedExclusions? = nil
+    /// The rows of a job of one part, of which the context has been ended. This call consumes its contents.
+    static func rows(
+        _ staged: inout StagingContext, _ facts: PartFacts, _ plan: StagingPlan, without exclusions: StagedExclusions?
     ) -> StagedRows {
-        if let tombstones = whole.staged.tombstones { DiscardedLinks(tombstones, in: whole, plan).discard() }
-        return StagedRows(whole, LinkResolution(plan, whole.tables), exclusions)
+        if let tombstones = staged.tombstones { DiscardedLinks(tombstones, in: staged.tables, plan).discard(&staged) }
+        return StagedRows(&staged, facts, LinkResolution(plan, staged.tables), exclusions)
     }
 }
 
@@ -160,9 +160,9 @@ private struct PartTranslation {
         whole.staged.needsComparison = whole.staged.needsComparison || part.staged.needsComparison
         whole.staged.hasUncertainEntities = whole.staged.hasUncertainEntities || part.staged.hasUncertainEntities
         addWarnings()
-        whole.memory.append(contentsOf: part.memory)
-        whole.collections.append(contentsOf: part.collections)
-        whole.patternWork += part.patternWork
+        whole.facts.memory.append(contentsOf: part.facts.memory)
+        whole.facts.collections.append(contentsOf: part.facts.collections)
+        whole.facts.patternWork += part.facts.patternWork
         whole.staged.innerNames = whole.staged.innerNames ?? part.staged.innerNames
     }
 
@@ -194,15 +194,15 @@ private struct PartTranslation {
         func key(of warning: Warning) -> WarningKey {
             WarningKey(code: warning.code, entity: warning.entity, key: warning.key.map { Array($0.utf8) })
         }
-        guard !part.warnings.isEmpty else { return }
+        guard !part.facts.warnings.isEmpty else { return }
         var indices = Dictionary(
-            whole.warnings.enumerated().map { (key(of: $1), $0) }, uniquingKeysWith: { first, _ in first })
-        for warning in part.warnings {
+            whole.facts.warnings.enumerated().map { (key(of: $1), $0) }, uniquingKeysWith: { first, _ in first })
+        for warning in part.facts.warnings {
             if let index = indices[key(of: warning)] {
-                whole.warnings[index].count += warning.count
+                whole.facts.warnings[index].count += warning.count
             } else {
-                indices[key(of: warning)] = whole.warnings.count
-                whole.warnings.append(warning)
+                indices[key(of: warning)] = whole.facts.warnings.count
+                whole.facts.warnings.append(warning)
             }
         }
     }

@@ -5,7 +5,7 @@ package import BrokerModel
 /// the memory that its cells point at.
 package final class StagedRows: Sendable {
     /// By entity index; nil without rows of the entity.
-    package let tables: [FrozenTable?]
+    package let tables: FrozenTables
     /// By link table index; a link may occur twice.
     package let links: [[StagedLink]]
     /// Each relationship of an object at most once.
@@ -51,15 +51,11 @@ package final class StagedRows: Sendable {
     private let memory: ShortList<ArenaChunks>
 
     /// - Parameters:
-    ///   - whole: all parts, united.
-    ///   - resolution: resolves the links of `whole`.
+    ///   - staged: the context of all parts, united, which stages no more.
+    ///   - resolution: resolves the links of `staged`.
     ///   - exclusions: the exclusions with which the parts were staged.
-    convenience init(_ whole: StagedPart, _ resolution: LinkResolution, _ exclusions: StagedExclusions?) {
-        self.init(&whole.staged, of: whole, resolution, exclusions)
-    }
-
-    private init(
-        _ staged: inout StagingContext, of whole: StagedPart, _ resolution: LinkResolution,
+    init(
+        _ staged: inout StagingContext, _ facts: PartFacts, _ resolution: LinkResolution,
         _ exclusions: StagedExclusions?
     ) {
         resolution.resolve(staged.pairs)
@@ -69,7 +65,7 @@ package final class StagedRows: Sendable {
         links = staged.links
         listPositions = staged.listPositions
         nestings = staged.nestings
-        rejected = staged.rejections.located(in: whole.collections[0].document)
+        rejected = staged.rejections.located(in: facts.collections[0].document)
         unlistedRejections = staged.rejections.unlisted
         conditionalFault = staged.conditionalFault
         hasUncertainEntities = staged.hasUncertainEntities
@@ -77,15 +73,15 @@ package final class StagedRows: Sendable {
         let isKnown = modified?.isComplete ?? false, hasUnknownObjects = modified?.hasUnknownObjects ?? false
         needsComparison = staged.needsComparison || isKnown && hasUnknownObjects
         isCompared = isKnown && !hasUnknownObjects
-        warnings = whole.warnings
+        warnings = facts.warnings
         target = staged.target
         tombstoneDeletions = staged.tombstones?.deletions()
         innerNames = staged.innerNames?.freeze()
         payload = staged.payload
-        collections = whole.collections
-        patternWork = whole.patternWork
+        collections = facts.collections
+        patternWork = facts.patternWork
         self.exclusions = exclusions
-        memory = whole.memory
+        memory = facts.memory
         let isPlain =
             replacements.isEmpty && retainedLinks.isEmpty && listPositions.isEmpty && target == nil
             && tombstoneDeletions == nil

@@ -169,7 +169,7 @@ struct JobRun {
     ) throws(MergeFailure) -> [MergedBatch] {
         let merger = merger
         let isPiece = batch != nil
-        func tombstones(_ rows: StagedRows, _ parts: (TombstoneDeletions) -> [[FrozenTable?]]) -> Tombstones? {
+        func tombstones(_ rows: StagedRows, _ parts: (TombstoneDeletions) -> [FrozenTables]) -> Tombstones? {
             guard let deletions = rows.tombstoneDeletions else { return nil }
             let tables = parts(deletions).joined().compactMap { $0 }
             guard !tables.isEmpty else { return nil }

@@ -40,7 +40,7 @@ struct JobTally {
         changedOutside = run.base?.merged.changedOutside ?? Array(repeating: [], count: entities.count)
         recordedChanges = Array(repeating: [], count: entities.count)
         concreteEntities = BaseConcreteEntities(run.merger.plan.model)
-        for case let table? in run.base?.rows.tables ?? [] {
+        for table in run.base?.rows.tables.compactMap(\.self) ?? [] {
             // The object of an ignored record counts only when the record of another object changes its row.
             let unchanged = MergeTally.RowState.unchanged.rawValue
             for (row, naming) in table.namings.enumerated()
