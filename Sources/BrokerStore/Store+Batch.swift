@@ -84,14 +84,14 @@ extension Store {
                 continue
             }
             if case .refused(let fault) = job.work {
-                ends.append(try record(.failed(fault), of: job, found.known, nil))
+                ends.append(try record(.failed(fault), of: job, found.known, nil, isWritten: false))
                 continue
             }
             let rows = merge.digest(member)
             defer { member += 1 }
             if let shared, merge.isOnly(sharedChanges, member) {
                 let feedKeys = merge.feedKeys(member, sharedChanges)
-                ends.append(try record(shared, of: job, found.known, rows, feedKeys: feedKeys))
+                ends.append(try record(shared, of: job, found.known, rows, feedKeys: feedKeys, isWritten: false))
                 continue
             }
             var outcome = merge.outcome(member)
@@ -99,8 +99,9 @@ extension Store {
             outcome.writeBrief()
             let end = JobOutcome.completed(outcome)
             if outcome.isOnly(outcome.changes) { (shared, sharedChanges) = (end, outcome.changes) }
-            ends.append(try record(end, of: job, found.known, rows, feedKeys: feedKeys))
+            ends.append(try record(end, of: job, found.known, rows, feedKeys: feedKeys, isWritten: false))
         }
+        try ledger.write()
         return ends
     }
 }

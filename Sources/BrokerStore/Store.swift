@@ -340,8 +340,10 @@ package final class Store {
     ///   - known: the failure in the ledger with the same id.
     ///   - rows: the digest of the rows that the job wrote.
     ///   - feedKeys: the keys for the feed, if the outcome does not have them.
+    ///   - isWritten: false if the caller writes the line, with others.
     func record(
-        _ end: JobOutcome, of job: StoreJob, _ known: StoredOutcome?, _ rows: RowDigest?, feedKeys: [UInt8]? = nil
+        _ end: JobOutcome, of job: StoreJob, _ known: StoredOutcome?, _ rows: RowDigest?, feedKeys: [UInt8]? = nil,
+        isWritten: Bool = true
     ) throws(StoreError) -> JobOutcome {
         try extendDigest(end, of: job, rows)
         // A failure that a client is sent stays: memory that was short may be there when the journal is applied again.
@@ -359,6 +361,7 @@ package final class Store {
             sequence: job.sequence, owner: job.owner, contentHash: job.contentHash, isFailure: end.isFailure,
             body: end.body(of: job))
         try ledger.record(outcome, ofJob: job.id, replacing: known, now: job.now)
+        if isWritten { try ledger.write() }
         return end
     }
 

@@ -31,7 +31,9 @@ final class Ledger {
     let index = JobIndex()
     private let connection: Connection
     private let lines: LedgerLines
-    private let insert: Statement
+    private let inserts: LedgerInserts
+    /// Lines of the open transaction that are not written yet.
+    private var pending = PendingLines()
     private let deleteLine: Statement
     private let deleteFirst: Statement
     private let findFirst: Statement
@@ -49,9 +51,7 @@ final class Ledger {
         self.retention = retention
         lines = try LedgerLines(on: connection, index)
         deleteLine = try connection.prepare("DELETE FROM _broker_jobs WHERE sequence = ?1")
-        insert = try connection.prepare(
-            "INSERT INTO _broker_jobs (sequence, id, hash, failed, ended, outcome, owner) "
-                + "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+        inserts = try LedgerInserts(on: connection)
         findFirst = try connection.prepare("SELECT min(sequence) FROM _broker_jobs")
         writeReservation = try connection.prepare(
             "INSERT INTO _broker_meta (key, value) VALUES ('reservedSequence', ?1) "
@@ -117,6 +117,8 @@ final class Ledger {
 
     func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try lines.outcome(ofJob: id) }
 
+    /// Records a job's line, which ``write()`` writes at the latest.
+    ///
     /// - Parameter failure: the line of a failed job with the same id, which the new line replaces.
     func record(
         _ outcome: StoredOutcome, ofJob id: String, replacing failure: StoredOutcome?, now: Int64
@@ -127,23 +129,17 @@ final class Ledger {
             tally.rows -= connection.changes
         }
         index.set(id, to: outcome.sequence, replacing: failure?.sequence)
-        insert.bind(outcome.sequence, at: 1)
-        insert.bind(outcome.isFailure ? 1 : 0, at: 4)
-        insert.bind(now, at: 5)
-        if let owner = outcome.owner { insert.bind(Int64(owner.user), at: 7) } else { insert.bind(blob: nil, at: 7) }
-        var id = id
-        try id.withUTF8 { id in
-            (outcome.contentHash ?? []).withBytes { hash in
-                outcome.body.withUnsafeBufferPointer { body in
-                    insert.bind(borrowed: id, at: 2)
-                    insert.bind(borrowed: outcome.contentHash == nil ? nil : hash, at: 3)
-                    insert.bind(borrowed: body, at: 6)
-                    return Result { () throws(StoreError) in try insert.run() }
-                }
-            }
-        }.get()
+        pending.add(outcome, ofJob: id, now: now)
+        if pending.count == LedgerInserts.most { try write() }
         tally.rows += 1
         try prune(now)
+    }
+
+    /// Writes the lines that are not written yet. Must be called before the transaction goes on with anything else.
+    func write() throws(StoreError) {
+        guard !pending.isEmpty else { return }
+        try inserts.write(pending)
+        pending.removeAll()
     }
 
     // MARK: - Expiration
@@ -167,6 +163,7 @@ final class Ledger {
 
     /// Must be called once in a transaction, before its COMMIT.
     func finish() throws(StoreError) {
+        try write()
         guard let history = tally.history, history != durable.history else { return }
         writeHistory.bind(history.text, at: 1)
         try writeHistory.run()
@@ -179,6 +176,7 @@ final class Ledger {
     var forgottenThrough: Int64 { max(0, durable.first - 1) }
 
     private func deleteOldest(_ count: Int, endedBefore time: Int64) throws(StoreError) {
+        try write()
         deleteFirst.bind(Int64(count), at: 1)
         deleteFirst.bind(time, at: 2)
         try deleteFirst.run()
@@ -196,6 +194,7 @@ final class Ledger {
 
     func transactionEnded(isDurable: Bool) {
         if isDurable { durable = tally } else { tally = durable }
+        pending.removeAll()
         index.transactionEnded(isDurable: isDurable)
         index.expire(before: durable.first)
     }
