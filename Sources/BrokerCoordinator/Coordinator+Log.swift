@@ -44,7 +44,7 @@ extension Coordinator {
         }
         let (ticket, memory) = try admitted.get()
         self.open(
-            AdmittedFrame(
+            ClosureFrame(
                 ticket: ticket, arrival: ticket, source: Self.logSource, payloadBytes: payloadBytes,
                 contentBytesAtMost: payloadBytes, weight: weight, memory: memory, refusal: nil,
                 admittedAt: monotonicMicroseconds(), logged: logged, payload: nil, open: open, refuse: refuse))

@@ -66,7 +66,7 @@ extension Coordinator {
         case .success(let holding): begun = holding
         case .failure(let fault): return notify(.failure(fault))
         }
-        let frame = AdmittedFrame(
+        let frame = ClosureFrame(
             ticket: begun.ticket, arrival: begun.ticket, source: Self.ownSource, payloadBytes: 0,
             contentBytesAtMost: 0, weight: 0, memory: begun.memory, refusal: nil,
             admittedAt: monotonicMicroseconds(), logged: nil, payload: nil,

@@ -202,6 +202,7 @@ extension Coordinator {
             return jobTable.finish(ready, outOfMemory: shortage)
         }
         // The frame will not be opened again.
+        run.frame.releaseMemory()
         memory.end()
         memory.dropPayload()
     }

@@ -140,6 +140,23 @@ package final class Coordinator: Sendable {
         mayOpenHere: Bool = false, payload: (@Sendable () -> [UInt8])? = nil,
         open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
     ) {
+        let (start, isAlone) = start(from: source, payloadBytes, contentBytesAtMost)
+        let frame = ClosureFrame(start, payload: payload, open: open, refuse: refuse)
+        self.open(frame, mayOpenHere: mayOpenHere, isAlone: isAlone)
+    }
+
+    /// The same for a frame whose content is in the same object. The calling thread may open it.
+    @inlinable package func admit<Content: FrameContent>(
+        _ content: Content, from source: Int, payloadBytes: Int, contentBytesAtMost: Int
+    ) {
+        let (start, isAlone) = start(from: source, payloadBytes, contentBytesAtMost)
+        open(ContentFrame(content, start), mayOpenHere: true, isAlone: isAlone)
+    }
+
+    /// Gives a frame its ticket.
+    package func start(
+        from source: Int, _ payloadBytes: Int, _ contentBytesAtMost: Int
+    ) -> (start: AdmittedFrame.Start, isAlone: Bool) {
         let most = max(payloadBytes, contentBytesAtMost)
         let weight = Self.weight(of: most)
         let (ticket, memory, refusal, isAlone) = jobTable.withLock { jobTable in
@@ -147,16 +164,21 @@ package final class Coordinator: Sendable {
             let memory = self.memory.admit(ticket, payloadBytes: payloadBytes)
             return (ticket, memory, jobTable.refusal, jobTable.count == 1)
         }
-        let frame = AdmittedFrame(
+        let start = AdmittedFrame.Start(
             ticket: ticket, arrival: ticket, source: source, payloadBytes: payloadBytes, contentBytesAtMost: most,
-            weight: weight, memory: memory, refusal: refusal, admittedAt: monotonicMicroseconds(),
-            logged: nil, payload: payload, open: open, refuse: refuse)
+            weight: weight, memory: memory, refusal: refusal, admittedAt: monotonicMicroseconds(), logged: nil)
+        return (start, isAlone)
+    }
+
+    /// - Parameter isAlone: nothing else is in flight.
+    package func open(_ frame: AdmittedFrame, mayOpenHere: Bool, isAlone: Bool) {
         if mayOpenHere, plan.isBrief,
-            most <= (isAlone ? CoordinatorLimits.openedHereBytes : CoordinatorLimits.openedBesideOthersBytes)
+            frame.contentBytesAtMost
+                <= (isAlone ? CoordinatorLimits.openedHereBytes : CoordinatorLimits.openedBesideOthersBytes)
         {
             openBriefly(frame)
         } else {
-            self.open(frame)
+            open(frame)
         }
     }
 

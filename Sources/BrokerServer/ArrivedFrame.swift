@@ -1,25 +1,37 @@
 internal import BrokerCoordinator
+internal import BrokerWire
 
 /// A whole frame of a connection, until its message is answered or its job is staged.
-final class ArrivedFrame: Sendable {
-    private let bytes: FrameBytes
-    private let ordinal: Int
-    private let connection: Connection
-    private let messages: MessageHandler
+struct ArrivedFrame: FrameContent {
+    typealias Reply = JobReply
 
-    init(_ bytes: FrameBytes, _ ordinal: Int, _ connection: Connection, _ messages: MessageHandler) {
-        self.bytes = bytes
-        self.ordinal = ordinal
-        self.connection = connection
-        self.messages = messages
-    }
+    let bytes: FrameBytes
+    let ordinal: Int
+    let connection: Connection
+    let messages: MessageHandler
 
     /// Without its length, as it arrived.
     var payload: [UInt8] { bytes.payload }
 
-    func open(_ memory: JobMemory) -> Opened { messages.open(bytes, ordinal, memory, from: connection) }
+    func open(_ memory: JobMemory, of frame: ContentFrame<ArrivedFrame>) -> Opened { messages.open(frame, memory) }
 
-    func refuseTooLarge(_ message: String) {
+    func refuse(_ message: String) {
         payload.withUnsafeBytes { messages.refuseTooLarge($0, ordinal, message, on: connection) }
     }
+
+    /// The frame is little memory, which its job may retain until it has ended. It has no other bytes than the content, which
+    /// the job's rows retain.
+    var isSmall: Bool {
+        if case .content(let content) = bytes { content.count <= Self.smallBytes } else { false }
+    }
+
+    private static let smallBytes = 2_048
+}
+
+/// Which answers the client of a job wants.
+struct JobReply: Sendable {
+    let frame: FrameReference
+    let isBrief: Bool
+    let wantsCompletion: Bool
+    let trace: String?
 }

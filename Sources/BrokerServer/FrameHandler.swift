@@ -185,11 +185,9 @@ final class FrameHandler: ChannelDuplexHandler {
 
     private func admit(_ bytes: FrameBytes, _ ordinal: Int, contentBytesAtMost most: Int) {
         guard let connection else { return }
-        // One object for all calls: this is done for each job.
-        let frame = ArrivedFrame(bytes, ordinal, connection, connections.messages)
         connections.coordinator.admit(
-            from: connection.source, payloadBytes: bytes.payloadCount, contentBytesAtMost: most, mayOpenHere: true,
-            payload: { frame.payload }, open: { frame.open($0) }, refuse: { frame.refuseTooLarge($0) })
+            ArrivedFrame(bytes: bytes, ordinal: ordinal, connection: connection, messages: connections.messages),
+            from: connection.source, payloadBytes: bytes.payloadCount, contentBytesAtMost: most)
     }
 
     private func wait(for room: ConnectionState.Room) {

@@ -46,16 +46,14 @@ final class MessageHandler: Sendable {
     /// Answers messages that are not jobs, also when the answer ends the connection.
     ///
     /// - Parameter memory: asked for the memory of the content and its tape.
-    func open(
-        _ bytes: FrameBytes, _ ordinal: Int, _ memory: JobMemory, from connection: Connection
-    ) -> Opened {
+    func open(_ arrived: ContentFrame<ArrivedFrame>, _ memory: JobMemory) -> Opened {
         do throws(FrameRefusal) {
-            let content = try content(of: bytes, memory)
+            let content = try content(of: arrived.content.bytes, memory)
             let envelope = try ClientEnvelope.decode(parsing: content, allowance: memory)
-            return try answer(envelope, ordinal, content, memory, connection)
+            return try answer(envelope, arrived, content, memory)
         } catch {
             guard case .fault(let error) = error else { return .noRoom }
-            refuse(error, FrameReference(ordinal: ordinal), on: connection)
+            refuse(error, FrameReference(ordinal: arrived.content.ordinal), on: arrived.content.connection)
             return .nothing
         }
     }
@@ -123,12 +121,13 @@ final class MessageHandler: Sendable {
     }
 
     private func answer(
-        _ envelope: ClientEnvelope, _ ordinal: Int, _ content: JSONText, _ memory: JobMemory, _ connection: Connection
+        _ envelope: ClientEnvelope, _ arrived: ContentFrame<ArrivedFrame>, _ content: JSONText, _ memory: JobMemory
     ) throws(FrameRefusal) -> Opened {
-        let frame = FrameReference(ordinal: ordinal, id: envelope.id, tag: envelope.tag)
+        let connection = arrived.content.connection
+        let frame = FrameReference(ordinal: arrived.content.ordinal, id: envelope.id, tag: envelope.tag)
         switch envelope.message {
         case .job where connection.role == .read: refuseChange("a job", frame, connection)
-        case .job(let job): return .job(self.job(job, envelope, frame, content, connection))
+        case .job(let job): return .job(self.job(job, envelope, frame, content, arrived))
         case .hello(_, let client):
             log.logger.debug("A client said hello.", metadata: ["client": "\((client ?? "").briefly)"])
             connection.send(
@@ -189,31 +188,45 @@ final class MessageHandler: Sendable {
 
     private func job(
         _ message: JobMessage, _ envelope: ClientEnvelope, _ frame: FrameReference, _ content: JSONText,
-        _ connection: Connection
+        _ arrived: ContentFrame<ArrivedFrame>
     ) -> Job {
-        let notify = message.notify
-        let isBrief = message.reply == .none
-        let trace = message.trace
-        let job = Job(message, of: envelope, from: connection.peer.owner, content: content) { [log] event in
-            switch event {
-            case .accepted(let id, let sequence):
-                connection.send(
-                    ServerMessageWriter.accepted(id: id, sequence: sequence, tag: frame.tag), about: frame,
-                    finishing: false)
-            case .progress(let id, let staged, let merged):
-                // A client that has other answers to read learns enough from those.
-                guard connection.bytes == 0 else { break }
-                connection.send(
-                    ServerMessageWriter.progress(id: id, staged: staged, merged: merged, tag: frame.tag), about: frame,
-                    finishing: false)
-            case .ended(let outcome):
-                log.jobs.ended(outcome, of: connection.peer, trace: trace)
-                if case .completed = outcome.result, !notify.contains(.completed) { return connection.finish() }
-                connection.answer(outcome, about: frame, isBrief: isBrief)
+        let connection = arrived.content.connection
+        let reply = JobReply(
+            frame: frame, isBrief: message.reply == .none, wantsCompletion: message.notify.contains(.completed),
+            trace: message.trace)
+        let observer: @Sendable (JobEvent) -> Void
+        if arrived.content.isSmall {
+            // A closure that captures one object is no allocation.
+            arrived.setReply(reply)
+            observer = { event in
+                arrived.content.messages.report(event, to: arrived.content.connection, arrived.reply!)
             }
+        } else {
+            observer = { [self] event in report(event, to: connection, reply) }
         }
+        let job = Job(message, of: envelope, from: connection.peer.owner, content: content, observer: observer)
         job.mayDelete = connection.role == .write
         return job
+    }
+
+    private func report(_ event: JobEvent, to connection: Connection, _ reply: JobReply) {
+        let frame = reply.frame
+        switch event {
+        case .accepted(let id, let sequence):
+            connection.send(
+                ServerMessageWriter.accepted(id: id, sequence: sequence, tag: frame.tag), about: frame, finishing: false
+            )
+        case .progress(let id, let staged, let merged):
+            // A client that has other answers to read learns enough from those.
+            guard connection.bytes == 0 else { break }
+            connection.send(
+                ServerMessageWriter.progress(id: id, staged: staged, merged: merged, tag: frame.tag), about: frame,
+                finishing: false)
+        case .ended(let outcome):
+            log.jobs.ended(outcome, of: connection.peer, trace: reply.trace)
+            if case .completed = outcome.result, !reply.wantsCompletion { return connection.finish() }
+            connection.answer(outcome, about: frame, isBrief: reply.isBrief)
+        }
     }
 
     /// The connection goes on.

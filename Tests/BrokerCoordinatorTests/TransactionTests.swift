@@ -24,7 +24,7 @@ import Testing
             try jobTable.application.deliver(own: ticket, at: LogPlace(position: Int64(ticket) + 1, time: 0))
             // The weight of the frame without its content.
             let payloadBytes = weight - document.elementCount * CoordinatorLimits.bytesPerElement
-            let frame = AdmittedFrame(
+            let frame = ClosureFrame(
                 ticket: ticket, arrival: ticket, source: 0, payloadBytes: payloadBytes, contentBytesAtMost: 0,
                 weight: 0,
                 memory: budget.admit(ticket, payloadBytes: 0), refusal: nil, admittedAt: 0, logged: nil, payload: nil,

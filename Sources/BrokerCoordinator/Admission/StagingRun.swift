@@ -19,6 +19,6 @@ struct StagingRun: Sendable {
         LogEntry(
             kind: .job, ticket: accepted.ticket, position: 0, id: accepted.key, isIDMade: accepted.isIDMade,
             owner: accepted.owner, mayDelete: accepted.mayDelete, isPrivileged: accepted.isPrivileged,
-            time: accepted.acceptedAt, payload: frame.payload ?? { [] })
+            time: accepted.acceptedAt, payload: { [frame] in frame.payload })
     }
 }

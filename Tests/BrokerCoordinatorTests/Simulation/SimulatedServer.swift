@@ -125,7 +125,7 @@ struct SimulatedServer {
         deliveries[ticket] = delivery
         let payload = Array("\(message)".utf8)
         opening.append(
-            AdmittedFrame(
+            ClosureFrame(
                 ticket: ticket, arrival: ticket, source: source, payloadBytes: 10, contentBytesAtMost: 10, weight: 10,
                 memory: memory.admit(ticket, payloadBytes: 10), refusal: nil, admittedAt: 0, logged: logged,
                 payload: { payload }, open: { _ in .nothing }, refuse: { _ in }))
