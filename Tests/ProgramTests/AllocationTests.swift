@@ -21,22 +21,23 @@ import Testing
         return each
     }
 
-    @Test func `a job of one record takes at most 68 allocations when it is alone`() throws {
+    @Test func `a job of one record takes at most 60 allocations when it is alone`() throws {
         let each = try allocations(of: 2_000) {
             #"{"id": "job \#($0)", "entity": "Employee", "json": {"id": \#($0), "name": "E"}}"#
         }
-        #expect(each <= 68)
+        #expect(each <= 60)
     }
 
-    @Test func `a job of 1,000 records takes at most 97 allocations`() throws {
-        let each = try allocations(of: 50) { job in
+    @Test func `a job of 1,000 records takes at most 110 allocations`() throws {
+        // jemalloc adds what a thread has requested when it refills the thread's cache, so few jobs are counted badly.
+        let each = try allocations(of: 600) { job in
             let records = (0..<1_000).map { #"{"id": \#(job * 1_000 + $0), "name": "E"}"# }
             return #"{"id": "job \#(job)", "entity": "Employee", "json": [\#(records.joined(separator: ","))]}"#
         }
-        #expect(each <= 97)
+        #expect(each <= 110)
     }
 
-    @Test func `a frame without a job takes at most 18 allocations`() throws {
-        #expect(try allocations(of: 2_000) { _ in #"{"type": "ping"}"# } <= 18)
+    @Test func `a frame without a job takes at most 13 allocations`() throws {
+        #expect(try allocations(of: 2_000) { _ in #"{"type": "ping"}"# } <= 13)
     }
 }
