@@ -1,4 +1,4 @@
-/// The frozen tables of a ``TableSet``, by entity index; nil without rows of the entity.
+/// The frozen tables of a `TableSet`, by entity index; nil without rows of the entity.
 ///
 /// Not a collection: the functions of collections read each element by a coroutine, which allocates its frame on the heap.
 // They do not change, so any thread may read them.
