@@ -53,7 +53,7 @@ extension Coordinator {
     /// The source of the frames that were read from the log; no connection's.
     private static let logSource = -2
 
-    /// Waits, on the thread that reads the log, until what the jobs before allow; or until nothing more is applied.
+    /// Blocks the thread that reads the log until the jobs before have made the table ready, or nothing more is applied.
     func waitForLog(_ isReady: (JobTable) -> Bool) {
         jobTable.wait { jobTable in
             let isReady = jobTable.isJournalLost || isReady(jobTable)

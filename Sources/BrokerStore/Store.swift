@@ -27,7 +27,7 @@ package final class Store {
     var overworked: (sequence: Int64, fault: Fault)?
     private let synchronous: Synchronous
     let limits: LoggedLimits
-    /// Those that SQLite read when the store was opened.
+    /// The contents of ANALYZE's tables when the store was opened, on which SQLite's plans depend; nil for none.
     let planStatistics: String?
     /// The open transaction must be on the disk when ``commit()`` returns, whatever ``StoreOptions/synchronous`` says.
     var mustSync = false

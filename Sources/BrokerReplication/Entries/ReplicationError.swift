@@ -65,7 +65,7 @@ package struct ReplicationError: Error, Sendable, CustomStringConvertible {
     }
 
     package let code: Code
-    /// What happened, where, and the remedy, in one line.
+    /// The fault, its place and the remedy, in one line.
     package let message: String
 
     init(_ code: Code, _ message: String) {
