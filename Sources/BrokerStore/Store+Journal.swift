@@ -1,5 +1,6 @@
-internal import BrokerSchema
+package import BrokerSchema
 internal import BrokerModel
+package import BrokerStaging
 internal import Glibc
 
 /// The journal whose jobs are applied to the store.
@@ -20,9 +21,11 @@ extension Store {
 
     /// Assigns a journal to the store, of which no job is applied yet.
     ///
-    /// - Parameter position: the position before the journal's first job.
-    package func beginLog(_ identity: String, after position: Int64) throws(StoreError) {
-        try setLog(identity, StateDigest(position: position))
+    /// - Parameters:
+    ///   - position: the position before the journal's first job.
+    ///   - time: for a shared log, that of the entry there, in milliseconds since 1970.
+    package func beginLog(_ identity: String, after position: Int64, at time: Int64? = nil) throws(StoreError) {
+        try setLog(identity, StateDigest(position: position, time: time))
     }
 
     /// Ends the assignment of a journal.
@@ -45,6 +48,30 @@ extension Store {
             throw error
         }
         return earlier.map { fingerprint.differences(from: $0) } ?? []
+    }
+
+    /// A fact about the log of the store.
+    package func fact(_ key: StoreMeta.Key) throws(StoreError) -> String? {
+        try StoreMeta(connection: connection).value(of: key)
+    }
+
+    /// Whether nothing is in a store, or there is none: it may begin with a shared log. Changes nothing.
+    ///
+    /// - Parameter plan: the model that the log begins with; a store of another one is in use.
+    package static func isUnused(path: String, plan: StagingPlan) throws(StoreError) -> Bool {
+        let file = try StoreFile(path: path)
+        guard file.exists, fileSize(file.location) ?? 0 > 0 else { return true }
+        let connection = try look(at: file)
+        guard try StoreFormat.modelInForce(of: connection, path: path) == plan.model.text,
+            try connection.integer("SELECT max(sequence) FROM _broker_jobs") == nil
+        else { return false }
+        let tables = try connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        while try tables.step() {
+            let name = tables.text(0)
+            guard !name.hasPrefix("sqlite_"), !name.hasPrefix("_broker_") else { continue }
+            if try connection.integer("SELECT 1 FROM \(quoted(name)) LIMIT 1") != nil { return false }
+        }
+        return true
     }
 
     package var fingerprint: ApplicationFingerprint {
@@ -77,12 +104,19 @@ extension Store {
         return try StoreMeta(connection: connection).value(of: .limits).flatMap { LoggedLimits($0) }
     }
 
-    /// Moves to the position of an entry whose change was refused.
-    package func pass(_ mark: LogMark) throws(StoreError) {
+    /// Moves to the position of an entry without a change of the store.
+    ///
+    /// - Parameters:
+    ///   - facts: stored in the same transaction; a nil value removes the fact.
+    ///   - syncs: waits for the disk.
+    package func pass(
+        _ mark: LogMark, setting facts: [(key: StoreMeta.Key, value: String?)] = [], syncs: Bool = true
+    ) throws(StoreError) {
         do throws(StoreError) {
             try beginning.run()
             ledger.history?.extend(mark)
-            mustSync = true
+            for fact in facts { try StoreMeta(connection: connection).set(fact.key, to: fact.value) }
+            mustSync = syncs
             try commit()
         } catch {
             rollback()
@@ -107,6 +141,7 @@ extension Store {
             try meta.set(.logApplied, to: history?.text)
             if identity == nil { try meta.set(.fingerprint, to: nil) }
             try meta.set(.limits, to: identity == nil ? nil : limits.text)
+            for key in [StoreMeta.Key.replicas, .halt] { try meta.set(key, to: nil) }
             ledger.history = history
             // The journal's first job is on the disk before the store's next COMMIT.
             mustSync = true

@@ -142,6 +142,8 @@ package struct StoreMeta {
         /// The fingerprint under which its journal accepted jobs (`ApplicationFingerprint.text`), and the limits in force
         /// (`LoggedLimits.text`).
         case fingerprint, limits
+        /// The servers that share its log, and why this store takes no more entries of it.
+        case replicas, halt
         /// In a table without a mark of its own, no row key up to this one is assigned again.
         case rowKeys
         /// The lines of the ledger up to this sequence may have been deleted; absent while none was.

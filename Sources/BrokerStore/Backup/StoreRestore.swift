@@ -129,13 +129,12 @@ package struct StoreRestore: Sendable {
 
     // MARK: - Replacing
 
-    /// Ends what connects the copy to the store's clients: its journal, and the sequences of the replaced store.
+    /// Ends what connects the copy to the store's clients: its log, and the sequences of the replaced store.
     private static func separate(_ copy: String, _ survey: Survey) throws(StoreError) {
         let connection = try Connection(store: copy)
         try connection.execute("BEGIN IMMEDIATE")
         let meta = StoreMeta(connection: connection)
-        try meta.set(.log, to: nil)
-        try meta.set(.logApplied, to: nil)
+        for key in [StoreMeta.Key.log, .logApplied, .replicas, .halt] { try meta.set(key, to: nil) }
         let reserved = try meta.value(of: .reservedSequence).flatMap { Int64($0) } ?? 0
         let newest = max(survey.sequence, reserved, survey.replaced?.newestSequence ?? 0)
         try meta.set(.reservedSequence, to: String(newest + 1))

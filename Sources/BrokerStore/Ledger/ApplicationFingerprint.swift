@@ -29,6 +29,11 @@ package struct ApplicationFingerprint: Sendable, Equatable {
         self.facts = facts
     }
 
+    /// Another server's, of which nothing else is known.
+    package init(digits: String) { facts = [Fact(name: Self.unknown, text: digits)] }
+
+    private static let unknown = "digits"
+
     /// Parses ``text``; nil for anything else.
     package init?(_ text: String) {
         var facts: [Fact] = []
@@ -44,13 +49,17 @@ package struct ApplicationFingerprint: Sendable, Equatable {
     package var text: String { facts.map { "\($0.name)=\($0.text)" }.joined(separator: "\n") }
 
     /// 16 hexadecimal digits.
-    package var digits: String { Self.digits(text, count: 16) }
+    package var digits: String {
+        if facts.count == 1, facts[0].name == Self.unknown { return facts[0].text }
+        return Self.digits(text, count: 16)
+    }
 
     /// The parts that differ: `sqlite was A, is B`.
     package func differences(from earlier: ApplicationFingerprint) -> [String] {
         func texts(_ fingerprint: ApplicationFingerprint) -> [String: String] {
             Dictionary(fingerprint.facts.map { ($0.name, $0.text) }) { $1 }
         }
+        guard earlier.facts.first?.name != Self.unknown else { return [] }
         let (before, now) = (texts(earlier), texts(self))
         return Set(before.keys).union(now.keys).sorted().compactMap { name in
             guard before[name] != now[name] else { return nil }
