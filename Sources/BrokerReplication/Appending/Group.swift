@@ -9,6 +9,8 @@ struct Group {
     /// group is in the stream.
     let name: String
     let entries: [[UInt8]]
+    /// It is stored only as the first group of the whole stream.
+    var isFirst = false
     /// An id names one batch: nats-server 2.15.1 does not let a batch begin again.
     private var attempts = 0
 
@@ -66,6 +68,7 @@ struct Group {
     private func headers(of index: Int, after position: Int64) -> [(String, String)] {
         var headers = [("Nats-Batch-Id", "\(name)-\(attempts)"), ("Nats-Batch-Sequence", "\(index + 1)")]
         if index == 0 { headers.append(("Nats-Expected-Last-Subject-Sequence", "\(position)")) }
+        if index == 0, isFirst { headers.append(("Nats-Expected-Last-Sequence", "0")) }
         if index == entries.count - 1 { headers.append(("Nats-Batch-Commit", "1")) }
         return headers
     }

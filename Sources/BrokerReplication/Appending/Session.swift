@@ -49,18 +49,24 @@ package final class Session: Sendable {
 
     /// Appends entries: all of them, or none. Blocks until it is known which, for as long as the stream has no quorum.
     ///
-    /// - Parameter entries: 1 to 1,000, of at most 32 MiB together unless it is a single one.
+    /// - Parameters:
+    ///   - entries: 1 to ``maximumCount``, of at most ``maximumBytes`` together unless it is a single one.
+    ///   - report: called on the calling thread after each attempt whose fate is unknown, or that was refused.
     /// - Returns: their positions, in the order of the entries.
     /// - Throws: A refusal (``ReplicationError/Code/full``, ``ReplicationError/Code/tooLarge``,
     ///   ``ReplicationError/Code/refused``): the group is not in the stream, and the session can go on. A halt
     ///   (``ReplicationError/Code/anotherStream``, ``ReplicationError/Code/endsBefore``, ``ReplicationError/Code/trimmed``,
     ///   ``ReplicationError/Code/sessionTaken``), or ``ReplicationError/Code/stopped``: the group may be in the stream.
-    package func append(_ entries: [ReplicatedEntry]) throws(ReplicationError) -> ClosedRange<Int64> {
-        try appendEncoded(encode(entries))
+    package func append(
+        _ entries: [ReplicatedEntry], onWait report: (SessionState.Waiting) -> Void = { _ in }
+    ) throws(ReplicationError) -> ClosedRange<Int64> {
+        try appendEncoded(Self.encode(entries, for: stream), onWait: report)
     }
 
-    /// As ``append(_:)``, of bytes.
-    func appendEncoded(_ entries: [[UInt8]]) throws(ReplicationError) -> ClosedRange<Int64> {
+    /// As ``append(_:onWait:)``, of bytes.
+    func appendEncoded(
+        _ entries: [[UInt8]], onWait report: (SessionState.Waiting) -> Void = { _ in }
+    ) throws(ReplicationError) -> ClosedRange<Int64> {
         let (position, number) = progress.withLock { progress in
             precondition(!progress.isAppending, "two threads append to one session")
             progress.isAppending = true
@@ -76,12 +82,22 @@ package final class Session: Sendable {
         var attempt = GroupAppend(
             stream: stream, subject: subject, token: token, group: Group(name: "\(id)-\(number)", entries: entries),
             position: position)
-        let last = try attempt.run { waiting in self.progress.withLock { $0.waiting = waiting } }
+        let last = try attempt.run { waiting in
+            self.progress.withLock { $0.waiting = waiting }
+            report(waiting)
+        }
         progress.withLock { $0.position = last }
         return last - Int64(entries.count) + 1...last
     }
 
-    private func encode(_ entries: [ReplicatedEntry]) throws(ReplicationError) -> [[UInt8]] {
+    /// Entries of one group.
+    package static let maximumCount = Group.maximumCount
+    /// Bytes of the entries of one group.
+    package static let maximumBytes = Group.maximumBytes
+
+    static func encode(
+        _ entries: [ReplicatedEntry], for stream: ReplicatedStream
+    ) throws(ReplicationError) -> [[UInt8]] {
         precondition(!entries.isEmpty, "a group has an entry")
         var encoded: [[UInt8]] = []
         encoded.reserveCapacity(entries.count)

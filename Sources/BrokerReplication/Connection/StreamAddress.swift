@@ -13,7 +13,7 @@ package struct StreamAddress: Sendable, Equatable {
     private static let longestName = 64
 
     /// The hosts, for messages.
-    var hosts: String { servers.joined(separator: ",") }
+    package var hosts: String { servers.joined(separator: ",") }
 
     /// - Throws: ``ReplicationError/Code/invalidAddress``.
     package init(_ text: String) throws(ReplicationError) {
@@ -41,6 +41,18 @@ package struct StreamAddress: Sendable, Equatable {
             servers.append("\(scheme)://\(try Self.host(host, in: text))")
         }
         self.servers = servers
+    }
+
+    private init(_ address: StreamAddress, user: String, password: String) {
+        servers = address.servers
+        stream = address.stream
+        self.user = user
+        self.password = password
+    }
+
+    /// The same stream, as another user.
+    package func signedIn(as user: String, password: String) -> StreamAddress {
+        StreamAddress(self, user: user, password: password)
     }
 
     /// With the port.

@@ -68,7 +68,7 @@ package struct ReplicationError: Error, Sendable, CustomStringConvertible {
     /// The fault, its place and the remedy, in one line.
     package let message: String
 
-    init(_ code: Code, _ message: String) {
+    package init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
     }
@@ -90,6 +90,9 @@ extension ReplicationError {
             "The entry at position \(position) of the log has the kind \(kind), which this version of Broker does not know. "
                 + "Nothing from there on was applied. Install the version that the other replicas have.")
     }
+
+    /// The payload of an entry is none that this version knows.
+    package static func unknownPayload(at position: Int64) -> Self { unknownFormat(EntryEncoding.format, at: position) }
 
     static func unknownFormat(_ format: UInt8, at position: Int64) -> Self {
         Self(

@@ -27,6 +27,7 @@ package final class StreamReader: @unchecked Sendable {
 
     private struct Shared {
         var inbox: MessageInbox?
+        var isInterrupted = false
         var state = ReaderState(server: nil, waiting: "no server delivers yet")
     }
 
@@ -55,6 +56,22 @@ package final class StreamReader: @unchecked Sendable {
         shared.withLock { $0.inbox }?.wake()
     }
 
+    /// Has the current call of ``read(bytes:)``, or else the next one, return at once, if only an empty list.
+    package func interrupt() {
+        let inbox = shared.withLock { shared in
+            shared.isInterrupted = true
+            return shared.inbox
+        }
+        inbox?.wake()
+    }
+
+    private func takeInterrupt() -> Bool {
+        shared.withLock { shared in
+            defer { shared.isInterrupted = false }
+            return shared.isInterrupted
+        }
+    }
+
     package var state: ReaderState { shared.withLock { $0.state } }
 
     /// Waits for the next entries, and returns them.
@@ -62,7 +79,7 @@ package final class StreamReader: @unchecked Sendable {
     /// Up to about 34 MiB that were not returned yet are held in memory.
     ///
     /// - Parameter bytes: entries are returned until their payloads have that many, but one at least. Fewer are returned when no
-    ///   more have arrived.
+    ///   more have arrived, and none after ``interrupt()``.
     /// - Returns: nil after ``stop()``.
     /// - Throws: A halt, with the first position that was not read in its sentence: ``ReplicationError/Code/anotherStream``,
     ///   ``ReplicationError/Code/noStream``, ``ReplicationError/Code/endsBefore``, ``ReplicationError/Code/trimmed``,
@@ -90,11 +107,14 @@ package final class StreamReader: @unchecked Sendable {
                 if count >= bytes { return entries }
             }
             if !entries.isEmpty, consumer.map({ !$0.hasMessages }) ?? true { return entries }
+            if takeInterrupt() { return entries }
             let consumer = try liveConsumer()
             consumer.pull()
-            messages = consumer.take(until: monotonicMicroseconds() + Self.waitTime) { self.isStopped }[...]
+            messages = consumer.take(until: monotonicMicroseconds() + Self.waitTime) { self.isWoken }[...]
         }
     }
+
+    private var isWoken: Bool { isStopped || shared.withLock { $0.isInterrupted } }
 
     private var isStopped: Bool { token.isStopped || stream.connection.events.state.withLock { $0.isStopped } }
 }

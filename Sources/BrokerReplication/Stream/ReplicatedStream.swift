@@ -171,7 +171,7 @@ extension JetStreamFailure {
         case Self.nameInUse:
             return ReplicationError(
                 .streamExists,
-                "There is a stream \(place) already. Choose another name, or remove it by `broker log remove`.")
+                "There is a stream \(place) already. Choose another name.")
         case Self.replicasNeedCluster, Self.noPeers:
             return ReplicationError(
                 .tooFewPeers,
