@@ -33,8 +33,10 @@ func forCoordinator(_ product: String, _ package: String) -> Target.Dependency {
     .product(name: product, package: package, condition: .when(traits: ["Embedding", "Programs", "Replication"]))
 }
 
-/// The client of NATS, which only the replicated log needs: without the trait nothing links it.
-let forReplication: Target.Dependency = .target(name: "CNATS", condition: .when(traits: ["Replication"]))
+/// A dependency that only the replicated log needs: without the trait nothing links the client of NATS.
+func forReplication(_ target: String) -> Target.Dependency {
+    .target(name: target, condition: .when(traits: ["Replication"]))
+}
 
 /// A test target is named for the target it tests.
 func tests(_ target: String, also: [Target.Dependency] = []) -> Target {
@@ -129,11 +131,13 @@ let package = Package(
         .target(name: "BrokerJournal", dependencies: ["CZlib"], swiftSettings: strict),
         // The log that several servers share. Its files are empty without the trait Replication.
         .target(
-            name: "BrokerReplication", dependencies: ["BrokerJSON", "CZlib", forReplication], swiftSettings: strict),
+            name: "BrokerReplication", dependencies: ["BrokerJSON", "CZlib", forReplication("CNATS")],
+            swiftSettings: strict),
         .target(
             name: "BrokerCoordinator",
             dependencies: [
-                "BrokerJournal", "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging", "BrokerStore",
+                "BrokerFastJSON", "BrokerJournal", "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging",
+                "BrokerStore", forReplication("BrokerReplication"),
                 .product(name: "DequeModule", package: "swift-collections"),
                 forCoordinator("Histogram", "hdrhistogram-swift"),
                 forCoordinator("Logging", "swift-log"),
@@ -214,6 +218,7 @@ let package = Package(
             name: "BrokerCommandLine",
             dependencies: [
                 "BrokerJSON", "BrokerModel", "BrokerModelSources", "BrokerStaging", "CGlibc",
+                forReplication("BrokerReplication"),
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
             ] + allocator,
@@ -234,7 +239,7 @@ let package = Package(
             name: "BrokerCommand",
             dependencies: [
                 "BrokerCommandLine", "BrokerFastJSON", "BrokerInput", "BrokerModelSources", "BrokerJSON", "BrokerModel",
-                "BrokerPages", "BrokerSchema",
+                "BrokerPages", "BrokerSchema", forReplication("BrokerReplication"),
                 "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer", "Broker",
                 "BrokerClient",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
@@ -269,7 +274,7 @@ let package = Package(
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerModelSources", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
         tests("BrokerJournal"),
-        tests("BrokerReplication", also: ["BrokerJSON", forReplication]),
+        tests("BrokerReplication", also: ["BrokerJSON", forReplication("CNATS")]),
         tests("BrokerStore", also: ["BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging", "CSQLite"]),
         tests(
             "BrokerCoordinator",

@@ -24,7 +24,7 @@ extension Coordinator {
             backup: StoreBackup(of: storePath, to: file, replaces: replaces), file: file, isWanted: isWanted,
             progress: progress,
             notify: { [jobTable, statistics] end in
-                if case .done = end { Self.noteBackup(jobTable, statistics) }
+                if case .done(let copy) = end { Self.noteBackup(jobTable, statistics, copy.sequence) }
                 notify(end)
             })
         let begin: @Sendable () -> Void = { [backups, completions] in
@@ -35,9 +35,12 @@ extension Coordinator {
     }
 
     /// A store that takes no writes now does not remember it.
-    private static func noteBackup(_ jobTable: Monitor<JobTable>, _ statistics: Statistics) {
+    private static func noteBackup(_ jobTable: Monitor<JobTable>, _ statistics: Statistics, _ sequence: Int64) {
         let time = wallClockMilliseconds()
-        statistics.count { $0.backedUpAt = time }
+        statistics.count {
+            $0.backedUpAt = time
+            $0.backedUpThrough = max($0.backedUpThrough, sequence)
+        }
         jobTable.update { jobTable in jobTable.writerTasks.append { store in try? store.noteBackup(at: time) } }
     }
 }

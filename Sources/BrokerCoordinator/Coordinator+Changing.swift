@@ -88,7 +88,12 @@ extension Coordinator {
         limits.set(in: &options)
         let request = StoreReopening(plan: plan, path: storePath, options: options, mark: mark) { [self] result in
             if case .success((_, let index)) = result {
-                planInForce.withLock { $0 = plan }
+                let generation = planInForce.withLock { inForce in
+                    if inForce.plan.model.text != plan.model.text { inForce.generation += 1 }
+                    inForce.plan = plan
+                    return inForce.generation
+                }
+                jobTable.withLock { $0.application.generation = generation }
                 limitsInForce.withLock { $0 = limits }
                 readers.use(plan)
                 ledger.use(index)

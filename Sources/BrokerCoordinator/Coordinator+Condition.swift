@@ -6,6 +6,8 @@ package struct CoordinatorCondition: Sendable, Equatable {
     package var isDraining = false
     /// Why the store takes no writes at the moment; nil when it does.
     package var waitingCause: String?
+    /// Why nothing more of a shared log is applied; nil while the server applies it.
+    package var haltCause: String?
 
     package init() {}
 }
@@ -14,7 +16,11 @@ extension Coordinator {
     package var condition: CoordinatorCondition {
         var condition = CoordinatorCondition()
         statistics.count { counters in
-            if case .waiting(let cause) = counters.store { condition.waitingCause = cause }
+            switch counters.store {
+            case .waiting(let cause): condition.waitingCause = cause
+            case .halted(let cause): condition.haltCause = cause
+            case .serving, .failed: break
+            }
         }
         (condition.jobs, condition.isPaused, condition.isDraining) = jobTable.withLock {
             ($0.jobCount, $0.isPaused, $0.isDraining)

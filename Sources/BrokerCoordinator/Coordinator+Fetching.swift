@@ -63,6 +63,23 @@ extension Coordinator {
         whenEnded(before: ticket, from: source) { [ledger] in ledger.findBookmark(named: name, notify) }
     }
 
+    /// Names a caller of ``whenApplied(through:_:)``.
+    package struct Wait: Sendable {
+        fileprivate let wait: AppliedPosition.Wait
+    }
+
+    /// Calls `body` when everything up to that sequence has been applied, on a thread of the coordinator's.
+    ///
+    /// - Returns: nil when it has been already: `body` is not called then.
+    package func whenApplied(through sequence: Int64, _ body: @escaping @Sendable () -> Void) -> Wait? {
+        applied.wait(for: sequence, body).map { Wait(wait: $0) }
+    }
+
+    /// The caller waits no longer.
+    ///
+    /// - Returns: the sequence up to which everything has been applied; nil when `body` was called, or is about to be.
+    package func forget(_ wait: Wait) -> Int64? { applied.forget(wait.wait) ? applied.position : nil }
+
     /// Calls `body` once the jobs before that ticket from that source have ended: at once, or on a thread of the
     /// coordinator's.
     package func whenEnded(before ticket: Int, from source: Int, _ body: @escaping @Sendable () -> Void) {

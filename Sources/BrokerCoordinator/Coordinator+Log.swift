@@ -21,8 +21,10 @@ extension Coordinator {
         guard let log = writer.log else { return }
         let reader = LogReader(log, self, logger, opening: open)
         logReader.withLock { $0 = reader }
+        if let halt = writer.halt { return reader.halt(halt) }
         try reader.catchUp()
         reader.start()
+        guard !(log is any SharedLog) else { return reportUnlike(logger) }
         if model.text != wantedPlan.model.text { try useWanted(wantedPlan, logger) }
         try useWantedLimits()
     }
@@ -50,13 +52,50 @@ extension Coordinator {
                 admittedAt: monotonicMicroseconds(), logged: logged, payload: nil, open: open, refuse: refuse))
     }
 
+    /// A job of this server whose place in the log is after a change of the model by another server: its frame is opened and staged
+    /// again.
+    func stageAgain(
+        _ job: AcceptedJob, _ logged: JournaledJob, payloadBytes: Int,
+        open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
+    ) {
+        // Its memory has a place among those of the jobs that were read from the log.
+        let memory = jobTable.withLock { jobTable in
+            self.memory.admit(jobTable.pass(), payloadBytes: payloadBytes, isLogged: true)
+        }
+        let (frame, generation) = (
+            ClosureFrame(
+                ticket: job.ticket, arrival: job.ticket, source: Self.logSource, payloadBytes: payloadBytes,
+                contentBytesAtMost: payloadBytes, weight: 0, memory: memory, refusal: nil,
+                admittedAt: job.admittedAt, logged: logged, payload: nil, open: open, refuse: refuse),
+            planInForce.withLock { $0.generation }
+        )
+        let run = StagingRun(frame: frame, accepted: job, generation: generation)
+        pool.run(.opening, .long, from: frame.source) { [self] in openWhole(frame, granted: 0, run) }
+    }
+
+    /// A server that starts does not change what all servers share: a reload does.
+    private func reportUnlike(_ logger: Logger) {
+        if model.text != wantedPlan.model.text {
+            logger.warning(
+                "The log has another model than the given one, and keeps it. Reload this server to change it for all servers."
+            )
+        }
+        if limitsInForce.withLock({ $0 }) != LoggedLimits(storeOptions) {
+            logger.warning(
+                """
+                The log has other limits than the given ones (outcomes that are stored, memory of a merge), and keeps them. Reload this \
+                server to change them for all servers.
+                """)
+        }
+    }
+
     /// The source of the frames that were read from the log; no connection's.
     private static let logSource = -2
 
     /// Blocks the thread that reads the log until the jobs before have made the table ready, or nothing more is applied.
     func waitForLog(_ isReady: (JobTable) -> Bool) {
         jobTable.wait { jobTable in
-            let isReady = jobTable.isJournalLost || isReady(jobTable)
+            let isReady = jobTable.isLogLost || isReady(jobTable)
             jobTable.isReaderWaiting = !isReady
             return isReady ? () : nil
         }
@@ -72,7 +111,7 @@ extension Coordinator {
     }
 
     /// No frame's.
-    private static let ticketOfLimits = -1
+    static let ticketOfLimits = -1
 
     private func useWanted(_ plan: StagingPlan, _ logger: Logger) throws(StoreError) {
         let ended = Monitor<Result<StoreMigration, Fault>?>(nil)

@@ -16,7 +16,7 @@ extension Coordinator {
             counters: statistics.now, startedAt: statistics.startedAt, opening: depths.opening,
             staging: depths.staging, inFlight: jobs, bytes: memoryTotal, oldest: oldest, isPaused: isPaused,
             isDraining: isDraining, storePath: storePath, allocations: allocations?())
-        report.write(to: &writer, self.writer.log)
+        report.write(to: &writer, self.writer.log, logReader.withLock { $0 }?.replicas?.table)
         writer.member("subscriptions", readers.feed.count)
     }
 

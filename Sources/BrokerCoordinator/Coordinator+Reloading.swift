@@ -86,7 +86,7 @@ extension Coordinator {
                 return .failure(.notNow)
             }
             // The jobs before it wait for a store that takes no writes; the others should not wait with them.
-            if let refusal = jobTable.refusal { return .failure(refusal) }
+            if let refusal = jobTable.refusals.current { return .failure(refusal) }
             let ticket = jobTable.admit(0, from: Self.ownSource)
             jobTable.reloadTicket = ticket
             return .success((ticket, memory.admit(ticket, payloadBytes: 0)))
@@ -102,7 +102,9 @@ extension Coordinator {
             release()
             notify(result.mapError { error in Fault(error.faultCode, error.message) })
         }
-        guard keepsJournal else { return reopen(plan, limitsInForce.withLock { $0 }, removal, nil, end) }
+        guard writer.log != nil else { return reopen(plan, limitsInForce.withLock { $0 }, removal, nil, end) }
+        let limits = LoggedLimits(storeOptions)
+        if limits != limitsInForce.withLock({ $0 }) { append(.limits(limits), at: Self.ticketOfLimits) { _ in } }
         append(.model(plan.model.text, removal), at: ticket, end)
     }
 
@@ -122,7 +124,8 @@ extension Coordinator {
     /// Whether the frame waits for the new model; opening it with the old one was in vain.
     func holds(_ frame: AdmittedFrame) -> Bool {
         jobTable.withLock { jobTable in
-            guard let ticket = jobTable.reloadTicket, frame.ticket > ticket else { return false }
+            // Entries that the log delivers before the change are applied before it.
+            guard let ticket = jobTable.reloadTicket, frame.ticket > ticket, frame.logged == nil else { return false }
             jobTable.heldFrames.append(frame)
             return true
         }

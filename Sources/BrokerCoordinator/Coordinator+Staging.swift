@@ -38,7 +38,7 @@ extension Coordinator {
     /// Opens a frame with all the memory that it may have.
     ///
     /// - Parameter run: that of a job that was opened before and could not be staged for want of room.
-    private func openWhole(_ frame: AdmittedFrame, granted: Int, _ run: StagingRun? = nil) {
+    func openWhole(_ frame: AdmittedFrame, granted: Int, _ run: StagingRun? = nil) {
         frame.memory.begin(granted: granted)
         let openedAt = monotonicMicroseconds()
         proceed(frame.open(frame.memory), frame, openedAt, run)
@@ -62,12 +62,14 @@ extension Coordinator {
             skip(frame)
         case .job(let job):
             // After `holds`: no reload changes it before the job has ended.
-            let plan = plan
+            let (plan, generation) = planInForce.withLock { ($0.plan, $0.generation) }
             if let run { return stage(job, run, plan) }
             // A share of an entity's objects is known when all of them have been counted.
             let countsObjects = if case .share = job.maximumDeletions { true } else { false }
             let isSearch = countsObjects || job.operations.contains { $0.isSearch(in: plan.model) }
-            if goesOn(frame, isSearch ? .search : .job) { stage(job, begin(job, frame, openedAt), plan) }
+            if goesOn(frame, isSearch ? .search : .job) {
+                stage(job, begin(job, frame, openedAt, under: generation), plan)
+            }
         }
     }
 
@@ -97,15 +99,17 @@ extension Coordinator {
         }
     }
 
-    private func begin(_ job: Job, _ frame: AdmittedFrame, _ openedAt: Int64) -> StagingRun {
+    private func begin(
+        _ job: Job, _ frame: AdmittedFrame, _ openedAt: Int64, under generation: Int
+    ) -> StagingRun {
         let id = frame.logged?.id ?? job.id ?? madeId(frame.ticket)
         let progress =
             job.wantsProgress
             ? JobProgress(JobID(id), waitsForAcceptance: job.wantsAcceptance, completions, job.observer) : nil
         let accepted = AcceptedJob(
-            job, id: JobID(id), frame, openedAt: openedAt, progress: progress, isLogged: keepsJournal,
+            job, id: JobID(id), frame, openedAt: openedAt, progress: progress, isLogged: writer.log != nil,
             hashesMessages: hashesMessages)
-        let run = StagingRun(frame: frame, accepted: accepted)
+        let run = StagingRun(frame: frame, accepted: accepted, generation: generation)
         var acceptance: (@Sendable (Int64) -> Void)?
         if job.wantsAcceptance {
             let (id, observer) = (accepted.id, job.observer)
@@ -199,7 +203,7 @@ extension Coordinator {
         jobTable.change(completions) { jobTable in
             // The observer of a cancelled job has been called.
             if !jobTable.cancelled.contains(ready.ticket) { ready.progress?.note(staged: ready.rowCount) }
-            return jobTable.finish(ready, outOfMemory: shortage)
+            return jobTable.finish(ready, outOfMemory: shortage, under: run.generation)
         }
         // The frame will not be opened again.
         run.frame.releaseMemory()

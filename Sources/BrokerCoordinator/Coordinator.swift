@@ -27,8 +27,8 @@ package final class Coordinator: Sendable {
     package let limits: CoordinatorLimits
     package let retention: LedgerRetention
     /// The staging plan of the model in effect; another one after ``reload(removal:reading:notify:)``.
-    package var plan: StagingPlan { planInForce.withLock { $0 } }
-    let planInForce: Monitor<StagingPlan>
+    package var plan: StagingPlan { planInForce.withLock { $0.plan } }
+    let planInForce: Monitor<PlanInForce>
     let limitsInForce: Monitor<LoggedLimits>
     /// By ticket: called with the results of changes that wait for the log.
     let loggedChanges = Monitor<[Int: ChangeCallback]>([:])
@@ -39,6 +39,9 @@ package final class Coordinator: Sendable {
     let statistics: Statistics
     let completions: SerialThread
     let storageFailure: StorageFailure
+    /// That a shared log cannot be applied further.
+    let halting = StorageFailure()
+    let applied: AppliedPosition
     let pool: WorkerPool
     let memory: MemoryBudget
     let ledger: LedgerThread
@@ -63,15 +66,10 @@ package final class Coordinator: Sendable {
     /// - Throws: `StoreError`.
     package init(plan wanted: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
         let logger = logger.escaping
-        let inForce = try options.keepsJournal ? Store.planInForce(path: options.storePath, unlike: wanted) : nil
-        let plan = inForce ?? wanted
-        wantedPlan = wanted
         var options = options
-        if options.keepsJournal { options.store.mergeMemory = options.limits.jobMemory }
-        var opening = options
-        if options.keepsJournal { try Store.limitsInForce(path: options.storePath)?.set(in: &opening.store) }
-        // Parts of the file that are not in that model may be in the wanted one.
-        if inForce != nil { opening.store.removal = .keep }
+        if options.hasLog { options.store.mergeMemory = options.limits.jobMemory }
+        let opening = try CoordinatorOpening(wanted, options)
+        wantedPlan = wanted
         let limits = options.limits
         let jobTable = Monitor(JobTable(after: 0, reservedThrough: 0, limits))
         let statistics = Statistics(slow: options.slowJobMicroseconds ?? SlowJobs.defaultMicroseconds)
@@ -82,17 +80,18 @@ package final class Coordinator: Sendable {
         let pool = WorkerPool(longTasks: limits.workers, processors: CoordinatorLimits.processors)
         do throws(StoreError) {
             writer = try Writer(
-                plan: plan, options: opening, jobTable: jobTable, pool: pool, statistics: statistics,
-                completions: completions, storageFailure: storageFailure, gate: gate, onCommit: onCommit,
-                logger: logger)
+                opening, jobTable: jobTable, pool: pool, statistics: statistics, completions: completions,
+                storageFailure: storageFailure, gate: gate, onCommit: onCommit, logger: logger)
         } catch {
+            opening.joining?.log.stop()
             pool.stop()
             completions.stop()
             throw error
         }
         hashesMessages = writer.jobs.hasMessageHashes
-        planInForce = Monitor(plan)
-        limitsInForce = Monitor(LoggedLimits(opening.store))
+        applied = writer.applied
+        planInForce = Monitor(PlanInForce(plan: opening.plan, generation: 0))
+        limitsInForce = Monitor(LoggedLimits(opening.options.store))
         storeOptions = options.store
         storePath = options.storePath
         allocations = options.allocations
@@ -104,7 +103,7 @@ package final class Coordinator: Sendable {
         retention = options.store.retention
         ledger = LedgerThread(path: options.storePath, writer.jobs)
         readers = ReaderPool(
-            path: options.storePath, plan: plan, gate: gate, streams: limits.streams, onCommit: onCommit)
+            path: options.storePath, plan: opening.plan, gate: gate, streams: limits.streams, onCommit: onCommit)
         gate.onLongEnd { [weak gate] in
             jobTable.update { jobTable in
                 jobTable.writerTasks.append { [weak gate] store in
@@ -162,7 +161,7 @@ package final class Coordinator: Sendable {
         let (ticket, memory, refusal, isAlone) = jobTable.withLock { jobTable in
             let ticket = jobTable.admit(weight, from: source)
             let memory = self.memory.admit(ticket, payloadBytes: payloadBytes)
-            return (ticket, memory, jobTable.refusal, jobTable.count == 1)
+            return (ticket, memory, jobTable.refusals.current, jobTable.count == 1)
         }
         let start = AdmittedFrame.Start(
             ticket: ticket, arrival: ticket, source: source, payloadBytes: payloadBytes, contentBytesAtMost: most,
@@ -285,17 +284,41 @@ package final class Coordinator: Sendable {
         backups.cancel()
         jobTable.update {
             $0.isDraining = true
-            $0.refusal = Self.draining
+            $0.refusals.stopping = Self.draining
             $0.isPaused = false
             $0.lockDeadline = $0.lockDeadline ?? monotonicMicroseconds() + Int64(seconds) * 1_000_000
         }
     }
 
-    /// Waits until everything admitted before has taken effect, but for entries of a journal that has failed. Blocks;
-    /// called after ``refuseNewJobs(lockSeconds:)``.
+    /// Waits until everything admitted before has taken effect, but for entries of a log that has failed, or that takes none when
+    /// the time for a locked store is over: they may be in the log or not. Blocks; called after ``refuseNewJobs(lockSeconds:)``.
     package func finishAdmitted() {
-        jobTable.wait { $0.count == 0 && $0.reloadTicket == nil || $0.isJournalLost ? () : nil }
+        awaitOwnJobs()
+        // Entries of other servers may come for ever: the next start applies them.
+        jobTable.update { $0.isReadingEnded = true }
+        jobTable.wait { $0.count == 0 && !$0.isReaderChanging || $0.isLogLost ? () : nil }
     }
+
+    private func awaitOwnJobs() {
+        while true {
+            let isDone = jobTable.wait(until: monotonicMicroseconds() + Self.logPause) { jobTable -> Bool? in
+                jobTable.hasNoOwn || jobTable.isLogLost ? true : nil
+            }
+            if isDone == true { return }
+            guard let shared = writer.log as? any SharedLog, shared.waiting != nil else { continue }
+            jobTable.update { jobTable in
+                if let deadline = jobTable.lockDeadline, deadline <= monotonicMicroseconds() {
+                    jobTable.isLogLost = true
+                }
+            }
+        }
+    }
+
+    /// Microseconds between two looks at a log that takes no entries.
+    private static let logPause: Int64 = 100_000
+
+    /// Waits until nothing is in flight, but for entries of a log that has failed. Blocks.
+    func waitUntilIdle() { jobTable.wait { $0.count == 0 || $0.isLogLost ? () : nil } }
 
     /// Refuses new jobs, finishes those admitted before, and ends the threads. Blocks; called once, and nothing may be
     /// admitted afterwards.
@@ -329,6 +352,15 @@ package final class Coordinator: Sendable {
     /// Bytes of memory that one job may take.
     package var jobMemory: Int { memory.one }
 
-    /// Whether `accepted` means that the job is on the disk.
-    package var keepsJournal: Bool { writer.log != nil }
+    /// Whether `accepted` means that the job is on the disk of this server.
+    package var keepsJournal: Bool { durability == .disk }
+
+    /// Where an accepted job is.
+    package var durability: Durability {
+        guard let log = writer.log else { return .queued }
+        return (log as? any SharedLog)?.durability ?? .disk
+    }
+
+    /// The name of this server among those that share its log; nil without a shared log.
+    package var replica: String? { (writer.log as? any SharedLog)?.replica }
 }

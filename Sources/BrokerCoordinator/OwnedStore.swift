@@ -18,7 +18,11 @@ package final class OwnedStore: Sendable {
     package init(plan: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
         let logger = logger.escaping
         options.store.activity?.begin()
-        try Store.check(path: options.storePath, plan: plan, removal: options.store.removal)
+        // A store that a shared log feeds keeps the model of the log.
+        if options.sharedLog == nil {
+            try SharedLogSource.refuse(Store.journal(path: options.storePath).identity, at: options.storePath)
+            try Store.check(path: options.storePath, plan: plan, removal: options.store.removal)
+        }
         let lock = try StoreLock(storePath: options.storePath, mode: options.store.fileMode)
         do throws(StoreError) {
             coordinator = try Coordinator(plan: plan, options: options, logger: logger)

@@ -146,7 +146,7 @@ extension CoordinatorJournalTests {
         try append(entries, to: folder)
         for _ in 0..<2 {
             let error = try #require(throws: StoreError.self) { try coordinator(in: folder) }
-            #expect(error.message.contains("Job 3 of the journal (id \"job-3\") cannot be applied"))
+            #expect(error.message.contains("Job 3 of the log (id \"job-3\") cannot be applied"))
             #expect(try SQLRows.of("SELECT id FROM Row ORDER BY id", in: folder.path("store.sqlite")) == ["1", "2"])
         }
     }

@@ -118,7 +118,7 @@ import TestSupport
 
 extension TestCoordinator {
     /// Waits until a reload holds what comes.
-    fileprivate func waitUntilHolding() {
+    func waitUntilHolding() {
         while coordinator.jobTable.withLock({ $0.reloadTicket == nil }) { sched_yield() }
     }
 }

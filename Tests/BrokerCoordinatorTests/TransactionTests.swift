@@ -36,7 +36,7 @@ import Testing
                 job, id: JobID("job \(ticket)"), frame, openedAt: 0, progress: nil)
             #expect(accepted.weight == weight)
             jobTable.application.finish(
-                ticket, StagingRun(frame: frame, accepted: accepted).ready(.refused(Fault(.busy, ""))))
+                ticket, StagingRun(frame: frame, accepted: accepted, generation: 0).ready(.refused(Fault(.busy, ""))))
         }
         return jobTable
     }

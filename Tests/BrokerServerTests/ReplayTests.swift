@@ -43,7 +43,7 @@ import Testing
         for _ in 0..<2 {
             let error = try await #require(throws: ServerError.self) { try await start() }
             let message = "\(error)"
-            #expect(message.contains("Job 2 of the journal (id \"long\") cannot be applied"), "\(message)")
+            #expect(message.contains("Job 2 of the log (id \"long\") cannot be applied"), "\(message)")
             #expect(message.contains("8,192 bytes"), "\(message)")
         }
         #expect(try SQLRows.of("SELECT id FROM _broker_jobs", in: folder.path("store.sqlite")) == ["short"])

@@ -6,6 +6,8 @@ internal import BrokerStore
 struct StagingRun: Sendable {
     let frame: AdmittedFrame
     let accepted: AcceptedJob
+    /// That of the model under which it is staged.
+    let generation: Int
 
     func ready(_ work: StoreJob.Work) -> ReadyJob {
         var timing = Timing()

@@ -82,6 +82,8 @@ package struct CoordinatorOptions: Sendable {
     package var limits: CoordinatorLimits
     /// Jobs are stored on the disk, beside the store, before they are accepted, and applied after any crash.
     package var keepsJournal = false
+    /// The log that this server shares with others, instead of a journal.
+    package var sharedLog: SharedLogSource?
     /// Jobs that take that long from their frame to the durable transaction are slow; nil for a second.
     package var slowJobMicroseconds: Int64?
     /// The number of the process's allocations so far, for `stats`; nil where they are not counted.
@@ -93,4 +95,7 @@ package struct CoordinatorOptions: Sendable {
         self.storePath = storePath
         self.limits = limits
     }
+
+    /// Jobs are applied in the order of a log that survives this server.
+    var hasLog: Bool { keepsJournal || sharedLog != nil }
 }

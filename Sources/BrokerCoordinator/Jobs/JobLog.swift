@@ -9,8 +9,8 @@ package import BrokerStore
 /// opened frames ──▶ append ──▶ the log assigns positions ──▶ read ──▶ Application ──▶ writer
 /// ```
 ///
-/// ``DiskJournal`` stores it on the disk. ``MemoryLog`` is the one of a server without a journal. A log that several servers
-/// share delivers the jobs of the others, too.
+/// ``DiskJournal`` stores it on the disk. ``MemoryLog`` is the one of a server without a journal. A ``SharedLog`` also delivers
+/// the jobs of other servers.
 protocol JobLog: Sendable {
     /// The number of entries that earlier runs appended and that ``read(after:bytes:)`` delivers first.
     var backlog: Int { get }
@@ -79,7 +79,9 @@ extension LogEntry {
 /// The next of the log.
 enum LogItem: Sendable {
     /// A job that this server appended.
-    case job(ticket: Int, LogPlace)
+    ///
+    /// - Parameter payload: its frame, where another server may have changed the model before it; else nil.
+    case job(ticket: Int, LogPlace, payload: [UInt8]? = nil)
     /// A cancellation that this server appended.
     case cancellation(LogEntry)
     /// The log had no room for an entry of this server: it is not in it.
@@ -87,13 +89,15 @@ enum LogItem: Sendable {
     /// A job of another server, or of an earlier run of this one.
     case other(JournaledJob, payload: [UInt8])
     case change(LoggedChange)
+    /// An entry of a shared log about the servers themselves.
+    case note(ReplicaNote, LogMark, isOwn: Bool)
 
     /// Whether it concerns a job of this server.
     var isOwnJob: Bool {
         switch self {
         case .job, .cancellation: true
         case .refused(let entry, _): entry.kind == .job || entry.kind == .cancellation
-        case .other, .change: false
+        case .other, .change, .note: false
         }
     }
 }

@@ -19,6 +19,8 @@ internal import DequeModule
 struct Application<Work> {
     private struct Entry {
         let ticket: Int
+        /// That of the model under which it is staged.
+        var generation: Int
         /// Nil until it is delivered.
         var place: LogPlace?
         /// Nil until it is finished.
@@ -32,6 +34,8 @@ struct Application<Work> {
     private var others = Deque<Entry>()
     /// The newest position that was delivered, by this order or before it; 0 for none.
     private(set) var position: Int64
+    /// Rises with each change of the model.
+    var generation = 0
 
     /// - Parameter position: the newest that was delivered before, 0 for none.
     init(after position: Int64) { self.position = position }
@@ -48,10 +52,12 @@ struct Application<Work> {
     // MARK: - From the log
 
     /// A frame that was opened here held a job.
-    mutating func began(_ ticket: Int) {
+    ///
+    /// - Parameter generation: that of the model under which it is staged.
+    mutating func began(_ ticket: Int, under generation: Int = 0) {
         // Frames are opened out of order, though rarely by much.
         let index = (own.lastIndex { $0.ticket < ticket } ?? -1) + 1
-        own.insert(Entry(ticket: ticket, place: nil, work: nil), at: index)
+        own.insert(Entry(ticket: ticket, generation: generation, place: nil, work: nil), at: index)
         // A job that was refused before this one was opened.
         deliveredCount = min(deliveredCount, index)
     }
@@ -59,12 +65,19 @@ struct Application<Work> {
     /// The log delivers a job of this server, or refuses it.
     ///
     /// - Parameter place: its position is nil for a job that the log refused.
+    /// - Returns: whether another server has changed the model before it: the job is to be staged again.
     /// - Throws: ``LogViolation`` when another job, or a later position, should have come first.
-    mutating func deliver(own ticket: Int, at place: LogPlace) throws(LogViolation) {
+    @discardableResult mutating func deliver(own ticket: Int, at place: LogPlace) throws(LogViolation) -> Bool {
         guard deliveredCount < own.count, own[deliveredCount].ticket == ticket else { throw .unexpectedJob }
         try advance(to: place)
+        let isStale = own[deliveredCount].generation != generation && place.position != nil
+        if isStale {
+            own[deliveredCount].generation = generation
+            own[deliveredCount].work = nil
+        }
         own[deliveredCount].place = place
         passRefused()
+        return isStale
     }
 
     /// The log does not get a job of this server, which is to be finished as work without a position.
@@ -84,7 +97,7 @@ struct Application<Work> {
     /// - Throws: ``LogViolation`` when a later position was delivered before.
     mutating func deliver(other ticket: Int, at place: LogPlace) throws(LogViolation) {
         try advance(to: place)
-        others.append(Entry(ticket: ticket, place: place, work: nil))
+        others.append(Entry(ticket: ticket, generation: generation, place: place, work: nil))
     }
 
     /// The log delivers an entry that is no job.
@@ -97,8 +110,10 @@ struct Application<Work> {
     // MARK: - Work
 
     /// The job is staged, or has failed: it can be merged when its turn comes.
-    mutating func finish(_ ticket: Int, _ work: Work) {
-        update(ticket) { $0.work = work }
+    ///
+    /// - Parameter generation: that of the model under which it was staged. Work of another one than is wanted is dropped.
+    mutating func finish(_ ticket: Int, _ work: Work, under generation: Int = 0) {
+        update(ticket) { if $0.generation == generation { $0.work = work } }
     }
 
     /// Changes the work of that ticket, if it is finished.

@@ -38,6 +38,9 @@ struct CompletionBarrier {
         lines[source]?.wait(before: ticket, waiter) ?? false
     }
 
+    /// A job in flight.
+    func job(at ticket: Int) -> AcceptedJob? { all.job(at: ticket) }
+
     /// Takes the waiters whose condition is met; the caller calls each once.
     mutating func takeReady() -> [Waiter] {
         guard !ready.isEmpty else { return [] }
@@ -53,6 +56,8 @@ struct CompletionBarrier {
 
         /// No job is in flight, so no caller waits.
         var isEmpty: Bool { jobs.isEmpty }
+
+        func job(at ticket: Int) -> AcceptedJob? { jobs.first { $0.ticket == ticket }?.job }
 
         mutating func began(_ ticket: Int, _ job: AcceptedJob?) {
             let position = (jobs.lastIndex { $0.ticket < ticket } ?? -1) + 1

@@ -22,12 +22,15 @@ struct JobTable {
     /// Jobs of ``count``.
     private(set) var jobCount = 0
     var isDraining = false
-    /// Why new jobs are refused; nil while they are accepted.
-    var refusal: Fault?
+    var refusals = Refusals()
     /// No more frames will be admitted: the writer may end.
     var isStopped = false
-    /// The journal has failed: entries on their way to it get no answer.
-    var isJournalLost = false
+    /// The log has failed, or is not read any more: entries on their way to it get no answer.
+    var isLogLost = false
+    /// Entries that the log delivers from now on are left for the next start.
+    var isReadingEnded = false
+    /// The log's reader makes a change, for which it waits for the writer.
+    var isReaderChanging = false
     /// No job is merged until `resume`.
     var isPaused = false
     /// During a reload of the model: jobs and questions after this ticket wait for the new model.
@@ -100,6 +103,9 @@ struct JobTable {
     /// The next job is a scan that may take long: the jobs before it should not wait for its transaction.
     private func isLong(_ next: ReadyJob) -> Bool { turns.hasLong && turns.isSearching(next.accepted.arrival) }
 
+    /// Nothing of clients is in flight.
+    var hasNoOwn: Bool { count == others.count && reloadTicket == nil }
+
     /// Takes the next job of a transaction; nil when none is ready, or it should go into another transaction.
     ///
     /// A large job does not join small ones: their COMMIT would wait for its merge, and a COMMIT of its own costs it little.
@@ -165,6 +171,13 @@ struct JobTable {
         return ticket
     }
 
+    /// Gives a ticket to no frame, for its place in the order of memory.
+    mutating func pass() -> Int {
+        let ticket = admission.reserve()
+        admission.open(ticket, .nothing)
+        return ticket
+    }
+
     private mutating func reserve(_ weight: Int) -> Int {
         bytes += weight
         count += 1
@@ -215,7 +228,7 @@ struct JobTable {
         ends.began(ticket, from: job.source, job)
         jobCount += 1
         if let acceptance { acceptances[ticket] = acceptance }
-        if !isLogged { application.began(ticket) }
+        if !isLogged { application.began(ticket, under: run.generation) }
         if log != nil, !isLogged, job.weight > CoordinatorLimits.briefBytes {
             unstaged[ticket] = run
             return effects([], notifies: hasWork)
@@ -271,7 +284,7 @@ struct JobTable {
     /// The job is staged, or its staging has failed.
     ///
     /// - Parameter fault: there will never be memory for the job. Unless the log has it, it fails without a sequence.
-    mutating func finish(_ job: ReadyJob, outOfMemory fault: Fault? = nil) -> Effects {
+    mutating func finish(_ job: ReadyJob, outOfMemory fault: Fault? = nil, under generation: Int = 0) -> Effects {
         let run = unstaged.isEmpty ? nil : unstaged.removeValue(forKey: job.ticket)
         var calls: [Effects.Call] = []
         if run != nil, let fault {
@@ -279,7 +292,7 @@ struct JobTable {
             calls = noteRefusal(of: job.ticket, fault)
         }
         let job = cancelled.contains(job.ticket) ? job.cancelled() : job
-        application.finish(job.ticket, self.fault(of: job.ticket).map { job.refused($0) } ?? job)
+        application.finish(job.ticket, self.fault(of: job.ticket).map { job.refused($0) } ?? job, under: generation)
         guard let run else { return Effects(notifies: hasWork) }
         calls += settle(job.ticket, fault == nil ? .job(run) : .nothing)
         return effects(calls, notifies: hasWork)
@@ -314,49 +327,8 @@ struct JobTable {
         return calls
     }
 
-    /// Delivers the jobs for which the store has reserved sequences. Returns the calls that report them as accepted.
-    mutating func deliverReserved() -> [Effects.Call] {
-        var calls: [Effects.Call] = []
-        while let (ticket, place) = memoryLog.read() {
-            do throws(LogViolation) {
-                calls += try deliver(ticket, at: place)
-            } catch {
-                preconditionFailure("the log in memory gives rising positions in the order of tickets: \(error)")
-            }
-        }
-        return calls
-    }
-
-    /// Delivers the next items of the log, in its order.
-    ///
-    /// - Throws: ``LogViolation`` when they cannot be next. Those before the first of these are delivered.
-    mutating func deliver(_ items: [LogItem], _ effects: inout Effects) throws(LogViolation) {
-        defer { effects.notifies = hasWork }
-        for item in items {
-            switch item {
-            case .job(let ticket, let place):
-                effects.completions += try deliver(ticket, at: place)
-                memoryLog.note(place.position ?? 0)
-            case .cancellation(let entry): effects.completions += decideCancellation(entry)
-            case .refused(let entry, let error) where entry.kind == .cancellation:
-                effects.completions += failCancellation(entry, error)
-            case .refused(let entry, let error):
-                effects.completions += try refuse(entry.ticket, Fault(error.faultCode, error.message))
-            case .other, .change: preconditionFailure("these are no jobs of this server")
-            }
-        }
-    }
-
-    private mutating func deliver(_ ticket: Int, at place: LogPlace) throws(LogViolation) -> [Effects.Call] {
-        try application.deliver(own: ticket, at: place)
-        for entry in cancellations.entries(of: ticket, at: place) { log?.append(entry) }
-        guard !acceptances.isEmpty, let position = place.position, let notify = acceptances.removeValue(forKey: ticket)
-        else { return [] }
-        return [{ notify(position) }]
-    }
-
     /// The log has no place for the job: it fails in its turn, without a sequence.
-    private mutating func refuse(_ ticket: Int, _ fault: Fault) throws(LogViolation) -> [Effects.Call] {
+    mutating func refuse(_ ticket: Int, _ fault: Fault) throws(LogViolation) -> [Effects.Call] {
         try application.deliver(own: ticket, at: LogPlace(position: nil, time: 0))
         return noteRefusal(of: ticket, fault)
     }

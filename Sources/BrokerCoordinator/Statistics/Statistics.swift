@@ -19,13 +19,18 @@ final class Statistics: Sendable {
         var batches = Batches()
         var recent: RecentJobs
         var slow: SlowJobs
-        var store = StoreState.serving
+        var store = StoreState.serving {
+            // A halt is for good; only a failed disk is worse.
+            didSet { if case .halted = oldValue, !store.isFailed { store = oldValue } }
+        }
         /// The WAL after the newest commit.
         var wal = WALStatus()
         /// Lines of the ledger.
         var outcomes = 0
         /// When the newest backup was done, in milliseconds since 1970, also by an earlier server.
         var backedUpAt: Int64?
+        /// The newest sequence that a backup of this run contains; 0 for none.
+        var backedUpThrough: Int64 = 0
         /// The newest sequence whose outcome may be forgotten.
         var forgottenThrough: Int64 = 0
         /// Nil without a journal.

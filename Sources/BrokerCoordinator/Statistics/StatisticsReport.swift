@@ -20,7 +20,8 @@ struct StatisticsReport {
     let storePath: String
     let allocations: Int?
 
-    func write(to writer: inout JSONWriter, _ journal: (any JobLog)?) {
+    /// - Parameter replicas: the servers that share the log; nil for a log of this server alone.
+    func write(to writer: inout JSONWriter, _ log: (any JobLog)?, _ replicas: ReplicaTable?) {
         let now = monotonicMicroseconds()
         writer.member("uptimeMilliseconds", (now - startedAt) / 1_000)
         writer.key("paused")
@@ -39,17 +40,11 @@ struct StatisticsReport {
             writer.member("oldestMilliseconds", oldest.map { max(0, now - $0) / 1_000 } ?? 0)
         }
         writeStore(to: &writer)
-        if let history = counters.history, let journal {
-            writer.key("journal")
-            writer.object { writer in
-                journal.write(to: &writer)
-                writer.member("applied", history.position)
-                writer.key("history")
-                writer.string(history.digits)
-                if let fingerprint = counters.fingerprint {
-                    writer.key("fingerprint")
-                    writer.string(fingerprint)
-                }
+        if let history = counters.history, let log {
+            if let shared = log as? any SharedLog {
+                write(shared, history, replicas, to: &writer)
+            } else {
+                write(log, history, to: &writer)
             }
         }
         writer.key("latencyMicroseconds")
@@ -61,6 +56,38 @@ struct StatisticsReport {
         writer.object { writer in
             writer.member("residentBytes", Self.residentBytes())
             if let allocations { writer.member("allocations", allocations) }
+        }
+    }
+
+    private func write(_ journal: any JobLog, _ history: StateDigest, to writer: inout JSONWriter) {
+        writer.key("journal")
+        writer.object { writer in
+            journal.write(to: &writer)
+            writer.member("applied", history.position)
+            writer.member("history", history.digits)
+            if let fingerprint = counters.fingerprint { writer.member("fingerprint", fingerprint) }
+        }
+    }
+
+    private func write(
+        _ log: any SharedLog, _ history: StateDigest, _ replicas: ReplicaTable?, to writer: inout JSONWriter
+    ) {
+        writer.key("log")
+        writer.object { writer in
+            log.write(to: &writer)
+            writer.member("position", history.position)
+            writer.member("lag", max(0, log.lastPosition - history.position))
+            writer.member("digest", history.digits)
+            if let fingerprint = counters.fingerprint { writer.member("fingerprint", fingerprint) }
+            var reason: String?
+            if case .halted(let cause) = counters.store { reason = cause }
+            writer.key("halted")
+            writer.bool(reason != nil)
+            if let reason { writer.member("reason", reason) }
+            if let replicas {
+                writer.key("replicas")
+                replicas.write(to: &writer)
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 internal import BrokerStore
 
-/// Whether the disk under the store or its journal has failed, and its observers. Any thread may call.
+/// Whether something has failed for good (the disk under the store or its journal; or a shared log), and the observers of that. Any
+/// thread may call.
 final class StorageFailure: Sendable {
     typealias Observer = @Sendable (StoreError) -> Void
 
@@ -16,9 +17,12 @@ final class StorageFailure: Sendable {
 
     /// Reports the failure to `stats`, and to the observers after everything that was sent before.
     ///
-    /// - Parameter say: logs the failure, before any observer ends the process; not called when it was known.
+    /// - Parameters:
+    ///   - newState: the store's from now on.
+    ///   - say: logs the failure, before any observer ends the process; not called when it was known.
     func happened(
-        _ error: StoreError, _ statistics: Statistics, _ completions: SerialThread, _ say: () -> Void
+        _ newState: StoreState, _ error: StoreError, _ statistics: Statistics, _ completions: SerialThread,
+        _ say: () -> Void
     ) {
         let observers = state.withLock { state -> [Observer]? in
             guard state.error == nil else { return nil }
@@ -28,7 +32,7 @@ final class StorageFailure: Sendable {
         }
         guard let observers else { return }
         say()
-        statistics.count { $0.store = .failed(cause: error.message) }
+        statistics.count { $0.store = newState }
         completions.run(observers.map { notify in { notify(error) } })
     }
 

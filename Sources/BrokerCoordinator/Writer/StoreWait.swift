@@ -25,7 +25,7 @@ struct StoreWait {
         if beganAt == nil {
             beganAt = now
             let fault = Fault(error.faultCode, error.message)
-            jobTable.withLock { if !$0.isDraining { $0.refusal = fault } }
+            jobTable.withLock { $0.refusals.store = fault }
             logger.error(
                 "The store cannot be written; accepted jobs stay in the journal, and new jobs are refused.",
                 metadata: ["cause": "\(error)"])
@@ -49,7 +49,7 @@ struct StoreWait {
     /// The store has taken the job.
     func ended(_ jobTable: Monitor<JobTable>) {
         guard let beganAt else { return }
-        jobTable.withLock { if !$0.isDraining { $0.refusal = nil } }
+        jobTable.withLock { $0.refusals.store = nil }
         logger.notice(
             "The store can be written again.",
             metadata: ["milliseconds": "\((monotonicMicroseconds() - beganAt) / 1_000)"])

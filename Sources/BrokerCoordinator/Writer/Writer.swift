@@ -1,4 +1,5 @@
 internal import BrokerJournal
+internal import BrokerModel
 internal import BrokerSchema
 internal import BrokerStaging
 internal import BrokerStore
@@ -16,38 +17,36 @@ final class Writer: Sendable {
     let jobs: JobIndex
     /// Nil without a journal.
     let log: (any JobLog)?
+    /// Why a store that a shared log feeds must take no more entries of it, from the start on.
+    let halt: StoreError?
+    /// The servers that share the log.
+    let replicas: ReplicaTable
+    let applied: AppliedPosition
 
     /// Opens the store on the new thread and waits for it.
     ///
     /// - Throws: ``StoreError``; the thread has ended then.
     init(
-        plan: StagingPlan, options: CoordinatorOptions, jobTable: Monitor<JobTable>, pool: WorkerPool,
-        statistics: Statistics, completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate,
-        onCommit: Callback<Void>, logger: Logger
+        _ opening: CoordinatorOpening, jobTable: Monitor<JobTable>, pool: WorkerPool, statistics: Statistics,
+        completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate, onCommit: Callback<Void>,
+        logger: Logger
     ) throws(StoreError) {
+        let options = opening.options
         let opened = Monitor<Result<Opened, StoreError>?>(nil)
         thread = Thread(named: "writer") {
             options.store.activity?.begin()
             do throws(StoreError) {
-                try JournalOpening.leaveBeforeMigration(to: plan, options, logger)
-                let store = try Store(path: options.storePath, plan: plan, options: options.store)
-                let files = try JournalOpening.open(for: store, options, logger)
-                if let files { try Self.checkFingerprint(store, waiting: files.pendingJobCount, logger) }
-                // The reservation is durable before a client is sent one of the sequences.
-                let block = options.limits.sequenceBlock
-                let sequence = try store.openSequences(block, after: files?.lastPosition ?? 0)
-                jobTable.withLock { $0 = JobTable(after: sequence, reservedThrough: sequence + block, options.limits) }
-                let applied = store.history?.position ?? 0
-                let log = files.map { DiskJournal($0, after: sequence, applied: applied, logger: logger) }
-                if let log { jobTable.withLock { $0.use(log, after: applied) } }
-                let result = Opened(migration: store.migration, jobs: store.jobs, log: log)
+                try JournalOpening.leaveBeforeMigration(to: opening.plan, options, logger)
+                let store = try Store(path: options.storePath, plan: opening.plan, options: options.store)
+                let result = try Self.openLog(of: store, opening, jobTable, logger)
                 try statistics.note(store)
                 opened.broadcast {
                     $0 = .success(result)
                     return true
                 }
                 var loop = WriterLoop(
-                    store: store, log: log, jobTable: jobTable, pool: pool, statistics: statistics,
+                    store: store, log: result.log, applied: result.applied, jobTable: jobTable, pool: pool,
+                    statistics: statistics,
                     completions: completions, storageFailure: storageFailure, gate: gate, onCommit: onCommit,
                     activity: options.store.activity ?? WriterActivity(), limits: options.limits, logger: logger)
                 loop.run()
@@ -61,10 +60,38 @@ final class Writer: Sendable {
         do throws(StoreError) {
             let result = try opened.wait { $0 }.get()
             (migration, jobs, log) = (result.migration, result.jobs, result.log)
+            (halt, replicas, applied) = (result.halt, result.replicas, result.applied)
         } catch {
             thread.join()
             throw error
         }
+    }
+
+    /// Opens the log of a store, and gives the job table its first sequence.
+    private static func openLog(
+        of store: Store, _ opening: CoordinatorOpening, _ jobTable: Monitor<JobTable>, _ logger: Logger
+    ) throws(StoreError) -> Opened {
+        let (options, shared) = (opening.options, opening.joining?.log)
+        let files = try shared == nil ? JournalOpening.open(for: store, options, logger) : nil
+        if let first = opening.joining?.beginning, let shared {
+            try store.beginLog(shared.identity, after: first.position, at: first.time)
+        }
+        if let files { try checkFingerprint(store, waiting: files.pendingJobCount, logger) }
+        // The reservation is durable before a client is sent one of the sequences.
+        let block = options.limits.sequenceBlock
+        let applied = store.history?.position ?? 0
+        let sequence = try store.openSequences(block, after: files?.lastPosition ?? applied)
+        jobTable.withLock { $0 = JobTable(after: sequence, reservedThrough: sequence + block, options.limits) }
+        let journal = files.map { DiskJournal($0, after: sequence, applied: applied, logger: logger) }
+        let log: (any JobLog)? = shared ?? journal
+        if let log { jobTable.withLock { $0.use(log, after: applied) } }
+        shared?.begin(after: applied, at: store.history?.time ?? 0) { reason in
+            let fault = reason.map { Fault(.storeUnavailable, $0) }
+            jobTable.withLock { $0.refusals.log = fault }
+        }
+        return Opened(
+            migration: store.migration, jobs: store.jobs, log: log, halt: shared == nil ? nil : try store.haltInForce(),
+            replicas: try store.replicas(), applied: AppliedPosition(log == nil ? sequence : applied))
     }
 
     /// Warns when jobs wait that were accepted under another fingerprint than this start's. They are applied: on one machine there
@@ -81,6 +108,9 @@ final class Writer: Sendable {
         let migration: StoreMigration
         let jobs: JobIndex
         let log: (any JobLog)?
+        let halt: StoreError?
+        let replicas: ReplicaTable
+        let applied: AppliedPosition
     }
 
     /// Waits for the end of the thread, which comes after `JobTable.isStopped`.

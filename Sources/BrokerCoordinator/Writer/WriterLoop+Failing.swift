@@ -66,7 +66,9 @@ extension WriterLoop {
     /// Reports the failure once to the log, to `stats` and to the observers, after all ends that were sent before.
     private func reportFailure() {
         guard let failure = store.failure else { return }
-        storageFailure.happened(failure, statistics, completions) {
+        storageFailure.happened(
+            .failed(cause: failure.message), failure, statistics, completions
+        ) {
             logger.critical(
                 """
                 The store has failed, and it is unknown whether the last transaction is on the disk. No job is \

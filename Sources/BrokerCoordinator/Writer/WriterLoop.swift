@@ -12,6 +12,7 @@ struct WriterLoop {
     private(set) var store: Store
     /// Nil without a journal.
     let log: (any JobLog)?
+    private let applied: AppliedPosition
     let jobTable: Monitor<JobTable>
     let pool: WorkerPool
     let statistics: Statistics
@@ -26,6 +27,8 @@ struct WriterLoop {
     private let replyBudget = ReplyBudget()
     private var batchBackoff = BatchBackoff()
     private var load = WriterLoad()
+    /// The position of the newest checkpoint that was reported to the other servers.
+    var checkpointed: Int64 = 0
     /// The state that the workers were last sent.
     private var isBusy = false
     /// When to try again to record failures, or to reserve sequences that were refused, in microseconds of the monotonic
@@ -36,12 +39,14 @@ struct WriterLoop {
     private var leavesJobs = false
 
     init(
-        store: Store, log: (any JobLog)?, jobTable: Monitor<JobTable>, pool: WorkerPool, statistics: Statistics,
+        store: Store, log: (any JobLog)?, applied: AppliedPosition, jobTable: Monitor<JobTable>, pool: WorkerPool,
+        statistics: Statistics,
         completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate,
         onCommit: Callback<Void>, activity: WriterActivity, limits: CoordinatorLimits, logger: Logger
     ) {
         self.store = store
         self.log = log
+        self.applied = applied
         self.jobTable = jobTable
         self.pool = pool
         self.statistics = statistics
@@ -75,6 +80,10 @@ struct WriterLoop {
     /// of them together.
     private mutating func work(_ turn: WriterTurn) {
         for task in turn.tasks { task(store) }
+        if !turn.tasks.isEmpty {
+            reportCheckpoint()
+            if let position = store.history?.position { reached(position) }
+        }
         if let request = turn.reopening { reopen(request) }
         if !turn.refused.isEmpty {
             settle(turn.refused.map { AppliedJob(refused: $0.job, at: $0.place) }, reservation: nil)
@@ -159,6 +168,7 @@ struct WriterLoop {
                 $0.history = history
             }
             request.notify(.success((new.migration, new.jobs)))
+            if let position = history?.position { reached(position) }
         } catch {
             if error.isDiskFailure { store.fail(error) }
             if let mark = request.mark, error.code == .incompatible { pass(mark) }
@@ -178,38 +188,6 @@ struct WriterLoop {
     }
 
     // MARK: - Transactions
-
-    /// Runs `body` in a transaction. While another program has locked the store, the writer waits and tries again:
-    /// nothing has happened then, and jobs need not fail. Only a server that stops limits the wait.
-    ///
-    /// - Returns: nil when `body` returns nil; its changes are then undone.
-    func transaction<Result>(
-        _ body: () throws(StoreError) -> Result?
-    ) throws(StoreError) -> Result? {
-        var wait = LockWait(statistics, logger)
-        while true {
-            do throws(StoreError) {
-                try store.begin()
-                guard let result = try body() else {
-                    store.rollback()
-                    return nil
-                }
-                let start = monotonicMicroseconds()
-                try store.commit()
-                statistics.count {
-                    $0.batches.record(commitMicroseconds: monotonicMicroseconds() - start)
-                    $0.store = .serving
-                }
-                wait.ended()
-                activity.advance()
-                return result
-            } catch {
-                store.rollback()
-                activity.advance()
-                guard error.isLocked, wait.pause(jobTable) else { throw error }
-            }
-        }
-    }
 
     /// Applies jobs in one transaction: as a batch without savepoints if possible, else job by job.
     ///
@@ -334,6 +312,7 @@ struct WriterLoop {
         var applied = consume ended
         var isLone = applied.count == 1 && applied[0].job.accepted.weight <= CoordinatorLimits.briefBytes
         let committedAt = monotonicMicroseconds()
+        let position = applied.last?.sequence
         for applied in applied where applied.objectBytes > 0 {
             replyBudget.add(applied.objectBytes)
             applied.job.memory.add(applied.objectBytes)
@@ -375,10 +354,18 @@ struct WriterLoop {
             let wal = store.wal
             statistics.count { $0.wal = wal }
         }
+        if let position { reached(position) }
         if let log, let position = store.durablePosition { log.applied(through: position) }
+        reportCheckpoint()
         for notice in store.takeWALNotices() {
             notice.log(to: logger, ownReader: gate.longReader, store: store.location)
         }
+    }
+
+    /// Calls those who wait for that position.
+    private func reached(_ position: Int64) {
+        let waiters = applied.reached(position)
+        if !waiters.isEmpty { completions.run(waiters) }
     }
 
     private func report(_ ended: [(AppliedJob, [RunningJobs.Waiter])], _ committedAt: Int64) -> Effects.Call {

@@ -290,7 +290,7 @@ struct SharedLogSimulation {
         var effects = Effects()
         do throws(LogViolation) {
             let place = LogPlace(position: position, time: entry.time)
-            try nodes[node].server.jobTable.deliver([.job(ticket: ticket, place)], &effects)
+            _ = try nodes[node].server.jobTable.deliver([.job(ticket: ticket, place)], &effects)
         } catch {
             violate("the log delivers what cannot be next: \(error)")
         }

@@ -180,7 +180,7 @@ struct SimulatedServer {
             observer: { event in notices.withLock { $0.append(.event(delivery: delivery, event)) } })
         let id = frame.logged?.id ?? message.id ?? "broker-\(run)-\(frame.ticket)"
         let accepted = AcceptedJob(job, id: JobID(id), frame, openedAt: 0, progress: nil)
-        let begun = StagingRun(frame: frame, accepted: accepted)
+        let begun = StagingRun(frame: frame, accepted: accepted, generation: 0)
         var acceptance: (@Sendable (Int64) -> Void)?
         if job.wantsAcceptance, frame.logged == nil {
             acceptance = { job.observer(.accepted(id: id, sequence: $0)) }

@@ -162,7 +162,7 @@ extension SimulatedServer {
         areSynced = false
         if !isFull { newest = entries.compactMap(\.place).last ?? newest }
         var effects = Effects()
-        try jobTable.deliver(
+        _ = try jobTable.deliver(
             entries.map { entry, place in
                 if isFull { return .refused(entry, StoreError(.full, "the simulated disk is full")) }
                 return place.map { .job(ticket: entry.ticket, $0) } ?? .cancellation(entry)

@@ -1,0 +1,81 @@
+internal import BrokerJSON
+internal import BrokerModel
+internal import BrokerSchema
+internal import BrokerStaging
+internal import BrokerStore
+
+/// A shared log, and what it says about the store that it feeds, before that store is opened.
+struct LogJoining {
+    let log: any SharedLog
+    /// Those in force in the store; those that the log begins with, for a new store.
+    let plan: StagingPlan
+    let limits: LoggedLimits
+    /// Nil for a store that the log feeds already.
+    let beginning: LogBeginning?
+
+    /// Opens the log. Blocks until its servers answer. Changes nothing in the store.
+    ///
+    /// - Parameter wanted: the model that an empty log begins with.
+    /// - Returns: nil without a shared log.
+    /// - Throws: ``StoreError`` when the store cannot be one of this log's.
+    init?(_ options: CoordinatorOptions, _ wanted: StagingPlan) throws(StoreError) {
+        guard let source = options.sharedLog else { return nil }
+        let path = options.storePath
+        let (_, identity) = try Store.journal(path: path)
+        if let identity, !identity.hasPrefix(SharedLogSource.prefix) {
+            throw StoreError(
+                .incompatible,
+                "The store \(path) has a journal of its own, and cannot take part in a shared log. Begin with an empty store, or with "
+                    + "a backup of a replica. Nothing was touched.")
+        }
+        let log = try source.open(identity)
+        do throws(StoreError) {
+            self = try identity == nil ? Self(new: log, wanted, options) : Self(present: log, wanted, options)
+        } catch {
+            log.stop()
+            throw error
+        }
+    }
+
+    private init(
+        present log: any SharedLog, _ wanted: StagingPlan, _ options: CoordinatorOptions
+    ) throws(StoreError) {
+        self.log = log
+        beginning = nil
+        limits = try Store.limitsInForce(path: options.storePath) ?? LoggedLimits(options.store)
+        plan = try Store.planInForce(path: options.storePath) ?? wanted
+    }
+
+    private init(new log: any SharedLog, _ wanted: StagingPlan, _ options: CoordinatorOptions) throws(StoreError) {
+        self.log = log
+        let path = options.storePath
+        let first = try log.first(
+            LogBeginning(
+                limits: LoggedLimits(options.store), model: wanted.model.text,
+                fingerprint: ApplicationFingerprint(wanted).digits))
+        (beginning, limits) = (first, first.limits)
+        do throws(ModelError) {
+            plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(first.model.utf8))))
+        } catch {
+            throw StoreError(
+                .incompatible,
+                "The model that the log \(log.address) begins with cannot be read "
+                    + "(\(error.faults.first.map(\.description) ?? "")). Start the version of the server that wrote it."
+            )
+        }
+        guard try Store.isUnused(path: path, plan: plan) else {
+            throw StoreError(
+                .incompatible,
+                "The store \(path) has objects or jobs of its own, and cannot take part in the log \(log.address). Begin with an empty "
+                    + "store, or with a backup of a replica. Nothing was touched.")
+        }
+        let fingerprint = ApplicationFingerprint(plan).digits
+        guard fingerprint == first.fingerprint else {
+            throw StoreError(
+                .incompatible,
+                "This server has the fingerprint \(fingerprint), and the log \(log.address) began under \(first.fingerprint): it would "
+                    + "apply jobs in another way. Install the versions that the other servers have, or begin with a backup "
+                    + "of one of them.")
+        }
+    }
+}

@@ -1,0 +1,298 @@
+import BrokerModel
+import BrokerStore
+import Foundation
+import TestSupport
+import Testing
+
+@testable import BrokerCoordinator
+
+/// Several coordinators with one log, in one process.
+@Suite(.timeLimit(.minutes(5))) struct ReplicaTests {
+    static let model =
+        #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}}}"#
+    static let wider = #"""
+        {"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64", "name": "string"}}}}
+        """#
+
+    let log = MemorySharedLog()
+
+    /// A server of the log.
+    final class Replica: Sendable {
+        let test: TestCoordinator
+        let view: MemorySharedLog.View
+        let halt = Monitor<String?>(nil)
+
+        init(
+            _ name: String, _ log: MemorySharedLog, in folder: TemporaryFolder = TemporaryFolder(),
+            model: String = ReplicaTests.model, _ configure: (inout CoordinatorOptions) -> Void = { _ in }
+        ) throws {
+            let made = Monitor<MemorySharedLog.View?>(nil)
+            test = try TestCoordinator(model, in: folder) { options in
+                options.sharedLog = log.source(name) { view in made.withLock { $0 = view } }
+                configure(&options)
+            }
+            view = try #require(made.withLock { $0 })
+            let halt = halt
+            test.coordinator.onHalt { error in halt.update { $0 = error.message } }
+        }
+
+        var position: Int64 { test.coordinator.applied.position }
+
+        func wait(for position: Int64) { test.waitUntil("position \(position)") { self.position >= position } }
+
+        /// Why it has halted.
+        var reason: String { halt.patiently("a halt") { $0 } }
+    }
+
+    static func row(_ id: Int, _ value: Int = 1, name: String = "n") -> String {
+        #"{"Row": {"id": \#(id), "value": \#(value), "name": "\#(name)"}}"#
+    }
+
+    /// Waits until all have applied everything, and compares their stores.
+    func expectEqual(_ replicas: [Replica]) throws {
+        // Checkpoints follow what is applied.
+        var count: Int64
+        repeat {
+            count = log.count
+            for replica in replicas { replica.wait(for: count) }
+        } while log.count > count
+        let histories = replicas.map { $0.test.history.split(separator: " ").prefix(2).joined(separator: " ") }
+        #expect(Set(histories).count == 1, "\(histories)")
+        for table in ["Row", "_broker_jobs"] {
+            let rows = try replicas.map { try $0.test.rows("SELECT * FROM \(table) ORDER BY 1") }
+            #expect(Set(rows).count == 1, "\(table) differs")
+        }
+    }
+
+    // MARK: - Applying
+
+    @Test func `the jobs of all servers are applied by each, in one order`() throws {
+        let replicas = try ["a", "b", "c"].map { try Replica($0, log) }
+        DispatchQueue.concurrentPerform(iterations: 3) { server in
+            for number in 0..<1_000 {
+                replicas[server].test.submit(
+                    Self.row(number % 70, server * 1_000 + number), id: "\(server)-\(number)", wantsAcceptance: true)
+            }
+        }
+        for (server, replica) in replicas.enumerated() {
+            let ends = replica.test.events.ends(1_000)
+            #expect(ends.allSatisfy { $0.code == nil })
+            // Those of one server, in the order in which they were sent.
+            let own = ends.filter { $0.id.hasPrefix("\(server)-") }.compactMap(\.sequence)
+            #expect(own == own.sorted())
+        }
+        try expectEqual(replicas)
+        // Three checkpoints of each server at least, and no halt.
+        for replica in replicas {
+            #expect(replica.halt.withLock { $0 } == nil)
+            #expect(replica.test.statistics.contains(#""halted":false"#))
+        }
+    }
+
+    @Test func `an id that was sent to two servers is applied once, and a conflict is the same on all`() throws {
+        let replicas = try ["a", "b"].map { try Replica($0, log) }
+        replicas[0].test.submit(Self.row(1, 1), id: "one")
+        #expect(replicas[0].test.events.ends(1)[0].code == nil)
+        replicas[1].test.submit(Self.row(1, 1), id: "one")
+        replicas[1].test.submit(Self.row(1, 2), id: "one")
+        let ends = replicas[1].test.events.ends(3).suffix(2)
+        #expect(ends.map(\.isDuplicate) == [true, false] && ends.last?.code == "idConflict")
+        #expect(replicas[1].test.await("one").ending?.sequence == replicas[0].test.await("one").ending?.sequence)
+        try expectEqual(replicas)
+    }
+
+    @Test func `a job that was staged under an earlier model than its place in the log is staged again`() throws {
+        let replicas = try ["a", "b"].map { try Replica($0, log) }
+        replicas[0].view.hold(true)
+        #expect(replicas[1].test.reload(Self.wider).count == 1)
+        // It is staged, and appended, before this server knows the other model.
+        let before = log.count
+        let rows = (2...20_000).map { #"{"id": \#($0), "value": 1, "name": "n"}"# }.joined(separator: ",")
+        replicas[0].test.submit(Self.row(1), id: "small", wantsAcceptance: true)
+        replicas[0].test.submit(#"{"Row": [\#(rows)]}"#, id: "large")
+        replicas[0].test.submit(#"{"Row": {"id": 1, "name": [1]}}"#, id: "wrong")
+        replicas[0].test.waitUntil("appended jobs") { log.count >= before + 3 }
+        replicas[0].view.hold(false)
+        let ends = replicas[0].test.events.ends(3)
+        #expect(ends.map(\.code) == [nil, nil, "invalidValue"], "\(ends)")
+        #expect(try replicas[0].test.rows("SELECT count(*) FROM Row WHERE name = 'n'") == ["20000"])
+        try expectEqual(replicas)
+    }
+
+    @Test func `a change of the model by one server is that of all, also when the store refuses it`() throws {
+        let replicas = try ["a", "b"].map { try Replica($0, log) }
+        replicas[0].test.submit(Self.row(1), id: "1")
+        #expect(replicas[0].test.reload(Self.wider).count == 1)
+        replicas[1].test.submit(Self.row(2), id: "2")
+        #expect(replicas[1].test.events.ends(2).last?.code == nil)
+        #expect(replicas[1].test.reload(Self.model)[0].hasPrefix("refused"))
+        replicas[0].test.submit(Self.row(3), id: "3")
+        _ = replicas[0].test.events.ends(3)
+        try expectEqual(replicas)
+        #expect(try replicas[1].test.rows("SELECT name FROM Row WHERE id > 1") == ["n", "n"])
+    }
+
+    @Test func `jobs of other servers go on during a reload`() throws {
+        let replicas = try ["a", "b"].map { try Replica($0, log) }
+        replicas[0].view.hold(true)
+        let changes = replicas[0].test.startReloading(Self.wider)
+        replicas[0].test.waitUntilHolding()
+        for number in 1...200 { replicas[1].test.submit(Self.row(number), id: "\(number)") }
+        _ = replicas[1].test.events.ends(200)
+        replicas[0].view.hold(false)
+        #expect(changes.patiently("the new model") { $0 }.count == 1)
+        try expectEqual(replicas)
+    }
+
+    @Test func `a server that starts keeps the model and the limits of the log, and a reload changes them`() throws {
+        let folder = TemporaryFolder()
+        do {
+            let first = try Replica("a", log, in: folder)
+            first.test.submit(Self.row(1), id: "1")
+            _ = first.test.events.ends(1)
+        }
+        let second = try Replica("b", log, model: Self.wider) {
+            $0.store.retention = LedgerRetention(count: 7, seconds: 9)
+        }
+        #expect(second.test.coordinator.model.entities[0].attributes.count == 2)
+        #expect(second.test.log.count("another model") == 1)
+        #expect(second.test.log.count("other limits") == 1)
+        let first = try Replica("a", log, in: folder)
+        #expect(second.test.reload(Self.wider).count == 1)
+        for replica in [first, second] {
+            replica.wait(for: log.count)
+            #expect(try replica.test.rows("SELECT value FROM _broker_meta WHERE key = 'limits'")[0].contains("=7"))
+            #expect(replica.test.coordinator.model.entities[0].attributes.count == 3)
+        }
+        try expectEqual([first, second])
+    }
+
+    @Test func `a server that was away applies what it missed before it serves`() throws {
+        let folder = TemporaryFolder()
+        let first = try Replica("a", log)
+        do {
+            let second = try Replica("b", log, in: folder)
+            second.test.submit(Self.row(1), id: "b")
+            _ = second.test.events.ends(1)
+        }
+        for number in 0..<300 { first.test.submit(Self.row(number), id: "\(number)") }
+        _ = first.test.events.ends(301)
+        let second = try Replica("b", log, in: folder)
+        #expect(try second.test.rows("SELECT count(*) FROM Row") == ["300"])
+        try expectEqual([first, second])
+    }
+
+    @Test func `times of the log never fall, also over a start`() throws {
+        let folder = TemporaryFolder()
+        let first = try Replica("a", log)
+        var second: Replica? = try Replica("b", log, in: folder)
+        log.set(clock: 5_000_000)
+        first.test.submit(Self.row(1), id: "1")
+        _ = first.test.events.ends(1)
+        second?.wait(for: log.count)
+        second = nil
+        log.set(clock: 1_000)
+        second = try Replica("b", log, in: folder)
+        first.test.submit(Self.row(2), id: "2")
+        _ = first.test.events.ends(2)
+        try expectEqual([first, try #require(second)])
+        let times = try first.test.rows("SELECT ended FROM _broker_jobs ORDER BY sequence")
+        #expect(times.compactMap { Int64($0) } == times.compactMap { Int64($0) }.sorted())
+    }
+
+    @Test func `a stop does not wait for the jobs of other servers`() throws {
+        let folder = TemporaryFolder()
+        let first = try Replica("a", log)
+        let isEnough = Monitor(false)
+        let flood = BrokerCoordinator.Thread(named: "flood") {
+            var number = 0
+            while !isEnough.withLock({ $0 }) {
+                first.test.submit(Self.row(number), id: "\(number)")
+                number += 1
+                if number.isMultiple(of: 100) { _ = first.test.events.ends(number) }
+            }
+        }
+        for _ in 0..<5 {
+            let second = try Replica("b", log, in: folder)
+            second.test.submit(Self.row(1), id: "b")
+            second.wait(for: log.count)
+        }
+        isEnough.withLock { $0 = true }
+        flood.join()
+        try expectEqual([first, try Replica("b", log, in: folder)])
+    }
+
+    @Test func `a client waits until a server has applied what another gave it`() throws {
+        let replicas = try ["a", "b"].map { try Replica($0, log) }
+        replicas[1].view.hold(true)
+        replicas[0].test.submit(Self.row(1), id: "1")
+        let sequence = try #require(replicas[0].test.events.ends(1)[0].sequence)
+        let isApplied = Monitor(false)
+        let wait = replicas[1].test.coordinator.whenApplied(through: sequence) { isApplied.update { $0 = true } }
+        let impatient = try #require(
+            replicas[1].test.coordinator.whenApplied(through: sequence) { Issue.record("forgotten") })
+        #expect(wait != nil)
+        #expect(try #require(replicas[1].test.coordinator.forget(impatient)) < sequence)
+        replicas[1].view.hold(false)
+        isApplied.patiently("the job of the other server") { $0 ? () : nil }
+        #expect(try replicas[1].test.rows("SELECT id FROM Row") == ["1"])
+        #expect(replicas[1].test.coordinator.whenApplied(through: sequence) { Issue.record("no need to wait") } == nil)
+    }
+
+    // MARK: - Refusing jobs
+
+    @Test func `jobs that the log has no room for are refused in their turn, and later ones are not`() throws {
+        let replica = try Replica("a", log)
+        replica.view.hold(true)
+        replica.test.submit(Self.row(1), id: "1")
+        replica.test.waitUntil("an appended job") { log.count >= 3 }
+        log.refuse(StoreError(.full, "no room"))
+        replica.test.submit(Self.row(2), id: "2")
+        replica.test.submit(Self.row(3), id: "3")
+        replica.test.waitUntil("refused jobs") { replica.test.coordinator.jobTable.withLock { $0.admission.isEmpty } }
+        log.refuse(nil)
+        replica.test.submit(Self.row(4), id: "4")
+        replica.view.hold(false)
+        let ends = replica.test.events.ends(4)
+        #expect(ends.map(\.id) == ["1", "2", "3", "4"])
+        #expect(ends.map(\.code) == [nil, "storeFull", "storeFull", nil])
+        #expect(ends.map { $0.sequence == nil } == [false, true, true, false])
+    }
+
+    @Test func `while the log takes nothing, new jobs are refused, and accepted ones wait`() throws {
+        let replica = try Replica("a", log)
+        replica.view.hold(true)
+        replica.test.submit(Self.row(1), id: "1")
+        replica.test.waitUntil("an appended job") { log.count >= 3 }
+        replica.view.report("no quorum")
+        replica.test.submit(Self.row(2), id: "2")
+        #expect(replica.test.events.ends(1)[0].code == "storeUnavailable")
+        replica.view.report(nil)
+        replica.view.hold(false)
+        replica.test.submit(Self.row(3), id: "3")
+        #expect(replica.test.events.ends(3).map(\.code) == ["storeUnavailable", nil, nil])
+    }
+
+    @Test func `it is too late to cancel a job that was appended`() throws {
+        let replica = try Replica("a", log)
+        replica.view.hold(true)
+        replica.test.submit(Self.row(1), id: "1")
+        replica.test.waitUntil("an appended job") { log.count >= 3 }
+        #expect(replica.test.cancel("1") == "tooLate")
+        replica.view.hold(false)
+        #expect(replica.test.events.ends(1)[0].code == nil)
+    }
+
+    @Test func `a stop gives up jobs whose fate is unknown, when the log takes nothing`() throws {
+        let folder = TemporaryFolder()
+        do {
+            let replica = try Replica("a", log, in: folder)
+            replica.view.hold(true)
+            replica.test.submit(Self.row(1), id: "1")
+            replica.test.waitUntil("an appended job") { log.count >= 3 }
+            replica.test.coordinator.refuseNewJobs(lockSeconds: 0)
+        }
+        let replica = try Replica("a", log, in: folder)
+        #expect(try replica.test.rows("SELECT id FROM Row") == ["1"])
+    }
+}
