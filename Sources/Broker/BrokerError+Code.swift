@@ -94,6 +94,9 @@ extension BrokerError.Code {
     /// A streamed fetch was read more slowly than the server holds its snapshot. Fetch again.
     public static let snapshotExpired = Self(rawValue: "snapshotExpired")
 
+    /// This server has not applied everything up to ``Query/afterSequence`` within its time. Ask again.
+    public static let notYet = Self(rawValue: "notYet")
+
     // The server and its store.
     public static let storeFull = Self(rawValue: "storeFull")
     public static let storeUnavailable = Self(rawValue: "storeUnavailable")

@@ -68,6 +68,9 @@ public struct Query: Sendable, Hashable {
     /// With ``Names/remote``.
     public var dates = Dates.iso8601
     public var form = Form.collection
+    /// For servers that share a log: the sequence of a job that another one of them has completed. The answer waits until this
+    /// server has applied it, for ten seconds at most, and fails with ``BrokerError/Code/notYet`` then.
+    public var afterSequence: Int64?
 
     public init(_ entity: String, where predicate: BrokerPredicate? = nil) {
         self.entity = entity

@@ -71,6 +71,50 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var fingerprint: String?
     }
 
+    /// A log that several servers share.
+    public struct Log: Sendable, Hashable, Codable {
+        public struct Replica: Sendable, Hashable, Codable {
+            /// When the log got the newest entry of it, in milliseconds since 1970.
+            public var time: Int64
+            /// Entries up to this position are on its disk.
+            public var durable: Int64
+            /// Entries up to this position are in a backup of it; 0 for none.
+            public var backup: Int64
+        }
+
+        /// `nats`.
+        public var kind: String
+        /// The stream's name, and its identity.
+        public var stream: String?
+        public var identity: String
+        /// The name of this server in it.
+        public var replica: String
+        /// See ``ServerInformation/durability``.
+        public var durability: String
+        /// Entries of this server that are on their way to the log.
+        public var waiting: Int
+        /// Why they wait, or why nothing can be read; nil while the log serves.
+        public var cause: String?
+        public var connected: Bool?
+        /// The server of the log that it is connected to.
+        public var server: String?
+        /// The newest position of the log that this server knows.
+        public var last: Int64
+        /// Everything up to it is applied.
+        public var position: Int64
+        /// Entries that are known and not applied.
+        public var lag: Int64
+        /// A hash of all entries up to the position and of what they did: equal on all servers at one position.
+        public var digest: String
+        public var fingerprint: String?
+        /// Nothing more is applied; reads go on.
+        public var halted: Bool
+        /// Why it has halted.
+        public var reason: String?
+        /// The servers that share the log, by name, as of the position.
+        public var replicas: [String: Replica]?
+    }
+
     public struct Store: Sendable, Hashable, Codable {
         /// A newer server may have other words.
         public struct State: RawRepresentable, Sendable, Hashable, Codable, CustomStringConvertible {
@@ -86,6 +130,8 @@ public struct Statistics: Sendable, Hashable, Codable {
             public static let waiting = State(rawValue: "waiting")
             /// Its disk has failed.
             public static let failed = State(rawValue: "failed")
+            /// It takes no more entries of a log that several servers share; reads go on.
+            public static let halted = State(rawValue: "halted")
         }
 
         public var state: State
@@ -196,6 +242,8 @@ public struct Statistics: Sendable, Hashable, Codable {
     public var subscriptions: Int
     /// Nil without a journal.
     public var journal: Journal?
+    /// Nil without a log that several servers share.
+    public var log: Log?
     /// Nil of an embedded broker.
     public var memory: Memory?
     /// Nil of an embedded broker.
@@ -214,7 +262,7 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     private enum CodingKeys: String, CodingKey {
         case jobs, failures, objects, commits, batches, queues, latencyMicroseconds, store, wal, subscriptions, journal
-        case memory, uptimeMilliseconds, paused, rejects, lastMinute, histograms, draining, server,
+        case log, memory, uptimeMilliseconds, paused, rejects, lastMinute, histograms, draining, server,
             connections
     }
 

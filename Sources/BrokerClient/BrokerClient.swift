@@ -168,10 +168,17 @@ public final class BrokerClient: BrokerProtocol {
         return (id, try driver.encoders.encode(try job.content(id: id, wantsAcceptance: wantsAcceptance)))
     }
 
-    public func await(_ id: JobID) async throws -> Completion {
+    public func await(_ id: JobID) async throws -> Completion { try await self.await(id, after: nil) }
+
+    /// The outcome of a job by its id, from a server that shares its log with others: as ``await(_:)`` when the server has applied
+    /// everything up to a sequence.
+    ///
+    /// - Parameter sequence: of the job, as another server has given it.
+    /// - Throws: also ``/Broker/BrokerError/Code/notYet`` when the server has not applied it within ten seconds.
+    public func await(_ id: JobID, after sequence: Int64?) async throws -> Completion {
         _ = try id.checked()
         let answer = try await request(on: jobs.driver(of: id), orOnCancellation: BrokerError.waitCancelled(id)) {
-            ClientMessageWriter.await(id: id.text, tag: $0)
+            ClientMessageWriter.await(id: id.text, after: sequence, tag: $0)
         }
         switch answer.message {
         case .completed(let message): return Completion(message)

@@ -20,8 +20,8 @@ struct RootCommand: AsyncParsableCommand {
             FetchCommand.self, WatchCommand.self, AwaitCommand.self, CancelCommand.self, EntitiesCommand.self,
             JobsCommand.self,
             StatsCommand.self, TopCommand.self, HealthCommand.self, PingCommand.self, AdminCommand.self,
-            MigrateCommand.self, BackupCommand.self, RestoreCommand.self, ModelCommand.self, FrameCommand.self,
-            UnframeCommand.self,
+            MigrateCommand.self, BackupCommand.self, RestoreCommand.self, LogCommand.self, ModelCommand.self,
+            FrameCommand.self, UnframeCommand.self,
         ])
 
     static func main() async {

@@ -93,10 +93,10 @@ extension ServerMetric {
         flag("broker_paused", "paused", help: "1 while an administrator has paused merging."),
         flag("broker_draining", "draining", help: "1 while the server ends and refuses new jobs."),
         ServerMetric(
-            "broker_store_state", .gauge, "1 for the state that the store is in: serving, waiting or failed."
+            "broker_store_state", .gauge, "1 for the state that the store is in: serving, waiting, failed or halted."
         ) { stats in
             let state = stats.at(["store", "state"])?.string
-            return ["serving", "waiting", "failed"].map {
+            return ["serving", "waiting", "failed", "halted"].map {
                 Sample(labels: [("state", $0)], value: $0 == state ? "1" : "0")
             }
         },
@@ -144,6 +144,13 @@ extension ServerMetric {
         number(
             "broker_journal_applied_sequence", .gauge, "journal", "applied",
             help: "Sequence of the newest job of the journal that was applied."),
+        number("broker_log_position", .gauge, "log", "position", help: "Position of the shared log that is applied."),
+        number(
+            "broker_log_lag_entries", .gauge, "log", "lag",
+            help: "Entries of the shared log that are known and not applied."),
+        number(
+            "broker_log_waiting_entries", .gauge, "log", "waiting",
+            help: "Entries of this server that are on their way to the shared log."),
         number("broker_connections", .gauge, "connections", "open", help: "Connections that are open."),
         number(
             "broker_connections_maximum", .gauge, "connections", "maximum", help: "Connections that may be open."),

@@ -28,6 +28,7 @@ extension Query {
         if dates != .model, names == .remote { members.append(("dates", .string(dates.rawValue))) }
         if form != .collection { members.append(("result", .string(form.rawValue))) }
         if isStreamed { members.append(("stream", .true)) }
+        if let afterSequence { members.append(("afterSequence", .integer(Int(afterSequence)))) }
         return members
     }
 

@@ -9,6 +9,8 @@ extension ServerInformation {
                 name: welcome.server, protocolVersion: welcome.version, entities: welcome.entities,
                 limits: ServerInformation.Limits(try JSONDocument(parsing: JSONText(copying: welcome.limits))))
             hasJournal = welcome.hasJournal
+            durability = welcome.durability
+            replica = welcome.replica
             role = welcome.role
             features = Set(welcome.features)
         } catch {

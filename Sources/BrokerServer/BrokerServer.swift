@@ -181,6 +181,11 @@ package final class BrokerServer: Sendable {
         log.logger.notice("Stopped.")
     }
 
+    /// Closes all connections; others can be made.
+    package func endConnections(_ reason: String) {
+        group.next().execute { [connections] in connections.value.cutOffAll(reason) }
+    }
+
     /// Deletes the socket's file, for an end without ``stop()``.
     package func abandonSocket() { listener?.file?.remove() }
 

@@ -307,6 +307,13 @@ final class Connection: Sendable {
         eventLoop.execute { if let handler = self.handler.value { body(handler) } }
     }
 
+    /// Calls `body` on the event loop after that time.
+    ///
+    /// - Parameter seconds: whole seconds.
+    func later(_ seconds: Int64, _ body: @escaping @Sendable () -> Void) {
+        eventLoop.scheduleTask(in: .seconds(seconds), body)
+    }
+
     /// Ends the connection: its client does not take its answers.
     func cutOff(_ reason: String) { onHandler { $0.cutOff(reason) } }
 

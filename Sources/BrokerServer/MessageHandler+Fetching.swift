@@ -15,9 +15,10 @@ extension MessageHandler {
         guard memory.take(content.count * Self.memoryPerFetchByte) else { throw .noRoom }
         do throws(Fault) {
             let request = try coordinator.plan.fetchRequest(FetchDescription(message))
+            let afterSequence = message.afterSequence
             let bytes = Self.bytesPerFetch + content.count * Self.memoryPerFetchByte
             return .question { [self] ticket in
-                ask(request, bytes, before: ticket, frame, connection)
+                ask(request, bytes, before: ticket, after: afterSequence, frame, connection)
             }
         } catch {
             connection.send(error, about: frame)
@@ -26,16 +27,17 @@ extension MessageHandler {
     }
 
     private func ask(
-        _ request: FetchRequest, _ bytes: Int, before ticket: Int, _ frame: FrameReference, _ connection: Connection
+        _ request: FetchRequest, _ bytes: Int, before ticket: Int, after sequence: Int64?, _ frame: FrameReference,
+        _ connection: Connection
     ) {
         guard fetches.hasRoom(connection.peer.process) else {
             return connection.breakOff(
                 .busy("Too many fetches of this process wait. Ask again when some have ended."), about: frame)
         }
-        connection.answer(
-            PendingFetch(
-                request: request, ticket: ticket, frame: frame,
-                share: BudgetShare(of: fetches, bytes, connection.peer.process)))
+        let fetch = PendingFetch(
+            request: request, ticket: ticket, frame: frame,
+            share: BudgetShare(of: fetches, bytes, connection.peer.process))
+        whenApplied(sequence, frame, connection) { connection.answer(fetch) }
     }
 
     /// Reads a bookmark, when the jobs before the question have ended.

@@ -132,7 +132,8 @@ final class MessageHandler: Sendable {
             log.logger.debug("A client said hello.", metadata: ["client": "\((client ?? "").briefly)"])
             connection.send(
                 ServerMessageWriter.welcome(
-                    server: options.serverName, keepsJournal: coordinator.keepsJournal, limits: limits,
+                    server: options.serverName, keepsJournal: coordinator.keepsJournal,
+                    durability: coordinator.durability.rawValue, replica: coordinator.replica, limits: limits,
                     role: connection.role.rawValue, entities: coordinator.model.entities.map(\.name),
                     tag: frame.tag), about: frame)
         case .ping:
@@ -154,7 +155,8 @@ final class MessageHandler: Sendable {
         case .admin(let action): administer(action, frame, connection)
         case .backup(let backup): backUp(backup, frame, connection)
         case .migrate(let message): migrate(message, frame, connection)
-        case .await(let id): return .question { [self] ticket in awaitJob(id, before: ticket, frame, connection) }
+        case .await(let id, let sequence):
+            return .question { [self] ticket in awaitJob(id, before: ticket, after: sequence, frame, connection) }
         }
         return .nothing
     }
@@ -175,7 +177,9 @@ final class MessageHandler: Sendable {
         return ServerMessageWriter.stats(members: writer.bytes, tag: tag)
     }
 
-    private func awaitJob(_ id: String, before ticket: Int, _ frame: FrameReference, _ connection: Connection) {
+    private func awaitJob(
+        _ id: String, before ticket: Int, after sequence: Int64?, _ frame: FrameReference, _ connection: Connection
+    ) {
         let bytes = Self.bytesPerAwait + (frame.tag?.count ?? 0)
         let process = connection.peer.process
         guard awaits.hasRoom(process) else {
@@ -183,7 +187,28 @@ final class MessageHandler: Sendable {
                 .busy("This process awaits too many jobs that have not ended. Ask again when some have."), about: frame)
         }
         awaits.add(bytes, process)
-        connection.answer(awaitOf: id, before: ticket, about: frame) { [awaits] in awaits.remove(bytes, process) }
+        let end: @Sendable () -> Void = { [awaits] in awaits.remove(bytes, process) }
+        whenApplied(sequence, frame, connection, orElse: end) {
+            connection.answer(awaitOf: id, before: ticket, about: frame, whenAnswered: end)
+        }
+    }
+
+    /// Calls `body` when the server has applied everything up to that sequence, or refuses the message after some time.
+    ///
+    /// - Parameters:
+    ///   - sequence: nil for a message that names none.
+    ///   - end: called instead of `body`.
+    func whenApplied(
+        _ sequence: Int64?, _ frame: FrameReference, _ connection: Connection,
+        orElse end: @escaping @Sendable () -> Void = {}, _ body: @escaping @Sendable () -> Void
+    ) {
+        guard let sequence else { return body() }
+        guard let wait = coordinator.whenApplied(through: sequence, body) else { return body() }
+        connection.later(options.applicationSeconds) { [coordinator] in
+            guard let applied = coordinator.forget(wait) else { return }
+            end()
+            connection.send(.notYet(sequence, applied: applied), about: frame)
+        }
     }
 
     private func job(

@@ -24,6 +24,8 @@ package struct ServerOptions: Sendable {
     package var jobsPerConnection = defaultJobsPerConnection
     /// Seconds that clients have for their answers when the server stops.
     package var drainSeconds = defaultDrainSeconds
+    /// Seconds that a question waits until the server has applied the sequence that it names.
+    package var applicationSeconds: Int64 = 10
     /// Users who may connect. By default the server's own and root, which may send everything.
     package var allowedUsers: [UInt32: ClientRole] = [0: .write].merging([geteuid(): .write]) { $1 }
     /// Groups whose members may connect, too: peers that had one of them, as their own or as a supplementary group,

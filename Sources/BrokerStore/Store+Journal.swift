@@ -74,6 +74,16 @@ extension Store {
         return true
     }
 
+    /// The digits of the fingerprint that a store would have here, with its model or, if it has none, with that one. Changes
+    /// nothing.
+    package static func fingerprintDigits(path: String, plan: StagingPlan) throws(StoreError) -> String {
+        let file = try StoreFile(path: path)
+        guard file.exists, let inForce = try planInForce(path: path) else {
+            return ApplicationFingerprint(plan).digits
+        }
+        return ApplicationFingerprint(inForce, statistics: try planStatistics(of: look(at: file))).digits
+    }
+
     package var fingerprint: ApplicationFingerprint {
         ApplicationFingerprint(merger.plan, statistics: planStatistics)
     }

@@ -86,7 +86,10 @@ extension ClientEnvelope {
         case "fetch": return .fetch(try FetchMessage(root))
         case "bookmark": return .bookmark(name: try JobMessage.Bookmark.name(in: root, at: ""))
         case "subscribe": return .subscribe(try SubscribeMessage(root))
-        case "await": return .await(id: try idOfJob(in: root, "An `await` needs the `id` of the job to wait for."))
+        case "await":
+            return .await(
+                id: try idOfJob(in: root, "An `await` needs the `id` of the job to wait for."),
+                after: try root.optionalCount("after").map { Int64($0) })
         case "cancel": return .cancel(id: try idOfJob(in: root, "A `cancel` needs the `id` of the job to cancel."))
         case "admin":
             if let backup = try BackupMessage(root) { return .backup(backup) }

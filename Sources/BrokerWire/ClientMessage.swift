@@ -4,7 +4,8 @@ package import BrokerJSON
 package enum ClientMessage {
     case hello(version: Int, client: String?)
     case job(JobMessage)
-    case await(id: String)
+    /// - Parameter after: the answer waits until the server has applied everything up to that sequence.
+    case await(id: String, after: Int64?)
     case bookmark(name: String)
     case cancel(id: String)
     case admin(AdminAction)

@@ -31,9 +31,14 @@ package enum ClientMessageWriter {
 
     package static func model(tag: ProvenJSON? = nil) -> [UInt8] { message("model", tag: tag) { _ in } }
 
-    /// - Parameter id: the job whose `completed` or `failed` is requested.
-    package static func await(id: String, tag: ProvenJSON? = nil) -> [UInt8] {
-        message("await", tag: tag) { $0.member("id", id) }
+    /// - Parameters:
+    ///   - id: the job whose `completed` or `failed` is requested.
+    ///   - after: a sequence that the server is to have applied before it answers.
+    package static func await(id: String, after: Int64? = nil, tag: ProvenJSON? = nil) -> [UInt8] {
+        message("await", tag: tag) { writer in
+            writer.member("id", id)
+            if let after { writer.member("after", after) }
+        }
     }
 
     /// - Parameter id: the job to cancel.

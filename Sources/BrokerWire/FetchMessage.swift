@@ -27,6 +27,8 @@ package struct FetchMessage {
     package let result: ResultForm
     /// The answer may consist of several messages.
     package let isStreamed: Bool
+    /// A sequence that the server is to have applied before it reads.
+    package let afterSequence: Int64?
 }
 
 extension FetchMessage {
@@ -55,5 +57,6 @@ extension FetchMessage {
         dates = try root.optionalWord("dates", Dates.self) ?? .model
         result = try root.optionalWord("result", ResultForm.self) ?? .collection
         isStreamed = try root.optionalBool("stream") ?? false
+        afterSequence = try root.optionalCount("afterSequence").map { Int64($0) }
     }
 }

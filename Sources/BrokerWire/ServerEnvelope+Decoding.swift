@@ -72,6 +72,8 @@ extension Welcome {
         version = Int(try root.requiredInteger("version"))
         server = root["server"]?.string ?? ""
         hasJournal = root["journal"]?.bool
+        durability = root["durability"]?.string
+        replica = root["replica"]?.string
         role = root["role"]?.string
         features = root["features"]?.elements.compactMap(\.string) ?? []
         limits = root["limits"]?.jsonText ?? Array("{}".utf8)

@@ -50,6 +50,10 @@ package struct Welcome: Sendable, Equatable {
     package let server: String
     /// Accepted jobs are in a journal; nil when the server does not report it.
     package let hasJournal: Bool?
+    /// Nil when the server does not report it.
+    package let durability: String?
+    /// Nil without a log that several servers share.
+    package let replica: String?
     /// The messages that this client may send; nil when the server does not report it.
     package let role: String?
     /// The fields of jobs that not every server knows.

@@ -5,10 +5,13 @@ package import BrokerJSON
 /// A `tag` is that of the client's message, as JSON text. Members are given as JSON text without braces.
 package enum ServerMessageWriter {
     /// - Parameters:
-    ///   - keepsJournal: accepted jobs are on the disk.
+    ///   - keepsJournal: accepted jobs are on the disk of the server.
+    ///   - durability: where accepted jobs are, as a word of the protocol.
+    ///   - replica: the server's name among those that share its log; nil without such a log.
     ///   - limits: the members of `limits`.
     package static func welcome(
-        version: Int = ClientEnvelope.protocolVersion, server: String, keepsJournal: Bool, limits: [UInt8],
+        version: Int = ClientEnvelope.protocolVersion, server: String, keepsJournal: Bool, durability: String,
+        replica: String?, limits: [UInt8],
         role: String,
         entities: [String],
         tag: [UInt8]?
@@ -19,6 +22,8 @@ package enum ServerMessageWriter {
             writer.member("server", server)
             writer.key("journal")
             writer.bool(keepsJournal)
+            writer.member("durability", durability)
+            if let replica { writer.member("replica", replica) }
             writer.key("features")
             writer.array { writer in
                 for feature in JobMessage.features { writer.string(feature) }

@@ -15,8 +15,8 @@ extension Brokerd {
         }
         let plan = try ModelFile(model).planOrComplain()
         try Program.say("The model is valid: \(Self.entities(of: plan)).")
-        var areUsable = [try checkStore(plan)]
-        if areUsable[0] { areUsable.append(try checkJournal()) }
+        var areUsable = [try sharing.log == nil ? checkStore(plan) : checkReplica(plan)]
+        if areUsable[0], sharing.log == nil { areUsable.append(try checkJournal()) }
         areUsable += [try checkSocket(), checkMetricsFile()]
         guard !areUsable.contains(false) else { throw CommandFailure(.failed, "A start would fail.") }
         try Program.say("A start would succeed.")
@@ -39,6 +39,26 @@ extension Brokerd {
         try Program.say("The store \(store) \(end)\(changes.isEmpty ? "." : ":")")
         for change in changes { try Program.say("  \(change.verdict.rawValue): \(change.line)") }
         return !isRefused
+    }
+
+    /// The log itself is not asked.
+    private func checkReplica(_ plan: StagingPlan) throws -> Bool {
+        _ = try sharing.source()
+        let finding: ReplicaFinding
+        let fingerprint: String
+        do throws(StoreError) {
+            finding = try ReplicaFinding(store: store)
+            fingerprint = try Store.fingerprintDigits(path: store, plan: plan)
+        } catch {
+            Program.complain("brokerd: \(error.message)", .error)
+            return false
+        }
+        let state =
+            finding == .new
+            ? "would be made, and begin as the log does" : "is a replica, and keeps the model of its log"
+        try Program.say("The store \(store) \(state).")
+        try Program.say("The fingerprint is \(fingerprint).")
+        return true
     }
 
     private func checkJournal() throws -> Bool {

@@ -60,13 +60,16 @@ struct Brokerd: AsyncParsableCommand {
             """)
     var journal = false
 
+    @OptionGroup(title: "Sharing a log")
+    var sharing: ReplicaOptions
+
     @OptionGroup(title: "Limits")
     var limits: LimitOptions
 
     @Option(
         help: """
-            When SQLite waits for the disk: full (at every commit; the default without --journal), normal (at checkpoints; the \
-            default with --journal, which the disk has first) or off.
+            When SQLite waits for the disk: full (at every commit; the default without these), normal (at checkpoints; the \
+            default with --journal or --log, which has them first) or off.
             """)
     var synchronous: Synchronous?
 
@@ -106,9 +109,12 @@ struct Brokerd: AsyncParsableCommand {
         guard socket != nil || check || Self.environment.descriptorCount > 0 else {
             throw ValidationError("Missing expected argument '--socket <path>'")
         }
-        guard !journal || synchronous != .off else {
+        guard !journal || sharing.log == nil else {
+            throw ValidationError("--log replaces --journal. Use one of them.")
+        }
+        guard !hasLog || synchronous != .off else {
             throw ValidationError(
-                "--journal needs a store that makes jobs durable, which --synchronous off does not. Use full or normal."
+                "\(journal ? "--journal" : "--log") needs a store that makes jobs durable, which --synchronous off does not. Use full or normal."
             )
         }
     }
@@ -137,6 +143,9 @@ struct Brokerd: AsyncParsableCommand {
         let hangups = HangupReloads { ended in reload { _ in ended() } }
         signals.onHangup { hangups.ask() }
         let server = try await startServer(owned, options, logger)
+        owned.coordinator.onHalt { _ in
+            server.endConnections("the server has halted, and does not know the ends of jobs on their way to the log")
+        }
         owned.coordinator.onFailure { failure in
             service.failed(failure.message)
             // The coordinator has logged it. Clients without an answer ask a later server, which knows the outcome.
@@ -164,6 +173,9 @@ struct Brokerd: AsyncParsableCommand {
         try await server.stop()
     }
 
+    /// Jobs are in a log before the store has them.
+    private var hasLog: Bool { journal || sharing.log != nil }
+
     static func entities(of plan: StagingPlan) -> String {
         Program.counted(plan.model.entities.count, "entity", "entities")
     }
@@ -181,9 +193,10 @@ struct Brokerd: AsyncParsableCommand {
         }
         var options = CoordinatorOptions(storePath: store, limits: limits.coordinator)
         options.keepsJournal = journal
+        options.sharedLog = try sharing.source()
         if Allocator.countsAllocations { options.allocations = { Allocator.allocations } }
         options.slowJobMicroseconds = observing.slowJobMicroseconds
-        options.store.synchronous = synchronous ?? (journal ? .normal : .full)
+        options.store.synchronous = synchronous ?? (hasLog ? .normal : .full)
         options.store.removal = removal
         options.store.fileMode = try access.storeFileMode()
         options.store.retention = LedgerRetention(

@@ -19,6 +19,7 @@ import Testing
                 (#"{"type": "nothing", "id": "d", "tag": "t"}"#, "unsupportedMessage", "d", "t"),
                 (#"{"type": 1, "tag": "t", "id": "d"}"#, "unsupportedMessage", "d", "t"),
                 (#"{"type": "await", "id": "e", "tag": 5}"#, "unknownJob", "e", "5"),
+                (#"{"type": "await", "id": "e", "after": -1, "tag": 5}"#, "unsupportedMessage", "e", "5"),
                 (#"{"type": "cancel", "id": "f", "tag": 6}"#, "unknownJob", "f", "6"),
                 (
                     #"{"type": "admin", "action": "backup", "file": "/", "id": "g", "tag": 7}"#, "unsupportedMessage",

@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test func `an await names its job`() throws {
-        guard case .await(id: "a") = try message(#"{"type":"await","id":"a"}"#).message else {
+        guard case .await(id: "a", after: nil) = try message(#"{"type":"await","id":"a"}"#).message else {
             throw TestFault("no await")
         }
         expect(#"{"type":"await"}"#, .unsupportedMessage, at: "/id", "needs the `id`")
@@ -123,7 +123,9 @@ import Testing
     }
 
     @Test func `the last of duplicate keys wins`() throws {
-        guard case .await(id: "b") = try message(#"{"type":"ping","type":"await","id":"a","id":"b"}"#).message else {
+        guard
+            case .await(id: "b", after: nil) = try message(#"{"type":"ping","type":"await","id":"a","id":"b"}"#).message
+        else {
             throw TestFault("an earlier key won")
         }
     }

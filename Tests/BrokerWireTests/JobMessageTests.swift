@@ -111,7 +111,7 @@ import Testing
             expect(#"{"id":"\#(id)","entity":"A","json":{}}"#, at: "/id", "or omit it")
             let question = JSONText(copying: utf8(#"{"type":"await","id":"\#(id)"}"#))
             let envelope = try ClientEnvelope.decode(parsing: question)
-            guard case .await(id) = envelope.message else {
+            guard case .await(id, nil) = envelope.message else {
                 Issue.record("\(id) cannot be awaited")
                 continue
             }

@@ -83,7 +83,7 @@ import Testing
     @Test func `every other client message is read as it was meant`() throws {
         guard case .hello(version: 1, client: "me") = try message(text(ClientMessageWriter.hello(client: "me"))).message
         else { throw TestFault("no hello") }
-        guard case .await(id: "x") = try message(text(ClientMessageWriter.await(id: "x"))).message else {
+        guard case .await(id: "x", after: nil) = try message(text(ClientMessageWriter.await(id: "x"))).message else {
             throw TestFault("no await")
         }
         #expect(
@@ -145,11 +145,12 @@ import Testing
         guard case .failed(let failure) = try server(failed).message else { throw TestFault("no failed") }
         #expect(failure.id == nil && failure.sequence == nil && failure.error.retryAfterMilliseconds == 50)
         let welcome = ServerMessageWriter.welcome(
-            server: "broker", keepsJournal: true, limits: utf8(#""connections":4"#), role: "read",
-            entities: ["A", "B"],
+            server: "broker", keepsJournal: true, durability: "disk", replica: "r1",
+            limits: utf8(#""connections":4"#), role: "read", entities: ["A", "B"],
             tag: nil)
         guard case .welcome(let greeting) = try server(welcome).message else { throw TestFault("no welcome") }
         #expect(greeting.version == 1 && greeting.server == "broker" && greeting.entities == ["A", "B"])
+        #expect(greeting.hasJournal == true && greeting.durability == "disk" && greeting.replica == "r1")
         #expect(greeting.role == "read" && greeting.features == ["dryRun", "maximumDeletions", "bookmark"])
         #expect(greeting.limits == utf8(#"{"connections":4}"#))
         #expect(text(ServerMessageWriter.stats(members: utf8(#""jobs":1"#), tag: nil)) == #"{"type":"stats","jobs":1}"#)

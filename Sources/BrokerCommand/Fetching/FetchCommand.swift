@@ -56,6 +56,12 @@ struct FetchCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The number of objects to skip.", valueName: "count"))
     var offset = 0
 
+    @Option(
+        help: ArgumentHelp(
+            "Wait until the server has applied that job, which another server of the same log has completed.",
+            valueName: "sequence"))
+    var afterSequence: Int64?
+
     @Flag(help: "Use the model's own names, and ISO 8601 for all dates.")
     var local = false
 
@@ -74,6 +80,7 @@ struct FetchCommand: AsyncParsableCommand {
                     ? "Say what to fetch: --entity E." : "The entity is given twice: as --entity, and by itself.")
         }
         try NumberOption("--offset", offset, in: 0...Int.max).check()
+        if let afterSequence { try NumberOption("--after-sequence", afterSequence, in: 0...Int64.max).check() }
         if let limit { try NumberOption("--limit", limit, in: 0...Int.max).check() }
         guard objects.isEmpty || sort.isEmpty && limit == nil && offset == 0 else {
             throw ValidationError("--object names the objects; --sort, --limit and --offset are for all that match.")
@@ -105,6 +112,7 @@ struct FetchCommand: AsyncParsableCommand {
         query.select = selectedNames
         query.limit = limit
         query.offset = offset
+        query.afterSequence = afterSequence
         query.names = local ? .local : .remote
         query.dates = .model
         guard !objects.isEmpty else { return [(nil, query)] }

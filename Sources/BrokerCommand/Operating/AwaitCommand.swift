@@ -13,13 +13,19 @@ struct AwaitCommand: AsyncParsableCommand {
     @Flag(help: "Print the outcome as JSON.")
     var json = false
 
+    @Option(
+        help: ArgumentHelp(
+            "Wait until the server has applied that job, to which another server of the same log gave the sequence.",
+            valueName: "sequence"))
+    var after: Int64?
+
     @Argument(help: "The job's id.")
     var id: String
 
     func run() async throws {
         let completion = try await connection.connected("broker await") { broker in
             do {
-                return try await broker.await(JobID(id))
+                return try await broker.await(JobID(id), after: after)
             } catch {
                 let failure = CommandFailure(error)
                 throw CommandFailure(failure.status, "\(failure)\(SubmissionIDs.hint(for: id, error))")

@@ -8,7 +8,7 @@ struct HealthCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "health", abstract: "Prints whether the server works, in one line; the exit status says the same.",
         discussion: """
-            Exit status: 0 serving, 1 failed, 4 unreachable (no server, or no answer in time), 5 waiting (its store is \
+            Exit status: 0 serving, 1 failed or halted, 4 unreachable (no server, or no answer in time), 5 waiting (its store is \
             locked, full or lost), 6 paused (by `broker admin pause`, or it is stopping). Without --timeout, 5 seconds.
             """)
 
@@ -50,7 +50,7 @@ struct HealthCommand: AsyncParsableCommand {
 /// The state of a server, for people and for programs that watch it.
 struct Health {
     enum State: String {
-        case serving, waiting, paused, stopping, failed, unreachable
+        case serving, waiting, paused, stopping, halted, failed, unreachable
     }
 
     let state: State
@@ -67,6 +67,7 @@ struct Health {
         // A store that takes nothing is the worse of two states.
         switch statistics.store.state {
         case .failed: (state, cause) = (.failed, statistics.store.cause)
+        case .halted: (state, cause) = (.halted, statistics.store.cause)
         case .waiting: (state, cause) = (.waiting, statistics.store.cause)
         default:
             if statistics.draining == true {
@@ -84,7 +85,7 @@ struct Health {
         case .serving: .success
         case .waiting: .waiting
         case .paused, .stopping: .paused
-        case .failed: .failed
+        case .failed, .halted: .failed
         case .unreachable: .cannotConnect
         }
     }

@@ -109,7 +109,12 @@ struct TopScreen {
         lines.append(
             "WAL       \(Shown.bytes(now.wal.bytes)), \(Shown.count(now.wal.uncheckpointedPages)) pages to copy"
                 + walReaders)
-        if let journal = now.journal {
+        if let log = now.log {
+            let state =
+                log.halted
+                ? "halted" : log.cause == nil ? "\(Shown.count(Int(log.lag))) entries not applied" : "unreachable"
+            lines.append("log       position \(Shown.count(Int(log.position))), \(state)")
+        } else if let journal = now.journal {
             lines.append("journal   \(Shown.bytes(journal.bytes)), \(journal.waiting) entries waiting")
         }
         if let connections = now.connections {

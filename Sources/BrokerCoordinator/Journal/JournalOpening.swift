@@ -70,6 +70,7 @@ enum JournalOpening {
     /// The journal as a start would find it. Changes nothing, and reads no jobs, so damage and jobs that wait are not found.
     static func find(_ path: String, isKept: Bool) throws(StoreError) -> JournalFinding {
         let (location, known) = try Store.journal(path: path)
+        try SharedLogSource.refuse(known, at: path)
         let path = location + ".journal"
         let expected = known.flatMap { JournalIdentity($0) }
         guard isKept || expected != nil else { return JournalFinding(path: path, state: .unused) }

@@ -2,7 +2,19 @@ internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerSchema
 internal import BrokerStaging
-internal import BrokerStore
+package import BrokerStore
+
+/// A store, as a start with a shared log would find it. Whether it is of that log is not known.
+package enum ReplicaFinding: Sendable {
+    case new, replica
+
+    /// - Throws: ``StoreError`` when it cannot be one.
+    package init(store: String) throws(StoreError) {
+        let (_, identity) = try Store.journal(path: store)
+        try LogJoining.refuseJournal(identity, at: store)
+        self = identity == nil ? .new : .replica
+    }
+}
 
 /// A shared log, and what it says about the store that it feeds, before that store is opened.
 struct LogJoining {
@@ -22,12 +34,7 @@ struct LogJoining {
         guard let source = options.sharedLog else { return nil }
         let path = options.storePath
         let (_, identity) = try Store.journal(path: path)
-        if let identity, !identity.hasPrefix(SharedLogSource.prefix) {
-            throw StoreError(
-                .incompatible,
-                "The store \(path) has a journal of its own, and cannot take part in a shared log. Begin with an empty store, or with "
-                    + "a backup of a replica. Nothing was touched.")
-        }
+        try Self.refuseJournal(identity, at: path)
         let log = try source.open(identity)
         do throws(StoreError) {
             self = try identity == nil ? Self(new: log, wanted, options) : Self(present: log, wanted, options)
@@ -35,6 +42,15 @@ struct LogJoining {
             log.stop()
             throw error
         }
+    }
+
+    /// - Throws: ``StoreError`` for the identity of a journal.
+    static func refuseJournal(_ identity: String?, at path: String) throws(StoreError) {
+        guard let identity, !identity.hasPrefix(SharedLogSource.prefix) else { return }
+        throw StoreError(
+            .incompatible,
+            "The store \(path) has a journal of its own, and cannot take part in a shared log. Begin with an empty store, or with "
+                + "a backup of a replica. Nothing was touched.")
     }
 
     private init(

@@ -8,7 +8,7 @@ package enum FaultCode: String, Sendable, CaseIterable {
     case unknownEntity, unknownRelationship, unknownMapping, unmappable
     case invalidValue, missingValue, missingIdentity, noKnownKey, unknownKey, objectNotFound, validationFailed
     case constraintViolation, tooManyDeletions, unauthorized
-    case invalidPredicate, remoteError, snapshotExpired, gone, storeFull, storeUnavailable, `internal`
+    case invalidPredicate, remoteError, snapshotExpired, gone, notYet, storeFull, storeUnavailable, `internal`
 }
 
 /// A fault: what happened, where, and the remedy.
@@ -20,7 +20,7 @@ package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
     package var path: String?
     package var entity: String?
     package var attribute: String?
-    /// For `busy`: the time until a retry is worthwhile.
+    /// For `busy` and `notYet`: the time until a retry is worthwhile.
     package var retryAfterMilliseconds: Int?
     /// For `gone`: the feed can be read after this sequence, and no older one.
     package var oldest: Int64?
@@ -42,6 +42,14 @@ package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
     /// `busy`, with the time until a retry is worthwhile.
     package static func busy(_ message: String, path: String? = nil) -> Fault {
         Fault(.busy, message, path: path, retryAfterMilliseconds: retryMilliseconds)
+    }
+
+    /// The server has not applied everything up to a sequence.
+    package static func notYet(_ sequence: Int64, applied: Int64) -> Fault {
+        Fault(
+            .notYet,
+            "This server has applied the log up to \(applied), and not up to \(sequence) yet. Ask again, or ask the server that gave "
+                + "the sequence.", retryAfterMilliseconds: retryMilliseconds)
     }
 
     /// The remedy that `busy` gives.

@@ -4,7 +4,7 @@ import BrokerJSON
 /// The one line that `systemctl status` shows.
 struct ServiceStatus: Sendable, Equatable {
     /// A change of it is reported at once; numbers in the line may be late.
-    enum Kind: Sendable, Equatable { case starting, serving, waiting, paused, reloading, draining, failed }
+    enum Kind: Sendable, Equatable { case starting, serving, waiting, paused, reloading, draining, halted, failed }
 
     let kind: Kind
     let text: String
@@ -12,7 +12,7 @@ struct ServiceStatus: Sendable, Equatable {
     private static let maximumCauseCharacters = 300
 
     static let starting = ServiceStatus(
-        kind: .starting, text: "Starting: opens the store and applies the accepted jobs of the journal.")
+        kind: .starting, text: "Starting: opens the store and applies the accepted jobs of the journal or the log.")
     static let reloading = ServiceStatus(kind: .reloading, text: "Reloading the model.")
 
     static func failed(_ cause: String) -> ServiceStatus {
@@ -30,6 +30,8 @@ struct ServiceStatus: Sendable, Equatable {
         let load = "\(Self.count(connections, "connection")), \(jobs) in flight"
         if condition.isDraining {
             (kind, text) = (.draining, "Draining: \(load).")
+        } else if let cause = condition.haltCause {
+            (kind, text) = (.halted, "Halted, serves reads: \(load). \(Self.shortened(cause))")
         } else if let cause = condition.waitingCause {
             (kind, text) = (.waiting, "Waiting for the store: \(load). \(Self.shortened(cause))")
         } else if condition.isPaused {

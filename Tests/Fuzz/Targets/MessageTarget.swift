@@ -44,7 +44,7 @@ final class MessageTarget: FuzzTarget {
                 try require(bookmark.value?.utf8.count ?? 0 <= 8_192, "a bookmark of \(bookmark)")
             }
         case .bookmark(let name): try requireBookmark(name)
-        case .await(let id), .cancel(let id):
+        case .await(let id, _), .cancel(let id):
             try require(JobMessage.idCounts.contains(id.utf8.count), "an id of \(id.utf8.count)")
         case .backup(let backup): try require(backup.file.utf8.first == UInt8(ascii: "/"), "a copy without a folder")
         case .subscribe(let subscription):
