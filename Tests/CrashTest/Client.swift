@@ -11,15 +11,24 @@ struct Client {
 
     private let jobs: [CrashJob]
     private let window: Int
+    /// Tried one after the other, from one connection to the next.
+    private let sockets: [String]
+    private var connections = 0
     private let log: ClientLog
     /// By name, of the jobs that were sent.
     private var texts: [String: String] = [:]
     private var answered: Set<String> = []
+    /// A job was refused on this connection.
+    private var isRefused = false
+    /// Microseconds.
+    private static let refusalPause: UInt32 = 200_000
 
     /// - Parameter jobs: all that the client has to send in the round.
-    init(_ number: Int, _ jobs: [CrashJob], window: Int) throws {
+    /// - Parameter sockets: of servers that share a log; else the one of the round.
+    init(_ number: Int, _ jobs: [CrashJob], window: Int, sockets: [String] = [Round.socket]) throws {
         self.jobs = jobs
         self.window = window
+        self.sockets = sockets
         let path = ClientLog.name(number)
         log = try ClientLog(path: path)
         for entry in try ClientLog.entries(path) {
@@ -55,9 +64,10 @@ struct Client {
     }
 
     /// Nil after a moment, when there is no server.
-    private func connect() throws -> RawClient? {
+    private mutating func connect() throws -> RawClient? {
+        connections += 1
         do {
-            let connection = try RawClient(Round.socket)
+            let connection = try RawClient(sockets[connections % sockets.count])
             connection.setPatience(seconds: Self.patienceSeconds)
             return connection
         } catch {
@@ -67,6 +77,7 @@ struct Client {
     }
 
     private mutating func talk(_ connection: RawClient) throws {
+        isRefused = false
         var waiting = jobs.filter { isOwed($0) || texts[$0.name] == nil }[...]
         var inFlight: Set<String> = []
         while true {
@@ -82,6 +93,11 @@ struct Client {
             }
             guard try take(from: connection) else { return }
             inFlight.subtract(answered)
+            // Refused jobs are sent again later, to another server.
+            if isRefused {
+                usleep(Self.refusalPause)
+                return
+            }
         }
         // The failures of jobs for which no client waits.
         connection.endSending()
@@ -112,8 +128,16 @@ struct Client {
         guard let name = message["tag"] else { throw Difference("received \(message.text)") }
         switch message.type {
         case "accepted": break
+        case "failed" where message.isRefusal: isRefused = true
         case "completed", "failed": answered.insert(name)
         default: throw Difference("received \(message.text)")
         }
+    }
+}
+
+extension Message {
+    /// The job has no place in the order: no server has it. Only servers that share a log refuse jobs in a round.
+    var isRefusal: Bool {
+        type == "failed" && self["sequence"] == nil && ["storeUnavailable", "storeFull", "draining"].contains(code)
     }
 }

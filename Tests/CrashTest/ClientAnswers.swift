@@ -28,6 +28,7 @@ struct ClientAnswers {
                     connection.sent.append(name)
                 case .received(let text):
                     let message = try Message(text: text)
+                    if message.isRefusal { continue }
                     try note(message)
                     try connection.note(message, sendings: sendings)
                 }

@@ -11,7 +11,7 @@ struct CrashTest: ParsableCommand {
             The folder of a failing round stays, with the store, the journal, and the messages and answers of each client. The \
             seed repeats the round's jobs, clients and kills, but not the microsecond of a kill.
             """,
-        subcommands: [Run.self, ClientProcess.self], defaultSubcommand: Run.self)
+        subcommands: [Run.self, ReplicaRun.self, ClientProcess.self], defaultSubcommand: Run.self)
 }
 
 struct Run: ParsableCommand {
@@ -96,11 +96,14 @@ struct ClientProcess: ParsableCommand {
 
     @Argument var number: Int
     @Flag var journal = false
+    /// The sockets of servers that share a log.
+    @Option var socket: [String] = []
     @Option var seed: UInt64
 
     func run() throws {
         let plan = RoundPlan(seed: seed, withJournal: journal)
-        var client = try Client(number, plan.jobs[number], window: plan.windows[number])
+        var client = try Client(
+            number, plan.jobs[number], window: plan.windows[number], sockets: socket.isEmpty ? [Round.socket] : socket)
         try client.run()
     }
 }
