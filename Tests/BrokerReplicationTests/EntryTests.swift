@@ -23,6 +23,7 @@ import Testing
                 id: String(repeating: "é", count: Int.random(in: 0...64, using: &generator)),
                 isIDMade: .random(using: &generator), mayDelete: .random(using: &generator),
                 isPrivileged: .random(using: &generator), user: .random(in: 0...UInt32.max, using: &generator),
+                time: .random(in: Int64.min...Int64.max, using: &generator),
                 payload: (0..<Int.random(in: 0...(round % 10 == 0 ? 100_000 : 300), using: &generator)).map { _ in
                     .random(in: 0...255, using: &generator)
                 })

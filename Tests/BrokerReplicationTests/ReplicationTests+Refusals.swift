@@ -82,7 +82,7 @@ extension ReplicationTests {
             _ = try ReplicatedStream.open(connection)
         }
         let stream = try cluster.createStream("existing")
-        refusal(.streamExists, "existing", "broker log remove") { () throws(ReplicationError) in
+        refusal(.streamExists, "existing", "another name") { () throws(ReplicationError) in
             _ = try ReplicatedStream.create(connection)
         }
         #expect(try ReplicatedStream.open(connection).identity == stream.identity)

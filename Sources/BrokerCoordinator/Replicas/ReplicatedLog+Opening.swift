@@ -22,7 +22,9 @@ extension ReplicatedEntry {
             case .checkpoint: .checkpoint
             case .upgrade: .upgrade
             }
-        self.init(kind, session: session, isIDMade: true, isPrivileged: true, payload: note.payload)
+        self.init(
+            kind, session: session, isIDMade: true, isPrivileged: true, time: wallClockMilliseconds(),
+            payload: note.payload)
     }
 }
 

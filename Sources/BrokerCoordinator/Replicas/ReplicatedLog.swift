@@ -8,39 +8,47 @@ internal import DequeModule
 /// The log of several servers in a stream of NATS JetStream.
 ///
 /// ```
-/// append ──▶ queue ──▶ one group in flight, the next gathers ──▶ stream ──▶ read: own entries are matched with what was sent
+/// append ──▶ queue ──▶ one group in flight, the next gathers ──▶ stream ──▶ read
+///                                       └── stored, and next in order ────────┘
 /// ```
+///
+/// A group that is stored, and whose positions follow the newest that was read, is delivered from memory: the stream delivers it
+/// later, from a copy that may lack it for a while; then it must be the same.
 final class ReplicatedLog: SharedLog {
-    private enum Waiting {
+    enum Waiting {
         case entry(LogEntry)
         case note(ReplicaNote)
     }
 
-    private struct Queue {
+    struct Queue {
         var waiting: [Waiting] = []
         var isStopping = false
     }
 
     /// An entry on its way: the reader finds them in the order in which they were sent.
-    private enum Sent {
+    enum Sent {
         case stored(Waiting)
         /// The stream has no room for it.
         case refused(LogEntry, StoreError)
     }
 
-    private struct Way {
+    struct Way {
         var sent = Deque<Sent>()
+        /// Groups of entries that are stored, with the positions of their first ones.
+        var stored = Deque<(first: Int64, entries: [ReplicatedEntry])>()
         /// Why nothing more is appended.
         var failure: StoreError?
     }
 
     /// The state of the reading thread, which alone touches it.
-    private final class Reading: @unchecked Sendable {
+    final class Reading: @unchecked Sendable {
         var reader: StreamReader?
         var time: Int64 = 0
+        /// The newest position that was delivered.
+        var position: Int64 = 0
     }
 
-    private struct Positions {
+    struct Positions {
         var last: Int64
         var waiting: String?
         var trimmed: Int64 = 0
@@ -52,12 +60,12 @@ final class ReplicatedLog: SharedLog {
     let durability: Durability
     let backlogEnd: Int64
     private let applied = Monitor<Int64>(0)
-    private let stream: ReplicatedStream
-    private let session: Session
-    private let queue = Monitor(Queue())
-    private let way = Monitor(Way())
-    private let reading = Reading()
-    private let positions: Monitor<Positions>
+    let stream: ReplicatedStream
+    let session: Session
+    let queue = Monitor(Queue())
+    let way = Monitor(Way())
+    let reading = Reading()
+    let positions: Monitor<Positions>
     private let appending = Monitor<Thread?>(nil)
     private let trimming = SerialThread(named: "trimming")
 
@@ -94,7 +102,9 @@ final class ReplicatedLog: SharedLog {
         do throws(ReplicationError) {
             try stream.begin(
                 with: entries.map {
-                    ReplicatedEntry($0.0, session: id, isIDMade: true, isPrivileged: true, payload: $0.1)
+                    ReplicatedEntry(
+                        $0.0, session: id, isIDMade: true, isPrivileged: true, time: wallClockMilliseconds(),
+                        payload: $0.1)
                 })
             let reader = StreamReader(stream, after: 0)
             defer { reader.stop() }
@@ -124,7 +134,7 @@ final class ReplicatedLog: SharedLog {
         }
         return LogBeginning(
             limits: limits, model: model, fingerprint: fingerprint, position: last.position,
-            time: entries.map(\.time).max() ?? 0)
+            time: entries.map(\.entry.time).max() ?? 0)
     }
 
     func begin(
@@ -132,6 +142,7 @@ final class ReplicatedLog: SharedLog {
     ) {
         reading.reader = StreamReader(stream, after: position)
         reading.time = time
+        reading.position = position
         applied.withLock { $0 = position }
         appending.withLock { $0 = Thread(named: "append") { [self] in appendAll(report) } }
     }
@@ -210,7 +221,7 @@ final class ReplicatedLog: SharedLog {
                 }
             return ReplicatedEntry(
                 kind, session: session.id, id: entry.id.text, isIDMade: entry.isIDMade, mayDelete: entry.mayDelete,
-                isPrivileged: entry.isPrivileged, user: entry.owner.user, payload: entry.payload())
+                isPrivileged: entry.isPrivileged, user: entry.owner.user, time: entry.time, payload: entry.payload())
         case .note(let note): return ReplicatedEntry(note, of: session.id)
         }
     }
@@ -231,6 +242,8 @@ final class ReplicatedLog: SharedLog {
                 isReported = true
                 report(reason)
             }
+            way.withLock { $0.stored.append((first: stored.lowerBound, entries: group.map(\.entry))) }
+            reading.reader?.interrupt()
             positions.withLock {
                 $0.last = max($0.last, stored.upperBound)
                 $0.waiting = nil
@@ -263,78 +276,6 @@ final class ReplicatedLog: SharedLog {
     private static func noQuorum(_ reason: String) -> String {
         "The log takes no entries now (\(reason)): most of its servers must be reachable. Accepted jobs wait, and are lost by "
             + "nothing; send this one again later."
-    }
-
-    // MARK: - Reading
-
-    func read(after position: Int64, bytes: Int) throws(StoreError) -> [LogItem]? {
-        guard let reader = reading.reader else { preconditionFailure("the log was not begun") }
-        while true {
-            var items = takeRefused()
-            if !items.isEmpty { return items }
-            if let failure = way.withLock({ $0.failure }), !queue.withLock({ $0.isStopping }) { throw failure }
-            let entries: [DeliveredEntry]?
-            do throws(ReplicationError) {
-                entries = try reader.read(bytes: bytes)
-            } catch {
-                throw StoreError(error)
-            }
-            guard let entries else { return nil }
-            for entry in entries {
-                reading.time = max(reading.time, entry.time)
-                items.append(try item(of: entry, at: reading.time))
-                items += takeRefused()
-            }
-            if let last = entries.last { positions.withLock { $0.last = max($0.last, last.position) } }
-            if !items.isEmpty { return items }
-        }
-    }
-
-    /// Own entries that the stream refused and that are next, in the order in which they were appended.
-    private func takeRefused() -> [LogItem] {
-        way.withLock { way in
-            var items: [LogItem] = []
-            while case .refused(let entry, let error)? = way.sent.first {
-                way.sent.removeFirst()
-                items.append(.refused(entry, error))
-            }
-            return items
-        }
-    }
-
-    private func item(of delivered: DeliveredEntry, at time: Int64) throws(StoreError) -> LogItem {
-        let (entry, position) = (delivered.entry, delivered.position)
-        let place = LogPlace(position: position, time: time)
-        let isOwn = entry.session == session.id
-        var own: Waiting?
-        if isOwn {
-            own = way.withLock { way -> Waiting? in
-                guard case .stored(let waiting)? = way.sent.first else { return nil }
-                way.sent.removeFirst()
-                return waiting
-            }
-            guard own != nil else { throw LogViolation.unexpectedJob.error }
-        }
-        switch entry.kind {
-        case .job:
-            if case .entry(let waiting)? = own {
-                return .job(ticket: waiting.ticket, place, payload: entry.payload)
-            }
-            let job = JournaledJob(
-                sequence: position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
-                mayDelete: entry.mayDelete, isPrivileged: entry.isPrivileged, time: time, isCancelled: false)
-            return .other(job, payload: entry.payload)
-        case .model, .limits:
-            var ticket: Int?
-            if case .entry(let waiting)? = own { ticket = waiting.ticket }
-            return .change(
-                LoggedChange(
-                    kind: entry.kind == .model ? .model : .limits, payload: entry.payload, place: place, ticket: ticket)
-            )
-        case .replica, .checkpoint, .upgrade:
-            guard let note = ReplicaNote(entry) else { throw StoreError(.unknownPayload(at: position)) }
-            return .note(note, LogMark(position: position, time: time, content: entry.payload), isOwn: isOwn)
-        }
     }
 
     // MARK: - The rest

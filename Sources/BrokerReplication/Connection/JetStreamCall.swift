@@ -108,7 +108,7 @@ extension StreamConnection {
     }
 
     /// - Throws: ``ReplicationError/Code/notAuthorized`` when libnats has given up.
-    private func checkClosed() throws(ReplicationError) {
+    func checkClosed() throws(ReplicationError) {
         let (isClosed, error) = events.state.withLock { ($0.isClosed, $0.lastError) }
         guard isClosed else { return }
         throw ReplicationError(

@@ -34,6 +34,8 @@ package final class StreamConnection: @unchecked Sendable {
         do throws(NATSFailure) {
             subscription = try NATSSubscription(router.subject, on: connection) { [router] in router.route($0) }
         } catch {
+            // libnats may have given up in the meantime.
+            try checkClosed()
             throw ReplicationError(.unavailable, "The connection to \(address.hosts) cannot receive: \(error.text).")
         }
     }

@@ -12,13 +12,14 @@ internal import CZlib
 /// | 16 | 8 | session |
 /// | 24 | 4 | bytes of the payload |
 /// | 28 | 4 | zero |
-/// | 32 | | id, payload |
+/// | 32 | 8 | time |
+/// | 40 | | id, payload |
 ///
 /// The checksum is a CRC-32 that begins with the identity of the stream, so that no message that was published for another
 /// stream, or by another program, is taken for an entry.
 package enum EntryEncoding {
     static let format: UInt8 = 1
-    static let headerCount = 32
+    static let headerCount = 40
     private static let magic: [UInt8] = [0x42, 0x72, 0x45]
     private static let checksumEnd = 8
     private static let isIDMadeFlag: UInt8 = 1
@@ -41,13 +42,14 @@ package enum EntryEncoding {
         if !entry.mayDelete { flags |= mayNotDeleteFlag }
         if entry.isPrivileged { flags |= isPrivilegedFlag }
         return encode(
-            kind: entry.kind.rawValue, flags: flags, user: entry.user, session: entry.session.number, id: id,
-            payload: entry.payload, seed: stream.seed)
+            kind: entry.kind.rawValue, flags: flags, user: entry.user, session: entry.session.number, time: entry.time,
+            id: id, payload: entry.payload, seed: stream.seed)
     }
 
     /// As the other one, of any kind and flags.
     static func encode(
-        kind: UInt8, flags: UInt8, user: UInt32, session: UInt64, id: [UInt8], payload: [UInt8], seed: UInt32
+        kind: UInt8, flags: UInt8, user: UInt32, session: UInt64, time: Int64 = 0, id: [UInt8], payload: [UInt8],
+        seed: UInt32
     ) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(headerCount + id.count + payload.count)
@@ -61,6 +63,7 @@ package enum EntryEncoding {
         bytes.append(number: session)
         bytes.append(number: UInt32(payload.count))
         bytes.append(number: UInt32(0))
+        bytes.append(number: time)
         bytes += id
         bytes += payload
         let checksum = bytes.withUnsafeBytes { Self.checksum($0.dropFirst(checksumEnd), seed: seed) }
@@ -98,6 +101,7 @@ package enum EntryEncoding {
             kind, session: SessionID(number: bytes.number(16, UInt64.self)), id: id,
             isIDMade: flags & isIDMadeFlag != 0, mayDelete: flags & mayNotDeleteFlag == 0,
             isPrivileged: flags & isPrivilegedFlag != 0, user: bytes.number(12, UInt32.self),
+            time: bytes.number(32, Int64.self),
             payload: Array(bytes[(headerCount + idCount)...]))
     }
 

@@ -27,12 +27,14 @@ package struct ReplicatedEntry: Sendable, Equatable {
     package var isPrivileged: Bool
     /// The user id of the sender.
     package var user: UInt32
+    /// Milliseconds since 1970, by the clock of the server that appends it. It may be below that of the entry before.
+    package var time: Int64
     /// For a job its frame without the length, as it was received; else what its kind defines. At most ``largestPayload`` bytes.
     package var payload: [UInt8]
 
     package init(
         _ kind: Kind, session: SessionID, id: String = "", isIDMade: Bool = false, mayDelete: Bool = true,
-        isPrivileged: Bool = false, user: UInt32 = 0, payload: [UInt8] = []
+        isPrivileged: Bool = false, user: UInt32 = 0, time: Int64 = 0, payload: [UInt8] = []
     ) {
         self.kind = kind
         self.session = session
@@ -41,6 +43,7 @@ package struct ReplicatedEntry: Sendable, Equatable {
         self.mayDelete = mayDelete
         self.isPrivileged = isPrivileged
         self.user = user
+        self.time = time
         self.payload = payload
     }
 

@@ -8,8 +8,6 @@ struct DeliveryPlace: Equatable {
     var position: Int64
     /// The number of the message among those that the consumer delivered, from 1.
     var number: Int64
-    /// Nanoseconds since 1970, by the clock of the stream's leader when it stored the message.
-    var time: Int64
 
     /// nil for other subjects.
     init?(_ reply: UnsafeBufferPointer<UInt8>) {
@@ -30,16 +28,13 @@ struct DeliveryPlace: Equatable {
         func number(_ token: Int) -> Int64? {
             Int64(decimalDigits: UnsafeBufferPointer(rebasing: reply[(ends[token - 1] + 1)..<ends[token]]))
         }
-        guard let position = number(first), let consumed = number(first + 1), let time = number(first + 2) else {
-            return nil
-        }
-        self.init(position: position, number: consumed, time: time)
+        guard let position = number(first), let consumed = number(first + 1) else { return nil }
+        self.init(position: position, number: consumed)
     }
 
-    init(position: Int64, number: Int64, time: Int64) {
+    init(position: Int64, number: Int64) {
         self.position = position
         self.number = number
-        self.time = time
     }
 }
 

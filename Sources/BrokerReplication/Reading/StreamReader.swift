@@ -4,8 +4,6 @@ internal import Synchronization
 /// An entry that was read, with its place.
 package struct DeliveredEntry: Sendable, Equatable {
     package let position: Int64
-    /// Milliseconds since 1970, by the clock of the stream's leader. It may be below that of the entry before.
-    package let time: Int64
     package let entry: ReplicatedEntry
 }
 
@@ -151,7 +149,7 @@ extension StreamReader {
         }
         do throws(ReplicationError) {
             let entry = try EntryEncoding.decode(message.bytes, at: place.position, of: stream.identity)
-            return DeliveredEntry(position: place.position, time: place.time / 1_000_000, entry: entry)
+            return DeliveredEntry(position: place.position, entry: entry)
         } catch {
             order = before
             abandonConsumer()

@@ -1,23 +1,33 @@
 import ArgumentParser
 import BrokerCommandLine
 
+#if Replication
 struct LogCommand: AsyncParsableCommand {
-    #if Replication
-    private static let commands: [any ParsableCommand.Type] = [
-        LogCreateCommand.self, LogStatusCommand.self, LogRemoveCommand.self, LogUpgradeCommand.self,
-    ]
-    private static let note = ""
-    #else
-    private static let commands: [any ParsableCommand.Type] = []
-    private static let note = "This program was built without the trait Replication, and can do none of that."
-    #endif
-
     static let configuration = CommandConfiguration(
         commandName: "log",
         abstract: "Makes and looks after the log that several servers share (brokerd --log).",
         discussion: """
-            An address is nats://HOST,HOST,HOST/NAME: servers of NATS, and the name of the stream.
-            \(note)
+            An address is nats://HOST,HOST,HOST/NAME: servers of NATS, and the name of the stream. See protocol/replicas.md.
             """,
-        subcommands: commands)
+        subcommands: [
+            LogCreateCommand.self, LogStatusCommand.self, LogRemoveCommand.self, LogUpgradeCommand.self,
+        ])
 }
+#else
+struct LogCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "log",
+        abstract: "Makes and looks after the log that several servers share. Not in this program: see there.",
+        discussion: "This program was built without the trait Replication.")
+
+    @Argument(parsing: .captureForPassthrough)
+    var rest: [String] = []
+
+    func run() async throws {
+        throw CommandFailure(
+            .failed,
+            "This program was built without the trait Replication, and cannot reach a log that several servers share. Build it with "
+                + "`swift build --traits Replication`.")
+    }
+}
+#endif
