@@ -34,7 +34,8 @@ package final class StreamConnection: @unchecked Sendable {
         do throws(NATSFailure) {
             subscription = try NATSSubscription(router.subject, on: connection) { [router] in router.route($0) }
         } catch {
-            // libnats may have given up in the meantime.
+            // libnats may have given up in the meantime; it says why from another thread.
+            if natsConnection_IsClosed(connection) { awaitClosing() }
             try checkClosed()
             throw ReplicationError(.unavailable, "The connection to \(address.hosts) cannot receive: \(error.text).")
         }
@@ -55,12 +56,16 @@ package final class StreamConnection: @unchecked Sendable {
     deinit {
         natsConnection_Close(connection)
         // The callbacks of libnats use the events until then.
-        let deadline = monotonicMicroseconds() + Self.closingTime
-        let isClosed = events.state.wait(until: deadline) { $0.isClosed ? true : nil }
-        if isClosed == nil { _ = Unmanaged.passRetained(events) }
+        if !awaitClosing() { _ = Unmanaged.passRetained(events) }
         // No message arrives any more.
         subscription = nil
         natsConnection_Destroy(connection)
+    }
+
+    /// - Returns: false when libnats has not called back in time.
+    @discardableResult private func awaitClosing() -> Bool {
+        let deadline = monotonicMicroseconds() + Self.closingTime
+        return events.state.wait(until: deadline) { $0.isClosed ? true : nil } ?? false
     }
 
     /// Microseconds. libnats calls within milliseconds.
