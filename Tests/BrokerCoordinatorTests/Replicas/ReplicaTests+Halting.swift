@@ -18,6 +18,8 @@ extension ReplicaTests {
         #expect(replicas[0].reason.contains("that of most others"))
         #expect(replicas[0].test.statistics.contains(#""halted":true,"reason":"At position 1000"#))
         let position = replicas[0].position
+        // The end of another cause changes nothing.
+        replicas[0].view.report(nil)
         replicas[0].test.submit(Self.row(8), id: "refused")
         replicas[0].test.waitUntil("a refusal") { replicas[0].test.events.all.contains("ended refused -") }
         #expect(replicas[0].position == position)

@@ -135,6 +135,9 @@ import Testing
     @Test func `jobs of other servers go on during a reload`() throws {
         let replicas = try ["a", "b"].map { try Replica($0, log) }
         replicas[0].view.hold(true)
+        // The change is appended when this job has ended, and so after those of the other server.
+        replicas[0].test.submit(Self.row(0), id: "0")
+        replicas[0].test.waitUntil("an appended job") { log.count >= 4 }
         let changes = replicas[0].test.startReloading(Self.wider)
         replicas[0].test.waitUntilHolding()
         for number in 1...200 { replicas[1].test.submit(Self.row(number), id: "\(number)") }
