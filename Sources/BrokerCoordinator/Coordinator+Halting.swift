@@ -13,9 +13,11 @@ extension Coordinator {
     ///
     /// - Parameter say: logs it.
     func halt(_ error: StoreError, _ say: () -> Void) {
-        jobTable.update {
-            $0.isLogLost = true
-            $0.refusals.halt = $0.refusals.halt ?? Fault(.storeUnavailable, "This server has halted. \(error.message)")
+        jobTable.change(completions) { jobTable in
+            jobTable.isLogLost = true
+            jobTable.refusals.halt =
+                jobTable.refusals.halt ?? Fault(.storeUnavailable, "This server has halted. \(error.message)")
+            return jobTable.effects([], notifies: true)
         }
         halting.happened(.halted(cause: error.message), error, statistics, completions, say)
         failChanges(error)

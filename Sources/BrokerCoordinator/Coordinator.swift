@@ -296,7 +296,8 @@ package final class Coordinator: Sendable {
         awaitOwnJobs()
         // Entries of other servers may come for ever: the next start applies them.
         jobTable.update { $0.isReadingEnded = true }
-        jobTable.wait { $0.count == 0 && !$0.isReaderChanging || $0.isLogLost ? () : nil }
+        // The reader waits for the writer, which must not end before.
+        jobTable.wait { ($0.count == 0 || $0.isLogLost) && !$0.isReaderChanging ? () : nil }
     }
 
     private func awaitOwnJobs() {

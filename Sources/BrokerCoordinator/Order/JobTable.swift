@@ -132,8 +132,9 @@ struct JobTable {
     var hasRoomWaiters: Bool { !roomWaiters.isEmpty }
 
     var hasRoom: Bool {
+        // Jobs that a server which has halted leaves in the order must not keep it from reading. New ones are refused.
         reloadTicket == nil && unopened < CoordinatorLimits.unopenedFrames
-            && hasRoom(for: count - others.count, bytes - others.bytes)
+            && (refusals.halt != nil || hasRoom(for: count - others.count, bytes - others.bytes))
     }
 
     /// Whether another frame may be admitted that is read from the log.

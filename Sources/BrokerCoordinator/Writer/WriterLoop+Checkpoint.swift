@@ -6,7 +6,7 @@ extension WriterLoop {
 
     /// Reports the digest at the newest checkpoint to the servers that share the log.
     mutating func reportCheckpoint() {
-        guard let shared = log as? any SharedLog, let checkpoint = store.history?.checkpoint,
+        guard let shared, let checkpoint = store.history?.checkpoint,
             checkpoint.position > checkpointed
         else { return }
         checkpointed = checkpoint.position

@@ -12,6 +12,8 @@ struct WriterLoop {
     private(set) var store: Store
     /// Nil without a journal.
     let log: (any JobLog)?
+    /// The same, if several servers share it.
+    let shared: (any SharedLog)?
     private let applied: AppliedPosition
     let jobTable: Monitor<JobTable>
     let pool: WorkerPool
@@ -46,6 +48,7 @@ struct WriterLoop {
     ) {
         self.store = store
         self.log = log
+        shared = log as? any SharedLog
         self.applied = applied
         self.jobTable = jobTable
         self.pool = pool

@@ -33,6 +33,20 @@ extension ReplicaTests {
         #expect(try again.test.rows("SELECT count(*) FROM Row") == ["1"])
     }
 
+    @Test func `a server that has halted reads, however many jobs it had in flight`() throws {
+        let replica = try Replica("a", log) { $0.limits.jobs = 4 }
+        replica.wait(for: log.count)
+        replica.view.hold(true)
+        for number in 0..<4 { replica.test.submit(Self.row(number), id: "\(number)") }
+        replica.test.waitUntil("appended jobs") { log.count >= 6 }
+        #expect(!replica.test.coordinator.hasRoom())
+        let isRoom = Monitor(false)
+        replica.test.coordinator.whenRoom { isRoom.update { $0 = true } }
+        replica.test.coordinator.halt(StoreError(.unavailable, "for a test")) {}
+        isRoom.patiently("room for a question") { $0 ? () : nil }
+        #expect(replica.test.coordinator.hasRoom())
+    }
+
     @Test func `a server that was removed halts, and takes part again when it is started again`() throws {
         let folder = TemporaryFolder()
         do {

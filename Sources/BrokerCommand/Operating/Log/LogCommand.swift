@@ -20,7 +20,7 @@ struct LogCommand: AsyncParsableCommand {
         abstract: "Makes and looks after the log that several servers share. Not in this program: see there.",
         discussion: "This program was built without the trait Replication.")
 
-    @Argument(parsing: .captureForPassthrough)
+    @Argument(parsing: .allUnrecognized)
     var rest: [String] = []
 
     func run() async throws {
