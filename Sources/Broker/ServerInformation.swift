@@ -32,7 +32,7 @@ public struct ServerInformation: Sendable, Hashable {
     /// Accepted jobs are in a journal, and survive a crash; nil when the server does not report it.
     public var hasJournal: Bool?
     /// Where an accepted job is: `queued` (in the server's memory), `disk` (in the journal), `quorum` (on the disks of most servers
-    /// of a log that several share) or `quorum-memory` (in their memory); nil when the server does not report it.
+    /// that hold a shared log) or `quorum-memory` (in their memory); nil when the server does not report it.
     public var durability: String?
     /// The server's name among those that share its log; nil without such a log.
     public var replica: String?

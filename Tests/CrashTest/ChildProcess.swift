@@ -54,3 +54,19 @@ final class ChildProcess {
         if ended == number { self.status = status }
     }
 }
+
+extension [ChildProcess?] {
+    /// Whether all clients of a round are through; those that are become nil.
+    ///
+    /// - Throws: ``Difference`` when one gave up.
+    mutating func areThrough() throws -> Bool {
+        for (number, client) in enumerated() {
+            guard let client, client.hasEnded else { continue }
+            guard client.status == 0 else {
+                throw Difference("Client \(number) gave up; client-\(number).complaints has the reason.")
+            }
+            self[number] = nil
+        }
+        return allSatisfy { $0 == nil }
+    }
+}

@@ -1,3 +1,5 @@
+import Foundation
+
 /// A violated promise.
 struct Difference: Error, CustomStringConvertible {
     let description: String
@@ -30,4 +32,11 @@ struct Figures {
         unknown += other.unknown
         unknownCommitted += other.unknownCommitted
     }
+}
+
+/// A line that is seen at once, also in a file.
+func say(_ text: String) throws { try FileHandle.standardOutput.write(contentsOf: Data("\(text)\n".utf8)) }
+
+func seconds(since start: ContinuousClock.Instant) -> String {
+    String(format: "%.1f", (ContinuousClock.now - start) / .seconds(1))
 }

@@ -123,14 +123,7 @@ struct Round {
     /// Waits for so many answers to all clients together, or until all clients are through.
     private mutating func wait(forAnswers count: Int) throws {
         while progress.answers < count {
-            for (number, client) in clients.enumerated() {
-                guard let client, client.hasEnded else { continue }
-                guard client.status == 0 else {
-                    throw Difference("Client \(number) gave up; client-\(number).complaints has the reason.")
-                }
-                clients[number] = nil
-            }
-            if clients.allSatisfy({ $0 == nil }) { return }
+            if try clients.areThrough() { return }
             try checkTime("\(count == .max ? "the clients" : "\(count) answers")")
             progress.wait()
         }

@@ -51,7 +51,6 @@ final class ReplicatedLog: SharedLog {
     struct Positions {
         var last: Int64
         var waiting: String?
-        var trimmed: Int64 = 0
     }
 
     let identity: String
@@ -274,8 +273,8 @@ final class ReplicatedLog: SharedLog {
     }
 
     private static func noQuorum(_ reason: String) -> String {
-        "The log takes no entries now (\(reason)): most of its servers must be reachable. Accepted jobs wait, and are lost by "
-            + "nothing; send this one again later."
+        "The log takes no entries now (\(reason)): most of its servers must be reachable. Accepted jobs wait and are not "
+            + "lost. Send this one again later."
     }
 
     // MARK: - The rest
@@ -288,9 +287,8 @@ final class ReplicatedLog: SharedLog {
             { [self] in
                 do throws(ReplicationError) {
                     try stream.trim(through: position)
-                    positions.withLock { $0.trimmed = position }
                 } catch {
-                    // The next checkpoint tries again.
+                    // A later checkpoint trims these entries with others.
                 }
             }
         ])

@@ -154,14 +154,7 @@ final class ReplicaRound {
 
     private func wait(forAnswers count: Int) throws {
         while progress.answers < count {
-            for (number, client) in clients.enumerated() {
-                guard let client, client.hasEnded else { continue }
-                guard client.status == 0 else {
-                    throw Difference("Client \(number) gave up; client-\(number).complaints has the reason.")
-                }
-                clients[number] = nil
-            }
-            if clients.allSatisfy({ $0 == nil }) { return }
+            if try clients.areThrough() { return }
             // A server that could not reach the log when it started is started again, as by a service manager.
             for machine in machines where machine.broker?.hasEnded ?? true { try machine.startBroker(log) }
             try checkTime(count == .max ? "the clients" : "\(count) answers")

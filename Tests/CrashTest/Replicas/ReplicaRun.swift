@@ -73,11 +73,4 @@ struct ReplicaRun: ParsableCommand {
         try files.removeItem(atPath: place)
         return round
     }
-
-    /// A line that is seen at once, also in a file.
-    private func say(_ text: String) throws { try FileHandle.standardOutput.write(contentsOf: Data("\(text)\n".utf8)) }
-
-    private func seconds(since start: ContinuousClock.Instant) -> String {
-        String(format: "%.1f", (ContinuousClock.now - start) / .seconds(1))
-    }
 }

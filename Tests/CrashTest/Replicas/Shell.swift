@@ -2,8 +2,8 @@ import Foundation
 
 /// Short commands of the system. (Foundation's `Process` needs a run loop, whose sockets a network namespace lacks.)
 enum Shell {
-    private static let output = "shell.output"
-    private static let complaints = "shell.complaints"
+    private static let output = FileManager.default.temporaryDirectory.path + "/replicas-\(getpid()).output"
+    private static let complaints = FileManager.default.temporaryDirectory.path + "/replicas-\(getpid()).complaints"
     private static let patience: Duration = .seconds(60)
 
     /// Runs a command to its end.
@@ -21,8 +21,11 @@ enum Shell {
     static func attempt(_ words: [String]) throws -> (status: Int32, output: String, complaints: String) {
         let descriptor = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Difference("\(output) cannot be written.") }
-        defer { close(descriptor) }
-        truncate(complaints, 0)
+        defer {
+            close(descriptor)
+            unlink(output)
+            unlink(complaints)
+        }
         let process = try ChildProcess(words, output: descriptor, complaints: complaints)
         let deadline = ContinuousClock.now + patience
         while !process.hasEnded {
