@@ -113,6 +113,14 @@ import TestSupport
         #expect(!files.fileExists(atPath: path))
     }
 
+    @Test(arguments: ["", "\0\0\0\0\0", "12345678\0\0"])
+    func `a lock file that a power failure has left is taken over`(content: String) throws {
+        try content.write(toFile: folder.path("store.lock"), atomically: false, encoding: .utf8)
+        let lock = try StoreLock(storePath: path)
+        #expect(try String(contentsOfFile: folder.path("store.lock"), encoding: .utf8) == "\(getpid())\n")
+        withExtendedLifetime(lock) {}
+    }
+
     @Test func `the lock file of one that was killed is taken over`() throws {
         try "1234567890\n".write(toFile: folder.path("store.lock"), atomically: false, encoding: .utf8)
         let lock = try StoreLock(storePath: path)

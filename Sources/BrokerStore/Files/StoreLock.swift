@@ -153,11 +153,13 @@ package final class StoreLock: Sendable {
     // MARK: - The lock file: the owner's number, and a line's end
 
     /// A file with any other content was not written by Broker, and is not overwritten. (A kill may have left two
-    /// lines.)
+    /// lines. A power failure may have left zeros: the line is not synced, and a file may get its size before its content.)
     private static func isOurs(_ descriptor: Int32) -> Bool {
         let bytes = contents(descriptor)
         return bytes.count <= longestLine
-            && bytes.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) || $0 == UInt8(ascii: "\n") }
+            && bytes.allSatisfy {
+                (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) || $0 == UInt8(ascii: "\n") || $0 == 0
+            }
     }
 
     /// Ten digits and the line's end.
