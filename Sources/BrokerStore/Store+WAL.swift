@@ -4,6 +4,7 @@ extension Store {
     /// the replies to its jobs have been sent: it may take as long as the disk does.
     package func copyWALIfDue() {
         guard loss == nil, failure == nil, walCheckpointer.copyIfDue(), ledger.history != nil else { return }
+        noteCopied()
         // A reader may hold the WAL for hours; the jobs that the disk has can leave the journal meanwhile. A failure of the
         // disk is in ``failure``.
         if walCheckpointer.status.uncheckpointedPages > 0 { try? syncWAL() }
@@ -35,7 +36,9 @@ extension Store {
 
     /// Copies the WAL, however long it is.
     package func copyLog() {
-        if loss == nil, failure == nil { walCheckpointer.copyAll() }
+        guard loss == nil, failure == nil else { return }
+        walCheckpointer.copyAll()
+        noteCopied()
     }
 
     /// Copies the WAL because a transaction that was rolled back found no room
@@ -49,7 +52,9 @@ extension Store {
 
     /// Does such work. To be called while no client waits for a transaction.
     package func idle() {
-        if hasIdleWork { walCheckpointer.idle() }
+        guard hasIdleWork else { return }
+        walCheckpointer.idle()
+        noteCopied()
     }
 
     /// The WAL after the last commit.

@@ -193,6 +193,13 @@ package final class Store {
         return isSynced ? ledger.history?.position : syncedPosition
     }
 
+    /// After the WAL was copied. SQLite syncs the WAL before it copies it: the disk has everything that was committed, also when later
+    /// transactions are in the WAL.
+    func noteCopied() {
+        guard failure == nil, walCheckpointer.status.uncheckpointedPages == 0 else { return }
+        syncedPosition = ledger.history?.position
+    }
+
     /// Waits until the disk has everything that was committed, where COMMIT does not wait for it.
     func syncWAL() throws(StoreError) {
         guard synchronous == .normal else { return }
@@ -286,6 +293,7 @@ package final class Store {
         try checkUsable()
         connection.waitForLocks(milliseconds: 0)
         try walCheckpointer.empty()
+        noteCopied()
         return walCheckpointer.status
     }
 
