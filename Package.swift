@@ -321,8 +321,11 @@ let package = Package(
             swiftSettings: strict),
         .executableTarget(
             name: "CrashTest",
-            dependencies: ["TestSupport", forPrograms("ArgumentParser", "swift-argument-parser")],
-            path: "Tests/CrashTest", swiftSettings: strict),
+            dependencies: [
+                "TestSupport", forPrograms("ArgumentParser", "swift-argument-parser"),
+                forReplication("BrokerReplication"),
+            ],
+            path: "Tests/CrashTest", exclude: ["AnotherMachine.c"], swiftSettings: strict),
         // The fuzz targets, the program that libFuzzer runs them in (scripts/fuzz), and a test that runs their inputs.
         .systemLibrary(name: "CLibFuzzer", path: "Tests/Fuzz/CLibFuzzer"),
         .target(

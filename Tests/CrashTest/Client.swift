@@ -13,6 +13,8 @@ struct Client {
     private let window: Int
     /// Tried one after the other, from one connection to the next.
     private let sockets: [String]
+    /// Microseconds for each job that is sent.
+    private let pace: UInt32
     private var connections = 0
     private let log: ClientLog
     /// By name, of the jobs that were sent.
@@ -23,12 +25,17 @@ struct Client {
     /// Microseconds.
     private static let refusalPause: UInt32 = 200_000
 
-    /// - Parameter jobs: all that the client has to send in the round.
-    /// - Parameter sockets: of servers that share a log; else the one of the round.
-    init(_ number: Int, _ jobs: [CrashJob], window: Int, sockets: [String] = [Round.socket]) throws {
+    /// - Parameters:
+    ///   - jobs: all that the client has to send in the round.
+    ///   - sockets: of servers that share a log; else the one of the round.
+    ///   - pace: microseconds that it waits for each job that it has sent.
+    init(
+        _ number: Int, _ jobs: [CrashJob], window: Int, sockets: [String] = [Round.socket], pace: UInt32 = 0
+    ) throws {
         self.jobs = jobs
         self.window = window
         self.sockets = sockets
+        self.pace = pace
         let path = ClientLog.name(number)
         log = try ClientLog(path: path)
         for entry in try ClientLog.entries(path) {
@@ -86,6 +93,7 @@ struct Client {
             if !next.isEmpty {
                 try send(Array(next), connection)
                 inFlight.formUnion(next.filter(\.isAwaited).map(\.name))
+                usleep(pace * UInt32(next.count))
             }
             if inFlight.isEmpty {
                 if waiting.isEmpty { break }

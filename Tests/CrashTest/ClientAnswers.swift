@@ -25,7 +25,7 @@ struct ClientAnswers {
                 case .connected: connection = Connection()
                 case .sent(let name, _):
                     sendings[name, default: 0] += 1
-                    connection.sent.append(name)
+                    connection.send(name)
                 case .received(let text):
                     let message = try Message(text: text)
                     if message.isRefusal { continue }
@@ -62,9 +62,18 @@ struct ClientAnswers {
 
     /// The order of one connection.
     private struct Connection {
-        var sent: [String] = []
-        private var sequences: [String: Int] = [:]
+        private var sent: [String] = []
+        /// By name, where it is in `sent`.
+        private var places: [String: Int] = [:]
+        /// By place; 0 for none yet.
+        private var sequences: [Int] = []
         private var newestCompleted = 0
+
+        mutating func send(_ name: String) {
+            places[name] = sent.count
+            sent.append(name)
+            sequences.append(0)
+        }
 
         mutating func note(_ message: Message, sendings: [String: Int]) throws {
             let name = message["tag"] ?? ""
@@ -79,10 +88,13 @@ struct ClientAnswers {
                 }
                 newestCompleted = sequence
             }
-            sequences[name] = sequence
-            let known = sent.compactMap { sequences[$0] }
-            guard known == known.sorted() else {
-                throw Difference("Sent in the order \(sent), but the sequences are \(sequences).")
+            guard let place = places[name] else { return }
+            sequences[place] = sequence
+            let before = sequences[..<place].last { $0 > 0 }
+            let after = sequences[(place + 1)...].first { $0 > 0 }
+            guard before ?? 0 < sequence, sequence < after ?? .max else {
+                throw Difference(
+                    "Sent in the order \(sent), but the sequences are \(sequences): that of \(name) is \(sequence).")
             }
         }
     }

@@ -18,7 +18,8 @@ struct CrashJob {
         {"entities": {
           "Item": {"identity": "id", "attributes": {
             "id": "integer64", "stamp": "string", "code": {"type": "string", "unique": true}}},
-          "Receipt": {"attributes": {"job": "string"}}},
+          "Receipt": {"attributes": {"job": "string"}},
+          "\(Filling.entity)": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}},
          "routes": [{"keyPath": "items", "mapping": "item"}],
          "mappings": {"item": {"entity": "Item"}}}
         """

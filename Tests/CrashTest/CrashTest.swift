@@ -11,7 +11,8 @@ struct CrashTest: ParsableCommand {
             The folder of a failing round stays, with the store, the journal, and the messages and answers of each client. The \
             seed repeats the round's jobs, clients and kills, but not the microsecond of a kill.
             """,
-        subcommands: [Run.self, ReplicaRun.self, ClientProcess.self], defaultSubcommand: Run.self)
+        subcommands: [Run.self, ReplicaRun.self, ReplicaRoundProcess.self, ClientProcess.self, FillingProcess.self],
+        defaultSubcommand: Run.self)
 }
 
 struct Run: ParsableCommand {
@@ -92,11 +93,15 @@ struct ClientProcess: ParsableCommand {
     /// The sockets of servers that share a log.
     @Option var socket: [String] = []
     @Option var seed: UInt64
+    /// The number for all clients.
+    @Option var jobs: Int?
+    @Option var pace: UInt32 = 0
 
     func run() throws {
-        let plan = RoundPlan(seed: seed, withJournal: journal)
+        let plan = RoundPlan(seed: seed, withJournal: journal, count: jobs)
         var client = try Client(
-            number, plan.jobs[number], window: plan.windows[number], sockets: socket.isEmpty ? [Round.socket] : socket)
+            number, plan.jobs[number], window: plan.windows[number], sockets: socket.isEmpty ? [Round.socket] : socket,
+            pace: pace)
         try client.run()
     }
 }

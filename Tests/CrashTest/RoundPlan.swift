@@ -19,6 +19,8 @@ struct RoundPlan {
         let starts: [UInt32]
     }
 
+    static let mostClients = 4
+
     let jobs: [[CrashJob]]
     /// The value of the server's `--synchronous`: no kill shows the difference, but one is slow and the other fast.
     let synchronous: String
@@ -27,14 +29,16 @@ struct RoundPlan {
     /// In the order of their answers.
     let kills: [Kill]
 
-    init(seed: UInt64, withJournal: Bool) {
+    /// - Parameter jobs: of all clients, instead of some hundred.
+    init(seed: UInt64, withJournal: Bool, count jobs: Int? = nil) {
         var generator = SeededGenerator(seed: seed)
         func number(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &generator) }
         /// As many below a tenth of the limit as above: most of what can go wrong is soon over.
         func moment(_ limit: Double) -> UInt32 { UInt32(limit * pow(10, -Double.random(in: 0...3, using: &generator))) }
-        let clients = number(2...4)
-        let count = number(60...160) / clients
-        jobs = (0..<clients).map { CrashJob.jobs(seed: seed, client: $0, count: count, withJournal: withJournal) }
+        let clients = number(2...Self.mostClients)
+        let drawn = number(60...160)
+        let count = (jobs ?? drawn) / clients
+        self.jobs = (0..<clients).map { CrashJob.jobs(seed: seed, client: $0, count: count, withJournal: withJournal) }
         windows = (0..<clients).map { _ in number(1...12) }
         synchronous = number(0...2) == 0 ? "full" : "normal"
         let targets: [Target] =

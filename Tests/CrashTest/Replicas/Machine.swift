@@ -5,19 +5,28 @@ import TestSupport
 final class Machine {
     let number: Int
     let name: String
-    private let programs: ReplicaPrograms
+    let programs: ReplicaPrograms
     private(set) var nats: ChildProcess?
     private(set) var broker: ChildProcess?
     private var stopped: Set<pid_t> = []
-    /// Bytes of the file system of the nats-server's data.
-    private static let diskBytes = 192 << 20
+    /// Forgets what was not synced; nil for one that does not.
+    var disk: ChildProcess?
+    /// The server is of another version.
+    var isOther = false
+    /// The server can have another time than the system.
+    var hasClock = false
 
     static let network = "10.79.0"
     static let port = 4222
 
     var address: String { "\(Self.network).\(number)" }
     var socket: String { "\(name)/broker.sock" }
-    var store: String { "\(name)/store.sqlite" }
+    /// A file system of its own.
+    var data: String { "\(name)/data" }
+    /// A disk that is full is full for JetStream alone.
+    var store: String { disk == nil ? "\(name)/store.sqlite" : "\(data)/store.sqlite" }
+    var serverLog: String { "\(name)/broker.log" }
+    var clock: String { "\(name)/clock" }
 
     /// Makes the namespace and its cable to the bridge.
     init(_ number: Int, _ programs: ReplicaPrograms) throws {
@@ -34,15 +43,22 @@ final class Machine {
     }
 
     @discardableResult func inside(_ words: [String]) throws -> String {
-        try Shell.run(["ip", "netns", "exec", name] + words)
+        try Shell.run(entrance + words)
     }
+
+    /// Words before a command in the network of this machine. (`ip netns exec` makes a mount namespace, too: the disk of another
+    /// machine would be mounted in it, and stay.)
+    private var entrance: [String] { ["nsenter", "--net=/run/netns/\(name)"] }
 
     // MARK: - Processes
 
     /// Prepares a folder with an empty disk.
-    func prepare() throws {
-        try FileManager.default.createDirectory(atPath: "\(name)/data", withIntermediateDirectories: true)
-        try Shell.run(["mount", "-t", "tmpfs", "-o", "size=\(Self.diskBytes)", "none", "\(name)/data"])
+    ///
+    /// - Parameter seed: of a disk that forgets; nil for one that does not.
+    func prepare(forgetful seed: UInt64?) throws {
+        try FileManager.default.createDirectory(atPath: data, withIntermediateDirectories: true)
+        try mountDisk(forgetful: seed)
+        try Data(count: 8).write(to: URL(fileURLWithPath: clock))
         let routes = (1...3).map { "nats://\(Self.network).\($0):6222" }.joined(separator: ", ")
         try """
         server_name: \(name)
@@ -50,7 +66,7 @@ final class Machine {
         http: "\(address):8222"
         max_payload: 17825792
         max_pending: 256MB
-        jetstream { store_dir: "\(FileManager.default.currentDirectoryPath)/\(name)/data", sync_interval: always, max_file_store: 1GB }
+        jetstream { store_dir: "\(FileManager.default.currentDirectoryPath)/\(data)", sync_interval: always, max_file_store: 1GB }
         cluster { name: broker, listen: "\(address):6222", routes: [\(routes)] }
         system_account: SYS
         accounts {
@@ -63,41 +79,61 @@ final class Machine {
 
     /// The folder is left, and its disk emptied.
     func abandon() throws {
+        kill()
+        try unmountDisk()
+    }
+
+    /// Both servers.
+    func kill() {
         broker?.kill()
         nats?.kill()
-        try Shell.run(["umount", "\(FileManager.default.currentDirectoryPath)/\(name)/data"])
     }
 
     func startNATS() throws {
         nats?.kill()
-        nats = try start([programs.nats, "-c", "\(name)/nats.conf"], "nats.log")
+        nats = try start(entrance + [programs.nats, "-c", "\(name)/nats.conf"], "\(name)/nats.log")
     }
 
     func startBroker(_ log: String) throws {
         broker?.kill()
         broker = try start(
-            [
+            entrance + environment + [
                 programs.server, "--model", Model.graph, "--model", "\(name)/\(Model.more)", "--store", store,
                 "--socket",
                 socket, "--workers", "2", "--log", log, "--log-system-credentials", "system", "--replica", name,
-            ], "broker.log")
+            ], serverLog)
     }
 
-    private func start(_ words: [String], _ log: String) throws -> ChildProcess {
-        let output = open("\(name)/\(log)", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
-        guard output >= 0 else { throw Difference("\(name)/\(log) cannot be written.") }
+    /// Words before those that start the server.
+    private var environment: [String] {
+        guard isOther || hasClock else { return [] }
+        return ["env", "LD_PRELOAD=\(programs.another)"]
+            + (isOther ? ["ANOTHER_SQLITE=another"] : []) + (hasClock ? ["ANOTHER_CLOCK=\(clock)"] : [])
+    }
+
+    /// The server has so many hours more than the system, from now on.
+    func setClock(hours: Int) throws {
+        let seconds = Int64(hours) * 3_600
+        guard let file = FileHandle(forUpdatingAtPath: clock) else { throw Difference("\(clock) cannot be written.") }
+        try withUnsafeBytes(of: seconds.littleEndian) { try file.write(contentsOf: Data($0)) }
+        try file.close()
+    }
+
+    func start(_ words: [String], _ log: String) throws -> ChildProcess {
+        let output = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+        guard output >= 0 else { throw Difference("\(log) cannot be written.") }
         defer { close(output) }
-        return try ChildProcess(["ip", "netns", "exec", name] + words, output: output, complaints: "\(name)/\(log)")
+        return try ChildProcess(words, output: output, complaints: log)
     }
 
     func pause(_ process: ChildProcess?) {
         guard let process, !process.hasEnded else { return }
-        kill(process.number, SIGSTOP)
+        Foundation.kill(process.number, SIGSTOP)
         stopped.insert(process.number)
     }
 
     func resume() {
-        for number in stopped { kill(number, SIGCONT) }
+        for number in stopped { Foundation.kill(number, SIGCONT) }
         stopped = []
     }
 
@@ -107,27 +143,18 @@ final class Machine {
 
     /// Nothing of this machine reaches the other one; the other way is open.
     func cut(to other: Machine) throws {
-        _ = try Shell.attempt(["ip", "netns", "exec", name, "ip", "route", "add", "blackhole", other.address])
+        _ = try Shell.attempt(entrance + ["ip", "route", "add", "blackhole", other.address])
     }
 
     func heal() throws {
         try inside(["ip", "link", "set", "net0", "up"])
         for number in 1...3 where number != self.number {
-            _ = try Shell.attempt([
-                "ip", "netns", "exec", name, "ip", "route", "del", "blackhole", "\(Self.network).\(number)",
-            ])
+            _ = try Shell.attempt(
+                entrance + [
+                    "ip", "route", "del", "blackhole", "\(Self.network).\(number)",
+                ])
         }
     }
-
-    // MARK: - Disk
-
-    func fillDisk() throws {
-        _ = try Shell.attempt([
-            "dd", "if=/dev/zero", "of=\(name)/data/ballast", "bs=1M", "count=\(Self.diskBytes >> 20)",
-        ])
-    }
-
-    func emptyDisk() throws { try Shell.run(["rm", "-f", "\(name)/data/ballast"]) }
 
     // MARK: - Looking
 
@@ -138,20 +165,28 @@ final class Machine {
         return try? client.ask(#"{"type": "stats"}"#)
     }
 
-    /// The state of the copy that the nats-server has of the stream.
-    func copy(of stream: String) throws -> String {
-        let text = try inside(["curl", "-sf", "http://\(address):8222/jsz?acc=BROKER&streams=true"])
+    /// The state of the copy that the nats-server has of the stream, by name; nil without an answer.
+    func copy(of stream: String) throws -> [String: String]? {
+        let words = entrance + ["curl", "-sf", "http://\(address):8222/jsz?acc=BROKER&streams=true"]
+        let (status, text, _) = try Shell.attempt(words)
+        guard status == 0 else { return nil }
         let message = try Message(text: text)
         for index in 0..<100 {
             let path = "account_details.0.stream_detail.\(index)"
             guard let name = message["\(path).name"] else { break }
             guard name == stream else { continue }
-            return ["messages", "bytes", "first_seq", "last_seq"].map {
-                "\($0) \(message["\(path).state.\($0)"] ?? "?")"
-            }
-            .joined(separator: ", ")
+            return Dictionary(
+                uniqueKeysWithValues: ["messages", "bytes", "first_seq", "last_seq"].map {
+                    ($0, message["\(path).state.\($0)"] ?? "?")
+                })
         }
-        return "none"
+        return nil
+    }
+
+    /// The causes of all halts of this machine's servers, in their order.
+    func halts() throws -> [String] {
+        let text = String(decoding: try Data(contentsOf: URL(fileURLWithPath: serverLog)), as: UTF8.self)
+        return text.split(separator: "\n").filter { $0.contains("This server has halted") }.map(String.init)
     }
 }
 
@@ -159,6 +194,10 @@ struct ReplicaPrograms {
     let server: String
     let command: String
     let nats: String
+    /// A library that is preloaded: AnotherMachine.c.
+    let another: String
+    /// A file system that forgets what was not synced; nil when no power is cut.
+    let disk: String?
     /// This one, which is a client, too.
     let own: String
 }

@@ -1,7 +1,59 @@
 import ArgumentParser
 import Foundation
 
-/// Runs in a network namespace and a mount namespace of its own: scripts/replicas.
+struct ReplicaOptions: ParsableArguments {
+    @Option(help: "The program of NATS.")
+    var nats: String
+
+    @Option(help: "The library of AnotherMachine.c.")
+    var another: String
+
+    @Option(help: "The file system that forgets what was not synced: machines lose their power.")
+    var disk: String?
+
+    @Option(help: "Where the rounds have their folders.")
+    var folder: String = FileManager.default.temporaryDirectory.path
+
+    /// For a process that gets the same.
+    fileprivate var words: [String] {
+        ["--nats", nats, "--another", another, "--folder", folder] + (disk.map { ["--disk", $0] } ?? [])
+    }
+}
+
+/// The counts of rounds.
+struct ReplicaFigures: Codable {
+    var rounds = 1
+    /// With their machines.
+    var faults: [String] = []
+    var subject = ""
+    var sent = 0
+    var sentAgain = 0
+    var completed = 0
+    var failed = 0
+    /// Jobs that were sent and have no known end.
+    var unknown = 0
+    /// Small jobs.
+    var filled = 0
+
+    mutating func add(_ other: ReplicaFigures) {
+        rounds += other.rounds
+        faults += other.faults
+        sent += other.sent
+        sentAgain += other.sentAgain
+        completed += other.completed
+        failed += other.failed
+        unknown += other.unknown
+        filled += other.filled
+    }
+
+    /// The faults by their names.
+    var counts: String {
+        let counts = Dictionary(faults.map { ($0.prefix { $0 != "(" }.description, 1) }, uniquingKeysWith: +)
+        return counts.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")
+    }
+}
+
+/// Runs rounds in processes of their own, some at a time.
 struct ReplicaRun: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replicas", abstract: "Strikes three machines with one log, and compares all their copies.",
@@ -13,64 +65,119 @@ struct ReplicaRun: ParsableCommand {
     @Option(help: "The first round's seed; those after it have the numbers that follow. Default: a new one.")
     var seed: UInt64?
 
-    @Option(help: "The program of NATS.")
-    var nats: String
+    @Option(help: "Rounds at the same time.")
+    var parallel = 1
 
-    @Option(help: "Where the rounds have their folders.")
-    var folder: String = FileManager.default.temporaryDirectory.path
+    @OptionGroup var options: ReplicaOptions
+
+    func validate() throws {
+        guard rounds > 0, parallel > 0 else { throw ValidationError("There must be a round at least.") }
+    }
+
+    private struct Running {
+        let seed: UInt64
+        let start = ContinuousClock.now
+        let process: ChildProcess
+        let output: String
+    }
 
     func run() throws {
         let own = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let place = URL(fileURLWithPath: own).deletingLastPathComponent()
+        let first = seed ?? UInt64.random(in: 0...UInt64(UInt32.max))
+        let start = ContinuousClock.now
+        var figures = ReplicaFigures(rounds: 0)
+        var next = 0
+        var running: [Running] = []
+        var hasFailed = false
+        while next < rounds && !hasFailed || !running.isEmpty {
+            while next < rounds, !hasFailed, running.count < parallel {
+                running.append(try begin(own, first &+ UInt64(next)))
+                next += 1
+            }
+            usleep(20_000)
+            for round in running where round.process.hasEnded {
+                let text = try String(contentsOfFile: round.output, encoding: .utf8)
+                try FileManager.default.removeItem(atPath: round.output)
+                guard round.process.status == 0,
+                    let one = try? JSONDecoder().decode(ReplicaFigures.self, from: Data(text.utf8))
+                else {
+                    hasFailed = true
+                    try say("FAILED: seed \(round.seed)\n\(text)")
+                    continue
+                }
+                figures.add(one)
+                try say(
+                    "round \(figures.rounds), seed \(round.seed): \(one.faults.count) faults (\(one.faults.joined(separator: " "))), "
+                        + "\(one.sent) jobs, \(one.sentAgain) sent again, \(one.subject), \(seconds(since: round.start)) s"
+                )
+            }
+            running.removeAll { $0.process.hasEnded }
+        }
+        try say(
+            """
+            \(figures.rounds) rounds: \(figures.faults.count) faults (\(figures.counts))
+            \(figures.sent) jobs sent, \(figures.sentAgain) sent again; \(figures.completed) reported completed, \
+            \(figures.failed) reported failed, \(figures.unknown) without an answer; \(figures.filled) small jobs
+            """)
+        guard !hasFailed else { throw ExitCode.failure }
+        try say("nothing lost, nothing doubled, all stores and copies equal, in \(seconds(since: start)) s")
+    }
+
+    /// A round in namespaces of its own: its network, its mounts and its processes end with it.
+    private func begin(_ own: String, _ seed: UInt64) throws -> Running {
+        let output = "\(options.folder)/replicas-\(seed)-\(getpid()).round"
+        let descriptor = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw Difference("\(output) cannot be written.") }
+        defer { close(descriptor) }
+        let script = #"mount --make-rprivate / && mount -t tmpfs none /run && mkdir /run/netns && exec "$@""#
+        let words =
+            [
+                "unshare", "--net", "--mount", "--fork", "--kill-child", "sh", "-c", script, "round", own,
+                "replica-round",
+            ]
+            + ["\(seed)"] + options.words
+        return Running(
+            seed: seed, process: try ChildProcess(words, output: descriptor, complaints: output), output: output)
+    }
+}
+
+/// One round, in a network namespace and a mount namespace of its own.
+struct ReplicaRoundProcess: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "replica-round", abstract: "A round of three machines.", shouldDisplay: false)
+
+    @Argument var seed: UInt64
+    @OptionGroup var options: ReplicaOptions
+
+    func run() throws {
+        let own = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let beside = URL(fileURLWithPath: own).deletingLastPathComponent()
         let programs = ReplicaPrograms(
-            server: place.appendingPathComponent("brokerd").path, command: place.appendingPathComponent("broker").path,
-            nats: URL(fileURLWithPath: nats).path, own: own)
+            server: beside.appendingPathComponent("brokerd").path,
+            command: beside.appendingPathComponent("broker").path,
+            nats: URL(fileURLWithPath: options.nats).path, another: URL(fileURLWithPath: options.another).path,
+            disk: options.disk.map { URL(fileURLWithPath: $0).path }, own: own)
         try Shell.run(["ip", "link", "add", "switch", "type", "bridge"])
         try Shell.run(["ip", "addr", "add", "\(Machine.network).254/24", "dev", "switch"])
         try Shell.run(["ip", "link", "set", "switch", "up"])
         let machines = try (1...3).map { try Machine($0, programs) }
-        let first = seed ?? UInt64.random(in: 0...UInt64(UInt32.max))
-        var figures = Figures()
-        var faults = 0
-        let start = ContinuousClock.now
-        for number in 0..<rounds {
-            let begin = ContinuousClock.now
-            let round = try run(programs, machines, first &+ UInt64(number))
-            figures.add(round.figures)
-            faults += round.faults
-            try say(
-                "round \(number + 1), seed \(first &+ UInt64(number)): \(round.faults) faults, \(round.figures.sent) jobs, "
-                    + "\(seconds(since: begin)) s")
-        }
-        try say(
-            """
-            \(rounds) rounds: \(faults) faults
-            \(figures.sent) jobs sent, \(figures.sentAgain) sent again; \(figures.completed) reported completed, \
-            \(figures.failed) reported failed, \(figures.unknown) without an answer
-            nothing lost, nothing doubled, all stores and copies equal, in \(seconds(since: start)) s
-            """)
-    }
-
-    private func run(_ programs: ReplicaPrograms, _ machines: [Machine], _ seed: UInt64) throws -> ReplicaRound {
         let files = FileManager.default
-        let place = URL(fileURLWithPath: folder).appendingPathComponent("replicas-\(seed)-\(getpid())").path
+        let place = URL(fileURLWithPath: options.folder).appendingPathComponent("replicas-\(seed)-\(getpid())").path
         try files.createDirectory(atPath: place, withIntermediateDirectories: false)
-        let before = files.currentDirectoryPath
         guard files.changeCurrentDirectoryPath(place) else { throw Difference("\(place) cannot be entered.") }
-        defer { _ = files.changeCurrentDirectoryPath(before) }
         let round = try ReplicaRound(programs, machines, seed: seed)
         do {
             try round.run()
         } catch let difference as Difference {
             try say(
                 """
-                FAILED: scripts/replicas 1 --seed \(seed)
                 \(difference)
                 The stores, the logs, and the messages and answers of each client are in \(place)
                 """)
             throw ExitCode.failure
         }
+        _ = files.changeCurrentDirectoryPath("/")
         try files.removeItem(atPath: place)
-        return round
+        try FileHandle.standardOutput.write(contentsOf: JSONEncoder().encode(round.figures))
     }
 }
