@@ -43,7 +43,7 @@ public struct JSONValue {
     @inlinable public var hadEscapes: Bool { element.pointee.flags & UInt8(BROKER_JSON_UNESCAPED) != 0 }
 
     /// The offset of the value in the text: of a string's first content byte, otherwise of the first byte.
-    public var offset: Int {
+    @inlinable public var offset: Int {
         guard hadEscapes else { return Int(element.pointee.offset) }
         let header = UnsafeRawPointer(unescaped! + Int(element.pointee.offset) - MemoryLayout<UInt32>.size)
         return Int(header.loadUnaligned(as: UInt32.self))

@@ -107,6 +107,9 @@ struct RecordScanner: ~Copyable {
         return null
     }
 
+    @inline(__always)
+    func value(_ node: Int, _ base: Int) -> JSONValue? { slots[base + node] }
+
     private mutating func scan(
         _ object: JSONValue, _ node: Int, _ entity: EntityPlan, _ base: Int, apartFrom nestedKey: JSONValue? = nil
     ) {

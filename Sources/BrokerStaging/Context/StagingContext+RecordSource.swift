@@ -57,7 +57,11 @@ extension StagingContext {
     func value(
         of attribute: EntityPlan.AttributePlan, _ column: Int, _ source: RecordSource, _ entity: EntityPlan
     ) -> JSONValue? {
-        if let value = scanner.value(attribute.nodes, source.slots) { return value }
+        if attribute.node >= 0 {
+            if let value = scanner.value(attribute.node, source.slots) { return value }
+        } else if let value = scanner.value(attribute.nodes, source.slots) {
+            return value
+        }
         if let key = source.nestedKey, entity.nesting?.column == column { return key }
         return source.parameters?.value(of: attribute.converter.name)
     }

@@ -318,7 +318,7 @@ extension StagingContext {
     private mutating func assertLink(
         _ entity: EntityPlan, _ row: Int, _ column: Int, _ destination: Int?, _ sourceOffset: UInt32
     ) throws(StagingFault) {
-        if entity.layout.link(atColumn: column).oneToOneColumn != nil {
+        if entity.hasPairs, entity.layout.link(atColumn: column).oneToOneColumn != nil {
             try take(MemoryLayout<StagedPair>.stride)
             pairs.append(
                 StagedPair(

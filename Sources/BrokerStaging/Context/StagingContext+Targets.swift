@@ -103,7 +103,7 @@ extension StagingContext {
             if let identity {
                 try Cell.row(
                     entity.identity.map { scratch[identity + $0] }, at: entity.identity,
-                    width: entity.layout.columnCount
+                    width: entity.columnCount
                 ).withUnsafeBufferPointer { cells throws(StagingFault) in
                     try self.row(
                         ofKey: key, cells.baseAddress, at: textOffset(of: record), entity, .record,

@@ -106,7 +106,7 @@ package final class StagedExclusions: @unchecked Sendable {
     package func note(targetIdentity identity: [Cell], concreteEntity: Int) {
         let entity = plan.entities[concreteEntity]
         let cells = identity.map { arena.copy(of: $0) }
-        targetIdentity = (Cell.row(cells, at: entity.identity, width: entity.layout.columnCount), concreteEntity)
+        targetIdentity = (Cell.row(cells, at: entity.identity, width: entity.columnCount), concreteEntity)
     }
 
     /// Adds the stored concrete entity of a row's object; nil when the object does not exist.

@@ -109,7 +109,7 @@ struct LinkResolution {
         guard tables.exists(entity) else { return nil }
         let plan = plan.entities[entity]
         let columns = plan.identityColumns(of: link.concreteEntity)
-        return Cell.row(link.identity, at: columns, width: plan.layout.columnCount).withUnsafeBufferPointer {
+        return Cell.row(link.identity, at: columns, width: plan.columnCount).withUnsafeBufferPointer {
             tables[entity].pointee.find(identity: $0.baseAddress!, concreteEntity: link.concreteEntity)
         }
     }

@@ -7,6 +7,8 @@ final class EntityPlan: Sendable {
         let converter: ValueConverter
         /// Tree nodes, most preferred first; empty for an attribute that only other entities of the table have.
         let nodes: [Int]
+        /// The only one of them, which most attributes have; otherwise negative.
+        let node: Int
         let isIdentity: Bool
         /// The attribute rejects `null`.
         private let isRequired: Bool
@@ -17,6 +19,7 @@ final class EntityPlan: Sendable {
         init(_ attribute: Attribute, _ converter: ValueConverter, nodes: [Int], isIdentity: Bool) {
             self.converter = converter
             self.nodes = nodes
+            node = nodes.count == 1 ? nodes[0] : -1
             self.isIdentity = isIdentity
             isRequired = !attribute.isOptional && !isIdentity
             missingCell = attribute.usesDefaultWhenMissing ? converter.defaultCell : nil
@@ -70,6 +73,8 @@ final class EntityPlan: Sendable {
     let name: String
     let isAbstract: Bool
     let identity: [Int]
+    /// The column of an identity of one attribute, of an entity outside of a hierarchy; otherwise negative.
+    let singleKey: Int
     /// A single integer attribute: its cells need no bytes to compare.
     let hasIntegerIdentity: Bool
     let isIdentityOptional: Bool
@@ -87,6 +92,9 @@ final class EntityPlan: Sendable {
     /// The relationships that its objects have.
     let ownRelationships: [RelationshipPlan]
     let layout: EntityLayout
+    let columnCount: Int
+    /// One of its links is one to one: each object has at most one at either side.
+    let hasPairs: Bool
     /// All columns of the table, ascending.
     let allColumns: [Int]
     /// Columns of the identity, ascending.
@@ -161,7 +169,9 @@ final class EntityPlan: Sendable {
         self.ownIndex = ownIndex
         self.firstNode = firstNode
         self.layout = layout
-        allColumns = Array(0..<layout.columnCount)
+        columnCount = layout.columnCount
+        hasPairs = layout.links.contains { $0.oneToOneColumn != nil }
+        allColumns = Array(0..<columnCount)
         wholeRecord = [.single(allColumns, concreteEntity: ownIndex)]
         keyColumns = entity.identity.sorted()
         bareKey = [.single(keyColumns, concreteEntity: ownIndex)]
@@ -174,6 +184,7 @@ final class EntityPlan: Sendable {
         name = entity.name
         isAbstract = entity.isAbstract
         identity = entity.identity
+        singleKey = !model.isInHierarchy(ownIndex) && entity.identity.count == 1 ? entity.identity[0] : -1
         modified = entity.modified.map { ModifiedColumn(column: $0, type: entity.attributes[$0].type) }
         uniqueColumns = Set(entity.unique.joined()).sorted()
         isIdentityOptional = entity.isIdentityOptional
@@ -186,7 +197,7 @@ final class EntityPlan: Sendable {
         needsHolder = owner != nil || !holderValues.isEmpty
         isBatchable =
             hierarchy == nil && modified == nil && !entity.isIdentityOptional
-            && layout.links.allSatisfy { $0.oneToOneColumn == nil }
+            && !hasPairs
     }
 
     /// Calls `body` with each attribute that its records can have, and counts no references. All workers share the plan,

@@ -19,7 +19,7 @@ public struct FrozenTable: @unchecked Sendable {
     init(_ content: UnsafePointer<StagedTable>, in owner: TableStorage) {
         cells = UnsafePointer(content.pointee.row(0))
         rowCount = content.pointee.rowCount
-        columnCount = content.pointee.entity.layout.columnCount
+        columnCount = content.pointee.entity.columnCount
         self.content = content
         self.owner = owner
     }

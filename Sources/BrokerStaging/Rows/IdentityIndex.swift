@@ -13,13 +13,14 @@ struct IdentityIndex {
     @inline(__always)
     static func hash(_ cells: UnsafePointer<Cell>, _ columns: [Int]) -> UInt64 {
         var state = Bytes.seed
-        for column in columns {
-            let cell = cells[column]
-            state =
-                cell.kind == .text || cell.kind == .blob
-                ? Bytes.hash(cell.bytes, into: state) : Bytes.mix(state, UInt64(bitPattern: cell.integer))
-        }
+        for column in columns { state = hash(cells[column], into: state) }
         return state
+    }
+
+    @inline(__always)
+    static func hash(_ cell: Cell, into state: UInt64) -> UInt64 {
+        cell.kind == .text || cell.kind == .blob
+            ? Bytes.hash(cell.bytes, into: state) : Bytes.mix(state, UInt64(bitPattern: cell.integer))
     }
 
     /// Returns the row for which `isSame` is true; nil when there is none.

@@ -16,7 +16,7 @@ struct InnerNames {
 
     /// - Parameter identity: its cells are valid as long as the staged rows.
     func add(_ identity: [Cell], of entity: EntityPlan, at offset: Int) {
-        Cell.row(identity, at: entity.identity, width: entity.layout.columnCount).withUnsafeBufferPointer {
+        Cell.row(identity, at: entity.identity, width: entity.columnCount).withUnsafeBufferPointer {
             _ = names[table].pointee.findOrAdd(
                 identity: $0.baseAddress!, offset: offset, origin: .ignored, concreteEntity: entity.ownIndex)
         }

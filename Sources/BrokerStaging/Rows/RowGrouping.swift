@@ -11,7 +11,7 @@ struct RowGrouping {
         self.cells = cells
         self.concreteEntities = concreteEntities
         self.rowCount = rowCount
-        columnCount = entity.layout.columnCount
+        columnCount = entity.columnCount
     }
 
     /// All rows, one group per concrete entity.

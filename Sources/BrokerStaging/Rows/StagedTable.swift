@@ -46,7 +46,7 @@ struct StagedTable: ~Copyable {
 
     private var cells: UnsafeMutablePointer<Cell> { storage.cells }
 
-    private var columnCount: Int { entity.layout.columnCount }
+    private var columnCount: Int { entity.columnCount }
 
     /// Valid until the next row is added.
     func row(_ row: Int) -> UnsafeMutablePointer<Cell> { cells + row * columnCount }
@@ -63,6 +63,7 @@ struct StagedTable: ~Copyable {
             for other in otherIndexes.indices { otherIndexes[other].skip() }
             return add(offset, origin, concreteEntity)
         }
+        if entity.singleKey >= 0 { return findOrAdd(key: identity + entity.singleKey, offset, origin, concreteEntity) }
         let columns = identityColumns(of: concreteEntity)
         let hash = IdentityIndex.hash(identity, columns)
         if let row = find(hash, identity, columns, concreteEntity) {
@@ -73,6 +74,26 @@ struct StagedTable: ~Copyable {
         let row = add(offset, origin, concreteEntity)
         for column in columns { self.row(row)[column] = identity[column] }
         insert(hash, row, number: entity.hierarchy?.identityNumber(of: concreteEntity) ?? 0)
+        return row
+    }
+
+    /// The same for an entity outside of a hierarchy with an identity of one column: without a list of columns, whose
+    /// references would be counted for each row by all workers.
+    ///
+    /// - Parameter key: the cell of the identity.
+    private mutating func findOrAdd(
+        key: UnsafePointer<Cell>, _ offset: Int, _ origin: RowOrigin, _ concreteEntity: Int
+    ) -> Int {
+        let (column, cell) = (entity.singleKey, key.pointee)
+        let hash = IdentityIndex.hash(cell, into: Bytes.seed)
+        let (cells, columnCount) = (self.cells, self.columnCount)
+        if let row = index.find(hash, { cells[$0 * columnCount + column].isSame(as: cell) }) {
+            if origin.rawValue < namings[row].origin.rawValue { namings[row].origin = origin }
+            return row
+        }
+        let row = add(offset, origin, concreteEntity)
+        self.row(row)[column] = cell
+        index.insert(hash, row: row)
         return row
     }
 
@@ -224,7 +245,7 @@ extension EntityPlan {
     }
 
     /// Estimated memory in bytes of a row with its entries in the indexes.
-    var rowByteCount: Int { layout.columnCount * MemoryLayout<Cell>.stride + 48 }
+    var rowByteCount: Int { columnCount * MemoryLayout<Cell>.stride + 48 }
 }
 
 extension Cell {

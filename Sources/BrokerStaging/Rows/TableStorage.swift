@@ -62,7 +62,7 @@ final class TableStorage: ManagedBuffer<TableStorage.Header, UnsafeMutablePointe
         let isOwn = header.ownCount < Self.spaceCount
         let table = isOwn ? space + header.ownCount : Table.allocate(capacity: 1)
         if isOwn { header.ownCount += 1 }
-        let columnCount = plan.layout.columnCount
+        let columnCount = plan.columnCount
         let hasRow = header.cellCount + columnCount <= Self.cellSpace
         table.initialize(to: StagedTable(plan, in: hasRow ? cells + header.cellCount : nil))
         if hasRow { header.cellCount += columnCount }
