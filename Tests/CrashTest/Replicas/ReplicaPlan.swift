@@ -37,7 +37,7 @@ struct ReplicaPlan {
         let duration: UInt32
     }
 
-    /// Besides the faults. Of 16 rounds with seeds that follow each other, one trims, two have a store that differs, and three have
+    /// Besides the faults. Of 48 rounds with seeds that follow each other, one trims, two have a store that differs, and three have
     /// thousands of jobs.
     enum Subject: Equatable {
         case none
@@ -65,10 +65,10 @@ struct ReplicaPlan {
         let (one, next) = (Int.random(in: 0..<3, using: &generator), Int.random(in: 1...2, using: &generator))
         let other = (one + next) % 3
         subject =
-            switch seed % 16 {
-            case 2, 7, 12: .manyJobs(Int.random(in: 1_200...2_400, using: &generator))
-            case 5: .trim(backup: one)
-            case 9, 14: .difference(one, other)
+            switch seed % 48 {
+            case 7, 23, 39: .manyJobs(Int.random(in: 1_200...2_400, using: &generator))
+            case 15: .trim(backup: one)
+            case 3, 31: .difference(one, other)
             default: .none
             }
         let drawn = Int.random(in: 150...400, using: &generator)
