@@ -20,8 +20,12 @@ struct LogCopies {
 
     /// Each job that was reported as accepted is in the log, at its sequence, and none more often than it was sent.
     ///
-    /// - Parameter ledger: of a store that has applied everything.
-    func check(_ answers: ClientAnswers, jobs: some Sequence<CrashJob>, ledger: [LedgerLine]) throws {
+    /// - Parameters:
+    ///   - filled: by id, small jobs that were sent more than once.
+    ///   - ledger: of a store that has applied everything.
+    func check(_ answers: ClientAnswers, jobs: some Sequence<CrashJob>, filled: [String: Int], ledger: [LedgerLine])
+        throws
+    {
         let byPosition = Dictionary(uniqueKeysWithValues: entries.filter(\.isJob).map { ($0.position, $0) })
         let hasID = Dictionary(uniqueKeysWithValues: jobs.map { ($0.name, $0.hasID) })
         for (name, sequences) in answers.accepted {
@@ -38,8 +42,9 @@ struct LogCopies {
         var counts: [String: Int] = [:]
         for entry in byPosition.values { counts[entry.id, default: 0] += 1 }
         let made = Set(byPosition.values.filter(\.isIDMade).map(\.id))
-        for (id, count) in counts where !Filling.isOne(id) {
-            let sendings = made.contains(id) ? 1 : answers.sendings[id] ?? 0
+        for (id, count) in counts {
+            let sendings =
+                made.contains(id) ? 1 : Filling.isOne(id) ? filled[id] ?? 1 : answers.sendings[id] ?? 0
             guard count <= sendings else {
                 throw Difference("\(id) was sent \(sendings) times, and is \(count) times in the log.")
             }

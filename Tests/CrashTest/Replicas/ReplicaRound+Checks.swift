@@ -24,7 +24,8 @@ extension ReplicaRound {
         try checkFilling()
         note("compared the stores")
         let copies = try LogCopies(log, of: machines.map(\.name), deadline)
-        try copies.check(answers, jobs: plan.jobs.joined(), ledger: try LedgerLine.all(machines[0].store))
+        try copies.check(
+            answers, jobs: plan.jobs.joined(), filled: filled, ledger: try LedgerLine.all(machines[0].store))
         var differing: String?
         if case .difference(let one, _) = replicaPlan.subject { differing = machines[one].name }
         try copies.checkDigests(differing: differing)

@@ -3,21 +3,6 @@ import TestSupport
 
 /// The subjects of some rounds, besides the faults.
 extension ReplicaRound {
-    /// Waits for the end of that many small jobs.
-    private func fill(_ name: String, _ count: Int, by machines: [Machine]) throws {
-        let client = try ChildProcess(
-            [programs.own, "fill", name, "\(count)"] + machines.flatMap { ["--socket", $0.socket] },
-            output: progress.end,
-            complaints: "fill-\(name).complaints")
-        figures.filled += count
-        while !client.hasEnded {
-            try operate()
-            try checkTime("the jobs \(name)")
-            usleep(5_000)
-        }
-        guard client.status == 0 else { throw Difference("The client \(name) gave up; see fill-\(name).complaints.") }
-    }
-
     // MARK: - A log that is trimmed
 
     /// Entries before a backup: more than stay in the log, twice.

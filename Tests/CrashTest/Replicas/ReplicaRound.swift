@@ -17,6 +17,10 @@ final class ReplicaRound {
     var check: StoreCheck
     let deadline = ContinuousClock.now + patience
     var figures = ReplicaFigures()
+    /// Clients of the load, by name.
+    var fillings: [String: ChildProcess] = [:]
+    /// By id, small jobs that were sent more than once.
+    var filled: [String: Int] = [:]
     /// The newest version that the log was upgraded to.
     var isOther = false
     /// By fingerprint, whether a server of the other version has it. Empty before an upgrade.
@@ -54,20 +58,25 @@ final class ReplicaRound {
     func run() throws {
         defer {
             for client in clients { client?.kill() }
+            for client in fillings.values { client.kill() }
             for machine in machines { try? machine.abandon() }
         }
         try begin()
         if case .trim(let one) = replicaPlan.subject { try trim(machines[one]) }
+        try startLoad()
         for number in clients.indices { try startClient(number) }
         for strike in replicaPlan.strikes {
             try wait(forAnswers: strike.answers)
+            try rush()
             for fault in strike.faults { try begin(fault) }
             usleep(strike.duration)
             try heal()
+            try endRush()
         }
         try wait(forAnswers: .max)
         note("the clients are through")
         try heal()
+        try endLoad()
         if case .difference(let one, let other) = replicaPlan.subject {
             try differ(machines[one], machines[other])
         }

@@ -34,6 +34,7 @@ struct ReplicaFigures: Codable {
     var unknown = 0
     /// Small jobs.
     var filled = 0
+    var filledAgain = 0
 
     mutating func add(_ other: ReplicaFigures) {
         rounds += other.rounds
@@ -44,6 +45,7 @@ struct ReplicaFigures: Codable {
         failed += other.failed
         unknown += other.unknown
         filled += other.filled
+        filledAgain += other.filledAgain
     }
 
     /// The faults by their names.
@@ -108,7 +110,7 @@ struct ReplicaRun: ParsableCommand {
                 figures.add(one)
                 try say(
                     "round \(figures.rounds), seed \(round.seed): \(one.faults.count) faults (\(one.faults.joined(separator: " "))), "
-                        + "\(one.sent) jobs, \(one.sentAgain) sent again, \(one.subject), \(seconds(since: round.start)) s"
+                        + "\(one.sent) jobs, \(one.sentAgain) sent again, \(one.filled) small ones, \(one.filledAgain) sent again, \(one.subject), \(seconds(since: round.start)) s"
                 )
             }
             running.removeAll { $0.process.hasEnded }
@@ -117,7 +119,8 @@ struct ReplicaRun: ParsableCommand {
             """
             \(figures.rounds) rounds: \(figures.faults.count) faults (\(figures.counts))
             \(figures.sent) jobs sent, \(figures.sentAgain) sent again; \(figures.completed) reported completed, \
-            \(figures.failed) reported failed, \(figures.unknown) without an answer; \(figures.filled) small jobs
+            \(figures.failed) reported failed, \(figures.unknown) without an answer; \(figures.filled) small jobs, \
+            \(figures.filledAgain) sent again
             """)
         guard !hasFailed else { throw ExitCode.failure }
         try say("nothing lost, nothing doubled, all stores and copies equal, in \(seconds(since: start)) s")
