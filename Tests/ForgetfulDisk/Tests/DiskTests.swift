@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// The mounted file system.
-@Suite(.enabled(if: MountedDisk.isPossible, "only root can mount")) struct DiskTests {
+@Suite(.enabled(if: MountedDisk.isPossible, "only root can mount"), .timeLimit(.minutes(5))) struct DiskTests {
     @Test func `Synced files survive a cut, and unsynced ones do not`() throws {
         let disk = try MountedDisk(unsynced: "none")
         try disk.write("synced", to: "a", isSynced: true)

@@ -2,7 +2,8 @@ import Foundation
 import Testing
 
 /// A single nats-server with JetStream on the disk.
-@Suite(.enabled(if: MountedDisk.isPossible, "only root can mount"), .serialized) struct NATSTests {
+@Suite(.enabled(if: MountedDisk.isPossible, "only root can mount"), .serialized, .timeLimit(.minutes(5)))
+struct NATSTests {
     private static let count = 300
 
     @Test(arguments: [0, 1, 2, 3] as [UInt64])

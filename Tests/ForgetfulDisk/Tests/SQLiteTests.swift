@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// A database of SQLite in WAL mode on the disk.
-@Suite(.enabled(if: MountedDisk.isPossible, "only root can mount")) struct SQLiteTests {
+@Suite(.enabled(if: MountedDisk.isPossible, "only root can mount"), .timeLimit(.minutes(5))) struct SQLiteTests {
     private static let count = 200
 
     @Test(arguments: [0, 1, 2, 3, 4, 5] as [UInt64])

@@ -4,7 +4,7 @@ import Testing
 @testable import Volume
 
 /// The model of durability, without a mount.
-@Suite struct VolumeTests {
+@Suite(.timeLimit(.minutes(5))) struct VolumeTests {
     @Test func `Synced content survives, and content written later does not`() throws {
         let volume = Volume.forgetting()
         let file = try volume.make("a")
