@@ -4,7 +4,7 @@ import Foundation
 enum Shell {
     private static let output = FileManager.default.temporaryDirectory.path + "/replicas-\(getpid()).output"
     private static let complaints = FileManager.default.temporaryDirectory.path + "/replicas-\(getpid()).complaints"
-    private static let patience: Duration = .seconds(60)
+    private static let patience: Duration = .seconds(120)
 
     /// Runs a command to its end.
     ///

@@ -51,7 +51,12 @@ struct LogStatusCommand: AsyncParsableCommand {
             let stream = try ReplicatedStream.open(try LogConnection.open(address, access))
             defer { stream.stop() }
             let status = try stream.status()
-            return (stream.name, status, try LogReplicas(stream, status))
+            let replicas = try LogConnection.hurry(
+                stream, "did not deliver the newest entries of the log \(stream.name)"
+            ) {
+                () throws(ReplicationError) in try LogReplicas(stream, status)
+            }
+            return (stream.name, status, replicas)
         }
         guard !json else {
             return try Program.write(String(decoding: Self.json(name, status, replicas), as: UTF8.self))
@@ -182,8 +187,35 @@ enum LogConnection {
         try run { () throws(ReplicationError) in
             let stream = try ReplicatedStream.open(try open(address, access))
             defer { stream.stop() }
-            return try stream.append(note)
+            let unknown = "did not answer, so it is not known whether the log \(stream.name) has it"
+            return try hurry(stream, unknown) { () throws(ReplicationError) in try stream.append(note) }
         }
+    }
+
+    /// Runs `body`, which waits as long as the stream has no quorum, for ``ReplicatedStream/standardPatience`` at most. The stream is
+    /// stopped then.
+    ///
+    /// - Parameters:
+    ///   - failure: what the servers did not do.
+    ///   - body: returns nil when it was stopped.
+    static func hurry<Result>(
+        _ stream: ReplicatedStream, _ failure: String, _ body: () throws(ReplicationError) -> Result?
+    ) throws(ReplicationError) -> Result {
+        let patience = ReplicatedStream.standardPatience
+        let watch = Task.detached {
+            try await Task.sleep(for: .microseconds(patience))
+            stream.stop()
+        }
+        defer { watch.cancel() }
+        do throws(ReplicationError) {
+            if let result = try body() { return result }
+        } catch {
+            guard error.code == .stopped else { throw error }
+        }
+        throw ReplicationError(
+            .unavailable,
+            "The servers \(failure), in \(patience / 1_000_000) s. Check that two of them run and reach each other; then try again."
+        )
     }
 
     static func run<Result>(
@@ -205,7 +237,8 @@ struct LogReplicas: Sendable {
     /// Entries that are read.
     private static let mostEntries: Int64 = 5_000
 
-    init(_ stream: ReplicatedStream, _ status: StreamStatus) throws(ReplicationError) {
+    /// - Returns: nil when the stream was stopped.
+    init?(_ stream: ReplicatedStream, _ status: StreamStatus) throws(ReplicationError) {
         guard status.entries > 0 else { return }
         let reader = StreamReader(
             stream, after: max(status.firstPosition - 1, status.lastPosition - Self.mostEntries))
@@ -214,6 +247,7 @@ struct LogReplicas: Sendable {
             for entry in entries { note(entry) }
             if entries.last?.position ?? 0 >= status.lastPosition { return }
         }
+        return nil
     }
 
     private mutating func note(_ entry: DeliveredEntry) {
