@@ -16,7 +16,7 @@ import Glibc
 /// 5. Of the operations since the last commit, either none, or a prefix of them, or all were committed.
 ///
 /// `Survival.none` excludes 4 and 5. Stricter than ext4: there is no commit every five seconds, and none by sync(2) or syncfs(2),
-/// of which FUSE does not inform a file system. Times are never lost. More lenient: a page has its old or its latest content,
+/// which FUSE does not pass to a file system. Times are never lost. More lenient: a page has its old or its latest content,
 /// never one in between, nor a torn one.
 ///
 /// One thread at a time may use it.
