@@ -76,6 +76,9 @@ package final class Connection {
     /// Sets how long statements wait for a lock; 0 fails at once.
     package func waitForLocks(milliseconds: Int32) { sqlite3_busy_timeout(handle, milliseconds) }
 
+    /// Writes the frames of the WAL, which is open, in larger pieces from now on.
+    package func gatherWAL() { GatheredWAL.install(on: handle) }
+
     /// Runs statements and ignores their rows.
     package func execute(_ sql: String) throws(StoreError) {
         let result = sqlite3_exec(handle, sql, nil, nil, nil)
