@@ -97,6 +97,7 @@ extension ReplicationTests {
         // The connection is made to the server that goes on.
         let survivor = others[1]
         let own = try ReplicatedStream.open(cluster.connect("quorum", of: [survivor]))
+        let operators = try ReplicatedStream.open(cluster.connect("quorum", of: [survivor]))
         let writer = GroupWriter(Session(own), 0)
         let reading = ReadingThread(StreamReader(own, after: 0))
         writer.start()
@@ -115,6 +116,14 @@ extension ReplicationTests {
         let groups = writer.appended.groups
         #expect(failure { () throws(ReplicationError) in try own.status(patience: 500_000) }?.code == .unavailable)
         #expect(writer.appended.groups == groups)
+        // An operator's command ends.
+        let impatience = failure { () throws(ReplicationError) in
+            try operators.within(patience: 1_000_000, failure: "did not deliver the entries") {
+                () throws(ReplicationError) in try StreamReader(operators, after: 0).read(bytes: 1)
+            }
+        }
+        #expect(impatience?.code == .unavailable)
+        #expect(impatience?.message.contains("did not deliver the entries, in 1 s") == true)
         try cluster.restore()
         try waitUntil("the session goes on") { writer.appended.groups > groups + 5 }
         try writer.finish()

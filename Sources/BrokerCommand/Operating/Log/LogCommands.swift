@@ -51,10 +51,9 @@ struct LogStatusCommand: AsyncParsableCommand {
             let stream = try ReplicatedStream.open(try LogConnection.open(address, access))
             defer { stream.stop() }
             let status = try stream.status()
-            let replicas = try LogConnection.hurry(
-                stream, "did not deliver the newest entries of the log \(stream.name)"
-            ) {
-                () throws(ReplicationError) in try LogReplicas(stream, status)
+            let failure = "did not deliver the newest entries of the log \(stream.name)"
+            let replicas = try stream.within(failure: failure) { () throws(ReplicationError) in
+                try LogReplicas(stream, status)
             }
             return (stream.name, status, replicas)
         }
@@ -188,34 +187,8 @@ enum LogConnection {
             let stream = try ReplicatedStream.open(try open(address, access))
             defer { stream.stop() }
             let unknown = "did not answer, so it is not known whether the log \(stream.name) has it"
-            return try hurry(stream, unknown) { () throws(ReplicationError) in try stream.append(note) }
+            return try stream.within(failure: unknown) { () throws(ReplicationError) in try stream.append(note) }
         }
-    }
-
-    /// Runs `body`, which waits as long as the stream has no quorum, for ``ReplicatedStream/standardPatience`` at most. The stream is
-    /// stopped then.
-    ///
-    /// - Parameters:
-    ///   - failure: what the servers did not do.
-    ///   - body: returns nil when it was stopped.
-    static func hurry<Result>(
-        _ stream: ReplicatedStream, _ failure: String, _ body: () throws(ReplicationError) -> Result?
-    ) throws(ReplicationError) -> Result {
-        let patience = ReplicatedStream.standardPatience
-        let watch = Task.detached {
-            try await Task.sleep(for: .microseconds(patience))
-            stream.stop()
-        }
-        defer { watch.cancel() }
-        do throws(ReplicationError) {
-            if let result = try body() { return result }
-        } catch {
-            guard error.code == .stopped else { throw error }
-        }
-        throw ReplicationError(
-            .unavailable,
-            "The servers \(failure), in \(patience / 1_000_000) s. Check that two of them run and reach each other; then try again."
-        )
     }
 
     static func run<Result>(
