@@ -29,7 +29,7 @@ extension Coordinator {
         try useWantedLimits()
     }
 
-    /// A job was read from the log: a worker opens its frame.
+    /// A job was read from the log: its frame is opened, by the calling thread if it is small, else by a worker.
     ///
     /// - Parameter refuse: called when there will never be room to open the frame.
     /// - Throws: ``LogViolation`` when it cannot be next.
@@ -45,11 +45,11 @@ extension Coordinator {
             }
         }
         let (ticket, memory) = try admitted.get()
-        self.open(
-            ClosureFrame(
-                ticket: ticket, arrival: ticket, source: Self.logSource, payloadBytes: payloadBytes,
-                contentBytesAtMost: payloadBytes, weight: weight, memory: memory, refusal: nil,
-                admittedAt: monotonicMicroseconds(), logged: logged, payload: nil, open: open, refuse: refuse))
+        let frame = ClosureFrame(
+            ticket: ticket, arrival: ticket, source: Self.logSource, payloadBytes: payloadBytes,
+            contentBytesAtMost: payloadBytes, weight: weight, memory: memory, refusal: nil,
+            admittedAt: monotonicMicroseconds(), logged: logged, payload: nil, open: open, refuse: refuse)
+        self.open(frame, mayOpenHere: true, isAlone: false)
     }
 
     /// A job of this server whose place in the log is after a change of the model by another server: its frame is opened and staged
