@@ -6,7 +6,7 @@ internal import CSQLite
 /// a page. So frames are gathered. They are written with the last frame of a COMMIT, before anything is read or synced, and when there
 /// is no more room; so every frame is in the file when the call that commits returns, also where nothing is synced.
 ///
-/// Checksums that SQLite leaves out are added: see ``WALChecksums``.
+/// Checksums that SQLite omits are added: see ``WALChecksums``.
 ///
 /// Belongs to the connection's thread. The format of frames is in sqlite.org/fileformat2.html, 4.2; the order of calls in wal.c,
 /// `walFrames`.
@@ -29,7 +29,7 @@ struct GatheredWAL {
     private let below: UnsafePointer<sqlite3_io_methods>
     private let bytes = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 16)
     private var count = 0
-    /// Of the first byte, in the file.
+    /// The offset of the first byte in the file.
     private var offset: sqlite3_int64 = 0
     private var phase = Phase.gathering
     /// The headers of frames without checksums.

@@ -1,10 +1,10 @@
 internal import CSQLite
 
-/// Adds the checksums of frames that SQLite leaves out, after which a new process would not find the transaction, nor any later one.
+/// Adds the checksums of frames that SQLite omits, after which a new process would not find the transaction, nor any later one.
 ///
 /// When a page is written again within its transaction, which happens to pages that do not fit into the cache, SQLite overwrites its
 /// frame, writes all later headers without salts and checksums, and at the COMMIT corrects the headers from the first overwritten
-/// frame on (wal.c, `walRewriteChecksums`). After `ROLLBACK TO`, frames are written anew that may come before that one, also where
+/// frame on (wal.c, `walRewriteChecksums`). After `ROLLBACK TO`, frames are written again that may precede that one, also where
 /// the transaction then ends before it: their headers stay as they are, and so does the checksum with which the next transaction
 /// begins. This was seen with SQLite 3.40.1.
 ///
@@ -21,7 +21,7 @@ struct WALChecksums {
     var end: sqlite3_int64 = 0
     var pageBytes = 0
 
-    /// A header was written, and with it each frame behind it became void.
+    /// A header was written; each frame after it became void with that.
     mutating func note(header: UnsafeRawPointer, at offset: sqlite3_int64) {
         let isBare = (8..<24).allSatisfy { header.load(fromByteOffset: $0, as: UInt8.self) == 0 }
         if isBare {
@@ -31,7 +31,7 @@ struct WALChecksums {
         }
     }
 
-    /// Reads the sums before the first header that SQLite corrects, after those that it would leave out are added.
+    /// Reads the sums before the first header that SQLite corrects, after those that it would omit are added.
     func read(_ wal: WALFile, _ bytes: UnsafeMutableRawPointer, _ offset: sqlite3_int64) -> Int32 {
         guard let first else { return wal.read(bytes, Self.count, offset) }
         let result = add(to: wal, from: first)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// What is gathered for the WAL is in it whenever somebody reads it, with the checksums by which a new process finds it.
+/// Gathered frames are in the WAL whenever it is read, with the checksums by which a new process finds them.
 @Suite(.timeLimit(.minutes(5))) struct GatheredWALTests {
     /// Writes at random through a connection that gathers: pages that do not fit into its cache, so that they are written and read
     /// within a transaction, parts that are rolled back, and transactions of another connection in between.
@@ -67,7 +67,7 @@ import Testing
             rows[id] = value
         }
 
-        /// What a new process finds when this one is killed now.
+        /// Compares the rows with those that a new process finds when this one is killed now.
         func check(_ comment: String) throws {
             let copy = TemporaryFolder()
             for suffix in ["", "-wal"] {
