@@ -11,9 +11,8 @@ internal import CSQLite
 /// Belongs to the connection's thread. The format of frames is in sqlite.org/fileformat2.html, 4.2; the order of calls in wal.c,
 /// `walFrames`.
 struct GatheredWAL {
-    /// Less than 2¹⁷: see `Connection.rewriteWAL()`.
+    /// The longest page, which is the longest write; less than 2¹⁷, as `Connection.rewriteWAL()` explains.
     private static let capacity = 64 << 10
-    private static let frameHeaderBytes: Int32 = 24
 
     private enum Phase {
         case gathering
@@ -32,6 +31,8 @@ struct GatheredWAL {
     /// The offset of the first byte in the file.
     private var offset: sqlite3_int64 = 0
     private var phase = Phase.gathering
+    /// That of a write that failed, which ends the transaction: frames that SQLite takes for written are missing.
+    private var failure = SQLITE_OK
     /// The headers of frames without checksums.
     private var checksums = WALChecksums()
     private let database: UnsafeMutablePointer<DatabaseOfGatheredWAL>
@@ -94,7 +95,7 @@ struct GatheredWAL {
         _ newOffset: sqlite3_int64
     ) -> Int32 {
         if phase == .committed { return below.pointee.xWrite(file, new, newCount, newOffset) }
-        let isHeader = newCount == Self.frameHeaderBytes
+        let isHeader = Int(newCount) == WALChecksums.frameHeaderBytes
         if isHeader {
             checksums.note(header: new, at: newOffset)
             // The pages of the database after the COMMIT; 0 in all frames but its last.
@@ -105,10 +106,7 @@ struct GatheredWAL {
             guard result == SQLITE_OK else { return result }
             offset = newOffset
         }
-        guard newCount <= Self.capacity else {
-            offset += sqlite3_int64(newCount)
-            return below.pointee.xWrite(file, new, newCount, newOffset)
-        }
+        precondition(newCount <= Self.capacity, "no write is longer than a page")
         (bytes + count).copyMemory(from: new, byteCount: Int(newCount))
         count += Int(newCount)
         guard phase == .committing, !isHeader else { return SQLITE_OK }
@@ -129,14 +127,12 @@ struct GatheredWAL {
         return checksums.read(WALFile(file: file, methods: below.pointee), bytes, offset)
     }
 
-    /// After a failure SQLite rolls the transaction back: what could not be written is forgotten.
     private mutating func flush(_ file: UnsafeMutablePointer<sqlite3_file>) -> Int32 {
-        guard count > 0 else { return SQLITE_OK }
-        defer {
-            offset += sqlite3_int64(count)
-            count = 0
-        }
-        return below.pointee.xWrite(file, bytes, Int32(count), offset)
+        guard failure == SQLITE_OK, count > 0 else { return failure }
+        failure = below.pointee.xWrite(file, bytes, Int32(count), offset)
+        offset += sqlite3_int64(count)
+        count = 0
+        return failure
     }
 
     private mutating func flushed(
@@ -150,6 +146,7 @@ struct GatheredWAL {
     mutating func endTransaction() {
         count = 0
         phase = .gathering
+        failure = SQLITE_OK
         checksums = WALChecksums()
     }
 }

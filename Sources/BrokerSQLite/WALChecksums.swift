@@ -12,8 +12,8 @@ internal import CSQLite
 struct WALChecksums {
     /// Bytes of two sums. SQLite reads them by themselves only before it corrects the headers.
     static let count: Int32 = 8
+    static let frameHeaderBytes = 24
     private static let walHeaderBytes: sqlite3_int64 = 32
-    private static let frameHeaderBytes: sqlite3_int64 = 24
 
     /// The offset of the first header of the transaction that has no checksum; nil when all have.
     private var first: sqlite3_int64?
@@ -23,7 +23,9 @@ struct WALChecksums {
 
     /// A header was written; each frame after it became void with that.
     mutating func note(header: UnsafeRawPointer, at offset: sqlite3_int64) {
-        let isBare = (8..<24).allSatisfy { header.load(fromByteOffset: $0, as: UInt8.self) == 0 }
+        let salts = header.loadUnaligned(fromByteOffset: 8, as: UInt64.self)
+        let sums = header.loadUnaligned(fromByteOffset: 16, as: UInt64.self)
+        let isBare = salts == 0 && sums == 0
         if isBare {
             first = min(first ?? offset, offset)
         } else if let known = first, offset <= known {
@@ -41,7 +43,7 @@ struct WALChecksums {
     }
 
     private func add(to wal: WALFile, from first: sqlite3_int64) -> Int32 {
-        let frameBytes = Int(Self.frameHeaderBytes) + pageBytes
+        let frameBytes = Self.frameHeaderBytes + pageBytes
         let bytes = UnsafeMutableRawPointer.allocate(byteCount: frameBytes, alignment: 16)
         defer { bytes.deallocate() }
         var result = wal.read(bytes, Int32(Self.walHeaderBytes), 0)
@@ -58,7 +60,7 @@ struct WALChecksums {
             result = wal.read(bytes, Int32(frameBytes), offset)
             guard result == SQLITE_OK else { break }
             sums.add(UnsafeRawBufferPointer(start: bytes, count: 8))
-            sums.add(UnsafeRawBufferPointer(start: bytes + Int(Self.frameHeaderBytes), count: pageBytes))
+            sums.add(UnsafeRawBufferPointer(start: bytes + Self.frameHeaderBytes, count: pageBytes))
             bytes.storeBytes(of: salts, toByteOffset: 8, as: UInt64.self)
             bytes.storeBytes(of: sums.first.bigEndian, toByteOffset: 16, as: UInt32.self)
             bytes.storeBytes(of: sums.second.bigEndian, toByteOffset: 20, as: UInt32.self)

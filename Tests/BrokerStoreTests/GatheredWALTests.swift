@@ -133,6 +133,42 @@ import Testing
         }
     }
 
+    @Test func `a write that fails before a page is read undoes the transaction, whatever follows in it`() throws {
+        for number in 1...12 {
+            let folder = TemporaryFolder()
+            let path = folder.path("database")
+            try FaultyDisk.with { disk in
+                let connection = try Connection(store: path, vfs: disk.name)
+                try connection.execute("PRAGMA journal_mode = WAL")
+                try connection.execute("PRAGMA cache_size = 5")
+                try connection.execute(
+                    """
+                    CREATE TABLE t (id INTEGER PRIMARY KEY, number INTEGER NOT NULL CHECK (number >= 0), content BLOB);
+                    WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids LIMIT 300)
+                    INSERT INTO t SELECT id, 0, zeroblob(1500) FROM ids
+                    """)
+                connection.gatherWAL()
+                try connection.execute("BEGIN")
+                disk.fail(.write, number: number, with: .noSpace)
+                // When the disk is full in a statement that may fail for a row, SQLite undoes the statement alone.
+                for part in 0..<60 {
+                    let rows =
+                        "SELECT id + \(1_000 * (part + 1)), number, content FROM t WHERE id % 60 = \(part) AND id < 1000"
+                    try? connection.execute("INSERT INTO t \(rows)")
+                }
+                #expect(disk.isStruck)
+                disk.mend()
+                try? connection.execute("COMMIT")
+                if !connection.isAutocommit { try connection.execute("ROLLBACK") }
+                #expect(try SQLRows.of("PRAGMA integrity_check", in: path) == ["ok"], "write \(number)")
+                #expect(
+                    try SQLRows.of("SELECT count(*) FROM t WHERE id < 1000 AND length(content) = 1500", in: path) == [
+                        "300"
+                    ])
+            }
+        }
+    }
+
     @Test func `a write that fails at the COMMIT commits nothing, and the next one does`() throws {
         for number in 1...6 {
             let folder = TemporaryFolder()
