@@ -72,6 +72,27 @@ import Testing
         #expect(try transactions([CoordinatorLimits.transactionBytes * 4, Self.large]) == [1, 1])
     }
 
+    /// Else a transaction takes all that is in flight, and clients and workers then wait for its end.
+    @Test func `jobs that become ready during a transaction go into the next one`() throws {
+        let test = try TestCoordinator(Self.model) { $0.limits.transactionMicroseconds = 3_600_000_000 }
+        test.submit(#"{"Row": [{"id": 1, "code": "a"}]}"#)
+        _ = test.events.ends(1)
+        func commits() throws -> Int {
+            let count = try #require(test.statistics.firstMatch(of: /"commits":([0-9]+)/)?.1)
+            return try #require(Int(count))
+        }
+        let before = try commits()
+        let code = String(repeating: "c", count: Self.large)
+        let locker = try Locker(test.storePath)
+        test.submit(#"{"Row": [{"id": 2, "code": "2\#(code)"}]}"#)
+        test.log.waitUntil("warning: Another program has locked the store")
+        for id in 3...4 { test.submit(#"{"Row": [{"id": \#(id), "code": "\#(id)\#(code)"}]}"#) }
+        test.waitUntil("the next job is ready") { test.coordinator.jobTable.withLock { $0.hasWork } }
+        try locker.unlock()
+        #expect(test.events.ends(4).map(\.code) == [nil, nil, nil, nil])
+        #expect(try commits() >= before + 2)
+    }
+
     /// The store has failed, and no client gets an answer for these jobs.
     @Test func `who waits for the end of jobs is called when they are dropped`() throws {
         var jobTable = try jobTable([Self.small, Self.small])

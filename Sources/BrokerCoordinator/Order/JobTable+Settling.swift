@@ -14,7 +14,7 @@ extension JobTable {
     mutating func takeTurn() -> Next? {
         var turn = WriterTurn(reopening: nil, tasks: writerTasks, batch: [])
         turn.refused = takeRefused()
-        takeMore(&turn.batch)
+        while let next = takeNext(after: turn.batch) { turn.batch.append(next) }
         writerTasks = []
         if turn.batch.isEmpty { swap(&turn.reopening, &reopening) }
         if turn.batch.isEmpty, turn.refused.isEmpty, turn.tasks.isEmpty, turn.reopening == nil, !memoryLog.isStarved {
@@ -22,11 +22,6 @@ extension JobTable {
         }
         turn.reservation = memoryLog.reservationDue(block: limits.sequenceBlock)
         return .turn(turn)
-    }
-
-    /// Adds the jobs that are ready by now to the transaction.
-    mutating func takeMore(_ batch: inout JobBatch) {
-        while let next = takeNext(after: batch) { batch.append(next) }
     }
 
     /// The ends of a transaction's jobs.

@@ -111,7 +111,7 @@ struct WriterLoop {
         if run.rest.contains(where: \.job.wantsObjects) { replyBudget.waitForRoom() }
         let reservation = run.reservation
         do throws(StoreError) {
-            let applied = try apply(&run.rest, reservation)
+            let applied = try apply(run.rest, reservation)
             // Only the values handed over retain the jobs from here on.
             run.applied(applied.count)
             settle(applied, reservation: reservation)
@@ -194,26 +194,24 @@ struct WriterLoop {
 
     /// Applies jobs in one transaction: as a batch without savepoints if possible, else job by job.
     ///
-    /// - Parameter batch: gets the jobs that become ready meanwhile.
     /// - Returns: the first jobs: all of them, or as many as the transaction has time for, and room for the objects that
     ///   they ask for.
-    private mutating func apply(_ batch: inout JobBatch, _ reservation: Int64?) throws(StoreError) -> [AppliedJob] {
+    private mutating func apply(_ batch: JobBatch, _ reservation: Int64?) throws(StoreError) -> [AppliedJob] {
         if batchBackoff.allows() {
             let start = monotonicMicroseconds()
             let applied = try transaction { () throws(StoreError) -> [AppliedJob]? in
                 if let reservation { try store.reserveSequences(through: reservation) }
-                return try applyBatch(&batch, since: start)
+                return try applyBatch(batch, since: start)
             }
             batchBackoff.note(isTogether: applied != nil)
             if let applied { return applied }
         }
-        let jobs = batch
         let start = monotonicMicroseconds()
         return try transaction { () throws(StoreError) -> [AppliedJob]? in
             if let reservation { try store.reserveSequences(through: reservation) }
             var applied: [AppliedJob] = []
             var bytes = 0
-            for (place, job) in jobs {
+            for (place, job) in batch {
                 applied.append(try apply(job, at: place))
                 bytes += applied.last?.objectBytes ?? 0
                 guard bytes < ReplyBudget.maximumBytes, hasTime(since: start) else { break }
@@ -222,20 +220,15 @@ struct WriterLoop {
         }!
     }
 
-    /// Applies runs of jobs as batches and, while the transaction is short, jobs that have become ready meanwhile.
+    /// Applies runs of jobs as batches, while the transaction is short. Jobs that become ready meanwhile are left for the next one,
+    /// so that clients get answers, and send more, while those are merged.
     ///
     /// - Returns: nil when a batch cannot be applied.
-    private func applyBatch(_ batch: inout JobBatch, since start: Int64) throws(StoreError) -> [AppliedJob]? {
+    private func applyBatch(_ batch: JobBatch, since start: Int64) throws(StoreError) -> [AppliedJob]? {
         var applied: [AppliedJob] = []
         applied.reserveCapacity(batch.count)
         var bytes = 0
-        while bytes < ReplyBudget.maximumBytes, applied.isEmpty || hasTime(since: start) {
-            if applied.count == batch.count {
-                // Small jobs that become ready later are staged while these are made durable.
-                guard batch.last?.job.isLarge ?? false else { break }
-                jobTable.withLock { $0.takeMore(&batch) }
-                if applied.count == batch.count { break }
-            }
+        while applied.count < batch.count, bytes < ReplyBudget.maximumBytes, applied.isEmpty || hasTime(since: start) {
             var run: [StoreJob] = []
             run.reserveCapacity(batch.count - applied.count)
             for (place, job) in batch[applied.count...] {
