@@ -115,7 +115,7 @@ let package = Package(
             name: "BrokerStaging",
             dependencies: ["BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerPaths", "CRE2"],
             swiftSettings: strict),
-        .target(name: "BrokerSQLite", dependencies: ["CSQLite"], swiftSettings: strict),
+        .target(name: "BrokerSQLite", dependencies: ["CGlibc", "CSQLite"], swiftSettings: strict),
         .target(
             name: "BrokerModelSources", dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite", "BrokerXML"],
             swiftSettings: strict),

@@ -33,6 +33,8 @@ struct GatheredWAL {
     private var phase = Phase.gathering
     /// That of a write that failed, which ends the transaction: frames that SQLite takes for written are missing.
     private var failure = SQLITE_OK
+    /// Of transactions that are larger than a piece.
+    private var early: EarlyWriting
     /// The headers of frames without checksums.
     private var checksums = WALChecksums()
     private let database: UnsafeMutablePointer<DatabaseOfGatheredWAL>
@@ -44,7 +46,9 @@ struct GatheredWAL {
             let locked = DatabaseOfGatheredWAL.install(on: database)
         else { return }
         let gathered = UnsafeMutablePointer<GatheredWAL>.allocate(capacity: 1)
-        gathered.initialize(to: GatheredWAL(over: below, of: locked))
+        let name = sqlite3_db_filename(connection, "main").flatMap { sqlite3_filename_wal($0) }
+        let early = EarlyWriting(path: name.map { String(cString: $0) })
+        gathered.initialize(to: GatheredWAL(over: below, of: locked, early))
         locked.pointee.wal = gathered
         wal.pointee.pMethods = UnsafePointer(OpaquePointer(gathered))
     }
@@ -55,9 +59,11 @@ struct GatheredWAL {
     }
 
     private init(
-        over below: UnsafePointer<sqlite3_io_methods>, of database: UnsafeMutablePointer<DatabaseOfGatheredWAL>
+        over below: UnsafePointer<sqlite3_io_methods>, of database: UnsafeMutablePointer<DatabaseOfGatheredWAL>,
+        _ early: EarlyWriting
     ) {
         self.below = below
+        self.early = early
         self.database = database
         methods = below.pointee
         methods.xWrite = { file, bytes, count, offset in
@@ -79,6 +85,7 @@ struct GatheredWAL {
             let gathered = GatheredWAL.of(file!)
             let below = gathered.pointee.below
             gathered.pointee.database.pointee.wal = nil
+            gathered.pointee.early.close()
             gathered.pointee.bytes.deallocate()
             gathered.deallocate()
             file!.pointee.pMethods = below
@@ -130,6 +137,7 @@ struct GatheredWAL {
     private mutating func flush(_ file: UnsafeMutablePointer<sqlite3_file>) -> Int32 {
         guard failure == SQLITE_OK, count > 0 else { return failure }
         failure = below.pointee.xWrite(file, bytes, Int32(count), offset)
+        if failure == SQLITE_OK { early.wrote(count, at: offset) }
         offset += sqlite3_int64(count)
         count = 0
         return failure

@@ -1,5 +1,5 @@
-// The parts of glibc that Swift's own Glibc module lacks: the settings of malloc, poll by the nanosecond, and the width
-// of characters.
+// The parts of glibc that Swift's own Glibc module lacks: the settings of malloc, poll by the nanosecond, the width
+// of characters, and early writing.
 #ifndef BROKER_CGLIBC_SHIM_H
 #define BROKER_CGLIBC_SHIM_H
 
@@ -13,6 +13,13 @@
 /// ppoll(2) without a mask of signals, which its header declares only for GNU's own sources.
 static inline long broker_poll(struct pollfd *polls, unsigned long count, struct timespec *patience) {
     return syscall(SYS_ppoll, polls, count, patience, (void *)0, 0L);
+}
+
+/// sync_file_range(2), which its header declares only for GNU's own sources: the kernel begins to write these bytes of the file to the
+/// disk, and is not waited for.
+static inline long broker_begin_writing(int file, long long offset, long long count) {
+    enum { write = 2 };
+    return syscall(SYS_sync_file_range, file, offset, count, write);
 }
 
 /// wcwidth(3), which its header declares only for sources of the X/Open standard: columns of a terminal, by the thread's
