@@ -12,7 +12,7 @@ struct EarlyWriting {
 
     /// An opening of the file that only this uses; negative without one.
     private let descriptor: Int32
-    /// What was written, in one piece, and is not begun.
+    /// Bytes that were written, in one piece, and are not begun.
     private var range: Range<sqlite3_int64> = 0..<0
 
     /// - Parameter path: of a file on which SQLite holds no locks, because to close it would release all locks of this process on it

@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerSQLite
 @testable import BrokerStore
 
-/// What is written to the WAL is begun to be written to the disk once, in large pieces, without an effect on locks.
+/// The disk begins once with each large piece of the WAL, without an effect on locks.
 @Suite(.timeLimit(.minutes(1))) struct EarlyWritingTests {
     @Test func `each byte of a long transaction is begun once, in order, but for an end shorter than a piece`() {
         var seeds = SeededGenerator(for: "each byte of a long transaction is begun once")
