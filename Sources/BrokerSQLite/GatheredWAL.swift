@@ -33,7 +33,6 @@ struct GatheredWAL {
     private var phase = Phase.gathering
     /// That of a write that failed, which ends the transaction: frames that SQLite takes for written are missing.
     private var failure = SQLITE_OK
-    /// It concerns transactions that are larger than its pieces.
     private var early: EarlyWriting
     /// The headers of frames without checksums.
     private var checksums = WALChecksums()
@@ -155,6 +154,7 @@ struct GatheredWAL {
         count = 0
         phase = .gathering
         failure = SQLITE_OK
+        early.endTransaction()
         checksums = WALChecksums()
     }
 }

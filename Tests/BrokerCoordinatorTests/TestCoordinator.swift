@@ -230,6 +230,9 @@ final class TestCoordinator: Sendable {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
+    /// The number of transactions that were committed.
+    var commits: Int { statistics.firstMatch(of: /"commits":([0-9]+)/).flatMap { Int($0.1) }! }
+
     /// Waits until ``statistics`` hold that text.
     func waitUntil(_ text: String) { waitUntil("\(text) in the statistics") { statistics.contains(text) } }
 

@@ -119,13 +119,18 @@ import Testing
         #expect(try SQLRows.of("PRAGMA integrity_check", in: copy.path("copy")) == ["ok"])
     }
 
+    /// A connection that gathers, after these statements.
+    private func gathering(_ path: String, on disk: FaultyDisk, _ statements: String) throws -> Connection {
+        let connection = try Connection(store: path, vfs: disk.name)
+        try connection.execute("PRAGMA journal_mode = WAL; \(statements)")
+        connection.gatherWAL()
+        return connection
+    }
+
     @Test func `a transaction of many pages is written in few pieces`() throws {
         let folder = TemporaryFolder()
         try FaultyDisk.with { disk in
-            let connection = try Connection(store: folder.path("database"), vfs: disk.name)
-            try connection.execute("PRAGMA journal_mode = WAL")
-            try connection.execute("CREATE TABLE t (content BLOB)")
-            connection.gatherWAL()
+            let connection = try gathering(folder.path("database"), on: disk, "CREATE TABLE t (content BLOB)")
             // 256 pages are 512 writes of SQLite, and 17 pieces of 64 KiB.
             disk.fail(.write, number: 24, with: .ioError)
             try connection.execute("INSERT INTO t VALUES (zeroblob(\(256 * 4_096)))")
@@ -138,16 +143,14 @@ import Testing
             let folder = TemporaryFolder()
             let path = folder.path("database")
             try FaultyDisk.with { disk in
-                let connection = try Connection(store: path, vfs: disk.name)
-                try connection.execute("PRAGMA journal_mode = WAL")
-                try connection.execute("PRAGMA cache_size = 5")
-                try connection.execute(
+                let connection = try gathering(
+                    path, on: disk,
                     """
+                    PRAGMA cache_size = 5;
                     CREATE TABLE t (id INTEGER PRIMARY KEY, number INTEGER NOT NULL CHECK (number >= 0), content BLOB);
                     WITH RECURSIVE ids (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM ids LIMIT 300)
                     INSERT INTO t SELECT id, 0, zeroblob(1500) FROM ids
                     """)
-                connection.gatherWAL()
                 try connection.execute("BEGIN")
                 disk.fail(.write, number: number, with: .noSpace)
                 // When the disk is full in a statement that may fail for a row, SQLite undoes the statement alone.
@@ -174,11 +177,9 @@ import Testing
             let folder = TemporaryFolder()
             let path = folder.path("database")
             try FaultyDisk.with { disk in
-                let connection = try Connection(store: path, vfs: disk.name)
-                try connection.execute("PRAGMA journal_mode = WAL")
-                try connection.execute("PRAGMA synchronous = OFF")
-                try connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, content BLOB)")
-                connection.gatherWAL()
+                let connection = try gathering(
+                    path, on: disk,
+                    "PRAGMA synchronous = OFF; CREATE TABLE t (id INTEGER PRIMARY KEY, content BLOB)")
                 disk.fail(.write, number: number, with: .noSpace)
                 #expect(throws: StoreError.self) {
                     try connection.execute("INSERT INTO t VALUES (1, zeroblob(400000))")
