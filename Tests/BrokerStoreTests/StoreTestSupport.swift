@@ -25,6 +25,8 @@ final class TestStore {
         self.options = options
         plan = try stagingPlan(model)
         store = try Store(path: folder.path("store.sqlite"), plan: plan, options: options)
+        // Small jobs compare rows like large ones.
+        store.merger.comparedRows = 1
     }
 
     /// Closes the store and opens it again, with another model if one is given.
@@ -33,6 +35,7 @@ final class TestStore {
         options.removal = removal
         if let model { plan = try stagingPlan(model) }
         store = try Store(path: path, plan: plan, options: options)
+        store.merger.comparedRows = 1
     }
 
     // MARK: - Jobs

@@ -126,14 +126,14 @@ struct BatchMerge {
         let scan = merger.scans.scan(entity: entity)
         scan.pointee.tables = UnsafePointer(tables.baseAddress!)
         defer { scan.pointee.clear() }
-        let (upsert, tally) = (try upserts.upsert(joined.columns), merger.tally)
+        let upsert = try upserts.upsert(joined.columns)
         try joined.withOrder { rows, jobs throws(StoreError) in
             scan.pointee.order = rows.baseAddress
             scan.pointee.jobs = jobs.baseAddress
             try joined.identity.withUnsafeBufferPointer { identity throws(StoreError) in
                 scan.pointee.identity = identity
                 defer { scan.pointee.identity = nil }
-                try upserts.run(upsert, 0..<rows.count, scan, tally)
+                try upsert.run(0..<rows.count, scan, merger)
             }
         }
         return !upsert.isRagged || !hasMadeLacking(entity, upserts)

@@ -57,12 +57,12 @@ extension JobMerge {
             scan.pointee.clear()
         }
         let upsert = try upserts.upsert(group.columns)
-        let scans = merger.scans
-        let tally = merger.tally
+        let merger = merger
+        let tables = merger.scans.tables
         try result.states[entity].withUnsafeMutableBufferPointer { states throws(StoreError) in
-            scans.tables[entity].states = states.baseAddress
-            defer { scans.tables[entity].states = nil }
-            try upserts.run(upsert, group.range, scan, tally)
+            tables[entity].states = states.baseAddress
+            defer { tables[entity].states = nil }
+            try upsert.run(group.range, scan, merger)
         }
     }
 

@@ -42,6 +42,8 @@ final class Merger {
     /// Foreign keys are not checked for a batch of so many rows: to compile its statements again costs as much as some hundred
     /// checks, for each of which SQLite opens and searches the other table. Tests lower it.
     var rowsWithoutChecks = 2_000
+    /// So many rows of one entity are worth a statement that finds those to be written (``Upsert``). Tests lower it.
+    var comparedRows = 64
     /// The memory for the feed keys of small jobs.
     var feedWriter = JSONWriter(capacity: 0)
 

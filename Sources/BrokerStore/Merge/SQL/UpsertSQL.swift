@@ -61,6 +61,19 @@ struct UpsertSQL {
         return statement
     }
 
+    /// A statement that changes nothing, and records the rows that are new or differ from the stored ones. Not for
+    /// hierarchies, whose rows also differ in their entity.
+    func prepareComparison(on connection: Connection) throws(StoreError) -> Statement {
+        let key = columns.key
+        let compared = key + columns.others(present).flatMap { columns.columns($0) }
+        let match = key.map { "\(old).\(quoted($0.name)) = staged.c\($0.number)" }.joined(separator: " AND ")
+        // The key of no stored row is NULL, and differs. The results of the function, 0 or 1, do not count.
+        let none = calls(StagedFunctions.postpones, compared).map { "\($0) < 0" }
+        return try connection.prepare(
+            "SELECT 1 FROM \(stagedTable) AS staged LEFT JOIN \(columns.table) AS \(old) ON \(match) "
+                + "WHERE \(anyOf(none))")
+    }
+
     /// The update of a stored row.
     ///
     /// - Parameter taking: by attribute, the assignment of a default to rows that become rows of a subentity.

@@ -2,27 +2,13 @@ internal import BrokerSchema
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The statements that merge a group of staged rows into one entity's table, each an `INSERT … SELECT` over the scan:
-/// new rows take the defaults, changed rows are updated, equal rows are not written.
+/// The statements that merge staged rows into one entity's table, by the columns of the rows.
 ///
 /// ```
-/// all rows have the same columns ─▶ the plain statement  ─┐
-/// the rows' columns differ ───────▶ the ragged statement ─┴─▶ first: all rows but those whose indexed columns change
-///                                                            second: those
+/// all rows have the same columns ─▶ the plain statements
+/// the rows' columns differ ───────▶ the ragged statements
 /// ```
-///
-/// An UPDATE that names an indexed column costs several times one that does not, even if the value does not change. So
-/// the first statement names none, and records which rows need the second.
 final class UpsertStatements {
-    /// The two statements for one set of columns.
-    struct Upsert {
-        let first: Statement
-        /// Nil when no column that is set has an index.
-        let second: Statement?
-        /// Rows may have fewer columns than the statement.
-        let isRagged: Bool
-    }
-
     /// How rows are merged that have the same columns, but cannot be inserted.
     enum Update {
         /// Row by row: they can only update existing objects.
@@ -36,7 +22,7 @@ final class UpsertStatements {
 
     /// By column of the virtual table, the inserted value where a row has none: the default, or for a required column
     /// some value that the table accepts. Such rows must turn out to exist.
-    let absentValues: UnsafePointer<Cell>
+    private let absentValues: UnsafePointer<Cell>
     private let columns: EntityColumns
     private let kinds: ConcreteEntitySQL?
     /// Staged columns that an insert requires besides the identity: attributes, and links that another program's table
@@ -141,46 +127,11 @@ final class UpsertStatements {
     }
 
     private func prepare(_ present: [Int], isRagged: Bool) throws(StoreError) -> Upsert {
-        let indexed = columns.indexed.intersection(columns.others(present))
-        let sql = UpsertSQL(columns, kinds, present, isRagged: isRagged, stagedTable, old)
-        return Upsert(
-            first: try sql.prepare(without: indexed, on: connection),
-            second: indexed.isEmpty ? nil : try sql.prepare(without: [], on: connection), isRagged: isRagged)
-    }
-
-    /// Runs the statements over a part of the scan's order.
-    func run(
-        _ upsert: Upsert, _ range: Range<Int>, _ scan: UnsafeMutablePointer<StagedScan>,
-        _ tally: UnsafeMutablePointer<MergeTally>
-    ) throws(StoreError) {
-        var postponed = PostponedRows()
-        scan.pointee.absentValues = upsert.isRagged ? absentValues : nil
-        try withUnsafeMutablePointer(to: &postponed) { postponed throws(StoreError) in
-            scan.pointee.postponed = postponed
-            scan.pointee.read(range)
-            defer { scan.pointee.postponed = nil }
-            try MergeTally.counting(tally, to: scan, of: .entityRows) { () throws(StoreError) in try upsert.first.run()
-            }
-        }
-        guard let second = upsert.second, !postponed.places.isEmpty else { return }
-        let order = postponed.places.map { scan.pointee.order![Int($0)] }
-        let jobs = scan.pointee.jobs.map { jobs in postponed.places.map { jobs[Int($0)] } }
-        try order.withUnsafeBufferPointer { order throws(StoreError) in
-            scan.pointee.order = order.baseAddress
-            guard let jobs else { return try runSecond(second, order.count, scan, tally) }
-            try jobs.withUnsafeBufferPointer { jobs throws(StoreError) in
-                scan.pointee.jobs = jobs.baseAddress
-                try runSecond(second, order.count, scan, tally)
-            }
-        }
-    }
-
-    private func runSecond(
-        _ statement: Statement, _ count: Int, _ scan: UnsafeMutablePointer<StagedScan>,
-        _ tally: UnsafeMutablePointer<MergeTally>
-    ) throws(StoreError) {
-        scan.pointee.read(0..<count)
-        try MergeTally.counting(tally, to: scan, of: .entityRows) { () throws(StoreError) in try statement.run() }
+        try Upsert(
+            UpsertSQL(columns, kinds, present, isRagged: isRagged, stagedTable, old),
+            without: columns.indexed.intersection(columns.others(present)),
+            absentValues: isRagged ? absentValues : nil,
+            canCompare: !isForeign && kinds == nil && !columns.entity.hasRowKey, on: connection)
     }
 
     /// The update for a group that does not merge at once, whose rows have the same columns.
