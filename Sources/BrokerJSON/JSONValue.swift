@@ -127,13 +127,15 @@ extension JSONValue {
 
     /// The last member of that key in an object; nil when there is none, or this is no object.
     public subscript(key: String) -> JSONValue? {
-        var found: JSONValue?
-        let count = key.utf8.count
-        // Most keys differ in their length already.
-        for member in members where member.key.element.pointee.length == count {
-            if key.utf8.elementsEqual(member.key.bytes) { found = member.value }
+        var key = key
+        return key.withUTF8 { key in
+            var found: JSONValue?
+            // Most keys differ in their length already.
+            for member in members where member.key.element.pointee.length == key.count {
+                if member.key.hasBytes(key) { found = member.value }
+            }
+            return found
         }
-        return found
     }
 
     @inlinable public func hasBytes(_ other: UnsafeBufferPointer<UInt8>) -> Bool {

@@ -134,7 +134,7 @@ public struct JSONWriter: Sendable {
     }
 
     /// Writes members that are JSON text already, without braces; writes nothing for an empty text.
-    public mutating func rawMembers(_ json: some Collection<UInt8>) {
+    @inlinable public mutating func rawMembers(_ json: some Collection<UInt8>) {
         if !json.isEmpty { raw(json) }
     }
 

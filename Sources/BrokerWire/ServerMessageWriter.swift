@@ -77,7 +77,7 @@ package enum ServerMessageWriter {
     ///   - objects: the array for `reply: objects`.
     ///   - ending: writes further members of the outcome.
     package static func completed(
-        id: String, sequence: Int64, duplicate: Bool, dryRun: Bool = false, members: some Collection<UInt8>,
+        id: String, sequence: Int64, duplicate: Bool, dryRun: Bool = false, members: [UInt8],
         objects: [UInt8]? = nil,
         tag: [UInt8]?, ending: (inout JSONWriter) -> Void = { _ in }
     ) -> [UInt8] {
@@ -90,7 +90,7 @@ package enum ServerMessageWriter {
 
     /// Writes ``completed(id:sequence:duplicate:dryRun:members:objects:tag:ending:)`` to an empty writer.
     package static func writeCompleted(
-        id: String, sequence: Int64, duplicate: Bool, dryRun: Bool, members: some Collection<UInt8>,
+        id: String, sequence: Int64, duplicate: Bool, dryRun: Bool, members: [UInt8],
         objects: [UInt8]?, tag: [UInt8]?, to writer: inout JSONWriter, ending: (inout JSONWriter) -> Void
     ) {
         let capacity = members.count + (objects?.count ?? 0) + timingCount

@@ -28,7 +28,7 @@ struct IdentityIndex {
     func find(_ hash: UInt64, _ isSame: (Int) -> Bool) -> Int? {
         let hash = max(1, hash)
         guard !slots.isEmpty else {
-            return hashes.prefix(Self.rowsWithoutSlots).indices.first { hashes[$0] == hash && isSame($0) }
+            return (0..<min(hashes.count, Self.rowsWithoutSlots)).first { hashes[$0] == hash && isSame($0) }
         }
         var position = Int(truncatingIfNeeded: hash) & (slots.count - 1)
         while slots[position] != 0 {

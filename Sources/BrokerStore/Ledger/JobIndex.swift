@@ -103,7 +103,8 @@ package final class JobIndex: Sendable {
 
         var slotCount: Int { slots.count }
 
-        func find(_ hash: UInt64) -> [Int64] {
+        /// Changes nothing: `mutating` spares the reference to the slots that a copy of the shard would take.
+        mutating func find(_ hash: UInt64) -> [Int64] {
             guard !slots.isEmpty else { return [] }
             var found: [Int64] = []
             var position = Int(truncatingIfNeeded: hash) & (slots.count - 1)

@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// Lines of the ledger that are not written yet, in memory that is used again.
 struct PendingLines {
     struct Line {
@@ -31,12 +33,21 @@ struct PendingLines {
         let hashRange = outcome.contentHash?.withBytes { append($0.bindMemory(to: UInt8.self)) }
         // Similar jobs have one body.
         let last = lines.last?.body
-        let isSame = last.map { bytes[$0].elementsEqual(outcome.body) } ?? false
+        let isSame = last.map { hasBytes(outcome.body, at: $0) } ?? false
         lines.append(
             Line(
                 sequence: outcome.sequence, isFailure: outcome.isFailure, ended: now,
                 owner: outcome.owner.map { Int64($0.user) }, id: idRange, hash: hashRange,
                 body: isSame ? last! : outcome.body.withUnsafeBufferPointer { append($0) }))
+    }
+
+    private func hasBytes(_ body: [UInt8], at range: Range<Int>) -> Bool {
+        guard body.count == range.count else { return false }
+        return body.withUnsafeBytes { body in
+            bytes.withUnsafeBytes { bytes in
+                range.isEmpty || memcmp(body.baseAddress!, bytes.baseAddress! + range.lowerBound, range.count) == 0
+            }
+        }
     }
 
     private mutating func append(_ added: UnsafeBufferPointer<UInt8>) -> Range<Int> {
