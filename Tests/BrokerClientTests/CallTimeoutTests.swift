@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerClient
 
 /// The time of each call, with a server that does not answer.
-@Suite(.timeLimit(.minutes(1))) struct CallTimeoutTests {
+@Suite(.timeLimit(.minutes(5))) struct CallTimeoutTests {
     typealias Call = @Sendable (BrokerClient, Duration) async throws -> Void
 
     /// Each call, and what its end means: no effect, or an outcome that is not known.

@@ -3,7 +3,7 @@ import BrokerClient
 import Testing
 
 /// Fields of jobs that an earlier server would ignore.
-@Suite(.timeLimit(.minutes(1))) struct FeatureTests {
+@Suite(.timeLimit(.minutes(5))) struct FeatureTests {
     @Test func `a dry run, a limit, or a bookmark is not sent to a server that does not know it`() async throws {
         var server = try await FakeServer()
         let (client, _) = try await server.connect()

@@ -5,7 +5,7 @@ import Broker
 @testable import BrokerClient
 
 /// The event loop writes the frames of all tasks, each whole and in the order in which the client took them.
-@Suite(.timeLimit(.minutes(1))) struct FrameOrderTests {
+@Suite(.timeLimit(.minutes(5))) struct FrameOrderTests {
     @Test func `a job that is larger than the socket's buffer arrives whole, before later jobs`() async throws {
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()

@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerClient
 
 /// Calls that no server could answer well: they say what is wrong, and nothing is sent.
-@Suite(.timeLimit(.minutes(1))) struct ValidationTests {
+@Suite(.timeLimit(.minutes(5))) struct ValidationTests {
     typealias Call = @Sendable (BrokerClient) async throws -> Void
 
     private static func query(_ change: (inout Query) -> Void) -> Query {

@@ -2,7 +2,7 @@
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct CallbackTests {
     @Test func `a function is reached as directly after many calls as at first`() {
         let places = Mutex<Set<Int>>([])

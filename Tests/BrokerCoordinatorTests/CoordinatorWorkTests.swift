@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerCoordinator
 
 /// Jobs whose statements are interrupted, because their work budget is spent.
-@Suite(.timeLimit(.minutes(1))) struct CoordinatorWorkTests {
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorWorkTests {
     private static let model = """
         {"entities": {
             "Parent": {"identity": "id", "attributes": {"id": "integer64", "gone": "boolean"},

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerCoordinator
 
-@Suite(.timeLimit(.minutes(1))) struct StatisticsTests {
+@Suite(.timeLimit(.minutes(5))) struct StatisticsTests {
     private static let second: Int64 = 1_000_000
 
     @Test func `the last minute forgets what is older, and says how long it is`() {

@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerEmbedded
 
 /// Iterations over the commits of a store in this process.
-@Suite(.timeLimit(.minutes(1))) struct FollowingTests {
+@Suite(.timeLimit(.minutes(5))) struct FollowingTests {
     private let store = TestStore()
 
     private func collect(_ count: Int, of commits: Commits) async throws -> [Commit] {

@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerEmbedded
 
 /// Streamed fetches whose reader does not come back in time.
-@Suite(.timeLimit(.minutes(1))) struct SlowReaderTests {
+@Suite(.timeLimit(.minutes(5))) struct SlowReaderTests {
     private let store = TestStore()
 
     /// More than one answer of a stream.

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerReplication
 
-@Suite(.timeLimit(.minutes(1))) struct DeliveryOrderTests {
+@Suite(.timeLimit(.minutes(5))) struct DeliveryOrderTests {
     func place(_ text: String) -> DeliveryPlace? {
         var text = text
         return text.withUTF8 { DeliveryPlace($0) }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerReplication
 
-@Suite(.timeLimit(.minutes(1))) struct EntryTests {
+@Suite(.timeLimit(.minutes(5))) struct EntryTests {
     let identity = StreamIdentity()
 
     func decode(_ bytes: [UInt8], _ identity: StreamIdentity) throws(ReplicationError) -> ReplicatedEntry {

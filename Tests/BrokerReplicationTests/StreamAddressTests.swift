@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerReplication
 
-@Suite(.timeLimit(.minutes(1))) struct StreamAddressTests {
+@Suite(.timeLimit(.minutes(5))) struct StreamAddressTests {
     @Test func `an address has servers with ports and a stream`() throws {
         let address = try StreamAddress("nats://a,b:4333,[::1]:9/orders_1")
         #expect(address.servers == ["nats://a:4222", "nats://b:4333", "nats://[::1]:9"])

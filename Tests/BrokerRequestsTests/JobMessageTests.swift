@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerRequests
 
-@Suite(.timeLimit(.minutes(1))) struct JobMessageTests {
+@Suite(.timeLimit(.minutes(5))) struct JobMessageTests {
     private func content(_ job: Job) throws -> String {
         String(decoding: try job.content(id: job.id, wantsAcceptance: false), as: UTF8.self)
     }

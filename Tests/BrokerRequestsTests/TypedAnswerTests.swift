@@ -7,7 +7,7 @@ import Testing
 @testable import BrokerRequests
 
 /// The typed answers have every member of the messages in `protocol/examples`, and these have every member of the schemas.
-@Suite(.timeLimit(.minutes(1))) struct TypedAnswerTests {
+@Suite(.timeLimit(.minutes(5))) struct TypedAnswerTests {
     private static let folder = URL(filePath: #filePath)
         .deletingLastPathComponent().appending(path: "../../protocol").standardizedFileURL
 

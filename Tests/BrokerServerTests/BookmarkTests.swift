@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// The messages about bookmarks.
-@Suite(.timeLimit(.minutes(1))) struct BookmarkTests {
+@Suite(.timeLimit(.minutes(5))) struct BookmarkTests {
     private static let job = #""entity": "Tag", "json": {"word": "x"}"#
 
     private func ask(_ session: OperationSession, _ name: String) throws -> String {

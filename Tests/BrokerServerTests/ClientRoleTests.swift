@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerServer
 
 /// The messages that a client of each role may send.
-@Suite(.timeLimit(.minutes(1))) struct ClientRoleTests {
+@Suite(.timeLimit(.minutes(5))) struct ClientRoleTests {
     private static let model = """
         {"entities": {
           "Order": {"identity": "id", "tombstone": "gone == YES",

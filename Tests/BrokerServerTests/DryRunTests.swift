@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// The messages of a dry run.
-@Suite(.timeLimit(.minutes(1))) struct DryRunTests {
+@Suite(.timeLimit(.minutes(5))) struct DryRunTests {
     @Test func `a dry run is answered as one, and its id stays unknown`() async throws {
         try await OperationSession.run { session in
             try session.process("Employee", #"[{"id": 1}, {"id": 2}]"#)

@@ -2,7 +2,7 @@ import BrokerCoordinator
 import Testing
 
 /// `outcomesForgottenThrough`, by which a client decides whether a job that it sends again may have taken effect before.
-@Suite(.timeLimit(.minutes(1))) struct ForgottenOutcomesTests {
+@Suite(.timeLimit(.minutes(5))) struct ForgottenOutcomesTests {
     @Test func `the newest sequence whose outcome may be forgotten is exact in each welcome`() async throws {
         try await RunningServer.run(outcomesKept: 10) { running in
             func forgotten() throws -> String? {

@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerServer
 
-@Suite(.timeLimit(.minutes(1))) struct LogRationTests {
+@Suite(.timeLimit(.minutes(5))) struct LogRationTests {
     private let start = ContinuousClock.now
 
     @Test func `a user causes a burst of lines, then one a second, and the omitted ones are counted`() {

@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 
 /// The replay of accepted jobs that a newer version of the protocol refuses.
-@Suite(.timeLimit(.minutes(1))) struct ReplayTests {
+@Suite(.timeLimit(.minutes(5))) struct ReplayTests {
     private let folder = TemporaryFolder()
 
     private func start() async throws {

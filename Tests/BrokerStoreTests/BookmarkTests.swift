@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerStore
 
 /// Texts that jobs write with their changes.
-@Suite(.timeLimit(.minutes(1))) struct BookmarkTests {
+@Suite(.timeLimit(.minutes(5))) struct BookmarkTests {
     private static let model = #"""
         {"entities": {"Land": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}}}}
         """#

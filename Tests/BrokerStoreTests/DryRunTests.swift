@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerStore
 
 /// Jobs that are tried, and jobs that may delete only so many objects.
-@Suite(.timeLimit(.minutes(1))) struct DryRunTests {
+@Suite(.timeLimit(.minutes(5))) struct DryRunTests {
     private static let model = """
         {"entities": {
           "Land": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}, "relationships": {

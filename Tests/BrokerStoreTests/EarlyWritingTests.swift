@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerStore
 
 /// The disk begins once with each large piece of the WAL, without an effect on locks.
-@Suite(.timeLimit(.minutes(1))) struct EarlyWritingTests {
+@Suite(.timeLimit(.minutes(5))) struct EarlyWritingTests {
     @Test func `each byte of a long transaction is begun once, in order, but for an end shorter than a piece`() {
         var seeds = SeededGenerator(for: "each byte of a long transaction is begun once")
         var early = EarlyWriting(path: nil)

@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerStore
 
 /// An operation that exceeds the work budget is ended in the middle of what follows from it, and nothing of it is left.
-@Suite(.timeLimit(.minutes(1))) struct InterruptedWorkTests {
+@Suite(.timeLimit(.minutes(5))) struct InterruptedWorkTests {
     private static let model = """
         {"entities": {
             "Office": {"identity": "id", "attributes": {"id": "integer64"},

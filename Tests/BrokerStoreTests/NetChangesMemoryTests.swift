@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerStore
 
 /// The memory of what a job records about the objects that it changes.
-@Suite(.timeLimit(.minutes(1))) struct NetChangesMemoryTests {
+@Suite(.timeLimit(.minutes(5))) struct NetChangesMemoryTests {
     private static let model = """
         {"entities": {
             "Page": {"identity": "path", "attributes": {"path": "string"}},

@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerStore
 
 /// Syncs in parts that are not complete are bounded in number, and forgetting them costs other clients little.
-@Suite(.timeLimit(.minutes(1))) struct OpenSyncTests {
+@Suite(.timeLimit(.minutes(5))) struct OpenSyncTests {
     private static let model = """
         {"entities": {"Employee": {"identity": "id", "attributes": {"id": "integer64"}}}}
         """

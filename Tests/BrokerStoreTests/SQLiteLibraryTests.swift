@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerStore
 
-@Suite(.timeLimit(.minutes(1))) struct SQLiteLibraryTests {
+@Suite(.timeLimit(.minutes(5))) struct SQLiteLibraryTests {
     @Test func `the library of this machine works`() throws {
         try SQLiteLibrary.check()
     }

@@ -1,7 +1,7 @@
 import Broker
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct JobTests {
+@Suite(.timeLimit(.minutes(5))) struct JobTests {
     private struct Record: Codable { var id: Int }
 
     @Test func `each operation has a job of its own, with the job's options`() throws {

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// Relationships that are keys or objects.
-@Suite(.timeLimit(.minutes(1))) struct LinkTests {
+@Suite(.timeLimit(.minutes(5))) struct LinkTests {
     private struct Seat: Codable, Hashable {
         struct Key: Codable, Hashable {
             var hall: String

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// Members that are nil, and are written as null by an option of the call.
-@Suite(.timeLimit(.minutes(1))) struct NullsTests {
+@Suite(.timeLimit(.minutes(5))) struct NullsTests {
     private struct Address: Codable {
         var city: String?
         var floor: Int?

@@ -2,7 +2,7 @@ import Broker
 import Foundation
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct PredicateTests {
+@Suite(.timeLimit(.minutes(5))) struct PredicateTests {
     @Test func `interpolated values are bound, and never become a part of the text`() {
         let name = #"x" OR TRUEPREDICATE OR name == "%@"#
         let none: Int? = nil

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-@Suite(.timeLimit(.minutes(1))) struct TimeoutTests {
+@Suite(.timeLimit(.minutes(5))) struct TimeoutTests {
     /// Ends only when its task is cancelled.
     private func endless() async throws {
         let (stream, continuation) = AsyncStream<Void>.makeStream()

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// The schema of the server's messages, as clients check answers with it.
-@Suite(.timeLimit(.minutes(1))) struct SchemaCodesTests {
+@Suite(.timeLimit(.minutes(5))) struct SchemaCodesTests {
     /// A member of the schema by its path.
     private func member(_ path: [String]) throws -> [String: Any] {
         let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -8,7 +8,7 @@ import Testing
 @testable import BrokerCommandLine
 
 /// The forms in which a server's log and measurements are shown: values without a server.
-@Suite(.timeLimit(.minutes(1))) struct ObservingTests {
+@Suite(.timeLimit(.minutes(5))) struct ObservingTests {
     /// A `stats` message with every member that it may have.
     private static func stats() throws -> JSONDocument {
         try JSONDocument(parsing: JSONText(copying: Array(Repository.text(of: "protocol/examples/stats.json").utf8)))

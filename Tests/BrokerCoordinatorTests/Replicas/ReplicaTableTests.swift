@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerCoordinator
 
 /// The consequences of entries about all servers for one of them.
-@Suite(.timeLimit(.minutes(1))) struct ReplicaTableTests {
+@Suite(.timeLimit(.minutes(5))) struct ReplicaTableTests {
     private var table = ReplicaTable()
     private var position: Int64 = 0
 
