@@ -133,7 +133,7 @@ struct BatchMerge {
             try joined.identity.withUnsafeBufferPointer { identity throws(StoreError) in
                 scan.pointee.identity = identity
                 defer { scan.pointee.identity = nil }
-                try upsert.run(0..<rows.count, scan, merger)
+                try upsert.run(0..<rows.count, scan, merger.tally, comparedRows: merger.comparedRows)
             }
         }
         return !upsert.isRagged || !hasMadeLacking(entity, upserts)

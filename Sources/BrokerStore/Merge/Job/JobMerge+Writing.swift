@@ -62,7 +62,7 @@ extension JobMerge {
         try result.states[entity].withUnsafeMutableBufferPointer { states throws(StoreError) in
             tables[entity].states = states.baseAddress
             defer { tables[entity].states = nil }
-            try upsert.run(group.range, scan, merger)
+            try upsert.run(group.range, scan, merger.tally, comparedRows: merger.comparedRows)
         }
     }
 

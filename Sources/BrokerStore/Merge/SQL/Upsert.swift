@@ -45,10 +45,14 @@ final class Upsert {
     var isRagged: Bool { absentValues != nil }
 
     /// Merges a part of the scan's order, which the caller then clears.
-    func run(_ range: Range<Int>, _ scan: UnsafeMutablePointer<StagedScan>, _ merger: Merger) throws(StoreError) {
+    ///
+    /// - Parameter comparedRows: so many rows are worth a comparison.
+    func run(
+        _ range: Range<Int>, _ scan: UnsafeMutablePointer<StagedScan>, _ tally: UnsafeMutablePointer<MergeTally>,
+        comparedRows: Int
+    ) throws(StoreError) {
         scan.pointee.absentValues = absentValues
-        let tally = merger.tally
-        guard canCompare, range.count >= merger.comparedRows else { return _ = try write(range, scan, tally) }
+        guard canCompare, range.count >= comparedRows else { return _ = try write(range, scan, tally) }
         var different = 0
         if wereMostlyEqual {
             let places = try postponed(by: try preparedComparison(), range, scan, tally)
