@@ -46,7 +46,7 @@ final class Upsert {
 
     /// Merges a part of the scan's order, which the caller then clears.
     ///
-    /// - Parameter comparedRows: so many rows are worth a comparison.
+    /// - Parameter comparedRows: so many rows are worth a comparison; none is made of fewer.
     func run(
         _ range: Range<Int>, _ scan: UnsafeMutablePointer<StagedScan>, _ tally: UnsafeMutablePointer<MergeTally>,
         comparedRows: Int
