@@ -57,13 +57,12 @@ extension JobMerge {
             scan.pointee.clear()
         }
         let upsert = try upserts.upsert(group.columns)
-        let merger = merger
-        let tables = merger.scans.tables
+        let (tables, tally) = (merger.scans.tables, merger.tally)
         try result.states[entity].withUnsafeMutableBufferPointer { states throws(StoreError) in
             tables[entity].states = states.baseAddress
             defer { tables[entity].states = nil }
-            // Whether rows are compared depends on the jobs before, and the instructions count as the job's work.
-            try upsert.run(group.range, scan, merger.tally, comparedRows: .max)
+            // The instructions count as the job's work (``JobWork``).
+            try upsert.run(group.range, scan, tally, comparedRows: nil)
         }
     }
 

@@ -21,7 +21,6 @@ final class Upsert {
     private let second: Statement?
     /// By column of the virtual table, the inserted value where a row has none; nil when all rows have the same columns.
     private let absentValues: UnsafePointer<Cell>?
-    private let canCompare: Bool
     /// Nil until it is needed.
     private var comparison: Statement?
     private var wereMostlyEqual = false
@@ -30,13 +29,11 @@ final class Upsert {
     ///   - indexed: staged columns that the first statement does not set.
     ///   - absentValues: see ``absentValues``; used as long as this object.
     init(
-        _ sql: UpsertSQL, without indexed: Set<Int>, absentValues: UnsafePointer<Cell>?, canCompare: Bool,
-        on connection: Connection
+        _ sql: UpsertSQL, without indexed: Set<Int>, absentValues: UnsafePointer<Cell>?, on connection: Connection
     ) throws(StoreError) {
         self.sql = sql
         self.connection = connection
         self.absentValues = absentValues
-        self.canCompare = canCompare
         first = try sql.prepare(without: indexed, on: connection)
         second = indexed.isEmpty ? nil : try sql.prepare(without: [], on: connection)
     }
@@ -46,13 +43,14 @@ final class Upsert {
 
     /// Merges a part of the scan's order, which the caller then clears.
     ///
-    /// - Parameter comparedRows: so many rows are worth a comparison; none is made of fewer.
+    /// - Parameter comparedRows: so many rows are worth a comparison; nil for none, because the instructions of SQLite
+    ///   must not depend on the rows that were merged before.
     func run(
         _ range: Range<Int>, _ scan: UnsafeMutablePointer<StagedScan>, _ tally: UnsafeMutablePointer<MergeTally>,
-        comparedRows: Int
+        comparedRows: Int?
     ) throws(StoreError) {
         scan.pointee.absentValues = absentValues
-        guard canCompare, range.count >= comparedRows else { return _ = try write(range, scan, tally) }
+        guard let comparedRows, range.count >= comparedRows else { return _ = try write(range, scan, tally) }
         var different = 0
         if wereMostlyEqual {
             let places = try postponed(by: try preparedComparison(), range, scan, tally)

@@ -61,8 +61,8 @@ struct UpsertSQL {
         return statement
     }
 
-    /// A statement that changes nothing, and records the rows that are new or differ from the stored ones. Not for
-    /// hierarchies, whose rows also differ in their entity.
+    /// A statement that changes nothing, and records the rows that are new or differ from the stored ones. For
+    /// batches (``BatchMerge``): they have no rows of hierarchies, which also differ in their entity.
     func prepareComparison(on connection: Connection) throws(StoreError) -> Statement {
         let key = columns.key
         let compared = key + columns.others(present).flatMap { columns.columns($0) }

@@ -130,8 +130,7 @@ final class UpsertStatements {
         try Upsert(
             UpsertSQL(columns, kinds, present, isRagged: isRagged, stagedTable, old),
             without: columns.indexed.intersection(columns.others(present)),
-            absentValues: isRagged ? absentValues : nil,
-            canCompare: !isForeign && kinds == nil && !columns.entity.hasRowKey, on: connection)
+            absentValues: isRagged ? absentValues : nil, on: connection)
     }
 
     /// The update for a group that does not merge at once, whose rows have the same columns.

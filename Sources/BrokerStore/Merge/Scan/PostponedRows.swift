@@ -1,5 +1,5 @@
-/// Rows that the first statement did not update, by their positions in its scan's order. At a fixed address, for
-/// SQLite's callbacks.
+/// Rows that a statement of ``Upsert`` leaves to the next one, by their positions in its scan's order. At a fixed
+/// address, for SQLite's callbacks.
 struct PostponedRows {
     private(set) var places: [UInt32] = []
     /// The last one; -2 for none, which is before every position.

@@ -13,7 +13,7 @@ enum StagedFunctions {
     static let value = "_broker_value"
     /// `_broker_differs(first, old…)`: 1 if a column from that number on differs for which the row has a value.
     static let differs = "_broker_differs"
-    /// `_broker_postpones(first, old…)`: as ``differs``; such a row is also recorded, for the second statement.
+    /// `_broker_postpones(first, old…)`: as ``differs``; such a row is also recorded, for the next statement.
     static let postpones = "_broker_postpones"
     /// Columns that one call can compare: SQLite takes 127 arguments at most.
     static let columnsPerCall = 120

@@ -48,7 +48,7 @@ struct StagedScan {
     var links: UnsafePointer<StagedLink>?
     private(set) var position = 0
     private(set) var end = 0
-    /// Positions of rows for the second statement (``StagedFunctions``).
+    /// Positions of rows for the next statement (``StagedFunctions``).
     var postponed: UnsafeMutablePointer<PostponedRows>?
     /// The cells of the current row, the tables of its job, and its number.
     private(set) var cells: UnsafePointer<Cell>?
