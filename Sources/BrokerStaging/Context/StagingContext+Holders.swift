@@ -36,13 +36,12 @@ extension StagingContext {
         _ source: LinkSource, _ relationship: EntityPlan.RelationshipPlan
     ) throws(StagingFault) -> RecordHolder {
         guard source.row >= 0 else { throw .skipped }
-        if !source.entity.identity.isEmpty, !source.entity.isIdentityOptional,
-            !tables[source.entity.index].pointee.hasIdentity(source.row)
-        {
+        let entity = plan.entities[source.entity]
+        if !entity.identity.isEmpty, !entity.isIdentityOptional, !tables[source.table].pointee.hasIdentity(source.row) {
             throw .skipped
         }
         return RecordHolder(
-            entity: UInt32(source.entity.index), row: UInt32(source.row), relationship: UInt32(relationship.index),
+            entity: UInt32(source.table), row: UInt32(source.row), relationship: UInt32(relationship.index),
             position: source.position)
     }
 

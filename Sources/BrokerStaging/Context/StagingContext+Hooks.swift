@@ -49,7 +49,14 @@ extension StagingContext {
     }
 
     /// Returns the value that the embedding program makes of a value; nil without a conversion.
+    @inline(__always)
     mutating func converted(
+        _ value: JSONValue, _ column: Int, _ entity: EntityPlan
+    ) throws(StagingFault) -> JSONValue? {
+        plan.hooks == nil ? nil : try convertedByHook(value, column, entity)
+    }
+
+    private mutating func convertedByHook(
         _ value: JSONValue, _ column: Int, _ entity: EntityPlan
     ) throws(StagingFault) -> JSONValue? {
         guard let conversion = plan.hooks?.conversions[entity.ownIndex]?[column] else { return nil }

@@ -12,7 +12,7 @@ extension StagingContext {
         if plan.relationship.isOrdered, let destination {
             try note(
                 StagedListPosition(
-                    entity: linkSource.entity.index, relationship: plan.index, row: linkSource.row,
+                    entity: linkSource.table, relationship: plan.index, row: linkSource.row,
                     element: destination,
                     sourceOffset: linkSource.sourceOffset, linkOffset: linkOffset,
                     operation: operationOffset, offset: UInt32(offset)))

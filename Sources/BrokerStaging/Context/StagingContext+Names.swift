@@ -59,7 +59,7 @@ extension StagingContext {
         guard record.value.kind == .object, !entity.ownRelationships.isEmpty else { return }
         let source: RecordSource
         do throws(StagingFault) {
-            source = try open(record, entity.unwrap(record.value), nil)
+            source = try open(record, entity.unwrap(record.value), entity, nil)
         } catch {
             return try ignore(error)
         }

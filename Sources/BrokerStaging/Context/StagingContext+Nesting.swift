@@ -8,7 +8,7 @@ extension StagingContext {
         try take(2 * MemoryLayout<StagedNesting>.stride)
         nestings.append(
             StagedNesting(
-                offset: UInt32(offset), entity: enclosing.entity.index, row: enclosing.row,
+                offset: UInt32(offset), entity: enclosing.table, row: enclosing.row,
                 aroundOffset: enclosing.sourceOffset))
     }
 }

@@ -6,18 +6,17 @@ extension StagingContext {
     ///
     /// - Parameter record: the record without its wrapper.
     mutating func open(
-        _ mapped: MappedRecord, _ record: JSONValue, _ parameters: PathParameters?
+        _ mapped: MappedRecord, _ record: JSONValue, _ entity: EntityPlan, _ parameters: PathParameters?
     ) throws(StagingFault) -> RecordSource {
-        var source = try scan(mapped, record, parameters)
+        var source = try scan(mapped, record, entity, parameters)
         source.hasOnlyUnknownKeys = scanner.hasOnlyUnknownKeys
         source.holder = mapped.holder
         return source
     }
 
     private mutating func scan(
-        _ mapped: MappedRecord, _ record: JSONValue, _ parameters: PathParameters?
+        _ mapped: MappedRecord, _ record: JSONValue, _ entity: EntityPlan, _ parameters: PathParameters?
     ) throws(StagingFault) -> RecordSource {
-        let entity = mapped.entity
         guard let nesting = entity.nesting else {
             return RecordSource(slots: scanner.open(record, entity), parameters: parameters)
         }

@@ -31,7 +31,12 @@ extension StagingContext {
     private mutating func stageWithDecision(
         _ mapped: MappedRecord, _ parameters: PathParameters?
     ) throws(StagingFault) -> (row: Int, RecordDecision) {
-        let entity = mapped.entity
+        try mapped.withEntity { entity throws(StagingFault) in try stageWithDecision(mapped, entity, parameters) }
+    }
+
+    private mutating func stageWithDecision(
+        _ mapped: MappedRecord, _ entity: EntityPlan, _ parameters: PathParameters?
+    ) throws(StagingFault) -> (row: Int, RecordDecision) {
         guard mapped.value.kind == .object else {
             throw fault(
                 .invalidValue, "A record of \(entity.name) must be an object, not \(mapped.value.kind.phrase).",
@@ -50,7 +55,7 @@ extension StagingContext {
             rewrittenAt = extent(of: record)
             record = rewritten
         }
-        let source = try open(mapped, record, parameters)
+        let source = try open(mapped, record, entity, parameters)
         let slots = source.slots
         defer { scanner.close(slots) }
         if collection.refusesUnknownKeys, let key = scanner.firstUnknownKey {

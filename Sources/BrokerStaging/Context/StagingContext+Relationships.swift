@@ -8,15 +8,16 @@ extension StagingContext {
     mutating func stageRelationships(
         _ entity: EntityPlan, _ slots: Int, _ linkSource: LinkSource, before limit: Int = .max
     ) throws(StagingFault) {
-        var last = -1
-        for relationship in entity.ownRelationships {
-            guard let value = scanner.value(relationship.nodes, slots) else { continue }
-            guard textOffset(of: value) > last else { return try stageSorted(entity, slots, linkSource, before: limit) }
+        var (last, isInOrder) = (-1, true)
+        try entity.forEachOwnRelationship { relationship throws(StagingFault) in
+            guard let value = scanner.value(relationship.nodes, slots) else { return }
+            if textOffset(of: value) <= last { isInOrder = false }
             last = textOffset(of: value)
         }
+        guard isInOrder else { return try stageSorted(entity, slots, linkSource, before: limit) }
         // Usually the model names them in the order of the text.
-        for relationship in entity.ownRelationships {
-            guard let value = scanner.value(relationship.nodes, slots), textOffset(of: value) < limit else { continue }
+        try entity.forEachOwnRelationship { relationship throws(StagingFault) in
+            guard let value = scanner.value(relationship.nodes, slots), textOffset(of: value) < limit else { return }
             try stage(value, relationship, linkSource)
         }
     }
@@ -66,7 +67,7 @@ extension StagingContext {
             try take(MemoryLayout<StagedReplacement>.stride)
             replacements.append(
                 StagedReplacement(
-                    entity: linkSource.entity.index, row: linkSource.row, relationship: plan.index,
+                    entity: linkSource.table, row: linkSource.row, relationship: plan.index,
                     clearsBefore: value.isNull ? linkSource.sourceOffset : replacementOffset(plan, linkSource),
                     isNull: value.isNull))
             if value.isNull { endSelfLink(plan, linkSource) }
@@ -89,16 +90,16 @@ extension StagingContext {
     /// Ends a link that an earlier key of the same record asserted. Such a link leads from the record's object to
     /// itself, and the key was the inverse relationship's.
     private mutating func endSelfLink(_ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource) {
-        guard let inverse = plan.relationship.inverse, plan.destinationTable == linkSource.entity.index else { return }
+        guard let inverse = plan.relationship.inverse, plan.destinationTable == linkSource.table else { return }
         if case .destinationColumn(let column) = plan.form {
-            let cell = tables.cell(linkSource.entity.index, linkSource.row, column)
+            let cell = tables.cell(linkSource.table, linkSource.row, column)
             if cell.pointee.kind == .object, cell.pointee.row == linkSource.row,
                 cell.pointee.sourceOffset == linkSource.sourceOffset
             {
                 cell.pointee = .unlinked(sourceOffset: linkSource.sourceOffset)
             }
         }
-        let end = SelfLinkEnd(entity: linkSource.entity.index, row: linkSource.row, inverse: inverse)
+        let end = SelfLinkEnd(entity: linkSource.table, row: linkSource.row, inverse: inverse)
         guard let assertion = selfLinks.removeValue(forKey: end), assertion.sourceOffset == linkSource.sourceOffset
         else {
             return
@@ -188,8 +189,7 @@ extension StagingContext {
         switch plan.form {
         case .column: return
         case .destinationColumn(let column):
-            let other = self.plan.entities[plan.destinationTable]
-            try assertLink(other, destination, column, linkSource.row, sourceOffset)
+            try assertLink(plan.destinationTable, destination, column, linkSource.row, sourceOffset)
         case .linkTable(let table, let isReversed):
             try assertLink(
                 table, source: isReversed ? destination : linkSource.row,
@@ -200,8 +200,8 @@ extension StagingContext {
 
     /// The record's inverse relationship has linked its object to itself before.
     private func isSelfLinked(_ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource) -> Bool {
-        guard !selfLinks.isEmpty, plan.destinationTable == linkSource.entity.index else { return false }
-        let end = SelfLinkEnd(entity: linkSource.entity.index, row: linkSource.row, inverse: plan.index)
+        guard !selfLinks.isEmpty, plan.destinationTable == linkSource.table else { return false }
+        let end = SelfLinkEnd(entity: linkSource.table, row: linkSource.row, inverse: plan.index)
         return selfLinks[end]?.sourceOffset == linkSource.sourceOffset
     }
 
@@ -213,12 +213,12 @@ extension StagingContext {
         _ link: (table: Int, index: Int)?,
         _ firstPosition: Int
     ) throws(StagingFault) {
-        guard destination == linkSource.row, plan.destinationTable == linkSource.entity.index,
+        guard destination == linkSource.row, plan.destinationTable == linkSource.table,
             plan.relationship.inverse != nil
         else { return }
         // With its entry in the dictionary.
         try take(2 * (MemoryLayout<SelfLinkEnd>.stride + MemoryLayout<SelfLink>.stride))
-        let end = SelfLinkEnd(entity: linkSource.entity.index, row: linkSource.row, inverse: plan.index)
+        let end = SelfLinkEnd(entity: linkSource.table, row: linkSource.row, inverse: plan.index)
         selfLinks[end] = SelfLink(
             sourceOffset: linkSource.sourceOffset, link: link, listPositions: firstPosition..<listPositions.count)
     }
@@ -231,16 +231,18 @@ extension StagingContext {
         _ mapped: MappedRecord? = nil,
         isLinked: Bool = true
     ) throws(StagingFault) -> Int? {
-        let row = try resolvedRow(value, plan, linkSource, mapped, isLinked: isLinked)
+        let unretained = self.plan.unretainedEntities[plan.relationship.destination]
+        let row = try unretained.withoutCounting { destination throws(StagingFault) in
+            try resolvedRow(value, plan, destination, linkSource, mapped, isLinked: isLinked)
+        }
         if relatedAt == linkSource.sourceOffset { try notePayload(row.map { (plan.destinationTable, $0) }) }
         return row
     }
 
     private mutating func resolvedRow(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ mapped: MappedRecord?,
-        isLinked: Bool
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ destination: EntityPlan, _ linkSource: LinkSource,
+        _ mapped: MappedRecord?, isLinked: Bool
     ) throws(StagingFault) -> Int? {
-        let destination = self.plan.entities[plan.relationship.destination]
         var record = mapped ?? MappedRecord(value: value, entity: destination)
         do throws(StagingFault) {
             if record.entity.needsHolder { record.holder = try holder(linkSource, plan) }
@@ -250,7 +252,7 @@ extension StagingContext {
                 if chosen.needsHolder { record.holder = try holder(linkSource, plan) }
             }
             if value.kind == .object || mapped != nil { return try stage(record, for: destination) }
-            return try stageBareKey(value, plan.relationship, of: linkSource.entity, to: destination)
+            return try stageBareKey(value, plan.relationship, of: linkSource, to: destination)
         } catch {
             switch error {
             case .noRoom: throw error
@@ -269,20 +271,21 @@ extension StagingContext {
     }
 
     private mutating func stageBareKey(
-        _ value: JSONValue, _ relationship: Relationship, of entity: EntityPlan, to destination: EntityPlan
+        _ value: JSONValue, _ relationship: Relationship, of linkSource: LinkSource, to destination: EntityPlan
     ) throws(StagingFault) -> Int {
         guard value.kind != .array, !value.isNull else {
             throw fault(
                 .invalidValue,
-                "\(relationship.name) of \(entity.name) takes objects and bare keys"
+                "\(relationship.name) of \(plan.entities[linkSource.entity].name) takes objects and bare keys"
                     + "\(relationship.isToMany ? ", or an array of those" : ""), not \(value.kind.phrase) here.",
                 value, destination)
         }
         guard !relationship.isOwned else {
             throw fault(
                 .invalidValue,
-                "A bare key cannot name an object of \(destination.name), which lives in the \(entity.name) whose record "
-                    + "has it. Send an object.", value, destination)
+                "A bare key cannot name an object of \(destination.name), which lives in the "
+                    + "\(plan.entities[linkSource.entity].name) whose record has it. Send an object.", value,
+                destination)
         }
         guard destination.identity.count == 1 else {
             let why = destination.identity.isEmpty ? "has no identity" : "has an identity of several attributes"
@@ -314,20 +317,25 @@ extension StagingContext {
     // MARK: - Assertions about links
 
     /// Asserts a to-one link, of the record's own row or of the other side's.
+    ///
+    /// - Parameter entity: index of the object's entity.
     @inline(__always)
     private mutating func assertLink(
-        _ entity: EntityPlan, _ row: Int, _ column: Int, _ destination: Int?, _ sourceOffset: UInt32
+        _ entity: Int, _ row: Int, _ column: Int, _ destination: Int?, _ sourceOffset: UInt32
     ) throws(StagingFault) {
-        if entity.hasPairs, entity.layout.link(atColumn: column).oneToOneColumn != nil {
-            try take(MemoryLayout<StagedPair>.stride)
-            pairs.append(
-                StagedPair(
-                    entity: entity.index, row: row, column: column, partner: destination, sourceOffset: sourceOffset))
-        } else {
-            let link =
-                destination.map { Cell.object(row: $0, sourceOffset: sourceOffset) }
-                ?? .unlinked(sourceOffset: sourceOffset)
-            LinkResolution.assertLink(link, in: tables.cell(entity.index, row, column))
+        try plan.unretainedEntities[entity].withoutCounting { entity throws(StagingFault) in
+            if entity.hasPairs, entity.layout.link(atColumn: column).oneToOneColumn != nil {
+                try take(MemoryLayout<StagedPair>.stride)
+                pairs.append(
+                    StagedPair(
+                        entity: entity.index, row: row, column: column, partner: destination,
+                        sourceOffset: sourceOffset))
+            } else {
+                let link =
+                    destination.map { Cell.object(row: $0, sourceOffset: sourceOffset) }
+                    ?? .unlinked(sourceOffset: sourceOffset)
+                LinkResolution.assertLink(link, in: tables.cell(entity.index, row, column))
+            }
         }
     }
 

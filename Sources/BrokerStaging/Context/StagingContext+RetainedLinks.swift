@@ -11,7 +11,7 @@ extension StagingContext {
         try take(MemoryLayout<RetainedLink>.stride + identity.count * MemoryLayout<Cell>.stride + arena.takeFresh())
         retainedLinks.append(
             RetainedLink(
-                entity: linkSource.entity.index, row: linkSource.row, relationship: plan.index,
+                entity: linkSource.table, row: linkSource.row, relationship: plan.index,
                 concreteEntity: record.entity.ownIndex,
                 identity: identity, operation: replacementOffset(plan, linkSource)))
     }
@@ -30,7 +30,7 @@ extension StagingContext {
                 return isBareKey ? identityCell(value, entity, column) : .null
             }
         } else {
-            let source = try open(mapped, entity.unwrap(value), nil)
+            let source = try open(mapped, entity.unwrap(value), entity, nil)
             defer { scanner.close(source.slots) }
             cells = entity.identity.map { column in
                 let value = self.value(of: entity.attributes[column], column, source, entity)

@@ -91,6 +91,7 @@ final class EntityPlan: Sendable {
     let relationships: [RelationshipPlan]
     /// The relationships that its objects have.
     let ownRelationships: [RelationshipPlan]
+    private let unretainedRelationships: [Unmanaged<RelationshipPlan>]
     let layout: EntityLayout
     let columnCount: Int
     /// One of its links is one to one: each object has at most one at either side.
@@ -180,6 +181,7 @@ final class EntityPlan: Sendable {
         unretainedAttributes = keys.attributes.map { .passUnretained($0) }
         ownColumns = entity.attributeIndices
         ownRelationships = entity.relationshipIndices.map { keys.relationships[$0] }
+        unretainedRelationships = ownRelationships.map { .passUnretained($0) }
         hierarchy = model.isInHierarchy(ownIndex) ? HierarchyPlan(ownIndex, of: model) : nil
         name = entity.name
         isAbstract = entity.isAbstract
@@ -208,6 +210,14 @@ final class EntityPlan: Sendable {
             let column = ownColumns[index]
             unretainedAttributes[column]._withUnsafeGuaranteedRef { body(column, $0) }
         }
+    }
+
+    /// Calls `body` with each relationship that its objects have, and counts no references either.
+    @inline(__always)
+    func forEachOwnRelationship<Failure: Error>(
+        _ body: (RelationshipPlan) throws(Failure) -> Void
+    ) throws(Failure) {
+        for index in unretainedRelationships.indices { try unretainedRelationships[index].withoutCounting(body) }
     }
 
     /// A mapping's own keys for an attribute take the place of all others.

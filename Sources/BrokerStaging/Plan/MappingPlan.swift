@@ -85,12 +85,28 @@ final class SelectPlan: Sendable {
     }
 }
 
-/// A record, with the plan that reads it.
+/// A record, with the plan that reads it. Valid only as long as both, which it does not retain.
 struct MappedRecord {
     let value: JSONValue
-    let entity: EntityPlan
+    private let plan: Unmanaged<EntityPlan>
     /// The dictionary key of the record, where that key is one of its values.
     var nestedKey: JSONValue?
     /// The record that contains it, where that one brings values of its own, or owns it.
     var holder: RecordHolder?
+
+    init(value: JSONValue, entity: EntityPlan, nestedKey: JSONValue? = nil) {
+        self.value = value
+        plan = .passUnretained(entity)
+        self.nestedKey = nestedKey
+    }
+
+    var entity: EntityPlan { plan.takeUnretainedValue() }
+
+    /// Calls `body` with the plan, and counts no reference.
+    @inline(__always)
+    func withEntity<Value, Failure: Error>(
+        _ body: (EntityPlan) throws(Failure) -> Value
+    ) throws(Failure) -> Value {
+        try plan.withoutCounting(body)
+    }
 }

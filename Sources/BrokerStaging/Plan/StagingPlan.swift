@@ -11,6 +11,8 @@ package final class StagingPlan: Sendable {
     package let ownerColumns: [Int?]
     /// By entity index, the plan of its records without a mapping.
     let entities: [EntityPlan]
+    /// The same, for those who count no references to them.
+    let unretainedEntities: [Unmanaged<EntityPlan>]
     /// By mapping index.
     let mappings: [MappingPlan]
     /// Nodes of all key trees together; a tree's own begin at its ``EntityPlan/firstNode``.
@@ -61,6 +63,7 @@ package final class StagingPlan: Sendable {
         }
         entitiesWithModified = model.tableEntities.filter { entities[$0].modified != nil }
         self.entities = entities
+        unretainedEntities = entities.map { .passUnretained($0) }
         self.nodeCount = nodeCount
     }
 
