@@ -66,6 +66,11 @@ struct StagingContext: ~Copyable {
     /// payload.
     var relatedAt: UInt32?
 
+    /// Room is made for so many rows or more.
+    private static let reservedRows = 16
+    /// Limit on the room in bytes: more rows make their own.
+    private static let reservedBytes = 1 << 20
+
     init(
         _ plan: StagingPlan, _ collection: JobCollection, _ policy: InvalidRecordPolicy, _ memory: StagingMemory,
         _ exclusions: StagedExclusions?, _ space: StagingSpace
@@ -97,6 +102,7 @@ struct StagingContext: ~Copyable {
         beginOperation(operation)
         switch operation.action {
         case .process:
+            reserveRows(entity, for: json)
             try process(json, "json must be an object or an array of objects", entity: entity) {
                 context, record throws(StagingRefusal) in
                 try context.processRecord(MappedRecord(value: record, entity: entity))
@@ -145,6 +151,7 @@ struct StagingContext: ~Copyable {
     mutating func map(_ json: JSONValue, _ mapping: Int, _ parameters: PathParameters?) throws(StagingRefusal) {
         self.parameters = parameters
         defer { self.parameters = nil }
+        if case .record(let entity) = plan.mappings[mapping] { reserveRows(entity, for: json) }
         try process(json, "What a mapping reads is an object or an array of objects") {
             context, record throws(StagingRefusal) in
             try context.mapRecord(record, mapping)
@@ -165,6 +172,15 @@ struct StagingContext: ~Copyable {
             let fault = Fault(.invalidValue, "\(expectation), not \(json.kind.phrase).", entity: entity?.name)
             throw .fault(located(fault, json.offset))
         }
+    }
+
+    /// Makes room for the rows of an array of records, as if all had as many values as the first one.
+    private func reserveRows(_ entity: EntityPlan, for array: JSONValue) {
+        var elements = array.elements
+        guard let first = elements.next() else { return }
+        let count = array.elementCount / first.elementCount
+        guard count >= Self.reservedRows else { return }
+        tables[entity.index].pointee.reserve(min(count, Self.reservedBytes / entity.rowByteCount))
     }
 
     @inline(__always)

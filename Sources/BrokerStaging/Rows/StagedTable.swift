@@ -195,6 +195,14 @@ struct StagedTable: ~Copyable {
         if firstModified[row].kind == .absent { firstModified[row] = cell }
     }
 
+    /// Makes room for the cells of so many rows in all, so that rows are not moved as they come. The memory is used as they
+    /// come.
+    mutating func reserve(_ count: Int) {
+        guard count > capacity else { return }
+        capacity = count
+        storage.grow(from: rowCount * columnCount, to: capacity * columnCount)
+    }
+
     private mutating func add(_ offset: Int, _ origin: RowOrigin, _ concreteEntity: Int) -> Int {
         if rowCount == capacity {
             // Most small jobs have one row of a table.
