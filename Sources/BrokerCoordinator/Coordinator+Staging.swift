@@ -108,7 +108,7 @@ extension Coordinator {
             ? JobProgress(JobID(id), waitsForAcceptance: job.wantsAcceptance, completions, job.observer) : nil
         let accepted = AcceptedJob(
             job, id: JobID(id), frame, openedAt: openedAt, progress: progress, isLogged: writer.log != nil,
-            hashesMessages: hashesMessages)
+            earlierForms: earlierForms)
         let run = StagingRun(frame: frame, accepted: accepted, generation: generation)
         var acceptance: (@Sendable (Int64) -> Void)?
         if job.wantsAcceptance {

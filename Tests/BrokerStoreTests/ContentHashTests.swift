@@ -22,6 +22,47 @@ import Testing
         #expect(hash.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined() == expected)
     }
 
+    /// The hashes of as many words, whose bytes are 0, 1, 2 …, from `openssl mac -macopt size:16 -macopt c-rounds:1
+    /// -macopt d-rounds:3 SIPHASH`. SipHash ends with a word that has the length in its highest byte.
+    @Test(arguments: [
+        (0, "01f136da4fcd17c8fedd139ae28ece33"), (1, "4be210f8d4e4c9abef2ff400154ab242"),
+        (2, "9544c73d8b7c7024499f21434191b659"), (3, "fda0561c14d19d99fba903ff06a6af16"),
+        (7, "7cf73258947de50fee9193afe69d1f5d"), (8, "d14568fca9dcfc82e9b1e7b54ff115ea"),
+        (16, "a52ae315f3538c356a7a3f59744ed4da"), (125, "d69b4128235fc535033a46e85b3d1bc8"),
+    ])
+    func `fields are hashed by SipHash-1-3 of 128 bits`(count: Int, expected: String) {
+        var hasher = FieldHasher()
+        for word in 0..<count {
+            hasher.add((0..<8).reduce(0) { $0 | UInt64(UInt8(truncatingIfNeeded: 8 * word + $1)) << (8 * UInt64($1)) })
+        }
+        hasher.add(UInt64(UInt8(truncatingIfNeeded: 8 * count)) << 56)
+        let hash = hasher.finish().withBytes { Array($0) }
+        #expect(hash.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined() == "03" + expected)
+    }
+
+    @Test func `a field of bytes is hashed like its length and its words`() {
+        let bytes = (0..<40).map { UInt8($0 * 6) }
+        for count in 0...40 {
+            var whole = FieldHasher()
+            bytes[..<count].withUnsafeBytes { whole.add($0) }
+            var words = FieldHasher()
+            words.add(UInt64(count))
+            for start in stride(from: 0, through: count, by: 8) {
+                let word = bytes[start..<min(start + 8, count)]
+                words.add(word.reversed().reduce(0) { $0 << 8 | UInt64($1) })
+            }
+            #expect(whole.finish() == words.finish(), "\(count) bytes")
+        }
+    }
+
+    @Test func `a hash shows which version made it`() {
+        let form = { (bytes: [UInt8]) in bytes.withUnsafeBytes { JobHashForm(of: $0) } }
+        #expect(FieldHasher().finish().withBytes { JobHashForm(of: $0) } == .fields)
+        #expect(FieldHasher.earlier.finish().withBytes { JobHashForm(of: $0) } == .earlierFields)
+        #expect(form(Array(repeating: 2, count: 16)) == .message)
+        #expect(form(Array(repeating: 3, count: 16)) == .message)
+    }
+
     @Test func `a job's hash has the bytes that it is made of, and differs where they do`() {
         let hashes = (0...40).map { count in (0..<count).map { UInt8($0 + 1) } }
         for bytes in hashes {

@@ -13,8 +13,8 @@ final class AcceptedJob: JobFacts {
     let contentHash: JobHash?
     /// For the state digest of the journal; nil when the content hash serves, or without a journal.
     let contentDigest: JobHash?
-    /// The hash that earlier versions recorded instead of ``contentHash``; nil when the ledger has none of those.
-    let messageHash: JobHash?
+    /// The hashes that earlier versions recorded instead of ``contentHash``, in the forms that the ledger has.
+    let earlierHashes: [JobHash]
     let policy: InvalidRecordPolicy
     let wantsKeys: Bool
     let wantsObjects: Bool
@@ -48,10 +48,10 @@ final class AcceptedJob: JobFacts {
 
     /// - Parameters:
     ///   - isLogged: there is a journal.
-    ///   - hashesMessages: the ledger may have the job under the hash of its message.
+    ///   - earlierForms: the ledger may have the job under a hash of these forms.
     init(
         _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress?, isLogged: Bool = false,
-        hashesMessages: Bool = false
+        earlierForms: Set<JobHashForm> = []
     ) {
         isIDMade = job.id == nil
         ticket = frame.ticket
@@ -71,7 +71,7 @@ final class AcceptedJob: JobFacts {
         isPrivileged = frame.logged?.isPrivileged ?? job.owner.isPrivileged
         contentHash = job.id == nil ? nil : job.contentHash
         contentDigest = isLogged && job.id == nil ? job.contentHash : nil
-        messageHash = job.id == nil || !hashesMessages ? nil : JobHash(ContentHash.hash(job.content.bytes))
+        earlierHashes = job.id == nil ? [] : earlierForms.map { job.hash(in: $0) }
         policy = job.policy
         wantsKeys = job.wantsKeys
         wantsObjects = job.wantsObjects

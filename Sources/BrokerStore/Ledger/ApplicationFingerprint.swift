@@ -11,7 +11,7 @@ package struct ApplicationFingerprint: Sendable, Equatable {
     }
 
     /// Raised by a change of Broker after which a job may end in another way, or write other rows.
-    private static let rules = 1
+    private static let rules = 2
 
     private let facts: [Fact]
 

@@ -11,7 +11,7 @@ package final class JobIndex: Sendable {
         var shards = Array(repeating: Shard(), count: JobIndex.shardCount)
         /// Earlier lines have expired.
         var first: Int64 = 0
-        var hasMessageHashes = false
+        var earlierForms: Set<JobHashForm> = []
         /// Changes since the last transaction that became durable.
         var changes: [Change] = []
 
@@ -31,9 +31,9 @@ package final class JobIndex: Sendable {
 
     private let state = Mutex(State())
 
-    /// The ledger had lines of earlier versions when it was opened, with hashes of whole messages
-    /// (``StoreJob/messageHash``).
-    package var hasMessageHashes: Bool { state.withLock { $0.hasMessageHashes } }
+    /// The forms of the hashes that earlier versions had written into the ledger when it was opened
+    /// (``StoreJob/earlierHashes``).
+    package var earlierForms: Set<JobHashForm> { state.withLock { $0.earlierForms } }
 
     /// An id has the same hash for the life of the process, and clients cannot predict which ids share one.
     static func hash(_ id: String) -> UInt64 {
@@ -79,11 +79,11 @@ package final class JobIndex: Sendable {
 
     /// Adds the lines of a ledger that existed before.
     ///
-    /// - Parameter hashBytes: bytes of the line's hash; 0 without one.
-    func load(_ id: String, _ sequence: Int64, hashBytes: Int) {
+    /// - Parameter form: the form of the line's hash; nil without one.
+    func load(_ id: String, _ sequence: Int64, _ form: JobHashForm?) {
         state.withLock { state in
             state.apply(Change(hash: Self.hash(id), old: 0, new: sequence))
-            if hashBytes == ContentHash.byteCount { state.hasMessageHashes = true }
+            if let form, form != .fields { state.earlierForms.insert(form) }
         }
     }
 

@@ -71,10 +71,10 @@ final class Ledger {
             "DELETE FROM _broker_jobs WHERE sequence IN (SELECT sequence FROM _broker_jobs ORDER BY sequence LIMIT ?1) "
                 + "AND ended < ?2")
         tally = Tally(rows: 0)
-        let all = try connection.prepare(
-            "SELECT id, sequence, ifnull(length(hash), 0) FROM _broker_jobs ORDER BY sequence")
+        let all = try connection.prepare("SELECT id, sequence, hash FROM _broker_jobs ORDER BY sequence")
         while try all.step() {
-            index.load(all.text(0), all.integer(1), hashBytes: Int(all.integer(2)))
+            let form = all.isNull(2) ? nil : JobHashForm(of: UnsafeRawBufferPointer(all.bytes(2)))
+            index.load(all.text(0), all.integer(1), form)
             tally.rows += 1
         }
         tally.history = try StoreMeta(connection: connection).value(of: .logApplied).flatMap { StateDigest($0) }

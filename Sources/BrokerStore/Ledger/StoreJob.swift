@@ -12,9 +12,8 @@ package protocol JobFacts: AnyObject, Sendable {
     var contentHash: JobHash? { get }
     /// A hash of the content for ``StateDigest``; nil when it is ``contentHash``, or there is no journal.
     var contentDigest: JobHash? { get }
-    /// The hash of the message's decoded bytes, which earlier versions wrote into the ledger. Nil when the ledger
-    /// cannot have it.
-    var messageHash: JobHash? { get }
+    /// The hashes of the job that earlier versions wrote into the ledger, in those forms that the ledger has.
+    var earlierHashes: [JobHash] { get }
     var policy: InvalidRecordPolicy { get }
     var wantsKeys: Bool { get }
     /// Whether the reply has the objects of the job's records; see `Outcome.objects`.
@@ -39,7 +38,7 @@ private final class PlainJobFacts: JobFacts {
     let isPrivileged: Bool
     let contentHash: JobHash?
     let contentDigest: JobHash?
-    let messageHash: JobHash?
+    let earlierHashes: [JobHash]
     let policy: InvalidRecordPolicy
     let wantsKeys: Bool
     let wantsObjects: Bool
@@ -51,7 +50,7 @@ private final class PlainJobFacts: JobFacts {
 
     init(
         id: String, owner: JobOwner, isPrivileged: Bool, contentHash: JobHash?, contentDigest: JobHash?,
-        messageHash: JobHash?, policy: InvalidRecordPolicy, wantsKeys: Bool, wantsObjects: Bool,
+        earlierHashes: [JobHash], policy: InvalidRecordPolicy, wantsKeys: Bool, wantsObjects: Bool,
         objectDates: FetchDates, isDryRun: Bool, maximumDeletions: DeletionLimit?, bookmark: Bookmark?, mayDelete: Bool
     ) {
         self.id = id
@@ -59,7 +58,7 @@ private final class PlainJobFacts: JobFacts {
         self.isPrivileged = isPrivileged
         self.contentHash = contentHash
         self.contentDigest = contentDigest
-        self.messageHash = messageHash
+        self.earlierHashes = earlierHashes
         self.policy = policy
         self.wantsKeys = wantsKeys
         self.wantsObjects = wantsObjects
@@ -109,7 +108,7 @@ package struct StoreJob: Sendable {
     package init(
         id: String, owner: JobOwner = .server, isPrivileged: Bool? = nil, contentHash: JobHash?,
         contentDigest: JobHash? = nil,
-        messageHash: JobHash? = nil, sequence: Int64,
+        earlierHashes: [JobHash] = [], sequence: Int64,
         policy: InvalidRecordPolicy,
         wantsKeys: Bool,
         wantsObjects: Bool = false, objectDates: FetchDates = .model, isDryRun: Bool = false,
@@ -118,7 +117,7 @@ package struct StoreJob: Sendable {
     ) {
         let facts = PlainJobFacts(
             id: id, owner: owner, isPrivileged: isPrivileged ?? owner.isPrivileged, contentHash: contentHash,
-            contentDigest: contentDigest, messageHash: messageHash, policy: policy, wantsKeys: wantsKeys,
+            contentDigest: contentDigest, earlierHashes: earlierHashes, policy: policy, wantsKeys: wantsKeys,
             wantsObjects: wantsObjects, objectDates: objectDates, isDryRun: isDryRun,
             maximumDeletions: maximumDeletions, bookmark: bookmark, mayDelete: mayDelete)
         self.init(facts, sequence: sequence, work: work, now: now, memory: memory)
@@ -129,7 +128,7 @@ package struct StoreJob: Sendable {
     package var isPrivileged: Bool { facts.isPrivileged }
     package var contentHash: JobHash? { facts.contentHash }
     package var contentDigest: JobHash? { facts.contentDigest }
-    package var messageHash: JobHash? { facts.messageHash }
+    package var earlierHashes: [JobHash] { facts.earlierHashes }
     package var policy: InvalidRecordPolicy { facts.policy }
     package var wantsKeys: Bool { facts.wantsKeys }
     package var wantsObjects: Bool { facts.wantsObjects }
@@ -145,7 +144,8 @@ extension StoreJob {
     /// whichever user it runs as.
     package func isRepetition(of recorded: StoredOutcome) -> Bool {
         guard recorded.owner == nil || recorded.owner == owner || isPrivileged else { return false }
-        return recorded.contentHash == contentHash || messageHash != nil && recorded.contentHash == messageHash
+        guard recorded.contentHash != contentHash else { return true }
+        return recorded.contentHash.map { earlierHashes.contains($0) } ?? false
     }
 }
 
