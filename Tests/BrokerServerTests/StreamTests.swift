@@ -137,7 +137,11 @@ import Testing
     }
 
     @Test func `streams of one connection and of several take turns`() async throws {
-        try await RunningServer.run { running in
+        // Among many other tests, the clients here are slow.
+        var limits = CoordinatorLimits(workers: 2)
+        limits.streams.wait = 120_000_000
+        limits.streams.frameWait = 120_000_000
+        try await RunningServer.run(limits: limits) { running in
             try Self.fill(running)
             let clients = try (0..<3).map { _ in try running.connect() }
             for client in clients {
