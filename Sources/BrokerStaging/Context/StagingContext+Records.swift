@@ -326,7 +326,7 @@ extension EntityPlan {
     /// Returns the record inside `{"employee": {…}}`, or the value itself.
     func unwrap(_ value: JSONValue) -> JSONValue {
         var members = value.members
-        guard let only = members.next(), members.next() == nil, only.value.kind == .object else { return value }
+        guard let only = members.next(), only.value.kind == .object, members.next() == nil else { return value }
         for wrapper in wrappers {
             let isWrapper = wrapper.withUnsafeBufferPointer { Bytes.areEqual($0, only.key.bytes) }
             if isWrapper { return only.value }
