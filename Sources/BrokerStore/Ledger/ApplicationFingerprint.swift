@@ -10,7 +10,7 @@ package struct ApplicationFingerprint: Sendable, Equatable {
         let text: String
     }
 
-    /// Raised by a change of Broker after which a job may end in another way, or write other rows.
+    /// Raised by a change of Broker after which a job may end in another way, write other rows, or have another hash.
     private static let rules = 2
 
     private let facts: [Fact]
