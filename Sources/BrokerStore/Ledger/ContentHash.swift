@@ -93,6 +93,9 @@ package enum ContentHash {
 /// Hashes a sequence of fields with 128 bits of output. Each field is hashed with its length, so no two sequences are the same
 /// bytes.
 package struct FieldHasher {
+    /// The marker of an earlier version, whose hashes had more rounds.
+    static let earlierMarker: UInt8 = 2
+
     /// The first byte of each hash that ``finish()`` returns.
     private let marker: UInt8
     private var state: ContentHash.SipState
@@ -101,11 +104,11 @@ package struct FieldHasher {
     package init() { self.init(marker: 3) }
 
     /// SipHash-2-4, as an earlier version hashed.
-    package static var earlier: FieldHasher { FieldHasher(marker: 2) }
+    package static var earlier: FieldHasher { FieldHasher(marker: earlierMarker) }
 
     private init(marker: UInt8) {
         self.marker = marker
-        state = ContentHash.SipState((0x6272_6F6B_6572, 0x6669_656C_6473), isLong: marker == 2)
+        state = ContentHash.SipState((0x6272_6F6B_6572, 0x6669_656C_6473), isLong: marker == Self.earlierMarker)
     }
 
     package mutating func add(_ number: UInt64) { state.absorb(number) }

@@ -8,7 +8,11 @@ package enum JobHashForm: Sendable {
     case message
 
     init(of hash: UnsafeRawBufferPointer) {
-        self = hash.count == ContentHash.byteCount ? .message : hash.first == 2 ? .earlierFields : .fields
+        if hash.count == ContentHash.byteCount {
+            self = .message
+        } else {
+            self = hash.first == FieldHasher.earlierMarker ? .earlierFields : .fields
+        }
     }
 }
 

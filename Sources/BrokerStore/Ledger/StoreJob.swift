@@ -144,8 +144,7 @@ extension StoreJob {
     /// whichever user it runs as.
     package func isRepetition(of recorded: StoredOutcome) -> Bool {
         guard recorded.owner == nil || recorded.owner == owner || isPrivileged else { return false }
-        guard recorded.contentHash != contentHash else { return true }
-        return recorded.contentHash.map { earlierHashes.contains($0) } ?? false
+        return recorded.contentHash == contentHash || earlierHashes.contains { $0 == recorded.contentHash }
     }
 }
 
