@@ -22,18 +22,32 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// UTF-8.
-    public var bytes: [UInt8] { didSet { knownDepth = nil } }
+    public var bytes: [UInt8] {
+        didSet {
+            knownDepth = nil
+            hasEncodedMembers = false
+        }
+    }
     /// Nil unless the text is known to be one value, in UTF-8, of at most so many nested objects and arrays.
     package private(set) var knownDepth: Int?
+    /// Keys in it are the names of members of an `Encodable` value.
+    package private(set) var hasEncodedMembers = false
 
     public init(_ bytes: some Sequence<UInt8>) { self.bytes = Array(bytes) }
 
     /// - Parameter text: JSON, not a value: `RawJSON("7")` is the number 7. For a text use ``init(value:)``.
     public init(_ text: String) { bytes = Array(text.utf8) }
 
-    /// Encodes records: dates as seconds since 1970, which keep their fractions, data as base64, keys sorted, so that the
-    /// same values give the same bytes. `[UInt8]` and `Data` are JSON text already. A `String` is a value, as in
-    /// ``init(value:)``; JSON text in a `String` is given with the label `json:`.
+    /// Encodes records, so that the same values give the same bytes in every process, and a job that is sent again is known by them:
+    ///
+    /// - A `Date` is its seconds since 1970, rounded to the nearest microsecond (before 1864 and after 2137, where a `Date` is
+    ///   coarser, to the nearest millisecond). A date that was fetched is stored with the same digits again.
+    /// - `Double` and `Float` have the fewest digits that are read as the same number, and a `Decimal` all of its digits.
+    /// - Data are base64.
+    /// - Keys are sorted. So are the elements of a `Set`, and the pairs of a `Dictionary` whose keys are neither texts nor
+    ///   integers: by their bytes, as they have no order of their own.
+    /// - `[UInt8]` and `Data` as the whole value are JSON text already. A `String` is a value, as in ``init(value:)``; JSON text in a
+    ///   `String` is given with the label `json:`.
     ///
     /// - Throws: ``BrokerError/Code/notEncodable``
     public init(encoding value: some Encodable, nulls: Nulls = .omitted) throws(BrokerError) {
@@ -41,17 +55,10 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible {
         // array of any type can be cast to an array of bytes.
         if type(of: value) == [UInt8].self, let json = value as? [UInt8] {
             self.init(json)
-            return
-        }
-        switch value {
-        case let json as Data: self.init(json)
-        case let json as RawJSON: self = json
-        default:
-            if nulls.areWritten {
-                try self.init(value: WithNulls(value))
-            } else {
-                try self.init(value: value)
-            }
+        } else if let json = value as? Data {
+            self.init(json)
+        } else {
+            try self.init(value: value, nulls)
         }
     }
 
@@ -59,25 +66,21 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible {
     /// predicate's argument.
     ///
     /// - Throws: ``BrokerError/Code/notEncodable``
-    public init(value: some Encodable) throws(BrokerError) {
+    public init(value: some Encodable) throws(BrokerError) { try self.init(value: value, .omitted) }
+
+    private init(value: some Encodable, _ nulls: Nulls) throws(BrokerError) {
         if type(of: value) == RawJSON.self, let json = value as? RawJSON {
             self = json
             return
         }
-        let encoder = JSONEncoder()
-        encoder.dateEncodingStrategy = .secondsSince1970
-        // Sorted, so that the same values are the same bytes: a job sent again is known by them.
-        encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
         do {
-            bytes = Array(try encoder.encode(value))
-            knownDepth = bytes.count
+            let encoded = try ValueEncoder.encode(value, writesNulls: nulls.areWritten)
+            var writer = JSONWriter()
+            knownDepth = encoded.write(to: &writer)
+            bytes = writer.bytes
+            hasEncodedMembers = encoded.hasMembers
         } catch {
             throw .notEncodable("\(error)")
-        }
-        // Foundation writes a `Decimal` that is not a number as NaN, which is no JSON value. Texts may have these letters, too.
-        guard bytes.contains(UInt8(ascii: "N")), bytes.contains(Array("NaN".utf8)) else { return }
-        guard (try? JSONDocument(parsing: JSONText(copying: bytes))) != nil else {
-            throw .notEncodable("a Decimal is not a number")
         }
     }
 
@@ -140,9 +143,11 @@ extension RawJSON: Codable {
         self.init(decoder.value.jsonText)
     }
 
-    /// Inside another value, the text is parsed and written again: the value is the same, but not each byte of its text.
+    /// Inside a value that is encoded by this type, it is its own text. For another encoder the text is parsed: the value is the same,
+    /// but not each byte.
     ///
-    /// - Throws: `EncodingError` when the text is not JSON, or has a number with more digits than a `Decimal` holds.
+    /// - Throws: `EncodingError` when the text is not JSON; for another encoder also when it has a number with more digits than a
+    ///   `Decimal` holds.
     public func encode(to encoder: any Encoder) throws {
         do {
             try decode(JSONTree.self).encode(to: encoder)

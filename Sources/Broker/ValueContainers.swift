@@ -149,7 +149,7 @@ struct ValueUnkeyedContainer: UnkeyedDecodingContainer {
 }
 
 /// A place in an array, or the place of a superclass's members.
-private struct PlaceKey: CodingKey {
+struct PlaceKey: CodingKey {
     static let superclass = PlaceKey(stringValue: "super")
 
     let stringValue: String

@@ -182,6 +182,3 @@ extension ValueDecoder: SingleValueDecodingContainer {
     func decode(_ type: UInt64.Type) throws -> UInt64 { try integer(type) }
     func decode(_ type: UInt128.Type) throws -> UInt128 { try integer(type) }
 }
-
-/// Whether Foundation's encoders and decoders have a special form for the value.
-func isFoundationValue(_ value: Any) -> Bool { value is Date || value is Data || value is Decimal || value is URL }

@@ -1,0 +1,170 @@
+internal import BrokerJSON
+
+#if canImport(FoundationEssentials)
+internal import FoundationEssentials
+#else
+internal import Foundation
+#endif
+
+/// Encodes `Encodable` values as JSON, as Foundation's `JSONEncoder` does with sorted keys, with four differences:
+///
+/// 1. A `Date` is its seconds since 1970 in exact digits; see ``digits(of:)``.
+/// 2. The elements of a `Set`, and the pairs of a `Dictionary` that is no object in JSON, are in the order of their bytes: Swift's
+///    own order differs between processes, and a job that is sent again is known by its bytes.
+/// 3. ``RawJSON`` inside another value is its own text.
+/// 4. A member that is nil may be written as `null`, where synthesized `Encodable` writes no member.
+struct ValueEncoder: Encoder {
+    let place: EncodedValue
+    let writesNulls: Bool
+    /// The type whose value is encoded here.
+    private let type: Any.Type
+    let codingPath: [any CodingKey]
+
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    init(_ place: EncodedValue, of type: Any.Type, writesNulls: Bool, codingPath: [any CodingKey] = []) {
+        self.place = place
+        self.type = type
+        self.writesNulls = writesNulls
+        self.codingPath = codingPath
+    }
+
+    /// - Throws: `EncodingError`, or what the value itself throws.
+    static func encode(_ value: some Encodable, writesNulls: Bool) throws -> EncodedValue {
+        let whole = EncodedValue()
+        let encoder = ValueEncoder(whole, of: Swift.type(of: value), writesNulls: writesNulls)
+        try encoder.encode(value)
+        guard !whole.isEmpty else { throw encoder.invalid(value, "It encodes nothing.") }
+        return whole
+    }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+        place.becomeObject()
+        return KeyedEncodingContainer(EncodingKeyedContainer(self))
+    }
+
+    func unkeyedContainer() -> any UnkeyedEncodingContainer {
+        place.becomeArray(unordered: (type as? any UnorderedCollection.Type)?.entryElementCount)
+        return EncodingUnkeyedContainer(self)
+    }
+
+    func singleValueContainer() -> any SingleValueEncodingContainer { self }
+
+    func at(_ place: EncodedValue, _ key: any CodingKey, of type: Any.Type) -> ValueEncoder {
+        ValueEncoder(place, of: type, writesNulls: writesNulls, codingPath: codingPath + [key])
+    }
+
+    // MARK: - Values
+
+    func encode<Value: Encodable>(_ value: Value) throws {
+        if let date = value as? Date, Value.self == Date.self { return write(try digits(of: date)) }
+        if Value.self == Decimal.self, let decimal = value as? Decimal {
+            guard !decimal.isNaN else { throw invalid(value, "A Decimal is not a number.") }
+            return write(decimal.description)
+        }
+        if Value.self == Data.self, let data = value as? Data { return string(data.base64EncodedString()) }
+        if Value.self == URL.self, let url = value as? URL { return string(url.absoluteString) }
+        if Value.self == RawJSON.self, let json = value as? RawJSON { return try raw(json) }
+        try value.encode(to: ValueEncoder(place, of: Value.self, writesNulls: writesNulls, codingPath: codingPath))
+    }
+
+    private func raw(_ json: RawJSON) throws {
+        do {
+            _ = try JSONDocument(parsing: JSONText(copying: json.bytes))
+        } catch {
+            throw invalid(json, "The text is not JSON: \(error).", error)
+        }
+        place.set(json.bytes, depth: json.knownDepth ?? json.bytes.count)
+    }
+
+    func string(_ string: String) {
+        var writer = JSONWriter(capacity: string.utf8.count + 2)
+        writer.string(string)
+        place.set(writer.bytes)
+    }
+
+    private func write(_ text: String) { place.set(Array(text.utf8)) }
+
+    /// The shortest digits that are read as the same number.
+    private func number(_ value: some BinaryFloatingPoint & CustomStringConvertible & Encodable) throws {
+        guard value.isFinite else { throw invalid(value, "\(value) is no number in JSON.") }
+        let text = value.description
+        write(text.hasSuffix(".0") ? String(text.dropLast(2)) : text)
+    }
+
+    func invalid(_ value: Any, _ description: String, _ error: (any Error)? = nil) -> EncodingError {
+        .invalidValue(
+            value, .init(codingPath: codingPath, debugDescription: description, underlyingError: error))
+    }
+
+    // MARK: - Dates
+
+    private static let secondsTo2001: Int64 = 978_307_200
+
+    /// A date's seconds since 1970.
+    ///
+    /// A `Date` is a `Double` of seconds since 2001. From 1864 to 2137 its step is below half a microsecond, so the digits are those
+    /// of the nearest microsecond; before and after, of the nearest millisecond. The `Double` nearest to a time in whole
+    /// microseconds (milliseconds) has the digits of that time, also when it was computed from seconds since 1970, whose step is twice
+    /// as large.
+    private func digits(of date: Date) throws -> String {
+        let time = date.timeIntervalSinceReferenceDate
+        // Years far beyond 9999, which the server refuses, and what is no time at all.
+        guard time.magnitude < 0x1p40 else {
+            // Not the date itself: Foundation cannot describe one that is not a number.
+            guard time.isFinite else { throw invalid(time, "\(time) seconds are no date.") }
+            return date.timeIntervalSince1970.description
+        }
+        let fractionDigits = time.magnitude < 0x1p32 ? 6 : 3
+        let unitsInSecond: Int64 = fractionDigits == 6 ? 1_000_000 : 1_000
+        let whole = time.rounded(.down)
+        let units =
+            (Int64(whole) + Self.secondsTo2001) * unitsInSecond
+            + Int64(((time - whole) * Double(unitsInSecond)).rounded())
+        let (seconds, rest) = units.magnitude.quotientAndRemainder(dividingBy: unitsInSecond.magnitude)
+        var text = "\(units < 0 ? "-" : "")\(seconds)"
+        guard rest > 0 else { return text }
+        // One digit more, which is then replaced by the point, keeps the zeros after it.
+        var fraction = String(rest + unitsInSecond.magnitude).dropFirst()
+        while fraction.last == "0" { fraction.removeLast() }
+        text += "." + fraction
+        return text
+    }
+}
+
+// MARK: - One value
+
+extension ValueEncoder: SingleValueEncodingContainer {
+    func encodeNil() { write("null") }
+    func encode(_ value: Bool) { write(value ? "true" : "false") }
+    func encode(_ value: String) { string(value) }
+    func encode(_ value: Double) throws { try number(value) }
+    func encode(_ value: Float) throws { try number(value) }
+    func encode(_ value: Int) { write(value.description) }
+    func encode(_ value: Int8) { write(value.description) }
+    func encode(_ value: Int16) { write(value.description) }
+    func encode(_ value: Int32) { write(value.description) }
+    func encode(_ value: Int64) { write(value.description) }
+    func encode(_ value: Int128) { write(value.description) }
+    func encode(_ value: UInt) { write(value.description) }
+    func encode(_ value: UInt8) { write(value.description) }
+    func encode(_ value: UInt16) { write(value.description) }
+    func encode(_ value: UInt32) { write(value.description) }
+    func encode(_ value: UInt64) { write(value.description) }
+    func encode(_ value: UInt128) { write(value.description) }
+}
+
+/// A collection whose order means nothing and differs between processes.
+private protocol UnorderedCollection {
+    /// Elements of the array that it encodes for each of its own.
+    static var entryElementCount: Int { get }
+}
+
+extension Set: UnorderedCollection {
+    static var entryElementCount: Int { 1 }
+}
+
+/// It encodes an array where its keys are neither texts nor integers.
+extension Dictionary: UnorderedCollection {
+    static var entryElementCount: Int { 2 }
+}
