@@ -5,7 +5,9 @@ public struct Job: Sendable, Hashable {
     /// A job is applied exactly once under one id. Nil: the client makes one.
     public var id: JobID?
     public var onInvalid: OnInvalid
-    public var unknownKeys: UnknownKeys
+    /// Nil: ``UnknownKeys/fail`` if an operation has records that were encoded from values, because a key that the model does not name
+    /// is a member that would be lost; ``UnknownKeys/warn`` if all of them are JSON text.
+    public var unknownKeys: UnknownKeys?
     /// The job is tried and undone: it changes nothing, and its id stays free. The completion says what the job would do
     /// to the store as it is; see ``Completion/examples(of:as:)``. A part of a sync cannot be tried.
     public var isDryRun = false
@@ -23,7 +25,7 @@ public struct Job: Sendable, Hashable {
     public var trace: String?
 
     public init(
-        _ operations: [Operation], id: JobID? = nil, onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys = .warn,
+        _ operations: [Operation], id: JobID? = nil, onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil,
         reply: Reply = .summary, isLenient: Bool = false
     ) {
         self.operations = operations
@@ -36,7 +38,7 @@ public struct Job: Sendable, Hashable {
 
     /// One operation.
     public init(
-        _ operation: Operation, id: JobID? = nil, onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys = .warn,
+        _ operation: Operation, id: JobID? = nil, onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil,
         reply: Reply = .summary, isLenient: Bool = false
     ) {
         self.init(

@@ -18,7 +18,7 @@ extension Job {
         }
         var message = JobMessageWriter(id: id?.text, operations: try operationMessages())
         message.onInvalid = try word(onInvalid, "onInvalid")
-        message.unknownKeys = try word(unknownKeys, "unknownKeys")
+        message.unknownKeys = try word(unknownKeys ?? defaultUnknownKeys, "unknownKeys")
         message.isDryRun = isDryRun
         message.maximumDeletions = try maximumDeletions?.message()
         message.bookmark = try bookmark?.message()
@@ -28,6 +28,10 @@ extension Job {
         message.isLenient = isLenient
         message.trace = trace
         return message.content()
+    }
+
+    private var defaultUnknownKeys: UnknownKeys {
+        operations.contains { $0.records?.hasEncodedMembers == true } ? .fail : .warn
     }
 
     private func word<Word: RawRepresentable<String>>(

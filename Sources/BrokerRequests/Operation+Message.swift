@@ -58,6 +58,16 @@ extension Job.Operation {
     }
 }
 
+extension Job.Operation {
+    /// The records; nil when there are only keys or a predicate.
+    var records: RawJSON? {
+        switch action {
+        case .process(let json, _), .relate(let json, _, _), .sync(let json, _, _, _), .map(let json, _): json
+        case .delete, .deleteMatching: nil
+        }
+    }
+}
+
 // Faults that the server would refuse whatever its model is.
 extension Job.Operation {
     private func checkNames() throws(BrokerError) {

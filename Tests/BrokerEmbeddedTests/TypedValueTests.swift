@@ -1,5 +1,6 @@
 import Broker
 import Foundation
+import TestSupport
 import Testing
 
 import BrokerEmbedded
@@ -56,6 +57,77 @@ import BrokerEmbedded
             var job = try Job.process(event, as: "Event", reply: .objects)
             job.dates = .model
             #expect(try await broker.process(job).objects?.description.contains(#""day":"22.12.2011""#) == true)
+        }
+    }
+
+    private struct Visit: Codable, Equatable {
+        var at: Date
+        var iso: Date?
+        var core: Date?
+        var unix: Date?
+    }
+
+    private static let visits: EmbeddedBroker.ModelSource = .json(
+        """
+        {"entities": {"Visit": {"identity": "at", "attributes": {
+          "at": "date", "iso": "date", "core": {"type": "date", "storage": "coreData"},
+          "unix": {"type": "date", "storage": "unix", "format": "UnixTime"}}}}}
+        """)
+
+    @Test func `dates that were fetched are stored unchanged, and find their objects as keys and in predicates`()
+        async throws
+    {
+        var generator = SeededGenerator()
+        let visits = (0..<1_000).map { number in
+            // Fresh dates have more digits than are stored.
+            let date = Date(timeIntervalSince1970: Double(number) * 86_400 + .random(in: 0..<86_400, using: &generator))
+            let milliseconds = Date(timeIntervalSince1970: (date.timeIntervalSince1970 * 1_000).rounded() / 1_000)
+            return Visit(at: date, iso: date, core: milliseconds, unix: date)
+        }
+        try await withTemporaryBroker(model: Self.visits) { broker in
+            try await broker.process(visits, as: "Visit")
+            for names in [Query.Names.remote, .local] {
+                let stored = try await broker.fetch(Visit.self, from: "Visit", names: names).collect()
+                #expect(stored.count == visits.count)
+                let again = try await broker.process(stored, as: "Visit")
+                #expect(again.changes["Visit"]?.unchanged == visits.count)
+                for visit in stored.prefix(20) {
+                    #expect(try await broker.fetchObject(Visit.self, from: "Visit", key: visit.at) == visit)
+                    let found = try await broker.fetchFirst(
+                        Visit.self, from: "Visit",
+                        where: "iso == \(visit.iso) AND core IN \([visit.core]) AND at == \(visit.at)")
+                    #expect(found == visit)
+                }
+            }
+        }
+    }
+
+    private struct Guest: Codable, Equatable {
+        var id: Int
+        var firstName: String
+    }
+
+    @Test func `a value whose keys the model lacks is an error that names the key, the entity and the remedy`()
+        async throws
+    {
+        let model: EmbeddedBroker.ModelSource = .json(
+            """
+            {"keyStyle": "snakeCase",
+             "entities": {"Guest": {"identity": "id", "attributes": {"id": "integer64", "firstName": "string"}}}}
+            """)
+        try await withTemporaryBroker(model: model) { broker in
+            let guest = Guest(id: 1, firstName: "Ada")
+            let error = await #expect(throws: BrokerError.self) { try await broker.process(guest, as: "Guest") }
+            #expect(error?.code == .unknownKey)
+            for part in [#""firstName" of Guest; did you mean "first_name"?"#, "unknownKeys: .warn"] {
+                #expect(error?.message.contains(part) == true, "\(String(describing: error))")
+            }
+            #expect(try await broker.fetch(RawJSON.self, from: "Guest").collect().isEmpty)
+            let warned = try await broker.process(guest, as: "Guest", unknownKeys: .warn)
+            #expect(warned.warnings == [.init(code: .unknownKey, entity: "Guest", key: "firstName", count: 1)])
+            // A payload as it came from a server may have more than the model.
+            let raw = try await broker.process(json: #"{"id": 2, "first_name": "Grace", "extra": 1}"#, as: "Guest")
+            #expect(raw.warnings.count == 1)
         }
     }
 

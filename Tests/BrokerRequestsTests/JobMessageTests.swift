@@ -18,6 +18,38 @@ import Testing
                 + #""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","entity":"E","json":{}}"#)
     }
 
+    private struct Record: Codable {
+        var id = 1
+    }
+
+    @Test func `unknown keys fail where records were encoded from values, unless the job says otherwise`() throws {
+        let values = [
+            try Job.process(Record(), as: "E"), try .process([Record()], as: "E", object: 1),
+            try .sync([Record()], as: "E"),
+            try .map(["e": [Record()]]), try .relate("E", 1, "r", to: Record()),
+            Job([.process(json: "{}", as: "E"), try .process(Record(), as: "E")]),
+            .process(json: try RawJSON(encoding: Record()), as: "E"),
+        ]
+        for job in values {
+            #expect(try content(job).contains(#""unknown":"fail""#), "\(job)")
+            var other = job
+            other.unknownKeys = .warn
+            #expect(try !content(other).contains("unknown"))
+        }
+        #expect(try !content(.process(Record(), as: "E", unknownKeys: .warn)).contains("unknown"))
+        // JSON text as it came, bare keys, and values without keys.
+        let bytes = try JSONEncoder().encode(Record())
+        var changed = try RawJSON(encoding: Record())
+        changed.bytes = Array(bytes)
+        let texts = [
+            Job.process(json: #"{"id":1}"#, as: "E"), try .process(bytes, as: "E"), try .process(Array(bytes), as: "E"),
+            .process(json: changed, as: "E"), try .relate("E", Record(), "r", to: [1, 2]), .sync(json: "[]", as: "E"),
+            try .delete("E", keys: [Record()]), try .process([Record](), as: "E"), .map(json: "{}"),
+        ]
+        for job in texts { #expect(try !content(job).contains("unknown"), "\(job)") }
+        #expect(try content(.process(json: "{}", as: "E", unknownKeys: .fail)).contains(#""unknown":"fail""#))
+    }
+
     @Test func `a word that the protocol does not know is an error before anything is sent`() {
         for job in [
             Job(.process(json: "{}", as: "E"), reply: .init(rawValue: "all")),

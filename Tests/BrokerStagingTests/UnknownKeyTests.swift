@@ -80,9 +80,11 @@ import Testing
     @Test(arguments: [
         (#"{"Person": [{"id": 1}, {"id": 2, "nmae": "b"}]}"#, "/Person/1", #""nmae""#),
         (#"{"Person": {"id": 1, "b": {"x": 1}, "a": 2}}"#, "/Person", #""b""#),
-        (#"{"Note": {"address": {"zip": 1, "city": "c"}, "text": "t"}}"#, "/Note", #""zip""#),
+        (#"{"Note": {"address": {"zip": 1, "city": "c"}, "text": "t"}}"#, "/Note", #"the path address.zip of Note."#),
+        (#"{"Note": {"address.city": "c", "text": "t"}}"#, "/Note", #"the key "address.city" of Note, as a dot"#),
+        (#"{"Note": {"address": {"ctiy": "c"}, "text": "t"}}"#, "/Note", #"did you mean "city"?"#),
         (#"{"Person": {"id": 1, "notes": [{"text": "a", "x": 1}]}}"#, "/Person/notes/0", #""x""#),
-        (#"{"Log": {"trace": 1, "meta": {"raw": 1, "x": 1}}}"#, "/Log", #""x""#),
+        (#"{"Log": {"trace": 1, "meta": {"raw": 1, "x": 1}}}"#, "/Log", "the path meta.x of Log"),
     ])
     func `where unknown keys fail, a record that has one is at fault`(payload: String, path: String, key: String) throws
     {

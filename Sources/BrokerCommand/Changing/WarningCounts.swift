@@ -49,7 +49,7 @@ struct WarningCounts {
                     + list(kinds) { $0 }
         case .unknownKey:
             return isOne
-                ? "the model does not name the key \"\(kinds[0].key ?? "")\" of \(entity), \(Self.times(total))"
+                ? "the model does not name \(Self.shown(kinds[0].key ?? "")) of \(entity), \(Self.times(total))"
                 : "the model does not name \(kinds.count) keys of \(entity): " + list(kinds) { "\"\($0)\"" }
         case .objectNotFound: return "\(total) \(total == 1 ? "key names" : "keys name") no \(group.entity ?? "object")"
         case .deletionSkipped: return "no \(group.entity ?? "object") was deleted, because a record was skipped"
@@ -67,6 +67,14 @@ struct WarningCounts {
         }
         let rest = kinds.count - listed.count
         return listed.joined(separator: ", ") + (rest > 0 ? ", and \(rest) more, which --json lists" : "")
+    }
+
+    /// In a path, a key that has a dot itself is in quotation marks.
+    private static func shown(_ key: String) -> String {
+        if key.hasPrefix("\""), key.contains(".") {
+            return "the key \(key), as a dot in the model leads into an object,"
+        }
+        return key.contains(".") ? "the path \(key)" : "the key \"\(key)\""
     }
 
     private static func times(_ count: Int) -> String { count == 1 ? "once" : "\(count) times" }

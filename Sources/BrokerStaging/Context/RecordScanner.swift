@@ -45,7 +45,7 @@ struct RecordScanner: ~Copyable {
     private var hasGrown = false
     private(set) var depth = 0
     /// The first unknown key of the latest record, in the order of the text; nil when it has none.
-    private(set) var firstUnknownKey: JSONValue?
+    private(set) var firstUnknownKey: (key: JSONValue, node: Int)?
     /// The latest record has keys, and all of its own keys are unknown.
     private(set) var hasOnlyUnknownKeys = false
     private var knownKeyCount = 0
@@ -123,7 +123,7 @@ struct RecordScanner: ~Copyable {
                 knownKeyCount += 1
             } else {
                 unknownCounts[-1 - target].count += 1
-                if firstUnknownKey.map({ key.offset < $0.offset }) ?? true { firstUnknownKey = key }
+                if firstUnknownKey.map({ key.offset < $0.key.offset }) ?? true { firstUnknownKey = (key, node) }
             }
         }
         for child in entity.innerNodes[node] {
@@ -180,9 +180,7 @@ struct RecordScanner: ~Copyable {
         /// Several plans of one entity may have the same unknown key.
         var indices: [WarningKey: Int] = [:]
         for unknown in unknownCounts {
-            let path = unknown.key.map {
-                (unknown.entity.path(to: unknown.node) + [Self.shown($0.bytes)]).joined(separator: ".")
-            }
+            let path = unknown.key.map { unknown.entity.path(to: unknown.node, Self.shown($0.bytes)) }
             let key = WarningKey(entity: unknown.entity.ownIndex, path: path.map { Array($0.utf8) })
             if let index = indices[key] {
                 warnings[index].count += unknown.count
@@ -204,8 +202,26 @@ struct RecordScanner: ~Copyable {
 }
 
 extension EntityPlan {
+    /// The path from the record to a key at that node. In a path a dot leads into an object, so a key with a dot is in quotation marks.
+    func path(to node: Int, _ key: String) -> String {
+        (path(to: node) + [key.contains(".") ? "\"\(key)\"" : key]).joined(separator: ".")
+    }
+
+    /// The message of an error about a key at that node.
+    func unknownKeyMessage(_ key: JSONValue, at node: Int) -> String {
+        let name = RecordScanner.shown(key.bytes)
+        let path = path(to: node, name)
+        let shown = path == name ? "the key \"\(name)\"" : node == 0 ? "the key \(path)" : "the path \(path)"
+        let known = tree.nodes[node].children.map { String(decoding: self.tree.nodes[$0].key, as: UTF8.self) }
+        let ending =
+            name.contains(".") ? ", as a dot in the model leads into an object." : NearMiss.ending(name, among: known)
+        return
+            "The model does not name \(shown) of \(self.name)\(ending) Correct the record, add the key to the model or to its "
+            + "\"ignore\", or send the job with \"unknown\": \"warn\" (in Swift unknownKeys: .warn), which counts such keys."
+    }
+
     /// Returns the keys from the record to that node.
-    fileprivate func path(to node: Int) -> [String] {
+    private func path(to node: Int) -> [String] {
         var path: [String] = []
         var node = node
         while node != 0 {

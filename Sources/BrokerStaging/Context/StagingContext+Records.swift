@@ -58,11 +58,8 @@ extension StagingContext {
         let source = try open(mapped, record, entity, parameters)
         let slots = source.slots
         defer { scanner.close(slots) }
-        if collection.refusesUnknownKeys, let key = scanner.firstUnknownKey {
-            throw fault(
-                .unknownKey,
-                "The model does not name the key \"\(RecordScanner.shown(key.bytes))\" of \(entity.name). Take it out, "
-                    + "name it in the model, or send the job without \"unknown\": \"fail\".", record, entity)
+        if collection.refusesUnknownKeys, let unknown = scanner.firstUnknownKey {
+            throw fault(.unknownKey, entity.unknownKeyMessage(unknown.key, at: unknown.node), record, entity)
         }
         let (row, decision) = try convert(record, entity, source)
         if decision == .ignored {
