@@ -4,8 +4,8 @@ public import Logging
 internal import NIOCore
 
 extension BrokerClient {
-    /// Connects and waits for the server's welcome. Makes one attempt and reports its failure at once: for programs that are
-    /// of no use without the server.
+    /// Connects and waits for the server's welcome, for ``BrokerClientConfiguration/connectTimeout`` at most: for programs that are of
+    /// no use without the server. A server that is not there yet is tried again until then.
     ///
     /// - Throws: ``/Broker/BrokerError`` with ``/Broker/BrokerError/Code/cannotConnect``, with the code of the server's refusal, or with
     ///   ``/Broker/BrokerError/Code/protocolViolation`` when the peer is no Broker.

@@ -15,8 +15,11 @@ public struct BrokerAddress: Sendable, Hashable, CustomStringConvertible {
 public struct BrokerClientConfiguration: Sendable {
     /// A name for the server's logs.
     public var name: String?
-    /// The maximum time until a server's welcome, on each connection.
+    /// The maximum time until a server's welcome, on each connection. The first connection of ``BrokerClient/connect(to:configuration:logger:)``
+    /// is tried again until then.
     public var connectTimeout = Duration.seconds(10)
+    /// Whether the first connection of `connect(to:)` is tried again.
+    package var waitsForServer = true
     /// The maximum time without a connection. After it, unanswered requests fail: jobs that were sent with
     /// ``/Broker/BrokerError/Code/outcomeUnknown``, the others with ``/Broker/BrokerError/Code/connectionLost``. It restarts when
     /// the server has answered a request; a welcome alone does not count, or a server that welcomes and closes would be tried
@@ -46,6 +49,7 @@ extension Session.Patience {
         self.init(
             reconnecting: TimeAmount(limited: configuration.reconnectDeadline),
             welcome: TimeAmount(limited: configuration.connectTimeout),
+            first: configuration.waitsForServer ? TimeAmount(limited: configuration.connectTimeout) : .zero,
             answer: configuration.answerTimeout.map { TimeAmount(limited: $0) }, firstDelay: firstDelay)
     }
 }

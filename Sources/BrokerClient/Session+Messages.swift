@@ -87,6 +87,7 @@ extension Session {
             return abandon(error, at: now, into: &effects)
         }
         link = .connected(connection: connection)
+        if !wasWelcomed { reconnection = nil }
         wasWelcomed = true
         isLossNoted = false
         reconnection?.connected(at: now)

@@ -57,7 +57,7 @@ struct Session: Sendable {
 
     /// How a session begins.
     enum Beginning: Sendable {
-        /// As connecting, with the connection number 1. It is tried once; when it fails, the session is closed.
+        /// As connecting, with the connection number 1. When no attempt succeeds in ``Patience/first``, the session is closed.
         case atOnce
         /// As disconnected: the first request, or ``stayConnected(at:)``, begins a connection, and tries again like a lost one.
         case whenNeeded
@@ -69,6 +69,8 @@ struct Session: Sendable {
         var reconnecting: TimeAmount
         /// How long a server may take for its welcome.
         var welcome: TimeAmount
+        /// How long to try to make the first connection of a session that begins at once; zero for one attempt.
+        var first = TimeAmount.zero
         /// How long a server may send no answer while anything is unanswered; nil for any time.
         var answer: TimeAmount?
         var firstDelay = Reconnection.firstDelay
@@ -125,7 +127,7 @@ struct Session: Sendable {
     var link: Link
     var jobs: Jobs
     var requests = PendingRequests<RequestWaiter>()
-    /// Until then the first connection is tried once, and the client does not exist for its caller.
+    /// Until then the client does not exist for its caller.
     var wasWelcomed = false
     /// Set while a lost connection is to be had again, and until the new one has answered something.
     var reconnection: Reconnection?
@@ -216,6 +218,15 @@ struct Session: Sendable {
 
     // MARK: - What connections do
 
+    /// The first attempt of a session that begins at once; nil for another.
+    mutating func begin(at now: NIODeadline) -> Connect? {
+        guard case .connecting(let connection) = link else { return nil }
+        var first = Reconnection(patience: patience.first, firstDelay: patience.firstDelay)
+        first.restart(at: now)
+        reconnection = first
+        return Connect(connection: connection, delay: .zero, deadline: now + patience.welcome)
+    }
+
     /// The connection is gone, or could not be made, or is of no more use.
     mutating func lost(_ connection: Int, reason: String, at now: NIODeadline) -> Effects {
         var effects = Effects()
@@ -228,7 +239,10 @@ struct Session: Sendable {
         effects.close = connection
         effects.write = []
         guard wasWelcomed else {
-            return abandon(.cannotConnect(path: path, reason: reason), at: now, into: &effects)
+            guard var first = reconnection, let delay = first.delay(at: now) else {
+                return abandon(.cannotConnect(path: path, reason: reason), at: now, into: &effects)
+            }
+            return connect(first, after: delay, at: now, into: &effects)
         }
         if !isLossNoted { effects.notes.append(.lost(reason: reason)) }
         isLossNoted = true
@@ -328,7 +342,7 @@ struct Session: Sendable {
     ) {
         var reconnection = reconnection
         let greeted = now + delay + patience.welcome
-        let deadline = isIdle ? greeted : min(reconnection.deadline(at: now), greeted)
+        let deadline = isIdle && wasWelcomed ? greeted : min(reconnection.deadline(at: now), greeted)
         self.reconnection = reconnection
         lastConnection += 1
         link = .connecting(connection: lastConnection)

@@ -74,12 +74,7 @@ final class SessionDriver: Sendable {
 
     /// Makes the first connection of a session that begins at once; ``welcome`` has its result.
     func start() {
-        let order = state.withLock { state -> Session.Connect? in
-            guard case .connecting(let connection) = state.session.link else { return nil }
-            return Session.Connect(
-                connection: connection, delay: .zero, deadline: .now() + state.session.patience.welcome)
-        }
-        if let order { connect(order) }
+        if let order = state.withLock({ $0.session.begin(at: .now()) }) { connect(order) }
         watchSilence()
     }
 

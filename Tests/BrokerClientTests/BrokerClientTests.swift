@@ -9,12 +9,26 @@ import Broker
 @Suite(.timeLimit(.minutes(5))) struct BrokerClientTests {
     private let record = Array(#"{"id":1}"#.utf8)
 
-    @Test func `a missing socket is reported at once`() async {
+    @Test func `a first connection waits for a server that is not there yet`() async throws {
         let path = FakeServer.freePath()
+        let client = Task { try await BrokerClient.connect(to: .unixSocket(path)) }
+        var server = try await FakeServer(path: path)
+        _ = try await server.greet()
+        try await client.value.close()
+        try await server.stop()
+    }
+
+    @Test func `a missing socket is reported after the time to connect`() async {
+        let path = FakeServer.freePath()
+        let options = {
+            var options = BrokerClientConfiguration()
+            options.connectTimeout = .milliseconds(60)
+            return options
+        }()
         await #expect(
             throws: BrokerError.cannotConnect(
                 path: path, reason: "there is no such socket; start brokerd, or check the path")
-        ) { _ = try await BrokerClient.connect(to: .unixSocket(path)) }
+        ) { _ = try await BrokerClient.connect(to: .unixSocket(path), configuration: options) }
     }
 
     @Test func `a server that refuses the client is reported with its error`() async throws {

@@ -89,6 +89,39 @@ import BrokerRequests
         #expect(session.link == .closed)
     }
 
+    @Test func `a first connection that cannot be made is tried again until its time is over`() throws {
+        var session = Session(
+            path: "/s", window: PendingJobs(maximumCount: 1, maximumBytes: 1),
+            patience: .init(reconnecting: .seconds(9), welcome: .seconds(1), first: .seconds(1)))
+        #expect(session.begin(at: start) == .init(connection: 1, delay: .zero, deadline: start + .seconds(1)))
+        var now = start
+        var attempts = 1
+        while true {
+            let effects = session.lost(attempts, reason: "no listener", at: now)
+            guard let connect = effects.connect else {
+                #expect(said(effects) == ["not welcomed: Cannot connect to /s: no listener."])
+                break
+            }
+            attempts += 1
+            #expect(connect.connection == attempts && connect.deadline == start + .seconds(1) && said(effects) == [])
+            now = now + connect.delay
+        }
+        #expect(attempts > 3 && now + .milliseconds(250) >= start + .seconds(1))
+        #expect(session.link == .closed)
+    }
+
+    @Test func `a first connection that was made late is lost like any other`() throws {
+        var session = Session(
+            path: "/s", window: PendingJobs(maximumCount: 1, maximumBytes: 1),
+            patience: .init(reconnecting: .seconds(9), welcome: .seconds(1), first: .seconds(1)))
+        _ = session.begin(at: start)
+        _ = session.lost(1, reason: "no listener", at: start)
+        #expect(said(try welcome(&session, on: 2)) == ["welcomed"])
+        #expect(session.reconnection == nil)
+        _ = try add("a", to: &session)
+        #expect(session.lost(2, reason: "gone", at: start + .seconds(5)).connect?.connection == 3)
+    }
+
     @Test func `a first connection that is refused throws the server's error`() throws {
         var session = session()
         let effects = try receive(

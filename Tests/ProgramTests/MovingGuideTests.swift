@@ -49,15 +49,15 @@ import Testing
                     try FileManager.default.createDirectory(
                         atPath: programs.path("App.xcdatamodel"), withIntermediateDirectories: true)
                     try programs.write("<model>\n\(block.text)\n</model>", to: "App.xcdatamodel/contents")
-                case "json" where block.words[1].hasSuffix(".json"):
+                case "json" where block.words.count > 1 && block.words[1].hasSuffix(".json"):
                     try programs.write(block.text, to: block.words[1])
                     models += ["--model", block.words[1]]
                 case "json":
                     let reading =
-                        switch block.words[1] {
-                        case "--key-paths": [] as [String]
+                        switch block.words.dropFirst().first {
+                        case nil: [] as [String]
                         case "--path": ["--path", block.words[2]]
-                        default: ["--entity", block.words[1]]
+                        case let entity?: ["--entity", entity]
                         }
                     let result = try programs.run(
                         "broker", ["submit", "--store", "app.sqlite"] + models + reading, input: block.text)

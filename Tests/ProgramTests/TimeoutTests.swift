@@ -57,6 +57,31 @@ import Testing
         #expect(result.complaints.contains(hint) == isRepeated, "\(result.complaints)")
     }
 
+    @Test func `with a timeout a command waits for a server that is not there yet`() throws {
+        let programs = try Programs()
+        let command = "'\(programs.executable("broker").path)' ping --socket broker.sock --timeout 60"
+        let ping = try programs.start(command)
+        _ = try programs.startServer()
+        ping.waitUntilExit()
+        #expect(ping.terminationStatus == 0)
+    }
+
+    @Test func `without a timeout a server that is not there is an error at once, which names the way without one`()
+        throws
+    {
+        let programs = try Programs()
+        try programs.write(#"{"id": 1}"#, to: "f.json")
+        for (command, namesStore) in [
+            (["submit", "--entity", "Event", "f.json"], true), (["fetch", "Event"], true), (["ping"], false),
+            (["fetch", "Event", "--socket", "b.sock"], false), (["cancel", "a"], false), (["watch"], false),
+        ] {
+            let result = try programs.run("broker", command)
+            #expect(result.status == 4)
+            let first = result.complaints.split(separator: "\n").first ?? ""
+            #expect(first.contains("no such socket") && first.contains("--store") == namesStore, "\(result.complaints)")
+        }
+    }
+
     @Test func `an invalid time is a wrong argument`() throws {
         let programs = try Programs()
         let result = try programs.run("broker", ["stats", "--timeout", "0"])

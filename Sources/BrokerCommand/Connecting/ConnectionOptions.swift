@@ -50,7 +50,8 @@ struct ConnectionOptions: ParsableArguments {
         help: ArgumentHelp(
             """
             How long to wait for the server's next answer, connected or not, before unanswered jobs are given up and \
-            the command ends with status 4. Default: no limit.
+            the command ends with status 4. A server that is not there yet is waited for, too. Default: no limit, and a \
+            server that is not there is reported at once.
             """, valueName: "time"))
     var timeout: TimeSpan?
 
@@ -78,38 +79,35 @@ struct ConnectionOptions: ParsableArguments {
         if isLocal { throw ValidationError("\(reason), so --store does not apply; give --socket.") }
     }
 
-    /// The same options; for a command that is of no use when its answer is late.
-    func withDefaultTimeout(_ time: TimeSpan) -> ConnectionOptions {
-        var options = self
-        options.timeout = timeout ?? time
-        return options
-    }
-
     /// There is no server: the store is opened by this process.
     var isLocal: Bool { store != nil }
 
     /// Connects for the duration of `body`. After it, sent jobs are finished, and a store of this command is closed.
     ///
     /// - Parameters:
+    ///   - defaultTimeout: the timeout of a command that is of no use when its answer is late.
+    ///   - needsServer: the command does not take `--store`.
     ///   - makesStore: a store that is not there is made.
     ///   - isDryRun: a store of this command stays as it is: see ``TrialStore``.
     ///   - inferred: says which model a store has that was given none; nil looks for it.
     ///   - onInterruption: called when a signal ends it, before a store of our own is closed; nil leaves that to the
     ///     system where there is no such store.
     func connected<Result>(
-        _ name: String, jobsInFlight: Int = 64, makesStore: Bool = false, isDryRun: Bool = false,
+        _ name: String, jobsInFlight: Int = 64, defaultTimeout: TimeSpan? = nil, needsServer: Bool = false,
+        makesStore: Bool = false, isDryRun: Bool = false,
         inferred: InferredModel? = nil, onInterruption: (@Sendable () -> Void)? = nil,
         _ body: (BrokerClient) async throws -> Result
     ) async throws -> Result {
         var options = BrokerClientConfiguration(name: name)
         options.maximumJobsInFlight = jobsInFlight
         options.reconnectDeadline = reconnectTimeout.duration
-        if let timeout {
-            options.answerTimeout = timeout.duration
-            options.connectTimeout = min(options.connectTimeout, timeout.duration)
+        if let limit = timeout ?? defaultTimeout {
+            options.answerTimeout = limit.duration
+            options.connectTimeout = timeout?.duration ?? min(options.connectTimeout, limit.duration)
         }
+        options.waitsForServer = timeout != nil
         guard let store else {
-            let broker = try await connect(options)
+            let broker = try await connect(options, needsServer: needsServer)
             let interruption = onInterruption.map(Interruption.init)
             defer { withExtendedLifetime(interruption) {} }
             return try await Self.finish(broker, await Swift.Result { try await body(broker) })
@@ -136,7 +134,7 @@ struct ConnectionOptions: ParsableArguments {
         return try LocalModel(ofStore: store)
     }
 
-    /// - Parameter inferred: as for ``connected(_:jobsInFlight:makesStore:isDryRun:inferred:onInterruption:_:)``.
+    /// - Parameter inferred: as for ``connected(_:jobsInFlight:defaultTimeout:needsServer:makesStore:isDryRun:inferred:onInterruption:_:)``.
     func model(of store: String, _ inferred: InferredModel? = nil) throws(CommandFailure) -> LocalModel {
         guard model.isEmpty else { return .files(model) }
         if let inferred { return inferred.model }
@@ -151,12 +149,16 @@ struct ConnectionOptions: ParsableArguments {
                 + "of another program's database, or of sample records.")
     }
 
-    private func connect(_ options: BrokerClientConfiguration) async throws(CommandFailure) -> BrokerClient {
+    private func connect(
+        _ options: BrokerClientConfiguration, needsServer: Bool
+    ) async throws(CommandFailure) -> BrokerClient {
         do {
             let path = Self.path(ofSocket: socket)
             return try await BrokerClient.connect(to: .unixSocket(path), configuration: options)
         } catch {
-            throw CommandFailure(.cannotConnect, "\(error)")
+            let isElsewhere = needsServer || socket != nil || (error as? BrokerError)?.code != .cannotConnect
+            throw CommandFailure(
+                .cannotConnect, "\(error)" + (isElsewhere ? "" : " To work without a server, give --store FILE."))
         }
     }
 

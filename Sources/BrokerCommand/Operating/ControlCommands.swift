@@ -23,7 +23,7 @@ struct CancelCommand: AsyncParsableCommand {
     mutating func validate() throws { try connection.requireServer("Only a server cancels jobs") }
 
     func run() async throws {
-        let run = try await connection.connected("broker cancel") { broker in
+        let run = try await connection.connected("broker cancel", needsServer: true) { broker in
             var run = Run()
             for id in ids {
                 await run.cancel(id, broker)
@@ -113,7 +113,7 @@ struct AdminCommand: AsyncParsableCommand {
     mutating func validate() throws { try connection.requireServer("Only a server is operated") }
 
     func run() async throws {
-        let answer = try await connection.connected("broker admin") { broker in
+        let answer = try await connection.connected("broker admin", needsServer: true) { broker in
             do {
                 return try await broker.perform(action)
             } catch {

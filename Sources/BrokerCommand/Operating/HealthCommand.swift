@@ -31,7 +31,9 @@ struct HealthCommand: AsyncParsableCommand {
 
     private func health() async -> Health {
         do {
-            let statistics = try await connection.withDefaultTimeout(.seconds(5)).connected("broker health") { broker in
+            let statistics = try await connection.connected(
+                "broker health", defaultTimeout: .seconds(5), needsServer: true
+            ) { broker in
                 do {
                     return try await broker.statistics()
                 } catch {

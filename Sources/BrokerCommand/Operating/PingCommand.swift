@@ -22,7 +22,7 @@ struct PingCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await connection.withDefaultTimeout(.seconds(5)).connected("broker ping") { broker in
+        try await connection.connected("broker ping", defaultTimeout: .seconds(5), needsServer: true) { broker in
             do {
                 let server = try await broker.serverInformation()
                 for _ in 0..<count {

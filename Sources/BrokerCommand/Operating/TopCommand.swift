@@ -25,8 +25,9 @@ struct TopCommand: AsyncParsableCommand {
         if screen == nil { StandardOutput.endWithoutReader() }
         var restore: (@Sendable () -> Void)?
         if let screen { restore = { screen.restore() } }
-        let options = connection.withDefaultTimeout(.seconds(10))
-        try await options.connected("broker top", onInterruption: restore) { broker in
+        try await connection.connected(
+            "broker top", defaultTimeout: .seconds(10), needsServer: true, onInterruption: restore
+        ) { broker in
             do {
                 try await show(broker, on: screen)
             } catch let failure as CommandFailure {

@@ -45,7 +45,7 @@ struct WatchCommand: AsyncParsableCommand {
         let place = WatchPlace()
         StandardOutput.endWithoutReader()
         try await connection.connected(
-            "broker watch",
+            "broker watch", needsServer: true,
             onInterruption: { [self] in
                 guard let command = command(from: place) else { return }
                 Program.complain("broker watch: go on with: \(command)")

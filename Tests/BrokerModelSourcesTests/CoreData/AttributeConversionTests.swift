@@ -19,6 +19,30 @@ import Testing
         #expect(document.notes("/entities/A/attributes/at").contains { $0.contains("milliseconds") })
     }
 
+    @Test func `MagicalRecord's further date formats are tried in their order`() throws {
+        let document = try documentOfA(
+            """
+            <attribute name="at" optional="YES" attributeType="Date"><userInfo>
+            <entry key="dateFormat.2" value="unixTime13"/><entry key="dateFormat.1" value="yyyy"/>
+            <entry key="dateFormat" value="dd.MM.yyyy"/></userInfo></attribute>
+            <attribute name="on" optional="YES" attributeType="Date">
+            <userInfo><entry key="dateFormat.1" value="yyyy"/></userInfo></attribute>
+            <attribute name="name" optional="YES" attributeType="String">
+            <userInfo><entry key="dateFormat.1" value="yyyy"/></userInfo></attribute>
+            """)
+        #expect(document.attribute("at") == #"{"type":"date","formats":["dd.MM.yyyy","yyyy","UnixTime"]}"#)
+        #expect(document.attribute("on") == #"{"type":"date","format":"yyyy"}"#)
+        #expect(document.allFaults == [])
+        #expect(
+            document.notes("/entities/A/attributes/at").contains {
+                $0.contains("dateFormat, dateFormat.1, dateFormat.2")
+            })
+        #expect(
+            document.notes("/entities/A/attributes/name").contains {
+                $0.contains("dateFormat.1: the attribute is no date")
+            })
+    }
+
     @Test func `every type of Core Data has one here, in old spellings and new ones`() throws {
         let types = [
             ("Integer 16", "integer16"), ("Integer 32", "integer32"), ("Integer 64", "integer64"),

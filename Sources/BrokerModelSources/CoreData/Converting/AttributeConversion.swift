@@ -52,19 +52,22 @@ struct AttributeConversion {
         report.taken("userInfo useDefaultValueWhenNotPresent: a record that does not bring it brings the default")
     }
 
+    /// A failover of MagicalRecord, as its mapped keys have: the formats are tried in this order.
+    static let dateFormatKeys = ["dateFormat"] + (0...9).map { "dateFormat.\($0)" }
+
     private func addFormat(to writer: inout DocumentWriter) {
-        guard let format = source.userInfo["dateFormat"] else { return }
-        guard source.type == .date else {
-            return report.passedOver("userInfo dateFormat: the attribute is no date")
+        let keys = Self.dateFormatKeys.filter { source.userInfo[$0] != nil }
+        guard !keys.isEmpty else { return }
+        let formats = keys.compactMap { source.userInfo[$0] }.map { format in
+            // Versions of MagicalRecord have the constant under two names.
+            format == "unixTime13" ? "UnixTime" : format
         }
-        // Versions of MagicalRecord have the constant under two names.
-        guard !["UnixTime", "unixTime13"].contains(format) else {
-            writer.add("format", "UnixTime")
-            return report.taken(
-                "userInfo dateFormat: \(format), seconds since 1970, or with 13 digits or more milliseconds")
-        }
-        writer.add("format", format)
-        report.taken("userInfo dateFormat: \(format)")
+        let shown = "userInfo \(keys.joined(separator: ", "))"
+        guard source.type == .date else { return report.passedOver("\(shown): the attribute is no date") }
+        if formats.count == 1 { writer.add("format", formats[0]) } else { writer.add("formats", formats) }
+        let unixTime = "seconds since 1970, or with 13 digits or more milliseconds"
+        report.taken(
+            "\(shown): \(formats.joined(separator: ", "))" + (formats.contains("UnixTime") ? ", \(unixTime)" : ""))
     }
 
     private func noteWhatHasNoEffect() {

@@ -74,8 +74,8 @@ struct UserInfoVocabulary {
         ])
 
     static let attribute = UserInfoVocabulary(
-        followed: mappedKeyNames + remoteKeys + [
-            "dateFormat", "useDefaultValueWhenNotPresent", "excludeFromImport", "sync.isPrimaryKey",
+        followed: mappedKeyNames + remoteKeys + AttributeConversion.dateFormatKeys + [
+            "useDefaultValueWhenNotPresent", "excludeFromImport", "sync.isPrimaryKey",
             "hyper.isPrimaryKey",
         ],
         unfollowed: [
