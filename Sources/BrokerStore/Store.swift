@@ -378,6 +378,7 @@ package final class Store {
         Fault(
             .idConflict,
             "The job id \"\(id)\" was used before, for a job with other content or of another user. Give every job an id "
-                + "of its own; to repeat a job, send the same operations and the same `onInvalid`.")
+                + "of its own. The content is compared byte by byte: another encoder, another order of keys or white space "
+                + "make other content. To repeat a job, keep the text that was sent, and send it again.")
     }
 }

@@ -20,15 +20,13 @@ import Broker
 
     @Test func `a missing socket is reported after the time to connect`() async {
         let path = FakeServer.freePath()
-        let options = {
-            var options = BrokerClientConfiguration()
-            options.connectTimeout = .milliseconds(60)
-            return options
-        }()
+        var options = BrokerClientConfiguration()
+        options.connectTimeout = .milliseconds(60)
+        let limited = options
         await #expect(
             throws: BrokerError.cannotConnect(
                 path: path, reason: "there is no such socket; start brokerd, or check the path")
-        ) { _ = try await BrokerClient.connect(to: .unixSocket(path), configuration: options) }
+        ) { _ = try await BrokerClient.connect(to: .unixSocket(path), configuration: limited) }
     }
 
     @Test func `a server that refuses the client is reported with its error`() async throws {

@@ -109,11 +109,20 @@ import Testing
             .inferred(identities: ["Thing": ["a", "b"]])
         let model = try ModelReader.read(.init(copying: Array(inferred.text.utf8)))
         #expect(model.entities[0].identity.map { model.entities[0].attributes[$0].name } == ["a", "b"])
-        #expect(inferred.designed["Thing"] == ["id", "a", "b"])
+        #expect(inferred.keys["Thing"]?.filter { $0.nonidentityReason == nil }.map(\.path) == ["id", "a", "b"])
         #expect(inferred.identities.map(\.text) == ["identified by a and b (as --identity says)"])
         let repeated = try Samples("Thing", #"[{"n": "a", "v": 1}, {"n": "a", "v": 2}]"#).inferred(identities: [
             "Thing": ["n"]
         ])
         #expect(repeated.identities[0].text.contains("1 of 2 repeat an earlier one, and replace it"))
+        // A key of a nested object is not compared by what is around it.
+        let nested = try Samples("Thing", #"[{"o": {"n": "a"}, "v": 1}, {"o": {"n": "b"}, "v": 2}]"#).inferred(
+            identities: [
+                "Thing": ["o.n"]
+            ])
+        #expect(nested.identities[0].text == "identified by o_n (as --identity says)")
+        let big = try Samples("Thing", #"[{"n": 18446744073709551615, "t": true}, {"n": 7, "t": false}]"#).inferred()
+        let reasons = big.keys["Thing"]?.map { $0.nonidentityReason ?? "none" }
+        #expect(reasons == ["none", "its values are booleans; whole numbers or texts identify"])
     }
 }

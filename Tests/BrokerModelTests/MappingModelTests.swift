@@ -84,6 +84,16 @@ private func route(_ fields: String) -> String {
             "/mappings/m/attributes/(nam).x", "write (name)"),
         FaultCase(mapping(#""entity": "User", "collection": true"#), "/mappings/m/collection", "nestingKey"),
         FaultCase(
+            mapping(#""entity": "User", "nestingKey": "name", "attributes": {"(name).(year)": "email"}"#),
+            "/mappings/m/attributes/(name).(year)",
+            #"one level of keys as values, and "(name).(year)" has "(name)" and "(year)""#),
+        FaultCase(
+            mapping(#""entity": "User", "nestingKey": "name", "attributes": {"(name).x.(year).y": "email"}"#),
+            "/mappings/m/attributes/(name).x.(year).y", "one level of keys"),
+        FaultCase(
+            mapping(#""entity": "User", "nestingKey": "name", "attributes": {"x.(name).y": "email"}"#),
+            "/mappings/m/attributes/x.(name).y", "begin with it"),
+        FaultCase(
             mapping(#""entity": "User", "relationships": {"x": "post"}"#), "/mappings/m/relationships/x",
             #"did you mean "posts"?"#),
         FaultCase(

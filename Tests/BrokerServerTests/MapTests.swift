@@ -224,6 +224,7 @@ import Testing
         (#"{"error": "no such article"}"#, "remoteError /json/error no such article"),
         (#"{"errors": ["a", {"message": "b"}], "articles": []}"#, "remoteError /json/errors a; b"),
         (#"{"error": {"code": 7, "message": "", "detail": "d"}}"#, "remoteError /json/error d"),
+        (#"{"error": 7}"#, "remoteError /json/error 7"), (#"{"error": 1e999}"#, "remoteError /json/error 1e999"),
         (#"{"error": {"x": 1}}"#, #"remoteError /json/error {"x": 1}"#),
         (#"[{"error": "in an array"}]"#, "remoteError /json/0/error in an array"),
         (
@@ -241,8 +242,12 @@ import Testing
 
     @Test func `an empty error is none`() async throws {
         try await run { session in
-            _ = try session.map(#"{"error": null, "errors": [], "articles": [{"articleID": 1}]}"#)
-            try #expect(session.rows("SELECT articleID FROM Article") == ["1"])
+            for (id, error) in [
+                "null", "[]", "0", "-0.0", "false", "{}", #"{"code": 0, "message": ""}"#, "[null, [0]]",
+            ].enumerated() {
+                _ = try session.map(#"{"error": \#(error), "errors": \#(error), "articles": [{"articleID": \#(id)}]}"#)
+            }
+            try #expect(session.rows("SELECT count(*) FROM Article") == ["8"])
         }
     }
 

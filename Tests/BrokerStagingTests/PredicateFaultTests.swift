@@ -137,6 +137,22 @@ import Testing
         try expect("age ; 1", nil, "Column 5 ", "\";\" means nothing here")
     }
 
+    @Test func `SQL's forms are reported with the forms of predicates`() throws {
+        try expect("name IS NOT NULL", nil, "Column 6 ", "IS NULL is written == nil, and IS NOT NULL is != nil")
+        try expect("name IS NULL AND age == 1", nil, "Column 6 ", "IS NULL is written == nil")
+        try expect("name IN ('a', \"b\")", nil, "Column 9 ", "IN {'a', \"b\"}")
+        try expect("age in (1", nil, "IN {1, 2}")
+        try expect("age BETWEEN (1, 2)", nil, "BETWEEN {1, 2}")
+        try expect("age BETWEEN 10 AND 20", nil, "Column 13 ", "BETWEEN {1, 2}")
+        try expect("name ILIKE 'a*'", nil, "Column 6 ", "LIKE[c]")
+        try expect("name REGEXP 'a'", nil, "MATCHES")
+        try expect("name LIKE '%a_b%'", nil, "Column 11 ", "LIKE \"*a_b*\"")
+        try expect("name LIKE[c] %@", "[\"a%\"]", "Column 14 ", "LIKE \"a*\"")
+        try expect("ANY department.employees.name LIKE '%'", nil, "LIKE \"*\"")
+        for pattern in ["*50%*", "5?%", "50\\\\%", "a_b", ""] { try expect("name LIKE \"\(pattern)\"", nil, "fine") }
+        try expect("name CONTAINS '%'", nil, "fine")
+    }
+
     @Test func `There is one argument for each %@ and %K`() throws {
         try expect("age == %@", nil, "Column 8 ", "none came")
         try expect("age == %@ AND %K == %@", "[1]", "Column 15 ", "argument number 2, and 1 came")

@@ -139,6 +139,18 @@ import Testing
             try age.refusal(of: "70000")
                 == "70000 does not fit attribute \"age\": integer16 holds -32768 to 32767; "
                 + "integer64 holds more, and decimal keeps every digit")
+        // No other type is named that does not hold the number.
+        let (price, weight) = (Attribute(name: "price", type: .decimal), Attribute(name: "weight", type: .double))
+        for (attribute, number, remedy) in [
+            (price, "1e2000", "string holds it as it is written"),
+            (price, "-1e-2000", "string holds it as it is written"),
+            (price, "1e-300000000000000000000", "string holds it as it is written"),
+            (weight, "1e2000", "string holds it as it is written"), (weight, "1e500", "decimal keeps every digit"),
+            (Attribute(name: "n", type: .integer64), "1e2000", "string holds it as it is written"),
+        ] {
+            let message = try ValueConverter.compiled(attribute).refusal(of: number)
+            #expect(message?.hasSuffix(remedy) == true, "\(number): \(message ?? "taken")")
+        }
         let long = try #require(try age.refusal(of: "\"" + String(repeating: "é", count: 5000) + "\""))
         #expect(long.hasPrefix("\"" + String(repeating: "é", count: 40) + "…\" is not"))
         #expect(

@@ -37,7 +37,7 @@ import Testing
         }
         #expect(committed.sequence == 1)
         #expect(fault.code == .idConflict)
-        #expect(fault.message.contains("\"job\""))
+        #expect(fault.message.contains("\"job\"") && fault.message.contains("compared byte by byte: another encoder"))
         #expect(try store.rows("SELECT value FROM Thing") == ["a"])
         #expect(try store.store.outcome(ofJob: "job")?.isFailure == false)
     }

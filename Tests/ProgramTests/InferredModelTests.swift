@@ -166,13 +166,56 @@ import Testing
         #expect(first.complaints.contains("User: identified by login"), "\(first.complaints)")
         let again = try submit(["--json"], input: records)
         #expect(again.output.contains(#""Status":{"inserted":0,"updated":0,"unchanged":2"#), "\(again)")
-        for (option, message) in [("Other=x", "there is no entity Other"), ("nothing", "have no nothing")] {
+        for (option, message) in [("Other=x", "there is no entity Other"), ("nothing", "there is no such key")] {
             let result = try programs.run(
                 "broker", ["submit", "--entity", "Status", "--store", "new.sqlite", "--identity", option],
                 input: records)
             #expect(result.status == 1 && result.complaints.contains(message), "\(result.complaints)")
         }
         #expect(!FileManager.default.fileExists(atPath: programs.path("new.sqlite")))
+    }
+
+    @Test func `a key that cannot identify is refused with the reason`() throws {
+        let records =
+            #"[{"id": 1, "on": true, "f": 1.5, "list": [1], "some": 1, "null": 1, "empty": "", "o": {"a": 1}, "mixed": 1},"#
+            + #" {"id": 2, "on": false, "f": 2.5, "list": [2], "null": null, "empty": "x", "o": {"a": 2}, "mixed": "b"}]"#
+        for (key, reason) in [
+            ("on", "its values are booleans; whole numbers or texts identify. There are id, o.a."),
+            ("f", "its values are no whole numbers"), ("list", "objects or lists"),
+            ("some", "missing or null in 1 of 2"),
+            ("null", "missing or null in 1 of 2"), ("empty", "1 of its values are empty"), ("o", "it is an object"),
+            ("mixed", "of several kinds"), ("none", "there is no such key"),
+        ] {
+            let result = try submit(["--identity", key], input: records)
+            #expect(
+                result.status == 1 && result.complaints.contains("\(key) cannot identify objects of Status: \(reason)"),
+                "\(key): \(result.complaints)")
+        }
+    }
+
+    @Test func `distinct values and big integers identify, and repetitions are counted`() throws {
+        let records =
+            #"[{"key": {"id": 1}, "big": 18446744073709551615, "x": 1}, {"key": {"id": 2}, "big": 2, "x": 1}]"#
+        for (number, (key, reason)) in [
+            ("key.id", "(as --identity says)"), ("big", "(as --identity says)"),
+            ("x", "(as --identity says; 1 of 2 repeat an earlier one, and replace it)"),
+        ].enumerated() {
+            let store = "s\(number).sqlite"
+            let command = ["submit", "--entity", "Status", "--store", store, "--identity", key]
+            let result = try programs.run("broker", command, input: records)
+            #expect(result.status == 0 && result.complaints.contains(reason), "\(key): \(result.complaints)")
+            let again = try programs.run(
+                "broker", ["submit", "--entity", "Status", "--store", store, "--json"], input: records)
+            #expect(again.output.contains(#""inserted":0"#), "\(again)")
+        }
+    }
+
+    @Test func `many records with other keys each are not one record with many keys`() throws {
+        let records = (0..<2_000).map { #"{"id": \#($0), "k\#($0)": 1}"# }.joined(separator: "\n")
+        let result = try submit([], input: records)
+        #expect(
+            result.status == 1 && result.complaints.contains(" records have more than 1900 different keys together"),
+            "\(result.complaints)")
     }
 
     @Test func `a store without identity gets the one that --identity names`() throws {

@@ -29,6 +29,15 @@ import Testing
                 "2 attributes of B do not hold numbers exactly; decimal keeps every digit: y 3 times, x once",
                 "2 keys name no A", "no B was deleted, because a record was skipped", "later, 4 times",
             ])
+        for (key, line) in [
+            ("lamp.enabled", "the path lamp.enabled of A, once"),
+            ("\"lamp.enabled\"", "the key \"lamp.enabled\" of A, once; a dot in the model leads into an object"),
+            ("lamp.\"is.on\"", "the path lamp.\"is.on\" of A, once; a dot in the model leads into an object"),
+        ] {
+            var paths = WarningCounts()
+            paths.add(.init(code: .unknownKey, entity: "A", key: key, count: 1))
+            #expect(paths.lines == ["the model does not name " + line])
+        }
         var writer = JSONWriter()
         writer.array { warnings.write(to: &$0) }
         let json = String(decoding: writer.bytes, as: UTF8.self)

@@ -48,9 +48,14 @@ struct WarningCounts {
                 : "\(kinds.count) attributes of \(entity) do not hold numbers exactly; decimal keeps every digit: "
                     + list(kinds) { $0 }
         case .unknownKey:
-            return isOne
-                ? "the model does not name \(Self.shown(kinds[0].key ?? "")) of \(entity), \(Self.times(total))"
-                : "the model does not name \(kinds.count) keys of \(entity): " + list(kinds) { "\"\($0)\"" }
+            guard isOne, let key = kinds[0].key else {
+                return "the model does not name \(kinds.count) keys of \(entity): " + list(kinds, Self.quoted)
+            }
+            // In a path, a key that has a dot itself is in quotation marks.
+            let hasDot = key.hasSuffix("\"") && key.contains(".")
+            let isPath = key.contains(".") && !key.hasPrefix("\"")
+            return "the model does not name the \(isPath ? "path \(key)" : "key \(Self.quoted(key))") of \(entity), "
+                + Self.times(total) + (hasDot ? "; a dot in the model leads into an object" : "")
         case .objectNotFound: return "\(total) \(total == 1 ? "key names" : "keys name") no \(group.entity ?? "object")"
         case .deletionSkipped: return "no \(group.entity ?? "object") was deleted, because a record was skipped"
         default: return "\(group.code.rawValue), \(Self.times(total))"
@@ -69,13 +74,7 @@ struct WarningCounts {
         return listed.joined(separator: ", ") + (rest > 0 ? ", and \(rest) more, which --json lists" : "")
     }
 
-    /// In a path, a key that has a dot itself is in quotation marks.
-    private static func shown(_ key: String) -> String {
-        if key.hasPrefix("\""), key.contains(".") {
-            return "the key \(key), as a dot in the model leads into an object,"
-        }
-        return key.contains(".") ? "the path \(key)" : "the key \"\(key)\""
-    }
+    private static func quoted(_ key: String) -> String { key.hasSuffix("\"") ? key : "\"\(key)\"" }
 
     private static func times(_ count: Int) -> String { count == 1 ? "once" : "\(count) times" }
 

@@ -114,17 +114,23 @@ struct InferredModel {
 
     private static func check(_ request: Request, _ inferred: InferredText) throws(CommandFailure) {
         for (entity, keys) in request.identities.sorted(by: { $0.key < $1.key }) {
-            guard let known = inferred.designed[entity] else {
+            guard let known = inferred.keys[entity] else {
                 throw CommandFailure(
                     .failed,
                     "--identity: there is no entity \(entity) in the input; there are "
-                        + "\(inferred.designed.keys.sorted().joined(separator: ", ")).")
+                        + "\(inferred.keys.keys.sorted().joined(separator: ", ")).")
             }
-            for key in keys where !known.contains(key) {
+            let candidates = known.filter { $0.nonidentityReason == nil }.map(\.path).sorted()
+            for key in keys where !candidates.contains(key) {
+                let found = known.first { $0.path == key }
+                let inner =
+                    known.contains { $0.path.hasPrefix(key + ".") } ? "it is an object, whose keys have paths" : nil
                 throw CommandFailure(
                     .failed,
-                    "--identity: objects of \(entity) have no \(key), or not all of them; there are "
-                        + "\(known.sorted().prefix(20).joined(separator: ", ")).")
+                    "--identity: \(key) cannot identify objects of \(entity): "
+                        + "\(inner ?? found?.nonidentityReason ?? "there is no such key"). "
+                        + (candidates.isEmpty
+                            ? "No key can." : "There are \(candidates.prefix(20).joined(separator: ", "))."))
             }
         }
     }

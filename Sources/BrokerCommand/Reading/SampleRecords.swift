@@ -142,11 +142,15 @@ struct SampleRecords {
         identities: [String: [String]], ignored: [String: [String]]
     ) throws -> InferredText {
         guard !inference.isTooWide else {
+            let (count, most) = (inference.recordCount, SampleInference.mostRecordKeys)
             throw CommandFailure(
                 .failed,
-                "No model can be inferred: a record has more than 1900 keys. If it holds records by their keys, "
-                    + "--root '*' reads them; else give --model with a mapping that has \"collection\": true, and --mapping."
-            )
+                count == 1
+                    ? "No model can be inferred: a record has more than \(most) keys. If it holds records by their keys, "
+                        + "--root '*' reads them; else give --model with a mapping that has \"collection\": true, and --mapping."
+                    : "No model can be inferred: the first \(count) records have more than \(most) different keys together, "
+                        + "and a table has no more columns. If the keys are values, jq 'to_entries' makes them values; else "
+                        + "give --model, with the keys that count.")
         }
         let inferred = inference.model(
             isComplete: isComplete, identities: identities, ignored: ignored, extending: model)

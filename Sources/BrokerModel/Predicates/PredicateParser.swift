@@ -140,8 +140,19 @@ extension PredicateParser {
             }
             try advance()
         }
+        // SQL's lists, such as IN ('a') and BETWEEN 1 AND 2.
+        let takesList = relation.kind == .isIn || relation.kind == .between
+        if takesList, token.kind == .open {
+            throw PredicateFault(
+                "a list is in braces, not in parentheses: \(relation.kind.rawValue) {\(lexer.parenthesised ?? "1, 2")}",
+                at: token.offset)
+        }
+        let right = try term()
+        if relation.kind == .between, case .literal = right.kind {
+            throw PredicateFault("both bounds are in braces, as in BETWEEN {1, 2}", at: right.offset)
+        }
         return .comparison(
-            PredicateComparisonSyntax(quantifier: quantifier, left: left, relation: relation, right: try term()))
+            PredicateComparisonSyntax(quantifier: quantifier, left: left, relation: relation, right: right))
     }
 
     private mutating func quantifier() throws(PredicateFault) -> PredicateQuantifier? {
@@ -162,11 +173,18 @@ extension PredicateParser {
         "ANY": .any, "SOME": .any, "ALL": .all, "NONE": .none,
     ]
 
+    /// By SQL's operator, its form here.
+    private static let forms = [
+        "IS": "IS NULL is written == nil, and IS NOT NULL is != nil", "ILIKE": "it is written LIKE[c]",
+        "GLOB": "it is written LIKE", "REGEXP": "it is written MATCHES", "RLIKE": "it is written MATCHES",
+    ]
+
     private func missingRelation() -> PredicateFault {
         if token.kind == .not {
             return PredicateFault("NOT goes before the whole comparison, as in NOT (age IN {1, 2})", at: token.offset)
         }
-        return PredicateFault("expected an operator like ==, saw \(token.shown)", at: token.offset)
+        let form = token.keyword.flatMap { Self.forms[$0] }.map { "; \($0)" } ?? ""
+        return PredicateFault("expected an operator like ==, saw \(token.shown)\(form)", at: token.offset)
     }
 
     private mutating func term() throws(PredicateFault) -> PredicateTerm {

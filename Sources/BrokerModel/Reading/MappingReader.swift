@@ -141,8 +141,18 @@ extension MappingReader {
             member.key.report(fault)
             return nil
         }
-        guard let first = keys.first, first.hasPrefix("("), first.hasSuffix(")"), first.utf8.count > 2 else {
-            return MappedPath(keys: keys)
+        func isNested(_ key: String) -> Bool { key.hasPrefix("(") && key.hasSuffix(")") && key.utf8.count > 2 }
+        guard let first = keys.first, isNested(first) else {
+            guard let nestingName, keys.contains("(\(nestingName))") else { return MappedPath(keys: keys) }
+            member.key.report(
+                "\"(\(nestingName))\" is the first key of a path, as the record is below it; begin with it")
+            return nil
+        }
+        if let second = keys.dropFirst().first(where: isNested) {
+            member.key.report(
+                "a mapping takes one level of keys as values, and \"\(member.name)\" has \"\(first)\" and \"\(second)\"; read the "
+                    + "objects below the first key through a relationship, whose mapping has the other nesting key")
+            return nil
         }
         let name = String(first.dropFirst().dropLast())
         guard let nestingName, nestingName.hasSameBytes(as: name) else {

@@ -22,6 +22,9 @@ package struct SampleInference {
     /// Records that were seen.
     package private(set) var recordCount = 0
 
+    /// Keys of all records together that a model can name.
+    package static var mostRecordKeys: Int { ObjectShape.mostRecordKeys }
+
     /// The records have more keys than a model can name.
     package var isTooWide: Bool { shape.further != nil }
 

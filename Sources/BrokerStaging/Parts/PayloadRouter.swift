@@ -178,14 +178,16 @@ package struct PayloadRouter {
 }
 
 extension JSONValue {
-    /// Whether the value reports an error.
+    /// Whether the value reports an error: it is, or holds, something else than null, `false`, zero and empty texts.
     fileprivate var reportsError: Bool {
         switch kind {
         case .null, .false: false
-        case .true, .number: true
+        case .true: true
+        // A number outside of the range of doubles is not zero, either.
+        case .number: double != 0
         case .string: !bytes.isEmpty
-        case .array: elements.first { _ in true } != nil
-        case .object: members.first { _ in true } != nil
+        case .array: elements.contains(where: \.reportsError)
+        case .object: members.contains { $0.value.reportsError }
         }
     }
 }

@@ -98,6 +98,11 @@ struct PredicateSide {
             case .like: .like
             default: .matches
             }
+        if kind == .like, let text = constant.value.string, let form = WildcardPattern.form(ofSQL: text) {
+            throw PredicateFault(
+                "% is no wildcard of LIKE, which has * for any characters and ? for one: LIKE \(form.quotedBriefly); a percent sign "
+                    + "itself is written \\\\%", at: constant.offset)
+        }
         return try text(kind, [constant], relation)
     }
 

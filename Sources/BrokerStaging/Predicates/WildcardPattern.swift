@@ -28,6 +28,19 @@ struct WildcardPattern: Sendable {
         self.parts = parts
     }
 
+    /// SQL's pattern with the wildcards of this one; nil for a pattern that has some of these, or no `%`.
+    static func form(ofSQL pattern: String) -> String? {
+        var (form, isEscaped, hasPercent) = ("", false, false)
+        for character in pattern.unicodeScalars {
+            guard isEscaped || (character != "*" && character != "?") else { return nil }
+            let isWildcard = character == "%" && !isEscaped
+            hasPercent = hasPercent || isWildcard
+            form.unicodeScalars.append(isWildcard ? "*" : character)
+            isEscaped = character == "\\" && !isEscaped
+        }
+        return hasPercent ? form : nil
+    }
+
     enum Verdict: Equatable {
         case matches
         case doesNotMatch

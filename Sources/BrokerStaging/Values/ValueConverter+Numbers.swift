@@ -32,13 +32,18 @@ extension ValueConverter {
     }
 
     @inline(never) private func outOfRange(_ value: JSONValue, _ range: ClosedRange<Int64>) -> ValueFault {
-        let remedy =
-            type == .integer64
-            ? "decimal keeps every digit" : "integer64 holds more, and decimal keeps every digit"
+        let remedy = (type == .integer64 ? "" : "integer64 holds more, and ") + Self.widerType(for: value)
         return ValueFault(
             reason: .inconvertible,
             message: "\(Self.shown(value)) does not fit attribute \"\(self.name)\": \(self.type.rawValue) holds "
                 + "\(range.lowerBound) to \(range.upperBound); \(remedy)")
+    }
+
+    /// The type that holds a number of any size: decimal, unless the exponent is too large for it.
+    private static func widerType(for value: JSONValue) -> String {
+        var arena = ByteArena()
+        let isDecimal = NumberText(value.bytes).map { DecimalText.normalise($0, arena: &arena) != nil } ?? true
+        return isDecimal ? "decimal keeps every digit" : "string holds it as it is written"
     }
 
     func decimal(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
@@ -53,11 +58,13 @@ extension ValueConverter {
         }
         guard let number = NumberText(written) else { throw refusal(of: value, as: "a number") }
         guard let text = DecimalText.normalise(number, arena: &arena) else {
+            // Beyond its range a double would be infinite, or zero.
+            let isInRange = number.double.map { $0.isFinite && $0 != 0 } ?? false
             throw ValueFault(
                 reason: .inconvertible,
                 message: "\(Self.shown(value)) has an exponent too large for attribute \"\(self.name)\": a decimal may "
-                    + "have \(DecimalText.maximumExpandedDigits) digits when it is written out; double holds it, "
-                    + "rounded")
+                    + "have \(DecimalText.maximumExpandedDigits) digits when it is written out; "
+                    + (isInRange ? "double holds it, rounded" : "string holds it as it is written"))
         }
         return .text(text)
     }
@@ -102,7 +109,7 @@ extension ValueConverter {
             throw ValueFault(
                 reason: .inconvertible,
                 message: "\(Self.shown(value)) is too large for attribute \"\(self.name)\": \(self.type.rawValue) ends "
-                    + "at \(largest); decimal keeps every digit")
+                    + "at \(largest); \(Self.widerType(for: value))")
         }
         // A double holds each integer of 15 digits exactly.
         if written.count > 15 || number == 0, Self.isInexact(written, number) { arena.isInexact = true }

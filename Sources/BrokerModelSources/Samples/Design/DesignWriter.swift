@@ -25,22 +25,18 @@ struct DesignWriter {
         model.mappings = changes.new.mappings
         return InferredText(
             text: model.text, extension: changes, identities: identities,
-            hasValues: !root.leaves.isEmpty || root.isNested, designed: candidates, mapping: mapping)
+            hasValues: !root.leaves.isEmpty || root.isNested, keys: keys, mapping: mapping)
     }
 
-    private var candidates: [String: [String]] {
+    private var keys: [String: [InferredText.Key]] {
         Dictionary(
             uniqueKeysWithValues: design.entities.map { entity in
-                (
-                    entity.name,
-                    entity.leaves.filter { leaf in
-                        if case .attribute = leaf.form {
-                            leaf.property.mayIdentify && leaf.property.count >= entity.shape.count
-                        } else {
-                            false
-                        }
-                    }.map { $0.path.joined(separator: ".") }
-                )
+                let keys = entity.leaves.map { leaf in
+                    var reason = leaf.property.nonidentityReason(among: entity.shape.count)
+                    if reason == nil, case .json(let form) = leaf.form { reason = "its values are \(form)" }
+                    return InferredText.Key(path: leaf.path.joined(separator: "."), nonidentityReason: reason)
+                }
+                return (entity.name, keys)
             })
     }
 

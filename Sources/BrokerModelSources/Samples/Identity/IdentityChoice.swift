@@ -50,9 +50,17 @@ struct IdentityChoice {
 
     /// The identity that a person named.
     init(given paths: [[String]], in shape: ObjectShape) {
-        let column = paths.count == 1 ? paths[0].first.flatMap(shape.index).flatMap { shape.columns[$0] } : nil
+        // The rows have hashes of 32 bits, which are equal by chance in many records.
+        let index = paths.count == 1 ? shape.index(of: paths[0][0]) : nil
+        let column = index.flatMap { index in
+            Self.path(shape, index) != paths[0] || shape.properties[index].distinct?.areUnique == true
+                ? nil : shape.columns[index]
+        }
         let repetitions = column.map { shape.rows.agreement(at: $0).repetitions } ?? 0
-        let repeated = repetitions > 0 ? "; \(repetitions) of \(shape.count) repeat an earlier one, and replace it" : ""
+        let repeated =
+            repetitions > 0
+            ? "; \(shape.rows.isCut ? "at least " : "")\(repetitions) of \(shape.count) repeat an earlier one, and replace it"
+            : ""
         self.init(paths: paths, reason: "as --identity says\(repeated)")
     }
 

@@ -125,9 +125,21 @@ final class PropertyShape {
     var isObjects: Bool { hasObjects && otherLists == 0 && deepObjects == 0 && scalars.count == 0 }
 
     /// The values may be an identity: whole numbers or texts, each of them present.
-    var mayIdentify: Bool {
-        nulls == 0 && emptyTexts == 0 && !hasObjects && !hasLists && deepObjects == 0 && scalars.isKey
-            && longestText <= Self.longestKey
+    var mayIdentify: Bool { nonidentityReason(among: count) == nil }
+
+    /// The reason why the values identify nothing, as the end of a sentence; nil where they may.
+    ///
+    /// - Parameter objects: objects that may have the key.
+    func nonidentityReason(among objects: Int) -> String? {
+        if hasObjects || hasLists || deepObjects > 0 { return "its values are objects or lists" }
+        if count < objects || nulls > 0 { return "it is missing or null in \(objects - count + nulls) of \(objects)" }
+        if emptyTexts > 0 { return "\(emptyTexts) of its values are empty" }
+        if longestText > Self.longestKey {
+            return "one of its values has \(longestText) bytes, and \(Self.longestKey) are allowed"
+        }
+        if scalars.isKey { return nil }
+        let kind = scalars.areBooleans ? "booleans" : scalars.areNumbers ? "no whole numbers" : "of several kinds"
+        return "its values are \(kind); whole numbers or texts identify"
     }
 
     /// Bytes of a text that may be a key.

@@ -86,8 +86,12 @@ struct ScalarShape {
         }
     }
 
-    /// All are whole numbers, or all are texts.
-    var isKey: Bool { count > 0 && (integers == count || texts == count) }
+    /// All are whole numbers, of any length, or all are texts.
+    var isKey: Bool { count > 0 && (integers + wideIntegers == count || texts == count) }
+    /// All are booleans.
+    var areBooleans: Bool { booleans == count }
+    /// All are numbers.
+    var areNumbers: Bool { integers + wideIntegers + fractions == count }
 }
 
 // MARK: - Types
