@@ -127,7 +127,7 @@ extension Store {
     private func outcome(of run: JobRun, _ steps: [StagedStep]) throws(MergeFailure) -> Outcome {
         let tally = try JobTally(run)
         var outcome = try tally.outcome()
-        if !run.job.mayDelete, let fault = DeletionLimit.unauthorized(outcome.changes, merger.plan.model) {
+        if !run.job.mayDelete, let fault = DeletionLimit.unauthorized(tally.deletions, merger.plan.model) {
             throw .fault(fault)
         }
         if let fault = try run.job.maximumDeletions?.fault(of: outcome.changes, merger) { throw .fault(fault) }

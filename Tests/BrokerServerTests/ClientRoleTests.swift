@@ -54,6 +54,9 @@ import Testing
             #expect(try job(#""op": "delete", "entity": "Order", "objects": [2]"#) == "unauthorized")
             #expect(try job(#""op": "delete", "entity": "Order", "objects": [9]"#) == "completed")
             #expect(try job(order + #"{"id": 2, "gone": true}"#) == "unauthorized")
+            #expect(
+                try job(#""op": "delete", "entity": "Line", "objects": [{"parent_id": 1, "position": 0}]"#)
+                    == "unauthorized")
             let fetched = try client.ask(#"{"type": "fetch", "entity": "Order", "include": ["lines"]}"#)
             #expect(fetched["objects.0.lines.0.text"] == "c" && fetched["objects.1.id"] == "2")
         }

@@ -123,11 +123,14 @@ extension TestStore {
 
 extension StoreJob {
     /// The same job with other options.
-    func with(isDryRun: Bool = false, _ limit: DeletionLimit? = nil, bookmark: Bookmark? = nil) -> StoreJob {
+    func with(
+        isDryRun: Bool = false, _ limit: DeletionLimit? = nil, bookmark: Bookmark? = nil, mayDelete: Bool? = nil
+    ) -> StoreJob {
         StoreJob(
             id: id, owner: owner, contentHash: contentHash, contentDigest: contentDigest, earlierHashes: earlierHashes,
             sequence: sequence, policy: policy, wantsKeys: wantsKeys, wantsObjects: wantsObjects,
             objectDates: objectDates, isDryRun: isDryRun, maximumDeletions: limit ?? maximumDeletions,
-            bookmark: bookmark ?? self.bookmark, mayDelete: mayDelete, work: work, now: now, memory: memory)
+            bookmark: bookmark ?? self.bookmark, mayDelete: mayDelete ?? self.mayDelete, work: work, now: now,
+            memory: memory)
     }
 }

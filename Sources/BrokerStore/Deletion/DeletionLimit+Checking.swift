@@ -30,15 +30,15 @@ extension DeletionLimit {
     }
 
     /// The fault of a job that deleted objects, though its sender may not; nil if it did not.
-    static func unauthorized(_ changes: [(entity: String, counts: ChangeCounts)], _ model: Model) -> Fault? {
-        let deleted = changes.filter { entity, counts in
-            counts.deleted > 0 && model.index(ofEntity: entity).map { model.holders.owners[$0] == nil } ?? true
-        }
+    ///
+    /// - Parameter deleted: the number of objects by entity, as ``JobTally/deletions``.
+    static func unauthorized(_ deleted: [Int: Int], _ model: Model) -> Fault? {
         guard !deleted.isEmpty else { return nil }
+        let parts = deleted.map { "\($0.value) \(model.entities[$0.key].name)" }.sorted()
         return Fault(
             .unauthorized,
-            "The job would delete \(list(deleted.map { "\($0.counts.deleted) \($0.entity)" })), and its sender may not delete "
-                + "objects (the role is insert). Nothing was changed. Have the operator allow the role write.")
+            "The job would delete \(list(parts)), perhaps to make the same again, and its sender may not delete objects "
+                + "(the role is insert). Nothing was changed. Have the operator allow the role write.")
     }
 
     /// By topmost entity, the number of deleted objects and the number of objects before the job.

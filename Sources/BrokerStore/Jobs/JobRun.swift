@@ -240,7 +240,9 @@ struct JobRun {
     /// Deletes the owned objects that no owner names any more.
     private mutating func deleteOrphans(_ merged: MergedRows, at pointer: String) throws(MergeFailure) {
         guard merged.orphans.contains(where: { !$0.value.isEmpty }) else { return }
-        let merger = merger
+        let (merger, history) = (merger, started())
+        history.ownedEntities = merger.plan.model.holders.owners
+        defer { history.ownedEntities = [:] }
         try recording(false) { () throws(MergeFailure) in
             try Deletion.delete(orphans: merged.orphans, merger, at: pointer)
         }

@@ -21,6 +21,13 @@ struct JobTally {
         let entry: NetChanges.Entry
     }
 
+    /// The key by which clients named an object before the job.
+    struct FormerKey {
+        /// The object's concrete entity then.
+        let entity: Int
+        let key: StoredKey
+    }
+
     let run: JobRun
     private let entities: [EntityStatements]
     /// The first step's states: as ``MergedRows/states``, with ``recorded`` for rows that the net changes report.
@@ -29,6 +36,9 @@ struct JobTally {
     private var changedOutside: [Set<Int64>]
     /// The recorded changes, by the index of the objects' concrete entity.
     private var recordedChanges: [[RecordedChange]]
+    /// By entity, the number of stored objects that the job deleted, also of those that it made again. Without the owned
+    /// objects that their owners' values do not name.
+    private(set) var deletions: [Int: Int]
     /// The concrete entities of the first step's rows, and of the rows changed beside them.
     private var concreteEntities: BaseConcreteEntities
 
@@ -39,6 +49,7 @@ struct JobTally {
         linkStates = run.base?.merged.linkStates ?? Array(repeating: [], count: entities.count)
         changedOutside = run.base?.merged.changedOutside ?? Array(repeating: [], count: entities.count)
         recordedChanges = Array(repeating: [], count: entities.count)
+        deletions = run.history?.deletedCounts ?? [:]
         concreteEntities = BaseConcreteEntities(run.merger.plan.model)
         for table in run.base?.rows.tables.compactMap(\.self) ?? [] {
             // The object of an ignored record counts only when the record of another object changes its row.
@@ -51,7 +62,9 @@ struct JobTally {
         let base = try run.base.map { base throws(MergeFailure) in try BaseRows(base.rows, base.merged, run.merger) }
         for entry in run.history?.entries ?? [] {
             let before = takeBaseState(entry, base)
-            guard let change = self.change(entry, before) else { continue }
+            let existed = before.map { !$0.isInserted } ?? (entry.original != .absent)
+            if existed, entry.wasDeleted { deletions[originalConcreteEntity(entry), default: 0] += 1 }
+            guard let change = self.change(entry, existed: existed, before) else { continue }
             let concreteEntity = change == .deleted ? originalConcreteEntity(entry) : entry.concreteEntity
             recordedChanges[concreteEntity].append(RecordedChange(change: change, entry: entry))
         }
@@ -85,9 +98,10 @@ struct JobTally {
         return BaseState(isInserted: false, isLinkChanged: false)
     }
 
-    /// - Parameter before: the first step's change of the object.
-    private func change(_ entry: NetChanges.Entry, _ before: BaseState?) -> ObjectChange? {
-        let existed = before.map { !$0.isInserted } ?? (entry.original != .absent)
+    /// - Parameters:
+    ///   - existed: the object existed before the job.
+    ///   - before: the first step's change of the object.
+    private func change(_ entry: NetChanges.Entry, existed: Bool, _ before: BaseState?) -> ObjectChange? {
         switch (existed, entry.number != nil) {
         case (false, true): return .inserted
         case (true, false): return .deleted
@@ -204,18 +218,21 @@ struct JobTally {
     func feedKeys(of changes: [(entity: String, counts: ChangeCounts)]) throws(MergeFailure) -> [UInt8]? {
         let changed = changes.filter { $0.counts.hasChanges }
         let counted = run.history?.changedNumbers.values.reduce(0) { $0 + $1.count } ?? 0
-        guard !changed.isEmpty, counted <= FeedKeys.maximumLookups, run.history?.countedKeys?.isComplete ?? true else {
+        let lookups = counted + (run.merger.hasRenamed ? recordedChanges.reduce(0) { $0 + $1.count } : 0)
+        guard !changed.isEmpty, lookups <= FeedKeys.maximumLookups, run.history?.countedKeys?.isComplete ?? true else {
             return nil
         }
-        let keys = try changedKeys(changed, KeyRoom(bytes: FeedKeys.maximumBytesOfJob))
+        let keys = try changedKeys(changed, KeyRoom(bytes: FeedKeys.maximumBytesOfJob), former: try formerKeys())
         return keys.count <= FeedKeys.maximumBytesOfJob ? keys : nil
     }
 
     /// The keys of changed objects: as ``Outcome/keys``, without empty lists and objects.
     ///
-    /// - Parameter listRoom: how many keys are written in each list.
+    /// - Parameters:
+    ///   - listRoom: how many keys are written in each list.
+    ///   - former: ``formerKeys()``; nil writes the last key of each deleted object.
     func changedKeys(
-        _ changed: [(entity: String, counts: ChangeCounts)], _ listRoom: KeyRoom
+        _ changed: [(entity: String, counts: ChangeCounts)], _ listRoom: KeyRoom, former: [[FormerKey]]? = nil
     ) throws(MergeFailure) -> [UInt8] {
         var writer = JSONWriter(capacity: 128)
         try storing { () throws(StoreError) in
@@ -224,11 +241,22 @@ struct JobTally {
                     let entity = run.merger.plan.model.index(ofEntity: name)!
                     json.key(name)
                     try json.object { json throws(StoreError) in
-                        for (word, change) in ObjectChange.reported where counts.number(of: change) > 0 {
+                        for (word, change) in ObjectChange.reported {
+                            let gone = change == .deleted ? former?[entity] : nil
+                            let isEmpty = gone.map {
+                                $0.isEmpty && run.history?.countedKeys?.deleted(entity, atMost: 1) == nil
+                            }
+                            guard !(isEmpty ?? (counts.number(of: change) == 0)) else { continue }
                             json.key(word)
                             try json.array { json throws(StoreError) in
                                 var room = listRoom
-                                try writeKeys(entity, change, &json, &room)
+                                if let gone {
+                                    for former in gone {
+                                        former.key.withCells { json.key($0, of: entities[former.entity].entity) }
+                                    }
+                                } else {
+                                    try writeKeys(entity, change, &json, &room)
+                                }
                                 try writeCountedKeys(entity, change, &json, &room)
                             }
                         }
@@ -237,6 +265,30 @@ struct JobTally {
             }
         }
         return writer.bytes
+    }
+
+    /// By entity, the keys that objects had before the job and that no object has after it: of deleted objects, and of
+    /// those that the job renamed. Nil for a job that renamed none, whose deleted objects have one key each.
+    private func formerKeys() throws(MergeFailure) -> [[FormerKey]]? {
+        guard run.merger.hasRenamed else { return nil }
+        return try storing { () throws(StoreError) in
+            var keys: [[FormerKey]] = []
+            for (entity, objects) in recordedChanges.enumerated() {
+                keys.append([])
+                for object in objects where object.change == .deleted || object.change == .updated {
+                    let (entry, former) = (object.entry, originalConcreteEntity(object.entry))
+                    let isTaken =
+                        if let identity = entry.originalIdentity {
+                            try run.merger.rowKey(former) { identity.bind(to: $0, from: 1) } != nil
+                        } else {
+                            try entities[entry.entity].find(entry.originalKey) != nil
+                        }
+                    guard !isTaken else { continue }
+                    keys[entity].append(FormerKey(entity: former, key: entry.originalIdentity ?? entry.originalKey))
+                }
+            }
+            return keys
+        }
     }
 
     /// Writes the keys of objects that the net changes only counted.

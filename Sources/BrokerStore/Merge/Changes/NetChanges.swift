@@ -24,8 +24,8 @@ final class NetChanges {
         var concreteEntity: Int
         /// The concrete entity when the row was first recorded.
         var originalConcreteEntity = 0
-        /// The identity of a deleted object, if clients name it by that and the store by a row key.
-        var identity: StoredKey?
+        /// If clients name the object by its identity and the store by a row key: when it was first recorded, and when deleted.
+        var originalIdentity, identity: StoredKey?
         var original: Original
         let originalKey: StoredKey
         let originalNumber: Int64
@@ -35,6 +35,8 @@ final class NetChanges {
         var key: StoredKey
         /// A link in a link table changed that one of the object's records names.
         var isLinkChanged = false
+        /// The object was deleted, perhaps made again, and not as an owned object that its owner's value does not name.
+        var wasDeleted = false
     }
 
     /// A row of an entity's table.
@@ -71,6 +73,8 @@ final class NetChanges {
     private(set) var changedNumbers: [Int: Set<Int64>] = [:]
     /// The keys of the deleted objects for which a count suffices; nil where the store keeps no keys for the feed.
     var countedKeys: CountedKeys?
+    /// While owned objects are deleted that their owners' values do not name: the owned entities; else empty.
+    var ownedEntities: [Int: HolderRelationship] = [:]
     /// Entries as they were before the last ``mark()``.
     private var undo: [(index: Int, entry: Entry)] = []
     /// After a ``mark()``, the number of entries and the memory then; nil when the changes are not rolled back here.
@@ -245,8 +249,8 @@ final class NetChanges {
         let index = entry(entity, number, old)
         let identity = tables.hasOwnIdentities(entity) ? old().identity : nil
         change(index) {
-            $0.number = nil
-            $0.identity = identity
+            ($0.number, $0.identity) = (nil, identity)
+            if ownedEntities[entity] == nil { $0.wasDeleted = true }
         }
     }
 
@@ -290,15 +294,18 @@ final class NetChanges {
         let location = RowLocation(entity: entity, number: number)
         if let known = entryIndices[location] {
             if entries[known].original == .untouched {
-                let content = parkedOriginals[location] ?? old().content
-                change(known) { $0.original = .content(content) }
+                let old = old()
+                change(known) {
+                    $0.original = .content(parkedOriginals[location] ?? old.content)
+                    $0.originalIdentity = old.identity
+                }
             }
             return known
         }
         let old = old()
         add(
             Entry(
-                entity: entity, concreteEntity: old.concreteEntity,
+                entity: entity, concreteEntity: old.concreteEntity, originalIdentity: old.identity,
                 original: .content(parkedOriginals[location] ?? old.content),
                 originalKey: old.key,
                 originalNumber: number,

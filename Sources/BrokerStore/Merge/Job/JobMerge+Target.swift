@@ -68,6 +68,7 @@ extension JobMerge {
             let identify = try merger.entities[target.concreteEntity].identify()
             key.bind(to: identify, from: 1)
             merger.entities[target.concreteEntity].bindIdentity(cells, to: identify, from: 2)
+            merger.hasRenamed = true
             try identify.run()
             return nil
         }
