@@ -205,8 +205,12 @@ extension Completion {
 
             /// Records brought a key that the model does not name.
             public static let unknownKey = Code(rawValue: "unknownKey")
-            /// Values were stored as the nearest `double`, which is another number.
+            /// Values were stored as the nearest `double`, which is another number, or dates without their last digits.
             public static let inexact = Code(rawValue: "inexact")
+            /// Values were not valid, and the `onInvalid` of their attribute ignored them or stored null.
+            public static let ignoredValue = Code(rawValue: "ignoredValue")
+            /// Bare keys name no object, and were ignored, as the `missing` of their relationship says.
+            public static let ignoredKey = Code(rawValue: "ignoredKey")
             /// Keys of a delete name no object.
             public static let objectNotFound = Code(rawValue: "objectNotFound")
             /// A sync deleted nothing, because a record was rejected.

@@ -112,6 +112,8 @@ extension ModelDescription {
         public var storage: String?
         /// The digits after the point of scaled decimals.
         public var scale: Int?
+        /// The digits of the second's fraction of dates; nil for the three that dates have by default.
+        public var precision: Int?
         public var min: RawJSON?
         public var max: RawJSON?
         public var minLength: Int?
@@ -144,6 +146,8 @@ extension ModelDescription {
         public var owned: Bool?
         /// The treatment of a key without an object: `stub`, `ignore` or `fail`.
         public var missing: String?
+        /// The values that mean no object, besides null.
+        public var none: [RawJSON]?
         /// The mapping of its records.
         public var mapping: String?
         public var renamedFrom: String?

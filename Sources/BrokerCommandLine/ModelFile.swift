@@ -71,7 +71,9 @@ package struct ModelFile {
     /// - Throws: one line: the first fault, and the number of the others.
     package func plan() throws(CommandFailure) -> StagingPlan {
         do throws(ModelError) {
-            return try StagingPlan(try ModelReader.read(try document()))
+            let plan = try StagingPlan(try ModelReader.read(try document()))
+            warn(of: plan.model)
+            return plan
         } catch {
             if let refusal = Self.refusal(error.faults) { throw refusal }
             let more = error.faults.count - 1
@@ -89,10 +91,25 @@ package struct ModelFile {
     package func readOrComplain() throws(CommandFailure) -> (document: ModelDocument, plan: StagingPlan) {
         do throws(ModelError) {
             let document = try document()
-            return (document, try StagingPlan(try ModelReader.read(document)))
+            let plan = try StagingPlan(try ModelReader.read(document))
+            warn(of: plan.model)
+            return (document, plan)
         } catch {
             throw complain(of: error.faults)
         }
+    }
+
+    /// Warns of the entities of a Core Data model that nothing identifies. A model that was written for Broker means it.
+    private func warn(of model: Model) {
+        guard paths.contains(where: { $0 != "-" && CoreDataModel.isModel($0) }) else { return }
+        let names = model.entities.indices.filter { index in
+            let entity = model.entities[index]
+            return entity.identity.isEmpty && !entity.isAbstract && model.holders.owners[index] == nil
+        }.map { model.entities[$0].name }
+        guard !names.isEmpty else { return }
+        Program.complain(
+            "broker: warning: nothing identifies the objects of \(names.joined(separator: ", ")), so each import adds its "
+                + "records again; give \"identity\" in a further --model", .warning)
     }
 
     private var arguments: String { ([paths[0]] + paths.dropFirst().map { "--model \($0)" }).joined(separator: " ") }

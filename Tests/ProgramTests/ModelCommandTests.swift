@@ -37,6 +37,29 @@ import Testing
         try programs.write("<model>\n\(elements)\n</model>", to: "\(folder)/contents")
     }
 
+    @Test func `a Core Data model without identity brings a warning, until an override gives one`() throws {
+        let warning =
+            "broker: warning: nothing identifies the objects of Note, Tag, so each import adds its records again"
+        try version(
+            "Blog 2",
+            """
+            <entity name="Note"><attribute name="text" attributeType="String"/></entity>
+            <entity name="Tag"><attribute name="word" attributeType="String"/></entity>
+            <entity name="Base" isAbstract="YES"><attribute name="x" attributeType="String"/></entity>
+            """)
+        #expect(try model("check", "Blog.xcdatamodeld").complaints.contains(warning))
+        let submit = ["submit", "--store", "app.sqlite", "--model", "Blog.xcdatamodeld", "--entity", "Note"]
+        let result = try programs.run("broker", submit, input: #"{"text": "a"}"#)
+        #expect(result.status == 0 && result.complaints.contains(warning), "\(result.complaints)")
+        try programs.write(
+            #"{"entities": {"Note": {"identity": "text"}, "Tag": {"identity": "word"}}}"#, to: "identities.json")
+        let overridden = try model("check", "Blog.xcdatamodeld", "--model", "identities.json")
+        #expect(overridden.status == 0 && !overridden.complaints.contains("warning"), "\(overridden.complaints)")
+        // Written for Broker, it means it.
+        try programs.write(#"{"entities": {"Note": {"attributes": {"text": "string"}}}}"#, to: "plain.json")
+        #expect(try !model("check", "plain.json").complaints.contains("warning"))
+    }
+
     private func model(_ arguments: String..., input: String = "") throws -> Programs.Result {
         try programs.run("broker", ["model"] + arguments, input: input)
     }

@@ -25,8 +25,8 @@ import Testing
                 "the model does not name 12 keys of B: \"k6\" 3 times, \"k12\" 3 times, \"k2\" 2 times, \"k3\" 2 times, "
                     + "\"k4\" 2 times, \"k8\" 2 times, \"k9\" 2 times, \"k10\" 2 times, \"k1\" once, \"k5\" once, and 2 more, "
                     + "which --json lists",
-                "price of A does not hold a number exactly, once; decimal keeps every digit",
-                "2 attributes of B do not hold numbers exactly; decimal keeps every digit: y 3 times, x once",
+                "price of A does not hold a value exactly, once; decimal keeps every digit, and a date as many as its \"precision\"",
+                "2 attributes of B do not hold values exactly; decimal keeps every digit, and a date as many as its \"precision\": y 3 times, x once",
                 "2 keys name no A", "no B was deleted, because a record was skipped", "later, 4 times",
             ])
         for (key, line) in [

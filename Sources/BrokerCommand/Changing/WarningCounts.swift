@@ -43,10 +43,11 @@ struct WarningCounts {
         switch group.code {
         case .inexact:
             return isOne
-                ? "\(kinds[0].key ?? "") of \(entity) does not hold a number exactly, \(Self.times(total)); decimal keeps "
-                    + "every digit"
-                : "\(kinds.count) attributes of \(entity) do not hold numbers exactly; decimal keeps every digit: "
+                ? "\(kinds[0].key ?? "") of \(entity) does not hold a value exactly, \(Self.times(total)); \(Self.remedy)"
+                : "\(kinds.count) attributes of \(entity) do not hold values exactly; \(Self.remedy): "
                     + list(kinds) { $0 }
+        case .ignoredValue: return "values of \(entity) were not valid, and not stored: " + list(kinds) { $0 }
+        case .ignoredKey: return "keys in \(entity) name no object, and were ignored: " + list(kinds) { $0 }
         case .unknownKey:
             guard isOne, let key = kinds[0].key else {
                 return "the model does not name \(kinds.count) keys of \(entity): " + list(kinds, Self.quoted)
@@ -61,6 +62,8 @@ struct WarningCounts {
         default: return "\(group.code.rawValue), \(Self.times(total))"
         }
     }
+
+    private static let remedy = "decimal keeps every digit, and a date as many as its \"precision\""
 
     /// The most frequent ones first.
     private func list(_ kinds: [Completion.Warning], _ named: (String) -> String) -> String {

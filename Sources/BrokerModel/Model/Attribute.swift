@@ -92,6 +92,8 @@ package struct Attribute: Sendable {
     /// The time zone of dates that name none: an IANA name or an offset; nil is UTC.
     package var timeZone: String?
     package var dateStorage: DateStorage
+    /// The digits of a second's fraction of a date that is stored as text.
+    package var precision = Attribute.defaultPrecision
     /// The digits after the point of a decimal that is stored as an integer; nil for one that is stored as text.
     package var decimalScale: Int?
     package var constraints: ValueConstraints
@@ -125,6 +127,15 @@ package struct Attribute: Sendable {
         self.onInvalid = onInvalid
         self.renamedFrom = renamedFrom
         self.place = place
+    }
+
+    /// Milliseconds.
+    package static let defaultPrecision = 3
+
+    /// Whether equal values of both are stored alike.
+    package func isStored(like other: Attribute) -> Bool {
+        type == other.type && dateStorage == other.dateStorage && precision == other.precision
+            && decimalScale == other.decimalScale
     }
 
     /// The type by which the stored values are compared: scaled decimals are integers.

@@ -89,6 +89,7 @@ extension Model {
             if relationship.isOwned { writer.member("owned", true) }
             if relationship.isOrdered { writer.member("ordered", true) }
             writer.member("missing", relationship.missing.rawValue)
+            writer.member("none", relationship.none)
             if let name = relationship.renamedFrom { writer.member("renamedFrom", name) }
             if let mapping = relationship.mapping { writer.member("mapping", mappings[mapping].name) }
         }
@@ -109,6 +110,10 @@ extension Attribute {
             if !dateFormats.isEmpty { writer.member("formats", dateFormats) }
             if let timeZone { writer.member("timeZone", timeZone) }
             if type == .date { writer.member("storage", dateStorage.rawValue) }
+            if precision != Self.defaultPrecision {
+                writer.key("precision")
+                writer.integer(precision)
+            }
             if let decimalScale {
                 writer.member("storage", DecimalStorage.scaled.rawValue)
                 writer.key("scale")
@@ -132,12 +137,7 @@ extension ValueConstraints {
             writer.integer(length)
         }
         if let pattern { writer.member("pattern", pattern) }
-        if !allowed.isEmpty {
-            writer.key("enum")
-            writer.array { writer in
-                for fragment in allowed { writer.raw(fragment.text.utf8) }
-            }
-        }
+        writer.member("enum", allowed)
     }
 }
 
@@ -160,6 +160,15 @@ extension JSONWriter {
     fileprivate mutating func member(_ key: String, _ value: JSONFragment) {
         self.key(key)
         raw(value.text.utf8)
+    }
+
+    /// Writes nothing for an empty list.
+    fileprivate mutating func member(_ key: String, _ values: [JSONFragment]) {
+        guard !values.isEmpty else { return }
+        self.key(key)
+        array { writer in
+            for fragment in values { writer.raw(fragment.text.utf8) }
+        }
     }
 
     fileprivate mutating func strings(_ values: [String]) {

@@ -27,6 +27,10 @@ package struct Warning: Sendable, Equatable {
         case unknownKey
         /// Values that an attribute cannot represent exactly; `key` is the attribute's name.
         case inexact
+        /// Values that an attribute could not take, and which `onInvalid` ignored or made null; `key` is the attribute's name.
+        case ignoredValue
+        /// Bare keys with `missing: ignore` that name no object; `key` is the relationship's name.
+        case ignoredKey
         /// More records were rejected than are listed; `count` is the number of the others.
         case rejectedNotListed
         /// Keys of a `delete` name no object; `count` is their number.

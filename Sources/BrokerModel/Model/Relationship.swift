@@ -36,6 +36,8 @@ package struct Relationship: Sendable {
     package var deleteRule: DeleteRule
     package var assignment: Assignment
     package var missing: MissingDestination
+    /// Values that mean no object, besides null: texts, whole numbers, booleans and the empty array.
+    package var none: [JSONFragment] = []
     /// The objects of the other side live in this side's object: they have no other one, and end with it.
     package var isOwned = false
     /// A to-many relationship stores the order in which records name its objects.

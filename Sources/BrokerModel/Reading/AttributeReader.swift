@@ -97,6 +97,17 @@ struct AttributeReader {
                 .compactMap { $0.string() } ?? []
         }
         attribute.timeZone = fields["timeZone"]?.string()
+        fields.refuse("precision", unless: type.map { $0 == .date }, isFor: "dates with a time")
+        guard type == .date, let node = fields["precision"], let precision = node.count() else { return }
+        if fields["storage"].map({ $0.value.string != DateStorage.iso8601.rawValue }) ?? false {
+            node.report(
+                "\"precision\" is for dates that are stored as text: \"unix\" stores whole seconds, and \"coreData\" a "
+                    + "double; take it out, or \"storage\"")
+        } else if ![0, 3, 6, 9].contains(precision) {
+            node.report("a \"precision\" is 0, 3, 6 or 9, the digits after the second's point; write one of these")
+        } else {
+            attribute.precision = precision
+        }
     }
 
     private func readStorage(_ fields: ModelFields, type: AttributeType?, into attribute: inout Attribute) {

@@ -201,8 +201,7 @@ private struct ColumnPlan {
         func canShare(_ other: Claim) -> Bool {
             switch (self, other) {
             case (.attribute(let one), .attribute(let other)):
-                one.name.hasSameBytes(as: other.name) && one.type == other.type && one.dateStorage == other.dateStorage
-                    && one.decimalScale == other.decimalScale
+                one.name.hasSameBytes(as: other.name) && one.isStored(like: other)
             case (.relationship(let one), .relationship(let other)):
                 one.name.hasSameBytes(as: other.name) && one.destination == other.destination
                     && one.deleteRule == other.deleteRule && one.inverse == nil && other.inverse == nil

@@ -52,9 +52,11 @@ struct HolderCheck {
                     + (names.isEmpty ? "give \(entity.name) an identity" : "write \(names)"))
         }
         let (own, other) = (draft.attribute, entity.attributes[place])
-        let hasSameForm = own.dateStorage == other.dateStorage && own.decimalScale == other.decimalScale
-        if own.type != other.type || !hasSameForm {
-            let form = other.type == .date ? "date with the storage \(other.dateStorage.rawValue)" : other.type.rawValue
+        if !own.isStored(like: other) {
+            let form =
+                other.type == .date
+                ? "date with the storage \(other.dateStorage.rawValue) and the precision \(other.precision)"
+                : other.type.rawValue
             draft.key.report(
                 "\(leads), and its \"\(name)\" is \(form); \"\(own.name)\" has the key \(path) and needs the same type")
         }

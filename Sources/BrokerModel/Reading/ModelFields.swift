@@ -50,13 +50,14 @@ struct ModelVocabulary: Sendable {
             "type", "key", "optional", "default", "defaultWhenMissing", "format", "formats", "timeZone", "min", "max",
             "minLength",
             "maxLength", "pattern", "enum", "transform", "onInvalid", "indexed", "unique", "storage", "scale",
+            "precision",
             "renamedFrom",
         ])
 
     static let relationship = ModelVocabulary(
         subject: "a relationship",
         fields: [
-            "entity", "toMany", "inverse", "key", "deleteRule", "assignment", "missing", "ordered", "owned",
+            "entity", "toMany", "inverse", "key", "deleteRule", "assignment", "missing", "none", "ordered", "owned",
             "mapping", "renamedFrom",
         ])
 

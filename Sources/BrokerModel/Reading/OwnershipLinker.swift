@@ -207,6 +207,7 @@ struct OwnershipLinker {
             draft.attribute.dateFormats = part.attribute.dateFormats
             draft.attribute.timeZone = part.attribute.timeZone
             draft.attribute.dateStorage = part.attribute.dateStorage
+            draft.attribute.precision = part.attribute.precision
             draft.attribute.transforms = part.attribute.transforms
             draft.attribute.renamedFrom = part.attribute.renamedFrom.map { "parent_\($0)" }
         }

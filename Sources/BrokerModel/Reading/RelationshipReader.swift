@@ -41,6 +41,7 @@ struct RelationshipReader {
         draft.relationship.keyPaths = KeyPaths.read(fields["key"], name: member.name, style: keyStyle)
         draft.relationship.deleteRule = fields["deleteRule"]?.choice() ?? .nullify
         draft.relationship.missing = fields["missing"]?.choice() ?? .stub
+        draft.relationship.none = readNone(fields)
         draft.relationship.isOwned = fields.flag("owned")
         draft.relationship.isOrdered = fields.flag("ordered")
         if draft.relationship.isOrdered, !draft.relationship.isToMany {
@@ -54,5 +55,29 @@ struct RelationshipReader {
             }
         }
         return draft
+    }
+
+    /// Limit on the values that mean no object.
+    private static let mostNoneValues = 16
+
+    private func readNone(_ fields: ModelFields) -> [JSONFragment] {
+        let expected = "an array of values that mean no object, as [\"\", 0, false, []]"
+        guard let nodes = fields["none"]?.elements(expected: expected) else { return [] }
+        guard nodes.count <= Self.mostNoneValues else {
+            fields["none"]?.report("\"none\" has \(nodes.count) values; \(Self.mostNoneValues) are the most")
+            return []
+        }
+        return nodes.compactMap { node in
+            switch node.value.kind {
+            case .string, .true, .false: break
+            case .number where node.value.int64 != nil: break
+            case .array where node.isEmptyArray: break
+            default:
+                node.reportExpected(
+                    "a text, a whole number, true, false or an empty array; null always means no object")
+                return nil
+            }
+            return node.fragment(for: nil)
+        }
     }
 }

@@ -209,6 +209,13 @@ package struct ModelComparison {
                 .refused, name,
                 "\(name) is stored as \(old.dateStorage.rawValue) in the store, and as \(new.dateStorage.rawValue) in "
                     + "the model", remedy: "keep the storage, or give the new one another name")
+        } else if old.precision != new.precision {
+            let text = "\(name) has the precision \(old.precision) in the store, and \(new.precision) in the model"
+            if let date = inexact[part] {
+                change(.refused, name, "\(text), which does not hold \(date)", remedy: "keep the precision")
+            } else {
+                change(.migrated, name, text)
+            }
         }
     }
 

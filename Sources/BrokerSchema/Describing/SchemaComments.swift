@@ -72,7 +72,9 @@ package struct SchemaComments: Sendable {
         case .uuid: return "UUID in upper case"
         case .date:
             switch attribute.dateStorage {
-            case .iso8601: return "time in UTC like 2011-12-22T02:24:51.000Z"
+            case .iso8601:
+                let fraction = attribute.precision == 0 ? "" : "." + String(repeating: "0", count: attribute.precision)
+                return "time in UTC like 2011-12-22T02:24:51\(fraction)Z"
             case .unix: return "time in seconds since 1970-01-01 UTC"
             case .coreData: return "time in seconds since 2001-01-01 UTC"
             }

@@ -102,7 +102,8 @@ package struct SchemaOrigins {
         from old: Attribute, to new: Attribute, _ convert: AttributeConversion
     ) -> TableOrigin.Change? {
         guard old.type != new.type else {
-            return old.decimalScale == new.decimalScale ? nil : .converted(convert(old, new))
+            let isSame = old.decimalScale == new.decimalScale && old.precision == new.precision
+            return isSame ? nil : .converted(convert(old, new))
         }
         return switch new.type.change(from: old.type) {
         case .converted, .convertedIfExact: .converted(convert(old, new))

@@ -49,6 +49,11 @@ struct RecordScanner: ~Copyable {
     /// The latest record has keys, and all of its own keys are unknown.
     private(set) var hasOnlyUnknownKeys = false
     private var knownKeyCount = 0
+    /// The offsets of values of the latest record that are neither objects nor null, in the place of an object on key paths.
+    /// The slots of these paths hold them, as they hold a null in such a place.
+    private var misplacedValues: Set<Int> = []
+    /// The first of these in the place of a relationship's value.
+    private(set) var misplacedLink: (relationship: EntityPlan.RelationshipPlan, value: JSONValue)?
 
     /// - Parameter slots: initialised; used as long as they suffice, and not freed.
     init(nodeCount: Int, _ slots: UnsafeMutableBufferPointer<JSONValue?>) {
@@ -72,6 +77,7 @@ struct RecordScanner: ~Copyable {
         depth = base + count
         firstUnknownKey = nil
         knownKeyCount = 0
+        if !misplacedValues.isEmpty { (misplacedValues, misplacedLink) = ([], nil) }
         if recordsWithoutPredictions > 0 {
             recordsWithoutPredictions -= 1
         } else if predictions.isEmpty {
@@ -79,6 +85,7 @@ struct RecordScanner: ~Copyable {
         }
         if let record { scan(record, 0, entity, base, apartFrom: nested?.key) }
         if let nested, let nesting = entity.nesting { scan(nested.value, nesting.node, entity, base) }
+        if !misplacedValues.isEmpty { takeMisplacedLinks(entity, base) }
         // The key of a nested record is one of its values.
         hasOnlyUnknownKeys = firstUnknownKey != nil && knownKeyCount == 0 && nested == nil
         return base
@@ -127,7 +134,38 @@ struct RecordScanner: ~Copyable {
             }
         }
         for child in entity.innerNodes[node] {
-            if let value = slots[base + child], value.kind == .object { scan(value, child, entity, base) }
+            guard let value = slots[base + child] else { continue }
+            if value.kind == .object {
+                scan(value, child, entity, base)
+            } else if value.isNull {
+                place(value, below: child, entity.tree, base)
+            } else if !entity.tree.nodes[child].isClaimed {
+                misplacedValues.insert(value.offset)
+                place(value, below: child, entity.tree, base)
+            }
+        }
+    }
+
+    /// Stores a value that is no object at the end of all paths that lead through it.
+    private mutating func place(_ value: JSONValue, below node: Int, _ tree: KeyTree, _ base: Int) {
+        for child in tree.nodes[node].children {
+            slots[base + child] = value
+            place(value, below: child, tree, base)
+        }
+    }
+
+    /// Whether the value is in the place of an object on a key path of the latest record.
+    @inline(__always)
+    func isMisplaced(_ value: JSONValue) -> Bool {
+        !misplacedValues.isEmpty && misplacedValues.contains(value.offset)
+    }
+
+    /// Takes such values from the slots of relationships, and notes the first.
+    private mutating func takeMisplacedLinks(_ entity: EntityPlan, _ base: Int) {
+        for relationship in entity.ownRelationships {
+            guard let value = value(relationship.nodes, base), isMisplaced(value) else { continue }
+            for node in relationship.nodes { slots[base + node] = nil }
+            if misplacedLink.map({ value.offset < $0.value.offset }) ?? true { misplacedLink = (relationship, value) }
         }
     }
 

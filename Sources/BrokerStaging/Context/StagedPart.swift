@@ -33,7 +33,7 @@ struct PartFacts {
     init(_ context: inout StagingContext) {
         collections = ShortList(context.collection)
         patternWork = context.arena.workBudget.spent
-        warnings = context.scanner.warnings() + context.inexactValues.warnings(context.plan.model)
+        warnings = context.scanner.warnings() + context.valueWarnings.warnings(context.plan.model)
         memory = context.arena.memory.map { ShortList($0) } ?? []
         if context.innerNames?.isEmpty ?? false { context.innerNames = nil }
         context.scanner = RecordScanner(nodeCount: 0, UnsafeMutableBufferPointer(start: nil, count: 0))

@@ -13,7 +13,7 @@ extension StagingContext {
     mutating func isAccepted(
         _ row: Int, _ entity: EntityPlan, _ cells: Int, _ modified: ModifiedColumn, hasIdentity: Bool
     ) -> Bool {
-        let cell = scratch[cells + modified.column]
+        let cell = sentValue(of: modified, cells)
         let table = tables[entity.index]
         if let values = exclusions?.modified, hasIdentity {
             let isNewer = scratch.withCells(at: cells) { identity in
@@ -22,7 +22,7 @@ extension StagingContext {
                 return true
             }
             if !isNewer { return false }
-        } else if modified.isStale(cell, against: table.pointee.row(row)[modified.column]) {
+        } else if modified.isStale(cell, against: table.pointee.lastModified[row]) {
             return false
         }
         table.pointee.bring(modified: cell, row)
@@ -35,7 +35,7 @@ extension StagingContext {
     /// does not decide the object's concrete entity. Nil when the record is accepted.
     mutating func staleRelative(_ entity: EntityPlan, _ cells: Int, at offset: Int) throws(StagingFault) -> Int? {
         guard let modified = entity.modified, let hierarchy = entity.hierarchy else { return nil }
-        let cell = scratch[cells + modified.column]
+        let cell = sentValue(of: modified, cells)
         let table = tables[entity.index]
         let isNewer = scratch.withCells(at: cells) { identity in
             exclusions?.modified?.isNewer(cell, modified, entity.index, identity: identity)
@@ -59,7 +59,12 @@ extension StagingContext {
         let table = tables[entity.index]
         guard let row = table.pointee.find(identity: identity, concreteEntity: entity.ownIndex) else { return true }
         return tombstones?.isDeleted(entity, identity) == true
-            || !modified.isStale(cell, against: table.pointee.row(row)[modified.column])
+            || !modified.isStale(cell, against: table.pointee.lastModified[row])
+    }
+
+    /// The value of the record being converted, with all its digits.
+    private func sentValue(of modified: ModifiedColumn, _ cells: Int) -> Cell {
+        wholeModified ?? scratch[cells + modified.column]
     }
 
     // MARK: - Tombstones
@@ -68,7 +73,7 @@ extension StagingContext {
     /// skipped like any other.
     mutating func isAccepted(tombstone entity: EntityPlan, _ cells: Int, hasIdentity: Bool) -> Bool {
         guard let modified = entity.modified, hasIdentity else { return true }
-        let cell = scratch[cells + modified.column]
+        let cell = sentValue(of: modified, cells)
         let isAccepted = scratch.withCells(at: cells) { identity in
             exclusions?.modified?.isNewer(tombstone: cell, modified, entity.index, identity: identity)
                 ?? isNewerThanStaged(cell, modified, entity, identity)
@@ -88,7 +93,7 @@ extension StagingContext {
     /// A skipped record does not rename its target.
     mutating func staleTargetRow(_ entity: EntityPlan, _ cells: Int) throws(StagingFault) -> Int? {
         guard let modified = entity.modified, let stored = exclusions?.modified?.target, let target,
-            modified.isStale(scratch[cells + modified.column], against: stored)
+            modified.isStale(sentValue(of: modified, cells), against: stored)
         else { return nil }
         let row = try row(ofKey: target.key, at: target.recordOffset, entity, .mustExist)
         self.target?.row = row

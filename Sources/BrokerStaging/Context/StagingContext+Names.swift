@@ -6,9 +6,11 @@ extension StagingContext {
     mutating func nameInside(_ entity: EntityPlan, _ slots: Int) throws(StagingFault) {
         guard innerNames != nil else { return }
         for relationship in entity.ownRelationships {
-            guard let value = scanner.value(relationship.nodes, slots) else { continue }
+            guard let value = value(of: relationship, slots), !relationship.isNone(value) else { continue }
             if value.kind == .array {
-                for element in value.elements { try name(element, at: relationship) }
+                for element in value.elements where !relationship.isNone(element: element) {
+                    try name(element, at: relationship)
+                }
             } else {
                 try name(value, at: relationship)
             }

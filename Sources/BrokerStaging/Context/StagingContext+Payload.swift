@@ -27,7 +27,7 @@ extension EntityPlan.RelationshipPlan {
     /// Returns the number of objects that a value of the relationship names.
     func elementCount(of value: JSONValue) -> Int {
         switch value.kind {
-        case .null: 0
+        case _ where isNone(value): 0
         case .array where relationship.isToMany: value.elements.reduce(0) { count, _ in count + 1 }
         default: 1
         }

@@ -91,23 +91,8 @@ extension StagingContext {
         let isTarget = try isTarget(record, entity, nestedIn: source.holder)
         let cells = scratch.push(entity.attributes.count)
         defer { scratch.pop(entity.attributes.count) }
-        var (first, firstOffset): (StagingFault?, Int) = (nil, .max)
-        var (failed, inexactColumns): (Set<Int>, [Int]) = ([], [])
-        entity.forEachOwnAttribute { column, attribute in
-            guard let value = value(of: attribute, column, source, entity) else {
-                if let missing = attribute.missingCell { scratch[cells + column] = missing.cell }
-                return
-            }
-            do throws(StagingFault) {
-                let cell = try cell(value, attribute, column, entity, &inexactColumns)
-                scratch[cells + column] = cell
-            } catch {
-                let (error, offset) = source.relocated(error, at: textOffset(of: value), in: extent(of: record))
-                // If there are several faults, the first in the text is reported.
-                if offset < firstOffset { (first, firstOffset) = (error, offset) }
-                failed.insert(column)
-            }
-        }
+        var (failed, notes): (Set<Int>, [ValueNote]) = ([], [])
+        let (first, firstOffset) = convertAttributes(record, entity, source, cells, &failed, &notes)
         if let holder = source.holder { takeHolderValues(entity, holder, cells) }
         let isTombstone =
             try entity.tombstone.map { tombstone throws(StagingFault) in
@@ -142,8 +127,40 @@ extension StagingContext {
         }
         try noteNesting(entity, at: textOffset(of: record))
         write(entity, cells, to: row, at: textOffset(of: record))
-        inexactValues.note(entity: entity.ownIndex, attributes: inexactColumns)
+        valueWarnings.note(entity: entity.ownIndex, notes)
         return (row, .accepted)
+    }
+
+    /// Converts the record's own attributes.
+    ///
+    /// - Returns: the first fault in the text, and its offset.
+    @inline(__always)
+    private mutating func convertAttributes(
+        _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource, _ cells: Int, _ failed: inout Set<Int>,
+        _ notes: inout [ValueNote]
+    ) -> (StagingFault?, Int) {
+        var (first, firstOffset): (StagingFault?, Int) = (nil, .max)
+        wholeModified = nil
+        entity.forEachOwnAttribute { column, attribute in
+            guard let value = value(of: attribute, column, source, entity) else {
+                if let missing = attribute.missingCell { scratch[cells + column] = missing.cell }
+                return
+            }
+            do throws(StagingFault) {
+                let cell = try cell(value, attribute, column, entity, &notes)
+                scratch[cells + column] = cell
+            } catch {
+                let (error, offset) = source.relocated(error, at: textOffset(of: value), in: extent(of: record))
+                // If there are several faults, the first in the text is reported.
+                if offset < firstOffset { (first, firstOffset) = (error, offset) }
+                failed.insert(column)
+            }
+        }
+        if let (relationship, value) = scanner.misplacedLink, textOffset(of: value) < firstOffset {
+            first = fault(.invalidValue, ValueConverter.misplaced(value, relationship.relationship.name), value, entity)
+            firstOffset = textOffset(of: value)
+        }
+        return (first, firstOffset)
     }
 
     /// Writes an accepted record's attributes to its row.
@@ -273,25 +290,31 @@ extension StagingContext {
             plan.model.entities[entity.ownIndex].attributes[column].name)
     }
 
-    /// - Parameter inexactColumns: gets the column if the attribute cannot represent the value exactly.
+    /// - Parameter notes: gets a note if the attribute does not hold the value as it was sent.
     @inline(__always)
     private mutating func cell(
         _ value: JSONValue, _ attribute: EntityPlan.AttributePlan, _ column: Int, _ entity: EntityPlan,
-        _ inexactColumns: inout [Int]
+        _ notes: inout [ValueNote]
     ) throws(StagingFault) -> Cell {
-        let meant = try converted(value, column, entity) ?? value
+        let isMisplaced = scanner.isMisplaced(value)
+        let meant = isMisplaced ? value : try converted(value, column, entity) ?? value
         do throws(ValueFault) {
             if meant.isNull { return try attribute.nullCell(of: entity) }
             do throws(ValueFault) {
+                guard !isMisplaced else { throw attribute.converter.misplacement(of: value) }
                 let cell = try attribute.converter.convert(meant, arena: &arena)
-                if arena.isInexact { inexactColumns.append(column) }
+                if arena.isInexact {
+                    notes.append(ValueNote(property: column, code: .inexact))
+                    if let modified = entity.modified, modified.column == column {
+                        wholeModified = try modified.whole(meant, attribute.converter, arena: &arena)
+                    }
+                }
                 return cell
             } catch {
-                switch attribute.onInvalid {
-                case .skip: return .absent
-                case .null: return try attribute.nullCell(of: entity)
-                case .fail: throw error
-                }
+                guard attribute.onInvalid != .fail else { throw error }
+                let cell = attribute.onInvalid == .skip ? .absent : try attribute.nullCell(of: entity)
+                notes.append(ValueNote(property: column, code: .ignoredValue))
+                return cell
             }
         } catch {
             throw invalid(error, value, column, entity)
@@ -339,48 +362,5 @@ extension ValueFault {
         case .notAllowed: .validationFailed
         case .missing: .missingValue
         }
-    }
-}
-
-/// A stack of cells for records being converted; an inner record is above the outer ones.
-struct ScratchStack: ~Copyable {
-    private var cells: UnsafeMutableBufferPointer<Cell>
-    private var depth = 0
-    private var hasGrown = false
-
-    /// - Parameter cells: initialised; used as long as they suffice, and not freed.
-    init(_ cells: UnsafeMutableBufferPointer<Cell>) { self.cells = cells }
-
-    deinit { if hasGrown { cells.deallocate() } }
-
-    /// Pushes `count` absent cells and returns the index of the first.
-    mutating func push(_ count: Int) -> Int {
-        let base = depth
-        depth += count
-        if cells.count < depth { grow() }
-        for index in base..<depth { cells[index] = .absent }
-        return base
-    }
-
-    mutating func pop(_ count: Int) { depth -= count }
-
-    private mutating func grow() {
-        let larger = UnsafeMutableBufferPointer<Cell>.allocate(capacity: 2 * depth)
-        larger.initialize(repeating: .absent)
-        _ = larger.update(fromContentsOf: cells)
-        if hasGrown { cells.deallocate() }
-        cells = larger
-        hasGrown = true
-    }
-
-    subscript(index: Int) -> Cell {
-        @inline(__always) get { cells[index] }
-        @inline(__always) nonmutating set { cells[index] = newValue }
-    }
-
-    func withCells<Result, Failure: Error>(
-        at base: Int, _ body: (UnsafePointer<Cell>) throws(Failure) -> Result
-    ) throws(Failure) -> Result {
-        try body(UnsafePointer(cells.baseAddress! + base))
     }
 }

@@ -10,16 +10,29 @@ extension StagingContext {
     ) throws(StagingFault) {
         var (last, isInOrder) = (-1, true)
         try entity.forEachOwnRelationship { relationship throws(StagingFault) in
-            guard let value = scanner.value(relationship.nodes, slots) else { return }
+            guard let value = self.value(of: relationship, slots) else { return }
             if textOffset(of: value) <= last { isInOrder = false }
             last = textOffset(of: value)
         }
         guard isInOrder else { return try stageSorted(entity, slots, linkSource, before: limit) }
         // Usually the model names them in the order of the text.
         try entity.forEachOwnRelationship { relationship throws(StagingFault) in
-            guard let value = scanner.value(relationship.nodes, slots), textOffset(of: value) < limit else { return }
+            guard let value = self.value(of: relationship, slots), textOffset(of: value) < limit else { return }
             try stage(value, relationship, linkSource)
         }
+    }
+
+    /// Returns the value at the relationship's most preferred path: the first that names an object, else one that means none.
+    @inline(__always)
+    func value(of plan: EntityPlan.RelationshipPlan, _ slots: Int) -> JSONValue? {
+        guard plan.nodes.count > 1 else { return plan.nodes.first.flatMap { scanner.value($0, slots) } }
+        var none: JSONValue?
+        for node in plan.nodes {
+            guard let value = scanner.value(node, slots) else { continue }
+            if !plan.isNone(value) { return value }
+            none = none ?? value
+        }
+        return none
     }
 
     /// Stages the relationships that the record lacks and that a parameter of the job's path names. The parameter's
@@ -33,7 +46,7 @@ extension StagingContext {
         let outerRange = rewrittenAt
         defer { rewrittenAt = outerRange }
         rewrittenAt = offset..<offset + 1
-        for relationship in entity.ownRelationships where scanner.value(relationship.nodes, slots) == nil {
+        for relationship in entity.ownRelationships where self.value(of: relationship, slots) == nil {
             guard let key = parameters.value(of: relationship.relationship.name) else { continue }
             try stage(key, relationship, linkSource)
         }
@@ -52,7 +65,7 @@ extension StagingContext {
     ) -> [(value: JSONValue, relationship: EntityPlan.RelationshipPlan)] {
         var values: [(value: JSONValue, relationship: EntityPlan.RelationshipPlan)] = []
         for relationship in entity.ownRelationships {
-            if let value = scanner.value(relationship.nodes, slots) { values.append((value, relationship)) }
+            if let value = self.value(of: relationship, slots) { values.append((value, relationship)) }
         }
         values.sort { ($0.value.offset, $0.relationship.index) < ($1.value.offset, $1.relationship.index) }
         return values
@@ -63,21 +76,25 @@ extension StagingContext {
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource
     ) throws(StagingFault) {
         guard plan.relationship.isToMany else { return try stageToOne(value, plan, linkSource) }
-        if value.isNull || plan.relationship.assignment == .replace {
+        let isNone = plan.isNone(value)
+        if isNone || plan.relationship.assignment == .replace {
             try take(MemoryLayout<StagedReplacement>.stride)
             replacements.append(
                 StagedReplacement(
                     entity: linkSource.table, row: linkSource.row, relationship: plan.index,
-                    clearsBefore: value.isNull ? linkSource.sourceOffset : replacementOffset(plan, linkSource),
-                    isNull: value.isNull))
-            if value.isNull { endSelfLink(plan, linkSource) }
+                    clearsBefore: isNone ? linkSource.sourceOffset : replacementOffset(plan, linkSource),
+                    isNull: isNone))
+            if isNone { return endSelfLink(plan, linkSource) }
         }
         var linkSource = linkSource
-        switch value.kind {
-        case .null: return
-        case .array:
-            for element in value.elements { try stageElements(element, plan, &linkSource) }
-        default: try stageElements(value, plan, &linkSource)
+        guard value.kind == .array else { return try stageElements(value, plan, &linkSource) }
+        for element in value.elements {
+            if plan.isNone(element: element) {
+                if relatedAt == linkSource.sourceOffset { try notePayload(nil) }
+                linkSource.position += 1
+            } else {
+                try stageElements(element, plan, &linkSource)
+            }
         }
     }
 
@@ -142,9 +159,9 @@ extension StagingContext {
         _ entity: EntityPlan, _ slots: Int, _ linkSource: LinkSource
     ) throws(StagingFault) {
         for (value, relationship) in valuesInTextOrder(entity, slots)
-        where !value.isNull && !relationship.relationship.isOwned {
+        where !relationship.isNone(value) && !relationship.relationship.isOwned {
             if value.kind == .array, relationship.relationship.isToMany {
-                for element in value.elements {
+                for element in value.elements where !relationship.isNone(element: element) {
                     _ = try destination(element, relationship, linkSource, isLinked: false)
                 }
             } else if let entity = try dictionaryPlan(value, relationship) {
@@ -162,7 +179,7 @@ extension StagingContext {
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource
     ) throws(StagingFault) {
         guard case .column(let column) = plan.form else { return }
-        if value.isNull {
+        if plan.isNone(value) {
             try assertLink(linkSource.entity, linkSource.row, column, nil, linkSource.sourceOffset)
             try noteListPositions(
                 plan, linkSource, nil, at: textOffset(of: value), linkOffset: linkSource.sourceOffset)
@@ -256,7 +273,11 @@ extension StagingContext {
         } catch {
             switch error {
             case .noRoom: throw error
-            case .skipped: break
+            case .skipped:
+                guard isLinked, mapped == nil, value.kind != .object, plan.relationship.missing == .ignore else {
+                    break
+                }
+                valueWarnings.note(entity: linkSource.entity, [ValueNote(property: plan.index, code: .ignoredKey)])
             case .invalid(let fault, let offset):
                 if noteConditional(fault, at: offset) { return nil }
                 guard policy == .skip else { throw error }
@@ -298,18 +319,11 @@ extension StagingContext {
         let cells = scratch.push(destination.attributes.count)
         defer { scratch.pop(destination.attributes.count) }
         let meant = try converted(value, column, destination) ?? value
-        do throws(ValueFault) {
-            let cell = try destination.attributes[column].converter.convert(meant, arena: &arena)
-            scratch[cells + column] = cell
-        } catch {
-            throw invalid(error, value, column, destination)
-        }
-        let isInexact = arena.isInexact
-        try take(arena.takeFresh())
+        let key = try convertedKey(meant, value, column, destination)
+        scratch[cells + column] = key
         if case .absent = decision(destination, identity: cells) { throw .skipped }
         let row = try findOrAdd(
             destination, identity: cells, offset: textOffset(of: value), relationship.missing.origin)
-        if isInexact { inexactValues.note(entity: destination.ownIndex, attributes: [column]) }
         try noteNesting(destination, at: textOffset(of: value))
         return row
     }

@@ -43,6 +43,7 @@ extension StagingContext {
 
     /// Returns null for a value that is not an identity.
     private mutating func identityCell(_ value: JSONValue, _ entity: EntityPlan, _ column: Int) -> Cell {
+        guard !scanner.isMisplaced(value) else { return .null }
         do throws(ValueFault) {
             return try entity.attributes[column].converter.convert(value, arena: &arena)
         } catch {

@@ -160,12 +160,7 @@ extension StagingContext {
             }
             return [.integer(number)]
         }
-        var inexactColumns: [Int] = []
-        guard model.identity.count > 1 else {
-            let cell = try keyCell(key, entity, model.identity[0], &inexactColumns)
-            inexactValues.note(entity: entity.ownIndex, attributes: inexactColumns)
-            return [cell]
-        }
+        guard model.identity.count > 1 else { return [try keyCell(key, entity, model.identity[0])] }
         let names = model.identity.map { model.attributes[$0].name }
         guard key.kind == .object else {
             throw fault(
@@ -181,25 +176,35 @@ extension StagingContext {
                     "The key of \(a(entity.name)) is an object with \(names.joined(separator: ", ")); this one lacks "
                         + "\(name).", key, entity)
             }
-            cells.append(try keyCell(value, entity, column, &inexactColumns))
+            cells.append(try keyCell(value, entity, column))
         }
-        inexactValues.note(entity: entity.ownIndex, attributes: inexactColumns)
         return cells
     }
 
     private mutating func keyCell(
-        _ value: JSONValue, _ entity: EntityPlan, _ column: Int, _ inexactColumns: inout [Int]
+        _ value: JSONValue, _ entity: EntityPlan, _ column: Int
     ) throws(StagingFault) -> Cell {
         guard !value.isNull else {
             throw fault(.missingIdentity, "null is the key of no \(entity.name).", value, entity)
         }
+        return try convertedKey(value, value, column, entity)
+    }
+
+    /// Converts the value of a key that is no part of a record.
+    ///
+    /// - Parameter value: the value in the text, for faults.
+    mutating func convertedKey(
+        _ meant: JSONValue, _ value: JSONValue, _ column: Int, _ entity: EntityPlan
+    ) throws(StagingFault) -> Cell {
         let cell: Cell
         do throws(ValueFault) {
-            cell = try entity.attributes[column].converter.convert(value, arena: &arena)
+            cell = try entity.attributes[column].converter.convert(key: meant, arena: &arena)
         } catch {
             throw invalid(error, value, column, entity)
         }
-        if arena.isInexact { inexactColumns.append(column) }
+        if arena.isInexact {
+            valueWarnings.note(entity: entity.ownIndex, [ValueNote(property: column, code: .inexact)])
+        }
         try take(arena.takeFresh())
         return cell
     }

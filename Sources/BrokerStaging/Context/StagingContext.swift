@@ -34,8 +34,10 @@ struct StagingContext: ~Copyable {
     var enclosing: LinkSource?
     var rejections = RejectionList()
     var scanner: RecordScanner
-    /// Values that their attributes cannot represent exactly.
-    var inexactValues = InexactValues()
+    /// Values that their attributes do not hold as they were sent.
+    var valueWarnings = ValueWarnings()
+    /// The `modified` value of the record being converted with all its digits, if its attribute stores only some.
+    var wholeModified: Cell?
     /// A row's worth of cells for each record being staged, innermost last.
     var scratch: ScratchStack
     var memory: StagingMemory

@@ -70,7 +70,7 @@ extension StagingPlan {
         let attributeName = model.entities[entity].attributes[attribute].name
         do throws(ValueFault) {
             let converter = adapt(entities[entity].attributes[attribute].converter)
-            let cell = try converter.convert(json, arena: &arena)
+            let cell = try converter.convert(key: json, arena: &arena)
             guard cell.kind != .null else {
                 throw ValueFault(reason: .inconvertible, message: "An object of \(name) has no key null")
             }

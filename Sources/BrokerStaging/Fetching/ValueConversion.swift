@@ -6,8 +6,10 @@ package import BrokerModel
 package struct ValueConversion: Sendable {
     private let writer: ValueWriter
     private let type: AttributeType
-    /// The formats of the new attribute.
+    /// Those of the new attribute.
     private let dates: ValueConverter.Dates
+    /// The zone of days, and of times that another program stored without one.
+    private let zone: LocalZone
     /// That of the new attribute; nil for one that is no scaled decimal.
     private let scale: Int?
 
@@ -15,6 +17,7 @@ package struct ValueConversion: Sendable {
     package init(from old: Attribute, to new: Attribute) {
         writer = ValueWriter(old, Self.converter(old), .model)
         dates = Self.converter(new).dates
+        zone = old.type == .date ? .utc : dates.zone
         type = new.type
         scale = new.decimalScale
     }
@@ -49,19 +52,15 @@ package struct ValueConversion: Sendable {
                 if let scale, let units = NumberText(text)?.scaled(by: scale).int64 { return body(.integer(units)) }
                 body(.text(NumberText(text).flatMap { DecimalText.normalise($0, arena: &arena) } ?? text))
             }
-        case (.date, .text): convert(day: cell, body)
+        case (.date, .text): convert(date: cell, body)
         default: writer.keyText(cell).withUnsafeBufferPointer { body(.text($0)) }
         }
     }
 
-    /// The instant at which a day begins in the time zone of the dates.
-    private func convert(day: Cell, _ body: (Cell) -> Void) {
-        guard let instant = ISO8601.instant(day.bytes, zone: dates.zone) else { return body(day) }
+    /// A time, with its new digits, or the beginning of a day. What another program stored in another form stays.
+    private func convert(date: Cell, _ body: (Cell) -> Void) {
+        guard let instant = ISO8601.instant(date.bytes, zone: zone) else { return body(date) }
         var arena = ByteArena()
-        switch dates.storage {
-        case .iso8601: body(.text(ISO8601.write(instant, arena: &arena)))
-        case .unix: body(.integer(Int64(instant.seconds)))
-        case .coreData: body(.real(instant.secondsSinceCoreDataReference))
-        }
+        body(dates.cell(of: instant, arena: &arena))
     }
 }

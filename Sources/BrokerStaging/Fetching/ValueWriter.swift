@@ -68,12 +68,12 @@ package struct ValueWriter: Sendable {
     // MARK: - Dates
 
     private func writeDate(_ cell: Cell, to writer: inout JSONWriter) {
-        guard let instant = instant(cell) else {
+        guard let instant = converter.dates.instant(cell) else {
             return cell.kind == .text ? writer.text(cell.bytes) : writer.null()
         }
         guard !isUnixTime else { return writer.raw(instant.secondsText) }
         var arena = ByteArena()
-        let iso = ISO8601.write(instant, arena: &arena)
+        let iso = ISO8601.write(instant, digits: digits(of: instant), arena: &arena)
         guard let format else { return writer.string(iso) }
         // A format that loses part of a time, or whose text means two times, would change the value.
         let text = format.text(of: instant)
@@ -94,32 +94,20 @@ package struct ValueWriter: Sendable {
     private func reads(_ text: UnsafeBufferPointer<UInt8>, as instant: Instant) -> Bool {
         let dates = converter.dates
         for format in dates.formats {
-            if let read = format.instant(text) { return read.isStored(as: instant, dates.storage) }
+            if let read = format.instant(text) { return dates.isSame(read, instant) }
         }
-        return ISO8601.instant(text, zone: dates.zone)?.isStored(as: instant, dates.storage) ?? false
+        return ISO8601.instant(text, zone: dates.zone).map { dates.isSame($0, instant) } ?? false
     }
 
-    private func instant(_ cell: Cell) -> Instant? {
-        switch (converter.dates.storage, cell.kind) {
-        case (.iso8601, .text): ISO8601.instant(cell.bytes, zone: .utc)
-        case (.unix, .integer): Instant(seconds: Int(cell.integer))
-        case (.coreData, .real): Instant(secondsSinceCoreDataReference: cell.real)
-        case (.coreData, .integer): Instant(secondsSinceCoreDataReference: Double(cell.integer))
-        default: nil
-        }
+    /// The digits of the second's fraction in a printed time: those of its attribute, or as many as a time has that is
+    /// stored as a number.
+    private func digits(of instant: Instant) -> Int {
+        guard converter.dates.storage != .iso8601 else { return converter.dates.precision }
+        return [3, 6].first { instant.nanoseconds % Instant.unit(digits: $0) == 0 } ?? 9
     }
 }
 
 extension Instant {
-    /// Whether both times have the same stored value.
-    fileprivate func isStored(as other: Instant, _ storage: DateStorage) -> Bool {
-        switch storage {
-        case .iso8601: seconds == other.seconds && nanoseconds / 1_000_000 == other.nanoseconds / 1_000_000
-        case .unix: seconds == other.seconds
-        case .coreData: secondsSinceCoreDataReference == other.secondsSinceCoreDataReference
-        }
-    }
-
     /// Seconds since 1970 as a JSON number.
     fileprivate var secondsText: [UInt8] {
         guard nanoseconds > 0 else { return Array(String(seconds).utf8) }

@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import BrokerModel
 
 /// The compiled rules by which records become rows of one entity: the entity's own rules, or those of a mapping.
@@ -42,6 +43,8 @@ final class EntityPlan: Sendable {
         let nodes: [Int]
         let form: RelationshipForm
         let relationship: Relationship
+        /// Values that mean no object, besides null.
+        private let none: NoneValues
         /// Index of the mapping of its values; nil reads them as records of the destination.
         let mapping: Int?
         /// Index of the entity whose table has the destination's objects.
@@ -57,11 +60,19 @@ final class EntityPlan: Sendable {
             self.nodes = nodes
             self.form = form
             self.relationship = relationship
+            none = NoneValues(relationship.none)
             self.mapping = mapping ?? relationship.mapping
             destinationTable = model.topmost(of: relationship.destination)
             leadsToOwner = model.inverse(of: relationship)?.isOwned ?? false
             orderedInverse = model.inverse(of: relationship)?.isOrdered ?? false ? relationship.inverse : nil
         }
+
+        /// Whether the value means no object.
+        @inline(__always)
+        func isNone(_ value: JSONValue) -> Bool { value.isNull || !none.isEmpty && none.contains(value) }
+
+        /// Whether an element of an array means no object. A null there is at fault.
+        func isNone(element: JSONValue) -> Bool { !none.isEmpty && !element.isNull && none.contains(element) }
     }
 
     /// Index of the entity whose table has the rows: the entity itself, or the topmost one of its hierarchy.
@@ -187,7 +198,7 @@ final class EntityPlan: Sendable {
         isAbstract = entity.isAbstract
         identity = entity.identity
         singleKey = !model.isInHierarchy(ownIndex) && entity.identity.count == 1 ? entity.identity[0] : -1
-        modified = entity.modified.map { ModifiedColumn(column: $0, type: entity.attributes[$0].type) }
+        modified = entity.modified.map { ModifiedColumn(column: $0, converters[$0]) }
         uniqueColumns = Set(entity.unique.joined()).sorted()
         isIdentityOptional = entity.isIdentityOptional
         missingIdentityMessages = Dictionary(

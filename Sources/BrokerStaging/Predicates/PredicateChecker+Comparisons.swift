@@ -243,8 +243,7 @@ extension Attribute {
         case .integer16, .integer32, .integer64, .double, .float, .boolean:
             other.type.isNumber && other.type != .decimal || other.type == .boolean
         case .string, .uri: other.type == .string || other.type == .uri
-        case .date: other.type == .date && other.dateStorage == dateStorage
-        case .decimal: other.type == type && other.decimalScale == decimalScale
+        case .date, .decimal: isStored(like: other)
         case .calendarDate, .uuid, .binary: other.type == type
         case .transformable: false
         }

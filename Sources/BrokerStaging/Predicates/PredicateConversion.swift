@@ -39,7 +39,7 @@ enum PredicateConversion {
         let type = attribute.type == .uri ? .string : attribute.type
         var plain = Attribute(
             name: attribute.name, type: type, timeZone: attribute.timeZone, dateStorage: attribute.dateStorage)
-        plain.decimalScale = attribute.decimalScale
+        (plain.decimalScale, plain.precision) = (attribute.decimalScale, attribute.precision)
         do throws(ModelError) {
             return try ValueConverter.compiled(plain)
         } catch {

@@ -17,6 +17,8 @@ struct StagedTable: ~Copyable {
     private(set) var claims: [UInt32] = []
     /// By row, for an entity with `modified`: the value of the first record that has one, null included.
     private(set) var firstModified: [Cell] = []
+    /// By row, for such an entity: the latest of these values, with all the digits that were sent; null makes room for any.
+    private(set) var lastModified: [Cell] = []
     private var index = IdentityIndex()
     /// In a hierarchy whose entities have several identities, the indexes of the other identities.
     private var otherIndexes: [IdentityIndex]
@@ -155,6 +157,7 @@ struct StagedTable: ~Copyable {
         let identity = identityColumns(of: concreteEntity)
         for column in 0..<columnCount where !identity.contains(column) { self.row(row)[column] = .absent }
         namings[row] = RowNaming(offset: UInt32(offset), origin: origin)
+        if entity.modified != nil { lastModified[row] = .absent }
         if entity.hasUniqueLists {
             let count = entity.uniqueColumns.count
             for slot in row * count..<(row + 1) * count { claims[slot] = 0 }
@@ -193,6 +196,7 @@ struct StagedTable: ~Copyable {
     /// Notes the `modified` value of an accepted record, the row's first or a later one.
     mutating func bring(modified cell: Cell, _ row: Int) {
         if firstModified[row].kind == .absent { firstModified[row] = cell }
+        if cell.kind != .absent { lastModified[row] = cell }
     }
 
     /// Makes room for the cells of so many rows in all, so that rows are not moved as they come. The memory is used as they
@@ -213,7 +217,10 @@ struct StagedTable: ~Copyable {
         memset(cells + rowCount * columnCount, 0, columnCount * MemoryLayout<Cell>.stride)
         namings.append(RowNaming(offset: UInt32(offset), origin: origin))
         if entity.hasUniqueLists { claims.append(contentsOf: repeatElement(0, count: entity.uniqueColumns.count)) }
-        if entity.modified != nil { firstModified.append(.absent) }
+        if entity.modified != nil {
+            firstModified.append(.absent)
+            lastModified.append(.absent)
+        }
         if entity.hierarchy != nil {
             concreteEntities.append(Int32(concreteEntity))
             recordEntities.append(-1)

@@ -69,6 +69,9 @@ private struct PartTranslation {
             concreteEntity: isNew ? concreteEntity : whole.unitedEntity(of: row, in: table, target))
         addModified(row, of: table, to: merged, of: target, whole)
         if isNew { target.pointee.renew(merged, offset: offset, origin: origin, concreteEntity: concreteEntity) }
+        if table.pointee.entity.modified != nil {
+            target.pointee.bring(modified: table.pointee.lastModified[row], merged)
+        }
         if let recordEntity = table.pointee.recordEntities.isEmpty ? nil : Int(table.pointee.recordEntities[row]),
             recordEntity >= 0, let hierarchy = whole.tables.hierarchy(of: recordEntity)
         {
@@ -89,9 +92,7 @@ private struct PartTranslation {
     ) {
         guard let modified = table.pointee.entity.modified else { return }
         let first = table.pointee.firstModified[row]
-        if modified.isStale(first, against: target.pointee.row(merged)[modified.column]) {
-            whole.staged.needsComparison = true
-        }
+        if modified.isStale(first, against: target.pointee.lastModified[merged]) { whole.staged.needsComparison = true }
         target.pointee.bring(modified: first, merged)
     }
 

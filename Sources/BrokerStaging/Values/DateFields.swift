@@ -10,6 +10,8 @@ struct DateFields {
     var minute = 0
     var second = 0
     var nanosecond = 0
+    /// The text has further digits, other than zero.
+    var hasFurtherDigits = false
     /// The time is after noon, and ``hour`` counts from noon.
     var isAfternoon = false
     /// Seconds east of UTC; nil when the text names no zone.
@@ -23,7 +25,7 @@ struct DateFields {
         guard minute < 60, second < 60 else { return nil }
         let local = date.daysSince1970 * Instant.secondsPerDay + hour * 3600 + minute * 60 + second
         let seconds = zoneOffset.map { local - $0 } ?? zone.secondsSince1970(ofLocal: local)
-        return Instant(seconds: seconds, nanoseconds: nanosecond)
+        return Instant(seconds: seconds, nanoseconds: nanosecond, hasFurtherDigits: hasFurtherDigits)
     }
 }
 

@@ -45,6 +45,7 @@ extension DateFormat {
         case .fraction(let most):
             guard let nanosecond = cursor.nanoseconds(upTo: most) else { return false }
             fields.nanosecond = nanosecond
+            fields.hasFurtherDigits = cursor.hasDroppedDigits
             return true
         case .zone:
             fields.zoneOffset = zoneOffset(&cursor)

@@ -26,7 +26,10 @@ final class FoundationDateFormat: Sendable {
         let string = String(decoding: text, as: UTF8.self)
         guard let seconds = formatter.withLock({ $0.date(from: string)?.timeIntervalSince1970 }) else { return nil }
         // A double misses decimal fractions by less than a microsecond, but often to the wrong side.
-        return Instant(secondsSince1970: (seconds * 1_000_000).rounded() / 1_000_000)
+        let microseconds = Int((seconds * 1_000_000).rounded())
+        let (whole, rest) = microseconds.quotientAndRemainder(dividingBy: 1_000_000)
+        return Instant(
+            seconds: rest < 0 ? whole - 1 : whole, nanoseconds: (rest < 0 ? rest + 1_000_000 : rest) * 1_000)
     }
 
     func text(of instant: Instant) -> String {

@@ -5,9 +5,11 @@
 /// a space. The basic format (`20111222`) is not read, because it looks like a number.
 enum ISO8601 {
     /// Bytes of `2011-12-22T02:24:51.000Z`.
-    static let storedCount = 24
+    private static let millisecondCount = 24
     /// Bytes of `2011-12-22T02:24:51Z`.
     private static let secondCount = 20
+    /// The digits of a second's fraction in a text of ``millisecondCount`` bytes.
+    static let milliseconds = 3
     /// Bytes of `2011-12-22`.
     static let dayCount = 10
 
@@ -54,6 +56,7 @@ enum ISO8601 {
             if cursor.take(UInt8(ascii: ".")) || cursor.take(UInt8(ascii: ",")) {
                 guard let nanosecond = cursor.nanoseconds() else { return false }
                 fields.nanosecond = nanosecond
+                fields.hasFurtherDigits = cursor.hasDroppedDigits
             }
         }
         guard !cursor.isAtEnd else { return true }
@@ -62,9 +65,11 @@ enum ISO8601 {
         return fields.zoneOffset != nil
     }
 
-    /// Writes `2011-12-22T02:24:51.000Z`: UTC, in milliseconds, rounded toward the past.
-    static func write(_ instant: Instant, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8> {
-        let space = arena.allocate(storedCount)
+    /// Writes `2011-12-22T02:24:51.000Z`: UTC, rounded toward the past.
+    ///
+    /// - Parameter digits: of the second's fraction, 0 to 9.
+    static func write(_ instant: Instant, digits: Int, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8> {
+        let space = arena.allocate(digits == 0 ? secondCount : secondCount + 1 + digits)
         let days = (instant.seconds - Instant.representableSeconds.lowerBound) / Instant.secondsPerDay
         let firstDay = Instant.representableSeconds.lowerBound / Instant.secondsPerDay
         let date = CivilDate(daysSince1970: firstDay + days)
@@ -82,17 +87,19 @@ enum ISO8601 {
         space[16] = UInt8(ascii: ":")
         writePair(second % 60, to: space, at: 17)
         space[19] = UInt8(ascii: ".")
-        let millisecond = instant.nanoseconds / 1_000_000
-        space[20] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: millisecond / 100)
-        writePair(millisecond % 100, to: space, at: 21)
-        space[23] = UInt8(ascii: "Z")
+        var rest = instant.nanoseconds / Instant.unit(digits: digits)
+        for place in stride(from: 19 + digits, to: 19, by: -1) {
+            space[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+            rest /= 10
+        }
+        space[space.count - 1] = UInt8(ascii: "Z")
         return UnsafeBufferPointer(space)
     }
 
-    /// Returns the stored form of a text like `2011-12-22T02:24:51Z` or `2011-12-22T02:24:51.000Z`, as most dates are
+    /// Returns the form in milliseconds of a text like `2011-12-22T02:24:51Z` or `2011-12-22T02:24:51.000Z`, as most dates are
     /// written; nil for any other text, and for a day or time that does not exist.
     static func stored(_ text: UnsafeBufferPointer<UInt8>, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8>? {
-        let hasMilliseconds = text.count == storedCount
+        let hasMilliseconds = text.count == millisecondCount
         guard hasMilliseconds || text.count == secondCount, text[text.count - 1] == UInt8(ascii: "Z") else {
             return nil
         }
@@ -105,7 +112,7 @@ enum ISO8601 {
         guard !hasMilliseconds else {
             return text[19] == UInt8(ascii: ".") && text[20..<23].allSatisfy({ isDigit($0) }) ? text : nil
         }
-        let space = arena.allocate(storedCount)
+        let space = arena.allocate(millisecondCount)
         space.baseAddress!.update(from: text.baseAddress!, count: 19)
         space[19] = UInt8(ascii: ".")
         for place in 20..<23 { space[place] = UInt8(ascii: "0") }

@@ -14,43 +14,43 @@ struct Instant: Comparable, Sendable {
     let seconds: Int
     /// Since ``seconds``, never negative.
     let nanoseconds: Int
+    /// It is later than that, by less than a nanosecond.
+    let hasFurtherDigits: Bool
 
     /// Returns nil outside of the years 0001 to 9999.
-    init?(seconds: Int, nanoseconds: Int = 0) {
+    init?(seconds: Int, nanoseconds: Int = 0, hasFurtherDigits: Bool = false) {
         guard Self.representableSeconds.contains(seconds) else { return nil }
-        self.init(unchecked: seconds, nanoseconds: nanoseconds)
+        self.init(unchecked: seconds, nanoseconds: nanoseconds, hasFurtherDigits: hasFurtherDigits)
     }
 
-    private init(unchecked seconds: Int, nanoseconds: Int) {
+    private init(unchecked seconds: Int, nanoseconds: Int, hasFurtherDigits: Bool = false) {
         self.seconds = seconds
         self.nanoseconds = nanoseconds
+        self.hasFurtherDigits = hasFurtherDigits
+    }
+
+    /// The nanoseconds of one unit of a fraction with so many digits.
+    static func unit(digits: Int) -> Int {
+        (digits..<9).reduce(1) { unit, _ in unit * 10 }
     }
 
     /// The least number that means milliseconds: as seconds it would be after the year 9999.
     private static let leastMilliseconds: UInt64 = 1_000_000_000_000
 
-    /// Reads seconds since 1970, or milliseconds from a number of 13 digits or more. Fractions of a millisecond are
-    /// then dropped toward the past.
+    /// Reads seconds since 1970, or milliseconds from a number of 13 digits or more.
     init?(unixTime number: NumberText) {
-        guard let whole = number.int64.map(Int.init) ?? (number.exponent == 0 ? number.wholePart : nil),
-            whole.magnitude >= Self.leastMilliseconds
-        else {
-            self.init(secondsSince1970: number)
-            return
-        }
-        let isBelow = number.isNegative && number.int64 == nil
-        let (milliseconds, overflows) = whole.subtractingReportingOverflow(isBelow ? 1 : 0)
-        guard !overflows else { return nil }
-        let rest = milliseconds % 1_000
-        let seconds = milliseconds / 1_000 - (rest < 0 ? 1 : 0)
-        self.init(seconds: seconds, nanoseconds: (rest < 0 ? rest + 1_000 : rest) * 1_000_000)
+        let whole = number.wholeMagnitude ?? .max
+        self.init(secondsSince1970: whole < Self.leastMilliseconds ? number : number.scaled(by: -3))
     }
 
     /// Reads seconds since 1970 from a number; fractions of a nanosecond are dropped toward the past.
     init?(secondsSince1970 number: NumberText) {
         guard number.exponent == 0 else {
-            guard let seconds = number.double else { return nil }
-            self.init(secondsSince1970: seconds)
+            var arena = ByteArena()
+            guard let text = DecimalText.normalise(number, arena: &arena), let plain = NumberText(text) else {
+                return nil
+            }
+            self.init(secondsSince1970: plain)
             return
         }
         guard let whole = number.wholePart else { return nil }
@@ -61,25 +61,15 @@ struct Instant: Comparable, Sendable {
         var cursor = TextCursor(number.fraction)
         var nanoseconds = cursor.nanoseconds() ?? 0
         guard number.isNegative else {
-            self.init(seconds: whole, nanoseconds: nanoseconds)
+            self.init(seconds: whole, nanoseconds: nanoseconds, hasFurtherDigits: cursor.hasDroppedDigits)
             return
         }
-        for digit in number.fraction.dropFirst(9) where digit != UInt8(ascii: "0") {
-            nanoseconds += 1
-            break
-        }
+        if cursor.hasDroppedDigits { nanoseconds += 1 }
         // The instant is before the whole second, so it counts from the second before that.
         self.init(
             seconds: nanoseconds == 0 ? whole : whole - 1,
-            nanoseconds: nanoseconds == 0 ? 0 : Self.nanosecondsPerSecond - nanoseconds)
-    }
-
-    /// Returns nil outside of the years 0001 to 9999.
-    init?(secondsSince1970 seconds: Double) {
-        let whole = seconds.rounded(.down)
-        guard let wholeSeconds = Int(exactly: whole) else { return nil }
-        let nanoseconds = Int((seconds - whole) * Double(Self.nanosecondsPerSecond))
-        self.init(seconds: wholeSeconds, nanoseconds: min(nanoseconds, Self.nanosecondsPerSecond - 1))
+            nanoseconds: nanoseconds == 0 ? 0 : Self.nanosecondsPerSecond - nanoseconds,
+            hasFurtherDigits: cursor.hasDroppedDigits)
     }
 
     /// Seconds since 2001, as Core Data stores dates.

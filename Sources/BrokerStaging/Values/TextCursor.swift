@@ -2,6 +2,8 @@
 struct TextCursor {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var index = 0
+    /// Digits other than zero, beyond nanoseconds, were dropped.
+    private(set) var hasDroppedDigits = false
 
     init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
 
@@ -54,7 +56,7 @@ struct TextCursor {
         while index < bytes.count, index - start < maximum {
             let digit = bytes[index] &- UInt8(ascii: "0")
             guard digit <= 9 else { break }
-            if index - start < 9 { value = value * 10 + Int(digit) }
+            if index - start < 9 { value = value * 10 + Int(digit) } else if digit != 0 { hasDroppedDigits = true }
             index += 1
         }
         guard index > start else { return nil }

@@ -38,7 +38,7 @@ private struct Compiler {
     }
 
     private mutating func dates() -> ValueConverter.Dates {
-        var dates = ValueConverter.Dates(storage: attribute.dateStorage)
+        var dates = ValueConverter.Dates(storage: attribute.dateStorage, precision: attribute.precision)
         if let name = attribute.timeZone {
             if let zone = LocalZone(name) {
                 dates.zone = zone

@@ -4,7 +4,8 @@ import BrokerModel
 extension ValueConverter {
     /// A text in the stored form, or in that without milliseconds, is stored as it is.
     private var takesStoredForm: Bool {
-        type == .date && dates.storage == .iso8601 && dates.formats.isEmpty && transform == nil && !limits.isLimiting
+        type == .date && dates.storage == .iso8601 && dates.precision == ISO8601.milliseconds && dates.formats.isEmpty
+            && transform == nil && !limits.isLimiting
     }
 
     func date(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
@@ -16,13 +17,11 @@ extension ValueConverter {
             throw violation(.bounds, value, .null)
         }
         if type == .calendarDate {
-            return .text(UnsafeBufferPointer(rebasing: ISO8601.write(instant, arena: &arena)[..<ISO8601.dayCount]))
+            let text = ISO8601.write(instant, digits: 0, arena: &arena)
+            return .text(UnsafeBufferPointer(rebasing: text[..<ISO8601.dayCount]))
         }
-        switch dates.storage {
-        case .iso8601: return .text(ISO8601.write(instant, arena: &arena))
-        case .unix: return .integer(Int64(instant.seconds))
-        case .coreData: return .real(instant.secondsSinceCoreDataReference)
-        }
+        arena.isInexact = !dates.isExact(instant)
+        return dates.cell(of: instant, arena: &arena)
     }
 
     /// Converts a date. A number is seconds since 1970; with the format ``DateFormat/unixTime``, a number of 13 digits

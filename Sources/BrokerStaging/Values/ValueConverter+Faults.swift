@@ -15,6 +15,15 @@ extension ValueConverter {
         return remedy.map { "\(what) (\($0))" } ?? what
     }
 
+    @inline(never) func misplacement(of value: JSONValue) -> ValueFault {
+        ValueFault(reason: .inconvertible, message: Self.misplaced(value, self.name))
+    }
+
+    static func misplaced(_ value: JSONValue, _ name: String) -> String {
+        "\(shown(value)) is in the place of an object, through which a key path of \"\(name)\" leads; send an object, or "
+            + "null to clear what is below it"
+    }
+
     @inline(never) func violation(_ breach: ValueLimits.Breach, _ value: JSONValue, _ cell: Cell) -> ValueFault {
         ValueFault(reason: .notAllowed, message: self.sentence(breach, value, cell))
     }

@@ -13,10 +13,53 @@ final class ValueConverter: Sendable {
         var formats: [DateFormat] = []
         var zone = LocalZone.utc
         var storage = DateStorage.iso8601
+        /// The digits of a second's fraction in a stored text.
+        var precision = Attribute.defaultPrecision
         /// A number of 13 digits or more is milliseconds since 1970, and texts may contain numbers.
         var readsUnixTime = false
         /// ``readsUnixTime`` by the first of the attribute's formats: dates are written this way, too.
         var writesUnixTime = false
+
+        /// The stored form of a time: smaller parts are cut off, toward the past.
+        func cell(of instant: Instant, arena: inout ByteArena) -> Cell {
+            switch storage {
+            case .iso8601: .text(ISO8601.write(instant, digits: precision, arena: &arena))
+            case .unix: .integer(Int64(instant.seconds))
+            case .coreData: .real(instant.secondsSinceCoreDataReference)
+            }
+        }
+
+        /// The time of a stored value; nil for a value of another form, which another program stored.
+        func instant(_ cell: Cell) -> Instant? {
+            switch (storage, cell.kind) {
+            case (.iso8601, .text): ISO8601.instant(cell.bytes, zone: .utc)
+            case (.unix, .integer): Instant(seconds: Int(cell.integer))
+            case (.coreData, .real): Instant(secondsSinceCoreDataReference: cell.real)
+            case (.coreData, .integer): Instant(secondsSinceCoreDataReference: Double(cell.integer))
+            default: nil
+            }
+        }
+
+        /// Whether both times have the same stored form.
+        func isSame(_ one: Instant, _ other: Instant) -> Bool {
+            guard storage != .coreData else {
+                return one.secondsSinceCoreDataReference == other.secondsSinceCoreDataReference
+            }
+            let unit = Instant.unit(digits: storage == .unix ? 0 : precision)
+            return one.seconds == other.seconds && one.nanoseconds / unit == other.nanoseconds / unit
+        }
+
+        /// Whether the stored form of the time has all its digits.
+        func isExact(_ instant: Instant) -> Bool {
+            guard !instant.hasFurtherDigits else { return false }
+            return switch storage {
+            case .iso8601: instant.nanoseconds % Instant.unit(digits: precision) == 0
+            case .unix: instant.nanoseconds == 0
+            case .coreData:
+                Instant(secondsSinceCoreDataReference: instant.secondsSinceCoreDataReference).map { $0 == instant }
+                    ?? false
+            }
+        }
     }
 
     let name: String
@@ -72,6 +115,15 @@ final class ValueConverter: Sendable {
         guard limits.isLimiting else { return cell }
         if let breach = limits.breach(by: cell, budget: &arena.workBudget) { throw violation(breach, value, cell) }
         return cell
+    }
+
+    /// Converts a key that is no part of a record. `false`, which some servers send for no object, is no number and no text.
+    func convert(key: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
+        guard key.kind != .true && key.kind != .false || type == .boolean else {
+            throw refusal(
+                of: key, as: "a key", remedy: "if it means no object, name it in the \"none\" of the relationship")
+        }
+        return try convert(key, arena: &arena)
     }
 
     /// Returns a string's content after the transforms.

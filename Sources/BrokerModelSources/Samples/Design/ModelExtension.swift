@@ -104,7 +104,7 @@ package struct ModelExtension {
         root.set(path + ["format"], nil)
         root.set(path + ["formats"], widening.formats.map { .made($0) })
         guard widening.type != "date" else { return }
-        for field in ["storage", "scale", "timeZone", "min", "max"] { root.set(path + [field], nil) }
+        for field in ["storage", "scale", "precision", "timeZone", "min", "max"] { root.set(path + [field], nil) }
     }
 }
 
