@@ -130,7 +130,8 @@ public struct Statistics: Sendable, Hashable, Codable {
             public static let waiting = State(rawValue: "waiting")
             /// Its disk has failed.
             public static let failed = State(rawValue: "failed")
-            /// It takes no more entries of a log that several servers share; reads go on.
+            /// It stores nothing more: its files were moved or replaced, or a log that several servers share cannot be applied
+            /// further. Reads go on.
             public static let halted = State(rawValue: "halted")
         }
 
@@ -209,6 +210,15 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var commit: Histogram
     }
 
+    /// The last change of the model by a reload or a migration.
+    public struct Reload: Sendable, Hashable, Codable {
+        /// When it ended, in milliseconds since 1970.
+        public var at: Int64
+        public var successful: Bool
+        /// Why the model before it stays in effect.
+        public var reason: String?
+    }
+
     /// Clients that are connected.
     public struct Connections: Sendable, Hashable, Codable {
         public var open: Int
@@ -252,6 +262,8 @@ public struct Statistics: Sendable, Hashable, Codable {
     public var paused: Bool
     /// New jobs are refused, because the server ends; nil of an earlier server.
     public var draining: Bool?
+    /// Nil before the first reload, and of an earlier server.
+    public var lastReload: Reload?
     /// The server's name and version; nil of an embedded broker.
     public var server: String?
     /// Nil of an embedded broker.
@@ -262,7 +274,7 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     private enum CodingKeys: String, CodingKey {
         case jobs, failures, objects, commits, batches, queues, latencyMicroseconds, store, wal, subscriptions, journal
-        case log, memory, uptimeMilliseconds, paused, rejects, lastMinute, histograms, draining, server,
+        case log, memory, uptimeMilliseconds, paused, rejects, lastMinute, histograms, draining, server, lastReload,
             connections
     }
 

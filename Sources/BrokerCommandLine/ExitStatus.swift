@@ -9,6 +9,8 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
     case waiting = 5
     /// The server answers, and was paused, or stops.
     case paused = 6
+    /// The server serves, and refused the last reload of its model.
+    case degraded = 7
 
     package var meaning: String {
         switch self {
@@ -18,6 +20,8 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
         case .rejected: "committed, and some records were rejected (`--on-invalid skip`)"
         case .cannotConnect: "no connection, or no answer in time"
         case .waiting: "of `broker health`: the store takes nothing at the moment, and jobs wait"
+        case .degraded:
+            "of `broker health`: the server serves, and the next start would fail, because a reload was refused"
         case .paused: "of `broker health`: the server is paused, or stops"
         }
     }

@@ -93,6 +93,12 @@ extension ServerMetric {
         flag("broker_paused", "paused", help: "1 while an administrator has paused merging."),
         flag("broker_draining", "draining", help: "1 while the server ends and refuses new jobs."),
         ServerMetric(
+            "broker_config_last_reload_successful", .gauge,
+            "0 while the last reload of the model was refused: the next start would fail, too."
+        ) { stats in
+            [Sample(value: stats.at(["lastReload", "successful"])?.bool == false ? "0" : "1")]
+        },
+        ServerMetric(
             "broker_store_state", .gauge, "1 for the state that the store is in: serving, waiting, failed or halted."
         ) { stats in
             let state = stats.at(["store", "state"])?.string

@@ -1,3 +1,4 @@
+internal import BrokerModel
 package import BrokerStore
 
 extension Coordinator {
@@ -20,6 +21,11 @@ extension Coordinator {
         progress: @escaping @Sendable (StoreBackup.Progress) -> Void = { _ in },
         notify: @escaping @Sendable (BackupEnd) -> Void
     ) {
+        do throws(StoreError) {
+            try checkFiles()
+        } catch {
+            return completions.run { notify(.failed(Fault(error.faultCode, error.message))) }
+        }
         let task = BackupTask(
             backup: StoreBackup(of: storePath, to: file, replaces: replaces), file: file, isWanted: isWanted,
             progress: progress,

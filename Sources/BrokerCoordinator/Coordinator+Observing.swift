@@ -12,8 +12,10 @@ extension Coordinator {
         let (jobs, oldest, isPaused, isDraining) = jobTable.withLock {
             ($0.jobCount, $0.ends.oldest?.admittedAt, $0.isPaused, $0.isDraining)
         }
+        var counters = statistics.now
+        counters.store = storeState
         let report = StatisticsReport(
-            counters: statistics.now, startedAt: statistics.startedAt, opening: depths.opening,
+            counters: counters, startedAt: statistics.startedAt, opening: depths.opening,
             staging: depths.staging, inFlight: jobs, bytes: memoryTotal, oldest: oldest, isPaused: isPaused,
             isDraining: isDraining, storePath: storePath, allocations: allocations?())
         report.write(to: &writer, self.writer.log, logReader.withLock { $0 }?.replicas?.table)

@@ -25,9 +25,18 @@ extension Coordinator {
         notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
     ) {
         Thread(named: "reload") { [self] in
+            let end: @Sendable (Result<StoreMigration, Fault>) -> Void = { [statistics] result in
+                statistics.note(reload: result)
+                notify(result)
+            }
+            do throws(StoreError) {
+                try checkFiles()
+            } catch {
+                return end(.failure(Fault(error.faultCode, error.message)))
+            }
             switch read() {
-            case .success(let plan): hold(for: plan, removal, notify)
-            case .failure(let fault): notify(.failure(fault))
+            case .success(let plan): hold(for: plan, removal, end)
+            case .failure(let fault): end(.failure(fault))
             }
         }.detach()
     }
@@ -40,10 +49,11 @@ extension Coordinator {
         removal: RemovalPolicy, reading read: @escaping @Sendable () -> Result<StagingPlan, Fault>,
         notify: @escaping @Sendable (Result<[StoreChange], Fault>) -> Void
     ) {
-        Thread(named: "compare") { [storePath, storeOptions] in
+        Thread(named: "compare") { [self] in
             notify(
                 read().flatMap { plan in
                     do throws(StoreError) {
+                        try checkFiles()
                         return .success(
                             try Store.changes(
                                 path: storePath, plan: plan, removal: removal, vfs: storeOptions.vfs))
@@ -135,4 +145,17 @@ extension Coordinator {
 extension Fault {
     fileprivate static let notNow = Fault(
         .busy, "The model is being changed already, or the server is paused or stops. Reload again when that is over.")
+}
+
+extension Statistics {
+    /// A reload that the server was not ready for was not judged, and is to be asked for again.
+    fileprivate func note(reload result: Result<StoreMigration, Fault>) {
+        let time = wallClockMilliseconds()
+        switch result {
+        case .success: count { $0.lastReload = LastReload(time: time, refusal: nil) }
+        case .failure(let fault) where ![.busy, .draining].contains(fault.code):
+            count { $0.lastReload = LastReload(time: time, refusal: fault.message) }
+        case .failure: break
+        }
+    }
 }

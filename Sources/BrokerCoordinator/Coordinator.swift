@@ -42,6 +42,7 @@ package final class Coordinator: Sendable {
     /// That a shared log cannot be applied further.
     let halting = StorageFailure()
     let applied: AppliedPosition
+    let logger: Logger
     let pool: WorkerPool
     let memory: MemoryBudget
     let ledger: LedgerThread
@@ -68,6 +69,7 @@ package final class Coordinator: Sendable {
         let logger = logger.escaping
         var options = options
         if options.hasLog { options.store.mergeMemory = options.limits.jobMemory }
+        if options.sharedLog == nil { try JournalOpening.check(options) }
         let opening = try CoordinatorOpening(wanted, options)
         wantedPlan = wanted
         let limits = options.limits
@@ -77,11 +79,13 @@ package final class Coordinator: Sendable {
         let storageFailure = StorageFailure()
         let gate = ReaderGate()
         let onCommit = Callback<Void>()
+        let onLoss = Callback<StoreError>()
         let pool = WorkerPool(longTasks: limits.workers, processors: CoordinatorLimits.processors)
         do throws(StoreError) {
             writer = try Writer(
                 opening, jobTable: jobTable, pool: pool, statistics: statistics, completions: completions,
-                storageFailure: storageFailure, gate: gate, onCommit: onCommit, logger: logger)
+                storageFailure: storageFailure, gate: gate, onCommit: onCommit, onLoss: onLoss,
+                logger: logger)
         } catch {
             opening.joining?.log.stop()
             pool.stop()
@@ -95,15 +99,17 @@ package final class Coordinator: Sendable {
         storeOptions = options.store
         storePath = options.storePath
         allocations = options.allocations
+        self.logger = logger
         self.limits = limits
         self.jobTable = jobTable
         memory = MemoryBudget(shared: limits.memory, one: limits.jobMemory)
         self.statistics = statistics
         self.storageFailure = storageFailure
         retention = options.store.retention
-        ledger = LedgerThread(path: options.storePath, writer.jobs)
+        ledger = LedgerThread(writer.files, writer.jobs)
         readers = ReaderPool(
-            path: options.storePath, plan: opening.plan, gate: gate, streams: limits.streams, onCommit: onCommit)
+            options.fetched ?? writer.files, plan: opening.plan, gate: gate, streams: limits.streams, onCommit: onCommit
+        )
         gate.onLongEnd { [weak gate] in
             jobTable.update { jobTable in
                 jobTable.writerTasks.append { [weak gate] store in
@@ -117,6 +123,7 @@ package final class Coordinator: Sendable {
         self.pool = pool
         self.completions = completions
         onFailure { [readers] in readers.fail($0) }
+        onLoss.set { [weak self] in self?.halt(forLossOf: $0) }
     }
 
     // MARK: - Admission

@@ -93,6 +93,7 @@ final class LogReader: Sendable {
     private var isEnded: Bool { failure != nil || coordinator.jobTable.withLock { $0.isReadingEnded } }
 
     private func deliver(_ items: [LogItem]) throws(StoreError) {
+        if items.contains(where: \.isRefused) { try? coordinator.checkFiles() }
         guard !items.allSatisfy(\.isOwnJob) else { return try deliver(own: items) }
         var own: [LogItem] = []
         for item in items {
@@ -247,6 +248,8 @@ final class LogReader: Sendable {
 }
 
 extension LogItem {
+    fileprivate var isRefused: Bool { if case .refused = self { true } else { false } }
+
     /// Whether it is an entry of the log: a refused one is none.
     fileprivate var hasPosition: Bool {
         switch self {

@@ -35,6 +35,8 @@ package final class Journal {
     /// In the order of their numbers; entries are appended to the last one.
     private var segments: [Segment]
     private var file: Int32
+    /// The same file by its name.
+    package private(set) var appended: JournalFile
     /// The end of the last segment, and the checksum of its last record.
     private var end: Int
     private var checksum: UInt32
@@ -74,11 +76,10 @@ package final class Journal {
         self.folder = folder
         self.segmentBytes = segmentBytes
         try folder.make()
-        var found = try JournalRecovery(folder, expected: expected, applied: applied, idOfApplied: id)
+        var found = try Self.recover(folder, expected: expected, applied: applied, id: id)
+        for path in found.unneeded { _ = try folder.remove(path) }
         var known = found.segments.last?.head.identity
-        if let stranger = known, stranger != expected {
-            // A journal that was created, but not noted in the store before the machine stopped, has no entries.
-            guard found.isEmpty else { throw folder.stranger(isFed: expected != nil) }
+        if known != expected {
             for segment in found.segments { _ = try folder.remove(segment.head.path) }
             found = JournalRecovery()
             known = nil
@@ -93,9 +94,10 @@ package final class Journal {
         byteCount = found.byteCount
         tail = found.tail
         lastPosition = found.segments.last?.last ?? applied
-        (file, end, checksum) = (-1, 0, 0)
+        (file, end, checksum, appended) = (-1, 0, 0, JournalFile(-1, at: folder.path))
         if let last = found.segments.last {
             file = try folder.open(last.head.path)
+            appended = JournalFile(file, at: last.head.path)
             (end, checksum) = (found.end, found.checksum)
             try folder.cut(file, to: end)
             try folder.rewrite(last.head.path, file, to: end)
@@ -111,6 +113,28 @@ package final class Journal {
     }
 
     deinit { if file >= 0 { Glibc.close(file) } }
+
+    /// Reads and checks a journal as the opening does, and changes nothing.
+    ///
+    /// - Returns: the number of jobs that the store has not applied.
+    /// - Throws: ``JournalError``: that of the opening.
+    package static func pendingJobs(
+        path: String, expected: JournalIdentity?, applied: Int64, idOfApplied id: String?
+    ) throws(JournalError) -> Int {
+        let folder = JournalFolder(path: path)
+        return try recover(folder, expected: expected, applied: applied, id: id).pendingJobCount
+    }
+
+    private static func recover(
+        _ folder: JournalFolder, expected: JournalIdentity?, applied: Int64, id: String?
+    ) throws(JournalError) -> JournalRecovery {
+        let found = try JournalRecovery(folder, expected: expected, applied: applied, idOfApplied: id)
+        if let last = found.segments.last, last.head.identity != expected, !found.isEmpty {
+            throw folder.stranger(isFed: expected != nil)
+        }
+        // A journal that was created, but not noted in the store before the machine stopped, has no entries.
+        return found
+    }
 
     /// Whether a journal is at a path.
     package enum Presence {
@@ -141,10 +165,10 @@ package final class Journal {
     /// Appends the entries, and makes them durable with one sync.
     ///
     /// - Throws: ``JournalError``: `full` when there is no room; then none of them is in the journal, and more may be
-    ///   appended later. `broken` is permanent.
+    ///   appended later. `lost` is permanent, and none of them is in the journal. `broken` is permanent.
     package func append(_ entries: [JournalEntry]) throws(JournalError) {
-        if let failure { throw failure }
         guard !entries.isEmpty else { return }
+        try checkPlace()
         if end >= segmentBytes { try startSegment(number: segments.last!.head.number + 1, before: lastPosition) }
         var bytes: [UInt8] = []
         var checksum = checksum
@@ -160,7 +184,13 @@ package final class Journal {
         }
         do throws(JournalError) {
             try folder.sync(file)
-            try folder.check(file, isAt: segments.last!.head.path)
+            do throws(JournalError) {
+                try checkPlace()
+            } catch {
+                // The entries are refused, and a journal that is put back must not have them.
+                try folder.cut(file, to: end)
+                throw error
+            }
             end += bytes.count
             try writeMark()
         } catch {
@@ -173,8 +203,36 @@ package final class Journal {
         segments[segments.count - 1].last = last
     }
 
+    private func checkPlace() throws(JournalError) {
+        if let failure { throw failure }
+        do throws(JournalError) {
+            try appended.check()
+        } catch {
+            failure = error
+            throw error
+        }
+    }
+
+    /// Whether a journal whose disk was full has room for that many bytes: they are written, and cut off again.
+    package func hasRoom(for bytes: Int) throws(JournalError) -> Bool {
+        try checkPlace()
+        do throws(JournalError) {
+            try folder.write([UInt8](repeating: 0, count: bytes), to: file, at: end)
+            try folder.cut(file, to: end)
+            return true
+        } catch {
+            try cut(after: error)
+            return false
+        }
+    }
+
     /// Truncates the written part of a group for which there is no room.
     private func undo(_ cause: JournalError) throws(JournalError) -> Never {
+        try cut(after: cause)
+        throw cause
+    }
+
+    private func cut(after cause: JournalError) throws(JournalError) {
         guard cause.code == .full else {
             failure = cause
             throw cause
@@ -185,7 +243,6 @@ package final class Journal {
             failure = error
             throw error
         }
-        throw cause
     }
 
     /// Writes the synced length of the segment into the header. The header itself is not synced: without it, a start
@@ -211,6 +268,7 @@ package final class Journal {
             Glibc.close(file)
         }
         file = new
+        appended = JournalFile(file, at: path)
         end = header.count
         byteCount += header.count
         let head = header.withUnsafeBytes { bytes in
@@ -248,7 +306,9 @@ package final class Journal {
 
     /// Deletes the segments that have no job after that position; the last segment stays.
     package func trim(through position: Int64) throws(JournalError) {
+        // Files of these names may belong to another journal now.
         while segments.count > 1, segments[0].last <= position {
+            try checkPlace()
             byteCount -= try folder.remove(segments[0].head.path)
             segments.removeFirst()
         }

@@ -55,6 +55,8 @@ package struct JournalError: Error, Sendable, CustomStringConvertible {
         /// A system call failed. The contents of the disk are not known any more, and no entry may be appended until
         /// the journal has been opened again.
         case broken
+        /// Its file or folder was deleted, moved or replaced while it was open: the entries are not in the journal.
+        case lost
         /// The journal is damaged, or another store's.
         case unusable
     }

@@ -96,19 +96,6 @@ struct JournalFolder: Sendable {
         unlink(JournalSegment.path(number, in: path) + Self.unfinishedSuffix)
     }
 
-    /// Whether the path leads to the open file.
-    ///
-    /// - Throws: ``JournalError`` `broken` when the file or its folder was deleted, moved or replaced: no later start would find
-    ///   what is written to it.
-    func check(_ descriptor: Int32, isAt file: String) throws(JournalError) {
-        var (opened, named) = (stat(), stat())
-        guard fstat(descriptor, &opened) == 0 else { throw broken("cannot be read", errno, file) }
-        let isThere = lstat(file, &named) == 0
-        guard isThere, opened.st_dev == named.st_dev, opened.st_ino == named.st_ino else {
-            throw lost(file, isReplaced: isThere)
-        }
-    }
-
     func write(_ bytes: [UInt8], to file: Int32, at offset: Int) throws(JournalError) {
         // The compiler does not accept `withUnsafeBytes` of an array with a closure that throws a typed error.
         let result = bytes.withUnsafeBytes { bytes in
@@ -194,14 +181,6 @@ struct JournalFolder: Sendable {
             .unusable,
             "The journal's file \(file) is no regular file. Put the journal's own file in its place; or, to give up "
                 + "the jobs that the store has not applied, move the journal away.")
-    }
-
-    private func lost(_ file: String, isReplaced: Bool) -> JournalError {
-        JournalError(
-            .broken,
-            "The journal's file \(file) was \(isReplaced ? "replaced" : "deleted or moved") while the journal was "
-                + "open. No more jobs are accepted. Put the files back, then start the server again; or move away the "
-                + "rest of the journal, to give up the jobs that the store has not applied.")
     }
 
     func unreadable(_ file: String, _ fault: JournalSegment.HeaderFault) -> JournalError {

@@ -1,5 +1,7 @@
-/// The contents of a journal's folder at its opening: everything is read and checked once.
+/// The contents of a journal's folder at its opening: everything is read and checked once, and nothing is changed.
 struct JournalRecovery {
+    /// Files that the journal does not need: a segment that was not finished, or those before a gap of applied jobs.
+    private(set) var unneeded: [String] = []
     private(set) var segments: [Journal.Segment] = []
     private(set) var cancelled: Set<Int64> = []
     private(set) var pendingCount = 0
@@ -36,11 +38,11 @@ struct JournalRecovery {
                 head = try JournalSegment(file.bytes, number: number, path: path)
             } catch {
                 guard isLast, isUnfinished(file.bytes.count, expected) else { throw folder.unreadable(path, error) }
-                _ = try folder.remove(path)
+                unneeded.append(path)
                 break
             }
             let isOurs = head.identity == expected
-            if isOurs, head.before <= applied { try forgetApplied(upTo: head, folder) }
+            if isOurs, head.before <= applied { forgetApplied(upTo: head) }
             try check(head, isOurs ? applied : .max, folder)
             try read(head, file.bytes, isLast: isLast, applied, isOurs ? id : nil, folder)
         }
@@ -59,12 +61,13 @@ struct JournalRecovery {
 
     /// A power failure may leave any of the segments that were being deleted one after the other: those before a gap
     /// are deleted when all missing jobs were applied.
-    private mutating func forgetApplied(upTo head: JournalSegment, _ folder: JournalFolder) throws(JournalError) {
+    private mutating func forgetApplied(upTo head: JournalSegment) {
         guard let before = segments.last, before.head.identity == head.identity,
             before.head.number + 1 < head.number, before.last < head.before
         else { return }
-        for segment in segments { byteCount -= try folder.remove(segment.head.path) }
+        unneeded += segments.map(\.head.path)
         segments = []
+        byteCount = 0
     }
 
     /// Whether the segment continues at the end of the previous one, and the journal at the position of the store.

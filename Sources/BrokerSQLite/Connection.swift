@@ -114,8 +114,11 @@ package final class Connection {
     package func fail(_ error: StoreError) {
         guard failure == nil else { return }
         failure = error
-        _ = broker_sqlite_configure(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        leaveWAL()
     }
+
+    /// Closing the connection neither copies the WAL into the database nor deletes its files.
+    package func leaveWAL() { _ = broker_sqlite_configure(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1) }
 
     /// Disables triggers that other programs have added to the file.
     ///

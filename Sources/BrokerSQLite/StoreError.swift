@@ -44,6 +44,9 @@ package struct StoreError: Error, Sendable, CustomStringConvertible {
         return statement.map { "\(text) [\($0)]" } ?? text
     }
 
+    /// Another broker owns the store: it may be had when that one ends, and be read meanwhile.
+    package var isInUse = false
+
     /// Another program holds a lock: a later attempt may succeed.
     package var isLocked: Bool { [SQLITE_BUSY, SQLITE_LOCKED].contains(sqliteCode & 0xFF) }
 

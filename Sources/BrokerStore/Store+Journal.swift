@@ -14,6 +14,21 @@ extension Store {
             identity: identity, applied: history.position, id: try ledger.id(ofJobAt: history.position))
     }
 
+    /// The same of a store that is not open; nil when there is none, or it was fed from no journal. Changes nothing.
+    package static func logPosition(path: String) throws(StoreError) -> JournalPosition? {
+        let file = try StoreFile(path: path)
+        guard file.exists else { return nil }
+        let connection = try look(at: file)
+        let meta = StoreMeta(connection: connection)
+        guard try StoreFormat.modelInForce(of: connection, path: path) != nil,
+            let identity = try meta.value(of: .log),
+            let applied = try meta.value(of: .logApplied).flatMap({ StateDigest($0) })?.position
+        else { return nil }
+        return JournalPosition(
+            identity: identity, applied: applied,
+            id: try connection.text("SELECT id FROM _broker_jobs WHERE sequence = \(applied)"))
+    }
+
     /// Whether a journal is beside a store.
     package static func hasJournal(path: String) throws(StoreError) -> Bool {
         access(try StoreFile(path: path).location + ".journal", F_OK) == 0

@@ -19,9 +19,7 @@ package final class Store {
     private let committing: Statement
     let savepoints: Savepoints
     let syncParts: SyncParts
-    private let files: OpenedFiles
-    /// Another program made the database.
-    private let isForeign: Bool
+    package let files: OpenedFiles
     let walCheckpointer: WALCheckpointer
     /// The outcome of the job with that sequence, whose first attempt cost a transaction.
     var overworked: (sequence: Int64, fault: Fault)?
@@ -36,7 +34,7 @@ package final class Store {
     /// Foreign keys of another program's database are checked at the end of a job, like Broker's own.
     private let defersForeignKeys: Bool
     /// Why nothing can be stored any more: the files are no longer those that were opened.
-    private(set) var loss: StoreError?
+    package private(set) var loss: StoreError?
 
     /// The disk has failed, or the file is damaged, and the store accepts no more jobs. Jobs applied since the last
     /// `commit()` that returned, and no others, may or may not be in the file: the server must report neither before
@@ -69,7 +67,7 @@ package final class Store {
         try connection.execute("PRAGMA temp_store = MEMORY")
         try connection.execute("PRAGMA foreign_keys = ON")
         planStatistics = try Self.planStatistics(of: connection)
-        isForeign = try StoreFormat.isForeign(connection)
+        let isForeign = try StoreFormat.isForeign(connection)
         defersForeignKeys = try isForeign ? Self.hasForeignKeys(connection) : false
         merger = try Merger(plan, on: connection, isForeign: isForeign)
         syncParts = try SyncParts(on: connection, expirationSeconds: options.retention.seconds)
@@ -81,6 +79,13 @@ package final class Store {
         committing = try connection.prepare("COMMIT")
         savepoints = try Savepoints(on: connection)
         files = try OpenedFiles(file)
+    }
+
+    deinit {
+        // Where the WAL alone was deleted, the database gets what is in it.
+        guard loss != nil, failure == nil, files.hasDatabase else { return }
+        rollback()
+        walCheckpointer.copyAll()
     }
 
     /// Makes the database a store of the model, in one transaction.
@@ -158,6 +163,7 @@ package final class Store {
     ) throws(StoreError) {
         try SQLiteLibrary.check()
         try file.checkAccess()
+        try file.checkWAL()
         guard file.exists else { return }
         let connection = try look(at: file, vfs: vfs)
         try connection.execute("PRAGMA foreign_keys = ON")
@@ -229,12 +235,7 @@ package final class Store {
     ///   because no other process would find what is written to them. If there is a `failure` then, the transaction
     ///   may be durable all the same.
     package func commit() throws(StoreError) {
-        do throws(StoreError) {
-            try files.check()
-        } catch {
-            loss = error
-            throw error
-        }
+        try checkFiles()
         try merger.writeRowKeys()
         try ledger.finish()
         try feed.finish(first: ledger.firstSequence)
@@ -248,6 +249,20 @@ package final class Store {
 
     func checkUsable() throws(StoreError) {
         if let error = loss ?? failure { throw error }
+    }
+
+    /// - Throws: ``StoreError``; `unavailable` permanently when the store's files were deleted, moved or replaced. From then on
+    ///   nothing is written, and closing the store deletes no file.
+    package func checkFiles() throws(StoreError) {
+        try checkUsable()
+        do throws(StoreError) {
+            try files.check()
+        } catch {
+            loss = error
+            // SQLite would delete a file of the WAL's name, which may be another one.
+            connection.leaveWAL()
+            throw error
+        }
     }
 
     /// Rolls back everything applied since `begin()`; does nothing when SQLite did that by itself.
@@ -264,34 +279,20 @@ package final class Store {
     /// Copies the WAL into the database and empties it, as far as readers allow.
     package func checkpoint() throws(StoreError) {
         // Files that were moved must not be written any more.
-        try checkUsable()
-        // The read transaction of a backup tool does not end.
-        connection.waitForLocks(milliseconds: isReadByBackupTool ? 0 : Connection.lockMilliseconds)
+        try checkFiles()
+        // A read transaction may stay open for hours: the next start copies what it holds.
+        connection.waitForLocks(milliseconds: isReadByBackupTool ? 0 : Self.closingMilliseconds)
         try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     }
 
-    /// Deletes the WAL and sets the journal mode DELETE, to be called before the store is closed: SQLite opens a database
-    /// in WAL mode only where it finds or can make files beside it (sqlite.org/wal.html, 5), and this one everywhere.
-    ///
-    /// While another connection is open, the mode stays; and so it does in another program's database.
-    package func leaveWALMode() throws(StoreError) {
-        try checkUsable()
-        // Files of these names may belong to another database now.
-        try files.check()
-        guard !isForeign else { return }
-        connection.waitForLocks(milliseconds: 0)
-        do throws(StoreError) {
-            try connection.execute("PRAGMA journal_mode = DELETE")
-        } catch {
-            guard error.isLocked else { throw error }
-        }
-    }
+    /// How long the last checkpoint waits for readers.
+    private static let closingMilliseconds: Int32 = 1_000
 
     /// Copies the WAL into the database and empties its file, as far as readers allow it now; does not wait.
     ///
     /// - Returns: the remaining WAL.
     package func checkpointAtOnce() throws(StoreError) -> WALStatus {
-        try checkUsable()
+        try checkFiles()
         connection.waitForLocks(milliseconds: 0)
         try walCheckpointer.empty()
         noteCopied()

@@ -207,24 +207,6 @@ extension CoordinatorJournalTests {
         #expect(ends.map(\.isDuplicate) == [false, true])
     }
 
-    @Test func `no job is accepted for a journal that was deleted`() throws {
-        let test = try coordinator()
-        test.submit(row(1), id: "a", wantsAcceptance: true)
-        _ = test.events.ends(1)
-        let failure = Monitor<String?>(nil)
-        test.coordinator.onFailure { error in
-            failure.broadcast {
-                $0 = error.message
-                return true
-            }
-        }
-        try FileManager.default.removeItem(atPath: test.storePath + ".journal")
-        test.submit(row(2), id: "b", wantsAcceptance: true)
-        #expect(failure.patiently("the failure") { $0 }.contains("was deleted or moved"))
-        #expect(!test.events.all.contains { $0.contains("accepted b") })
-        #expect(try test.rows("SELECT id FROM Row") == ["1"])
-    }
-
     @Test func `a defect of the store stops the server before the job, which a later start applies`() throws {
         let folder = TemporaryFolder()
         do {

@@ -253,12 +253,28 @@ import TestSupport
         test.submit(row(2), id: "b", wantsAcceptance: true)
         #expect(test.events.ends(2)[1].code == "storeFull")
         #expect(!test.events.all.contains { $0.hasPrefix("accepted b") })
+        #expect(test.statistics.contains(#""store":{"state":"waiting","cause":"The disk of the journal "#))
+        #expect(test.coordinator.condition.waitingCause?.contains("is full") == true)
         disk.failWrites(after: .max, with: 0)
         test.submit(row(3), id: "c", wantsAcceptance: true)
         #expect(test.events.ends(3)[2].code == nil)
         test.log.waitUntil("The journal has room again")
+        #expect(test.statistics.contains(#""store":{"state":"serving""#))
         let again = try coordinator(in: crashed(test))
         #expect(try again.rows("SELECT id FROM Row ORDER BY id") == ["1", "3"])
+    }
+
+    @Test func `a journal's disk that has room again is reported without another job`() throws {
+        let disk = FailingSystem()
+        let test = try coordinator { $0.journalSystem = disk }
+        disk.failWrites(after: 0, with: ENOSPC)
+        test.submit(row(1), id: "a")
+        #expect(test.events.ends(1)[0].code == "storeFull")
+        #expect(test.statistics.contains(#""store":{"state":"waiting""#))
+        disk.failWrites(after: .max, with: 0)
+        test.waitUntil(#""store":{"state":"serving""#)
+        let again = try coordinator(in: crashed(test))
+        #expect(try again.rows("SELECT count(*) FROM Row") == ["0"])
     }
 
     @Test func `when the journal's disk fails no client gets an answer any more, and the operator gets an error`()

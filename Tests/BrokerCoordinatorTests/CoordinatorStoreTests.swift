@@ -108,6 +108,6 @@ import TestSupport
         #expect(test.events.ends(3).map(\.code) == [nil, "storeUnavailable", "storeUnavailable"])
         #expect(test.events.ends(3).dropFirst().allSatisfy { $0.body.contains("was replaced by another file") })
         test.log.waitUntil("error: A job could not be stored.")
-        #expect(test.coordinator.condition.waitingCause?.contains("was replaced by another file") == true)
+        #expect(test.coordinator.condition.haltCause?.contains("was replaced by another file") == true)
     }
 }

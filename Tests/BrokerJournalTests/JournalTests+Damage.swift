@@ -135,8 +135,8 @@ extension JournalTests {
         case "folder deleted": try FileManager.default.removeItem(atPath: path)
         default: try FileManager.default.moveItem(atPath: path, toPath: folder.path("elsewhere"))
         }
-        #expect(refusalCode { try journal.append([entry(2)]) } == .broken)
-        #expect(refusalCode { try journal.append([entry(3)]) } == .broken)
+        #expect(refusalCode { try journal.append([entry(2)]) } == .lost)
+        #expect(refusalCode { try journal.append([entry(3)]) } == .lost)
     }
 
     /// Changes a file that is a journal with 30 durable jobs, and expects that the journal is refused and the file untouched.

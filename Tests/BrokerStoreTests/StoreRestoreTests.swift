@@ -53,7 +53,7 @@ import TestSupport
         #expect(outcome.replacedPath?.hasSuffix("/store.sqlite.replaced-20261125T213000Z") == true)
         let left = try names
         #expect(
-            left == ["copy", "store.sqlite", "store.sqlite.lock", "store.sqlite.replaced-20261125T213000Z"], "\(left)")
+            left == ["copy", "store.sqlite", "store.sqlite.replaced-20261125T213000Z"], "\(left)")
         #expect(try SQLRows.of("SELECT count(*) FROM Row", in: store) == ["3"])
         #expect(try SQLRows.of("SELECT count(*) FROM Row", in: outcome.replacedPath ?? "") == ["5"])
         let restored = try opened()
@@ -87,6 +87,33 @@ import TestSupport
             try restored.commit()
         }
         #expect(try FeedReader(path: store).bounds().oldest >= 6)
+    }
+
+    @Test func `a restored store has the mode and the owner of the one that it replaces, and is in WAL mode`() throws {
+        chmod(store, 0o606)
+        chmod(copy, 0o640)
+        let other: (user: uid_t, group: gid_t) = geteuid() == 0 ? (65_534, 65_533) : (geteuid(), getegid())
+        chown(store, other.user, other.group)
+        _ = try restore().run()
+        var status = stat()
+        #expect(stat(store, &status) == 0)
+        #expect(status.st_mode & 0o7777 == 0o606 && status.st_uid == other.user && status.st_gid == other.group)
+        #expect(try Array(Data(contentsOf: URL(filePath: store))[18..<20]) == [2, 2])
+    }
+
+    @Test func `a WAL whose database is gone does not become that of the restored store`() throws {
+        let open = try opened()
+        let template = try TestStore(Self.model)
+        try open.begin()
+        template.nextSequence = 6
+        _ = try open.apply(template.job(#"{"Row": [{"id": 6}]}"#, id: "job-6"))
+        try open.commit()
+        rename(store, folder.path("moved"))
+        #expect(throws: StoreError.self) { try open.checkpoint() }
+        _ = try restore().run()
+        #expect(try SQLRows.of("PRAGMA integrity_check", in: store) == ["ok"])
+        #expect(try SQLRows.of("SELECT count(*) FROM Row", in: store) == ["3"])
+        #expect(try names.contains("store.sqlite.replaced-20261125T213000Z-wal"))
     }
 
     @Test func `the journal of the replaced store goes with it`() throws {

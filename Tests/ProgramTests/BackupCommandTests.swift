@@ -43,6 +43,23 @@ import Testing
         #expect(fetched.output.contains(#"{"id":1,"#), "\(fetched.complaints)")
     }
 
+    @Test func `after a clean stop with a journal, no accepted jobs are forgotten`() throws {
+        let programs = try Programs()
+        let server = try programs.startServer(["--journal"])
+        let socket = ["--socket", "broker.sock"]
+        #expect(
+            try programs.run("broker", ["submit", "--entity", "Employee"] + socket, input: #"[{"id": 1}]"#).status == 0)
+        #expect(try programs.run("broker", ["backup", "copy.sqlite"] + socket).status == 0)
+        server.terminate()
+        server.waitUntilExit()
+        let dry = try programs.run("broker", ["restore", "--store", "store.sqlite", "--dry-run", "copy.sqlite"])
+        #expect(dry.output.contains("would be forgotten: 0 jobs") && !dry.output.contains("accepted"), "\(dry)")
+        let restored = try programs.run("broker", ["restore", "--store", "store.sqlite", "--json", "copy.sqlite"])
+        #expect(restored.output.contains(#""journal":true,"forgottenAcceptedJobs":0"#), "\(restored)")
+        _ = try programs.startServer(["--journal"])
+        #expect(try programs.run("broker", ["fetch", "--count", "Employee"] + socket).output == "1\n")
+    }
+
     @Test func `a copy of a stopped store needs no server`() throws {
         let programs = try Programs()
         _ = try programs.run(

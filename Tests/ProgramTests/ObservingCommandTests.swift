@@ -17,6 +17,43 @@ import Testing
         #expect(try String(contentsOfFile: programs.path("status"), encoding: .utf8) == "0\n")
     }
 
+    @Test func `a refused reload is in the state, the counters and the metrics until one succeeds`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let metric = "\nbroker_config_last_reload_successful "
+        func metrics() throws -> String { try broker(programs, ["stats", "--format", "prometheus"]).output }
+        #expect(try metrics().contains(metric + "1\n"))
+        #expect(try !broker(programs, ["stats", "--json"]).output.contains("lastReload"))
+        try programs.write("{}", to: "model.json")
+        #expect(try broker(programs, ["admin", "reload"]).status == 1)
+        let health = try broker(programs, ["health", "--json"])
+        #expect(health.status == 7 && health.output.contains(#""state":"degraded","status":7"#), "\(health)")
+        let line = try broker(programs, ["health"]).output
+        #expect(
+            line.hasPrefix("degraded: ") && line.contains("the next start would fail") && line.contains("model.json"))
+        #expect(try broker(programs, ["stats", "--json"]).output.contains(#""successful":false,"reason":"The model "#))
+        #expect(try metrics().contains(metric + "0\n"))
+        #expect(try broker(programs, ["submit", "--entity", "Employee"], input: #"{"id": 1}"#).status == 0)
+        try programs.write(Programs.model, to: "model.json")
+        #expect(try broker(programs, ["admin", "reload"]).status == 0)
+        #expect(try broker(programs, ["health"]).status == 0)
+        #expect(try metrics().contains(metric + "1\n"))
+    }
+
+    @Test func `a store that has no room for a job is full in the state, though smaller jobs are stored`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer(limit: "-f 4096")
+        let submit = ["submit", "--entity", "Employee"]
+        let name = String(repeating: "x", count: 6 << 20)
+        let large = try broker(programs, submit, input: "{\"id\": 1, \"name\": \"\(name)\"}")
+        #expect(large.status == 1 && large.complaints.contains("storeFull"), "\(large)")
+        for id in 2...3 {
+            let health = try broker(programs, ["health"])
+            #expect(health.status == 5 && health.output.contains("is full"), "\(health)")
+            #expect(try broker(programs, submit, input: "{\"id\": \(id)}").status == 0)
+        }
+    }
+
     @Test func `the state, the jobs and the entities of a server are printed`() throws {
         let programs = try Programs()
         let log = programs.path("log")

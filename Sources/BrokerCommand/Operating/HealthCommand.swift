@@ -9,7 +9,8 @@ struct HealthCommand: AsyncParsableCommand {
         commandName: "health", abstract: "Prints whether the server works, in one line; the exit status says the same.",
         discussion: """
             Exit status: 0 serving, 1 failed or halted, 4 unreachable (no server, or no answer in time), 5 waiting (its store is \
-            locked, full or lost), 6 paused (by `broker admin pause`, or it is stopping). Without --timeout, 5 seconds.
+            locked or full), 6 paused (by `broker admin pause`, or it is stopping), 7 degraded (it serves, and the next start would \
+            fail, because a reload was refused). Without --timeout, 5 seconds.
             """)
 
     @OptionGroup var connection: ConnectionOptions
@@ -52,7 +53,7 @@ struct HealthCommand: AsyncParsableCommand {
 /// The state of a server, for people and for programs that watch it.
 struct Health {
     enum State: String {
-        case serving, waiting, paused, stopping, halted, failed, unreachable
+        case serving, degraded, waiting, paused, stopping, halted, failed, unreachable
     }
 
     let state: State
@@ -76,6 +77,12 @@ struct Health {
                 (state, cause) = (.stopping, "New jobs are refused, and those before are finished.")
             } else if statistics.paused {
                 (state, cause) = (.paused, "Jobs are accepted and not merged until `broker admin resume`.")
+            } else if let reload = statistics.lastReload, !reload.successful {
+                (state, cause) = (
+                    .degraded,
+                    "The last reload was refused, and the next start would fail, too; the earlier model is in effect: "
+                        + (reload.reason ?? "")
+                )
             } else {
                 (state, cause) = (.serving, nil)
             }
@@ -85,6 +92,7 @@ struct Health {
     var status: ExitStatus {
         switch state {
         case .serving: .success
+        case .degraded: .degraded
         case .waiting: .waiting
         case .paused, .stopping: .paused
         case .failed, .halted: .failed

@@ -1,5 +1,6 @@
 import ArgumentParser
 import BrokerCommandLine
+import BrokerCoordinator
 import BrokerJSON
 import BrokerStore
 import Glibc
@@ -36,28 +37,51 @@ struct RestoreCommand: AsyncParsableCommand {
         let restore = StoreRestore(of: backup, to: store, time: Timestamp.now.fileNamePart)
         do {
             let survey = try restore.survey()
-            if dryRun { return try report(survey, replacedPath: nil) }
-            if let question = Self.question(survey), !yes, Confirmation.isPossible, !Confirmation.agrees(to: question) {
+            let accepted = AcceptedJobs(of: store, survey)
+            if dryRun { return try report(survey, accepted, replacedPath: nil) }
+            if let question = Self.question(survey, accepted), !yes, Confirmation.isPossible,
+                !Confirmation.agrees(to: question)
+            {
                 throw CommandFailure(.failed, "Nothing was restored.")
             }
             let outcome = try restore.run()
-            try report(outcome.survey, replacedPath: outcome.replacedPath)
+            try report(outcome.survey, accepted, replacedPath: outcome.replacedPath)
         } catch let error as StoreError {
             throw CommandFailure(.failed, error.message)
         }
     }
 
-    /// Nil when nothing is forgotten.
-    private static func question(_ survey: StoreRestore.Survey) -> String? {
-        guard let replaced = survey.replaced else { return nil }
-        if replaced.fault != nil { return "Replace a store that cannot be read?" }
-        guard replaced.forgottenJobs > 0 || survey.hasJournal else { return nil }
-        return "Forget \(count(replaced.forgottenJobs, "job"))?"
+    /// Jobs that were accepted, and that only the journal of the replaced store has.
+    private struct AcceptedJobs {
+        /// Nil when they are unknown.
+        var count: Int? = 0
+        /// Why they are unknown.
+        var fault: String?
+
+        init(of store: String, _ survey: StoreRestore.Survey) {
+            guard survey.hasJournal else { return }
+            do throws(StoreError) {
+                count = try JournalFinding.pendingJobs(store: store)
+            } catch {
+                (count, fault) = (nil, error.message)
+            }
+        }
     }
 
-    private func report(_ survey: StoreRestore.Survey, replacedPath: String?) throws(CommandFailure) {
+    /// Nil when nothing is forgotten.
+    private static func question(_ survey: StoreRestore.Survey, _ accepted: AcceptedJobs) -> String? {
+        guard let replaced = survey.replaced else { return nil }
+        if replaced.fault != nil { return "Replace a store that cannot be read?" }
+        guard let waiting = accepted.count else { return "Replace a store whose journal cannot be read?" }
+        let jobs = replaced.forgottenJobs + Int64(waiting)
+        return jobs > 0 ? "Forget \(count(jobs, "job"))?" : nil
+    }
+
+    private func report(
+        _ survey: StoreRestore.Survey, _ accepted: AcceptedJobs, replacedPath: String?
+    ) throws(CommandFailure) {
         guard json else {
-            for line in lines(survey, replacedPath) { try Program.say(line) }
+            for line in lines(survey, accepted, replacedPath) { try Program.say(line) }
             return
         }
         var writer = JSONWriter()
@@ -79,12 +103,16 @@ struct RestoreCommand: AsyncParsableCommand {
             }
             writer.key("journal")
             writer.bool(survey.hasJournal)
+            writer.key("forgottenAcceptedJobs")
+            if let count = accepted.count { writer.integer(count) } else { writer.null() }
             if let replacedPath { writer.member("replaced", replacedPath) }
         }
         try Program.write(String(decoding: writer.bytes, as: UTF8.self))
     }
 
-    private func lines(_ survey: StoreRestore.Survey, _ replacedPath: String?) -> [String] {
+    private func lines(
+        _ survey: StoreRestore.Survey, _ accepted: AcceptedJobs, _ replacedPath: String?
+    ) -> [String] {
         let time = survey.newestTime.map { ", the newest of \(Timestamp(seconds: Int($0 / 1_000)).text)" } ?? ""
         var lines = ["\(store) \(dryRun ? "would have" : "has") every job up to \(survey.sequence)\(time)"]
         guard let replaced = survey.replaced else { return lines }
@@ -97,8 +125,12 @@ struct RestoreCommand: AsyncParsableCommand {
             let list = ids.isEmpty ? "" : " (newest ids: \(ids.joined(separator: ", "))\(more))"
             lines.append("\(forgotten): \(Self.count(replaced.forgottenJobs, "job"))\(list)")
         }
-        if survey.hasJournal {
-            lines.append("\(forgotten): accepted jobs in the journal that the store has not applied")
+        if let fault = accepted.fault {
+            lines.append("\(forgotten): unknown accepted jobs, because the journal cannot be read: \(fault)")
+        } else if let count = accepted.count, count > 0 {
+            lines.append(
+                "\(forgotten): \(Self.count(Int64(count), "accepted job")) in the journal that the store has not applied"
+            )
         }
         if let replacedPath { lines.append("the replaced store is \(replacedPath)") }
         return lines

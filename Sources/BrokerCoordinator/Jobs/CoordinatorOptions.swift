@@ -88,6 +88,8 @@ package struct CoordinatorOptions: Sendable {
     package var slowJobMicroseconds: Int64?
     /// The number of the process's allocations so far, for `stats`; nil where they are not counted.
     package var allocations: (@Sendable () -> Int)?
+    /// A store of the same model, which another process has open: fetches read it instead of this one's store.
+    package var fetched: OpenedFiles?
     /// The system calls of the journal; tests inject faults.
     package var journalSystem: any JournalSystem = PosixSystem()
 

@@ -34,11 +34,23 @@ protocol JobLog: Sendable {
     /// The effects of the jobs up to that position are durable in the store: the log may delete them.
     func applied(through position: Int64)
 
+    /// - Throws: when the files of the log are no longer those that were opened.
+    func checkFiles() throws(StoreError)
+
+    /// Why there is no room for new jobs; nil while there is.
+    var fullness: StoreError? { get }
+
     /// The members of `stats`.
     func write(to writer: inout JSONWriter)
 
     /// No more is appended.
     func stop()
+}
+
+extension JobLog {
+    func checkFiles() {}
+
+    var fullness: StoreError? { nil }
 }
 
 /// A job or a change on its way to the log, or the cancellation of a job that is there.

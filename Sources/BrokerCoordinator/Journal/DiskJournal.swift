@@ -15,6 +15,10 @@ final class DiskJournal: JobLog {
         var trimmedThrough: Int64 = 0
         var isStopping = false
         var bytes = 0
+        /// The file to which entries are appended.
+        var file: JournalFile
+        /// Why there was no room for entries; nil while there is.
+        var fullness: StoreError?
     }
 
     /// The files, and what the reading thread knows of them: it alone touches them.
@@ -26,7 +30,8 @@ final class DiskJournal: JobLog {
         var last: LogPlace
         /// The time of the last entry of earlier runs that was delivered.
         var earlierTime: Int64 = 0
-        var isFull = false
+        /// Bytes of the group for which there was no room, and when to look again; nil while there is room.
+        var full: (bytes: Int, nextLook: Int64)?
 
         init(_ journal: Journal, after sequence: Int64, applied: Int64) {
             self.journal = journal
@@ -38,6 +43,9 @@ final class DiskJournal: JobLog {
 
     let backlog: Int
     let takesCancellations = true
+    private static let lookMicroseconds: Int64 = 1_000_000
+    /// The bytes of a refused group that must have room, at most.
+    private static let lookBytes = 1 << 20
     private let queue: Monitor<Queue>
     private let files: Files
     private let logger: Logger
@@ -48,7 +56,7 @@ final class DiskJournal: JobLog {
     ///   - applied: the newest position that the store has applied.
     init(_ journal: Journal, after sequence: Int64, applied: Int64, logger: Logger) {
         backlog = journal.pendingCount
-        queue = Monitor(Queue(bytes: journal.byteCount))
+        queue = Monitor(Queue(bytes: journal.byteCount, file: journal.appended))
         files = Files(journal, after: sequence, applied: applied)
         self.logger = logger
     }
@@ -70,6 +78,19 @@ final class DiskJournal: JobLog {
         writer.member("waiting", waiting)
     }
 
+    func checkFiles() throws(StoreError) {
+        do throws(JournalError) {
+            try queue.withLock { $0.file }.check()
+        } catch {
+            throw StoreError(error)
+        }
+    }
+
+    var fullness: StoreError? {
+        let (file, fullness) = queue.withLock { ($0.file, $0.fullness) }
+        return fullness ?? DiskSpace(of: file.path).fullness
+    }
+
     func stop() {
         queue.signal {
             $0.isStopping = true
@@ -83,7 +104,11 @@ final class DiskJournal: JobLog {
         if files.earlierCount > 0 { return try readEarlier(bytes) }
         while let (entries, applied) = take() {
             let items = entries.isEmpty ? [] : try write(entries)
+            // Before the file that was appended to before is deleted.
+            let file = files.journal.appended
+            queue.withLock { $0.file = file }
             trim(through: applied)
+            try look()
             let byteCount = files.journal.byteCount
             queue.withLock { $0.bytes = byteCount }
             if !items.isEmpty { return items }
@@ -118,15 +143,18 @@ final class DiskJournal: JobLog {
         return items
     }
 
-    /// Waits for work; nil when no more will come.
+    /// Waits for work, and while the disk is full, for the next look at it; nil when no more will come.
     private func take() -> (entries: [LogEntry], applied: Int64)? {
-        queue.wait { queue -> (entries: [LogEntry], applied: Int64)?? in
-            let hasWork = !queue.entries.isEmpty || queue.appliedThrough > queue.trimmedThrough
-            guard hasWork else { return queue.isStopping ? .some(nil) : nil }
-            queue.trimmedThrough = queue.appliedThrough
-            defer { queue.entries.removeAll(keepingCapacity: queue.entries.count < 4_096) }
-            return (queue.entries, queue.appliedThrough)
-        }
+        guard let full = files.full else { return queue.wait(Self.takeWork) }
+        return queue.wait(until: full.nextLook, Self.takeWork) ?? ([], 0)
+    }
+
+    private static let takeWork: @Sendable (inout Queue) -> (entries: [LogEntry], applied: Int64)?? = { queue in
+        let hasWork = !queue.entries.isEmpty || queue.appliedThrough > queue.trimmedThrough
+        guard hasWork else { return queue.isStopping ? .some(nil) : nil }
+        queue.trimmedThrough = queue.appliedThrough
+        defer { queue.entries.removeAll(keepingCapacity: queue.entries.count < 4_096) }
+        return (queue.entries, queue.appliedThrough)
     }
 
     /// Gives the entries their places, except cancellations, and makes all of them durable.
@@ -157,22 +185,40 @@ final class DiskJournal: JobLog {
         do throws(JournalError) {
             try files.journal.append(stored)
         } catch {
-            guard error.code == .full else { throw StoreError(error) }
-            noteFull(error)
+            guard error.code != .broken else { throw StoreError(error) }
             let cause = StoreError(error)
+            if error.code == .full { noteFull(cause, stored.reduce(0) { $0 + $1.payload.count }) }
             return entries.map { .refused($0, cause) }
         }
-        if files.isFull { logger.notice("The journal has room again; new jobs are accepted.") }
-        files.isFull = false
         files.last = LogPlace(position: position, time: time)
         return items
     }
 
-    private func noteFull(_ error: JournalError) {
-        if !files.isFull {
+    private func noteFull(_ error: StoreError, _ bytes: Int) {
+        if files.full == nil {
             logger.error("New jobs are refused: the journal cannot be written.", metadata: ["cause": "\(error)"])
         }
-        files.isFull = true
+        files.full = (
+            max(files.full?.bytes ?? 0, min(bytes, Self.lookBytes)), monotonicMicroseconds() + Self.lookMicroseconds
+        )
+        queue.withLock { $0.fullness = error }
+    }
+
+    /// Looks once a second whether a full disk has room for what was refused. A smaller job may fit before.
+    private func look() throws(StoreError) {
+        guard let full = files.full, full.nextLook <= monotonicMicroseconds() else { return }
+        do throws(JournalError) {
+            guard try files.journal.hasRoom(for: full.bytes) else {
+                files.full?.nextLook = monotonicMicroseconds() + Self.lookMicroseconds
+                return
+            }
+        } catch {
+            guard error.code != .lost else { return files.full = nil }
+            throw StoreError(error)
+        }
+        logger.notice("The journal has room again; new jobs are accepted.")
+        files.full = nil
+        queue.withLock { $0.fullness = nil }
     }
 
     private func trim(through position: Int64) {
@@ -180,6 +226,7 @@ final class DiskJournal: JobLog {
         do throws(JournalError) {
             try files.journal.trim(through: position)
         } catch {
+            guard error.code != .lost else { return }
             // It is tried again with the next ones; until then the journal is longer than necessary.
             logger.warning("An old file of the journal could not be deleted.", metadata: ["cause": "\(error)"])
         }

@@ -29,4 +29,11 @@ package struct JournalFinding: Sendable {
     package init(store: String, isKept: Bool) throws(StoreError) {
         self = try JournalOpening.find(store, isKept: isKept)
     }
+
+    /// The number of accepted jobs in the journal beside a store that it has not applied. Changes nothing.
+    ///
+    /// - Throws: ``StoreError`` when the journal cannot be read, or is not that of the store.
+    package static func pendingJobs(store: String) throws(StoreError) -> Int {
+        try JournalOpening.pendingJobs(store, isKept: true)
+    }
 }

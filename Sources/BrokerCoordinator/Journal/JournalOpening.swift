@@ -21,6 +21,37 @@ enum JournalOpening {
         _ = try open(for: Store(path: options.storePath, plan: inForce, options: opening), options, logger)
     }
 
+    /// Reads and checks the journal of a store that is not open. Opening the store copies its WAL, which a refused start must not
+    /// have done. Changes nothing.
+    ///
+    /// - Parameter isKept: the server keeps a journal.
+    /// - Returns: the number of accepted jobs that the store has not applied.
+    /// - Throws: as ``open(for:_:_:)``.
+    static func pendingJobs(_ store: String, isKept: Bool) throws(StoreError) -> Int {
+        let position = try Store.logPosition(path: store)
+        let path = try Store.journal(path: store).location + ".journal"
+        guard isKept || position != nil, try exists(path, isExpected: position != nil) else { return 0 }
+        do throws(JournalError) {
+            return try Journal.pendingJobs(
+                path: path, expected: position?.identity.flatMap { JournalIdentity($0) },
+                applied: position?.applied ?? 0,
+                idOfApplied: position?.id)
+        } catch {
+            throw StoreError(error)
+        }
+    }
+
+    /// - Throws: ``StoreError`` when the start would be refused because of the journal.
+    static func check(_ options: CoordinatorOptions) throws(StoreError) {
+        let jobs = try pendingJobs(options.storePath, isKept: options.keepsJournal)
+        guard jobs > 0, !options.keepsJournal else { return }
+        throw StoreError(
+            .incompatible,
+            "The journal of \(options.storePath) holds \(jobs) jobs that were accepted, and that the store has not applied. Start "
+                + "with --journal, which applies them; or, to give them up, move the journal away. Nothing was touched."
+        )
+    }
+
     /// - Returns: the journal with the jobs that the store has not applied; nil when none is wanted.
     /// - Throws: ``StoreError`` when they do not belong together, something is damaged, or jobs would be lost.
     static func open(
@@ -117,13 +148,6 @@ enum JournalOpening {
         let isThere = try exists(path, isExpected: true)
         if isThere {
             let journal = try opened(path, expected, remembered, options, logger)
-            guard journal.pendingJobCount == 0 else {
-                throw StoreError(
-                    .incompatible,
-                    "The journal \(path) holds \(journal.pendingJobCount) jobs that were accepted, and that the store has "
-                        + "not applied. Start with --journal, which applies them; or, to give them up, move the journal away. Nothing was touched."
-                )
-            }
             do throws(JournalError) {
                 try journal.remove()
             } catch {

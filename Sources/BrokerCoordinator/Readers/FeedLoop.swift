@@ -15,14 +15,14 @@ struct FeedLoop {
 
     private let state: Monitor<FeedThread.State>
     private let gate: ReaderGate
-    private let path: String
+    private let files: OpenedFiles
     /// Opened for the first subscription.
     private var reader: FeedReader?
 
-    init(_ state: Monitor<FeedThread.State>, _ gate: ReaderGate, path: String) {
+    init(_ state: Monitor<FeedThread.State>, _ gate: ReaderGate, _ files: OpenedFiles) {
         self.state = state
         self.gate = gate
-        self.path = path
+        self.files = files
     }
 
     mutating func run() {
@@ -104,7 +104,7 @@ struct FeedLoop {
     ) throws(Fault) -> Result {
         do throws(StoreError) {
             let reader: FeedReader
-            if let open = self.reader { reader = open } else { reader = try FeedReader(path: path) }
+            if let open = self.reader { reader = open } else { reader = try FeedReader(files) }
             self.reader = reader
             return try gate.read(.brief) { Swift.Result { () throws(StoreError) in try body(reader) } }.get()
         } catch {

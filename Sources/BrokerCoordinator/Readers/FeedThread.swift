@@ -29,7 +29,7 @@ final class FeedThread: Sendable {
     private let onCommit: Callback<Void>
     private let thread: Thread
 
-    init(path: String, plan: StagingPlan, gate: ReaderGate, _ onCommit: Callback<Void>) {
+    init(_ files: OpenedFiles, plan: StagingPlan, gate: ReaderGate, _ onCommit: Callback<Void>) {
         let state = Monitor(State(plan: plan))
         self.state = state
         self.onCommit = onCommit
@@ -41,7 +41,7 @@ final class FeedThread: Sendable {
             }
         }
         thread = Thread(named: "feed") {
-            var loop = FeedLoop(state, gate, path: path)
+            var loop = FeedLoop(state, gate, files)
             loop.run()
         }
     }

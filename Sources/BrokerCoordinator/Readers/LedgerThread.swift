@@ -13,11 +13,11 @@ final class LedgerThread: Sendable {
 
     private let thread = SerialThread(named: "ledger")
     private let opened: Opened
-    private let path: String
+    private let files: OpenedFiles
 
-    /// - Parameter path: that of a store that the writer has opened.
-    init(path: String, _ index: JobIndex) {
-        self.path = path
+    /// - Parameter files: those of the store that the writer has opened.
+    init(_ files: OpenedFiles, _ index: JobIndex) {
+        self.files = files
         opened = Opened(index)
     }
 
@@ -61,11 +61,11 @@ final class LedgerThread: Sendable {
         _ body: @escaping @Sendable (LedgerReader) throws(StoreError) -> Value,
         _ notify: @escaping @Sendable (Result<Value, StoreError>) -> Void
     ) {
-        thread.run { [opened, path] in
+        thread.run { [opened, files] in
             notify(
                 Result { () throws(StoreError) in
                     if let reader = opened.reader { return try body(reader) }
-                    let reader = try LedgerReader(path: path, opened.index)
+                    let reader = try LedgerReader(files, opened.index)
                     opened.reader = reader
                     return try body(reader)
                 })

@@ -53,7 +53,7 @@ final class ReaderPool: Sendable {
     private let isStopping = Monitor(false)
     /// The writer's.
     private let failure = Monitor<StoreError?>(nil)
-    private let path: String
+    private let files: OpenedFiles
     private let plan: Monitor<StagingPlan>
     private let gate: ReaderGate
     /// Makes the parts of streams.
@@ -62,18 +62,27 @@ final class ReaderPool: Sendable {
     let feed: FeedThread
 
     /// - Parameters:
-    ///   - path: that of a store that the writer has opened.
+    ///   - files: those of the store that the writer has opened.
     ///   - gate: the writer's.
     ///   - onCommit: called by the writer after each transaction.
     init(
-        path: String, plan: StagingPlan, gate: ReaderGate = ReaderGate(), streams: StreamLimits = StreamLimits(),
+        _ files: OpenedFiles, plan: StagingPlan, gate: ReaderGate = ReaderGate(),
+        streams: StreamLimits = StreamLimits(),
         onCommit: Callback<Void> = Callback()
     ) {
-        self.path = path
-        feed = FeedThread(path: path, plan: plan, gate: gate, onCommit)
-        self.streams = StreamThread(path: path, plan: plan, gate: gate, streams)
+        self.files = files
+        feed = FeedThread(files, plan: plan, gate: gate, onCommit)
+        self.streams = StreamThread(files, plan: plan, gate: gate, streams)
         self.gate = gate
         self.plan = Monitor(plan)
+        // Files that were moved can still be read over it.
+        pool.run(.opening, .brief, from: 0) { [weak self] in self?.openReader(plan) }
+    }
+
+    private func openReader(_ plan: StagingPlan) {
+        guard let reader = try? StoreReader(files, plan: plan) else { return }
+        let idle = Idle(reader: reader, plan: plan)
+        self.idle.withLock { $0.append(idle) }
     }
 
     /// From now on fetches use another model; those that run end with the old one.
@@ -145,7 +154,7 @@ final class ReaderPool: Sendable {
             if idle.plan === plan { return idle.reader }
         }
         do throws(StoreError) {
-            return try StoreReader(path: path, plan: plan)
+            return try StoreReader(files, plan: plan)
         } catch {
             throw .store(error)
         }

@@ -15,16 +15,19 @@ struct StreamLoop {
 
     private let state: Monitor<StreamThread.State>
     private let gate: ReaderGate
-    private let path: String
-    private var open: [Int: ObjectStream] = [:]
+    private let files: OpenedFiles
+    private var open: [Int: (stream: ObjectStream, reader: StoreReader)] = [:]
+    /// Used for the next stream. Files that were moved can still be read over it.
+    private var spare: StoreReader?
 
-    init(_ state: Monitor<StreamThread.State>, _ gate: ReaderGate, path: String) {
+    init(_ state: Monitor<StreamThread.State>, _ gate: ReaderGate, _ files: OpenedFiles) {
         self.state = state
         self.gate = gate
-        self.path = path
+        self.files = files
     }
 
     mutating func run() {
+        spare = try? makeReader(state.withLock { $0.plan })
         while true {
             switch nextWork() {
             case .step(.make(let number), let stream?): make(number, stream)
@@ -59,7 +62,7 @@ struct StreamLoop {
     private mutating func make(_ number: Int, _ stream: FetchStream) {
         do throws(FetchFailure) {
             if open[number] == nil { open[number] = try begin(stream) }
-            guard let source = open[number] else { return state.withLock { $0.table.postpone(number) } }
+            guard let source = open[number]?.stream else { return state.withLock { $0.table.postpone(number) } }
             let objects = try source.next()
             if objects.hasMore {
                 state.withLock { $0.table.made(number, at: monotonicMicroseconds()) }
@@ -71,32 +74,44 @@ struct StreamLoop {
             ended(number)
             switch error {
             case .fault(let fault): stream.report(.failed(fault))
-            case .store(let error): stream.report(.failed(Fault(error.faultCode, error.message)))
+            case .store(let error):
+                // A fault of the connection may end with it.
+                spare = nil
+                stream.report(.failed(Fault(error.faultCode, error.message)))
             case .stopped, .tooLong: stream.report(.stopped)
             }
         }
     }
 
     /// - Returns: nil when the writer waits for the other streams to end.
-    private func begin(_ stream: FetchStream) throws(FetchFailure) -> ObjectStream? {
+    private mutating func begin(
+        _ stream: FetchStream
+    ) throws(FetchFailure) -> (stream: ObjectStream, reader: StoreReader)? {
         let (plan, failure) = state.withLock { ($0.plan, $0.failure) }
         if let failure { throw .store(failure) }
         guard stream.request.plan == nil || stream.request.plan === plan else { throw .fault(ReaderPool.isOutdated) }
         guard stream.isWanted() else { throw .stopped }
         let reader: StoreReader
         do throws(StoreError) {
-            reader = try StoreReader(path: path, plan: plan, cacheBytes: StoreReader.streamCacheBytes)
+            reader = try spare?.plan === plan ? spare! : makeReader(plan)
         } catch {
             throw .store(error)
         }
+        spare = reader
         guard gate.beginStream() else { return nil }
-        return ObjectStream(stream.request, on: reader, in: stream.envelope, isWanted: stream.isWanted)
+        spare = nil
+        return (ObjectStream(stream.request, on: reader, in: stream.envelope, isWanted: stream.isWanted), reader)
+    }
+
+    private func makeReader(_ plan: StagingPlan) throws(StoreError) -> StoreReader {
+        try StoreReader(files, plan: plan, cacheBytes: StoreReader.streamCacheBytes)
     }
 
     /// Ends the read transaction, and forgets the stream.
     private mutating func ended(_ number: Int) {
-        if let source = open.removeValue(forKey: number) {
+        if let (source, reader) = open.removeValue(forKey: number) {
             source.end()
+            spare = reader
             gate.endStream()
         }
         state.withLock { state in

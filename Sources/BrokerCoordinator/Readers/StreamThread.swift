@@ -19,14 +19,14 @@ final class StreamThread: Sendable {
     private let state: Monitor<State>
     private let thread: Thread
 
-    init(path: String, plan: StagingPlan, gate: ReaderGate, _ limits: StreamLimits) {
+    init(_ files: OpenedFiles, plan: StagingPlan, gate: ReaderGate, _ limits: StreamLimits) {
         let state = Monitor(State(table: StreamTable(limits), plan: plan))
         self.state = state
         gate.onWriterWaiting { waits in
             state.update { $0.table.writer(waits: waits) }
         }
         thread = Thread(named: "streams") {
-            var loop = StreamLoop(state, gate, path: path)
+            var loop = StreamLoop(state, gate, files)
             loop.run()
         }
     }

@@ -23,6 +23,10 @@ final class Statistics: Sendable {
             // A halt is for good; only a failed disk is worse.
             didSet { if case .halted = oldValue, !store.isFailed { store = oldValue } }
         }
+        /// Bytes that the store had no room for, 1 MiB at most, until there is room for them; nil for none.
+        var refusedBytes: Int?
+        /// Nil before the first reload.
+        var lastReload: LastReload?
         /// The WAL after the newest commit.
         var wal = WALStatus()
         /// Lines of the ledger.
@@ -37,6 +41,11 @@ final class Statistics: Sendable {
         var history: StateDigest?
         /// That under the model in force; nil without a journal.
         var fingerprint: String?
+
+        /// A transaction has succeeded.
+        mutating func noteServing() {
+            if refusedBytes == nil { store = .serving }
+        }
 
         mutating func noteFailure(_ code: FaultCode, at now: Int64) {
             failed += 1

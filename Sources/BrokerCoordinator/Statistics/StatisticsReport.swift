@@ -30,6 +30,10 @@ struct StatisticsReport {
         writer.bool(isDraining)
         writeJobs(to: &writer)
         writer.member("commits", counters.commits)
+        if let reload = counters.lastReload {
+            writer.key("lastReload")
+            reload.write(to: &writer)
+        }
         writer.key("batches")
         counters.batches.write(to: &writer)
         writer.key("queues")

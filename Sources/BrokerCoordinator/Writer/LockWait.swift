@@ -48,7 +48,7 @@ struct LockWait {
 
     private func reportEnd(_ words: Logger.Message) {
         guard isReported, let beganAt else { return }
-        statistics.count { $0.store = .serving }
+        statistics.count { $0.noteServing() }
         logger.warning(words, metadata: ["milliseconds": "\((monotonicMicroseconds() - beganAt) / 1_000)"])
     }
 }

@@ -13,6 +13,8 @@ final class Writer: Sendable {
     private let thread: Thread
     /// The changes that opening the store made.
     let migration: StoreMigration
+    /// The store's, which a reload does not change.
+    let files: OpenedFiles
     /// Finds the lines of jobs in the ledger.
     let jobs: JobIndex
     /// Nil without a journal.
@@ -29,7 +31,7 @@ final class Writer: Sendable {
     init(
         _ opening: CoordinatorOpening, jobTable: Monitor<JobTable>, pool: WorkerPool, statistics: Statistics,
         completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate, onCommit: Callback<Void>,
-        logger: Logger
+        onLoss: Callback<StoreError>, logger: Logger
     ) throws(StoreError) {
         let options = opening.options
         let opened = Monitor<Result<Opened, StoreError>?>(nil)
@@ -48,6 +50,7 @@ final class Writer: Sendable {
                     store: store, log: result.log, applied: result.applied, jobTable: jobTable, pool: pool,
                     statistics: statistics,
                     completions: completions, storageFailure: storageFailure, gate: gate, onCommit: onCommit,
+                    onLoss: onLoss,
                     activity: options.store.activity ?? WriterActivity(), limits: options.limits, logger: logger)
                 loop.run()
             } catch {
@@ -59,7 +62,7 @@ final class Writer: Sendable {
         }
         do throws(StoreError) {
             let result = try opened.wait { $0 }.get()
-            (migration, jobs, log) = (result.migration, result.jobs, result.log)
+            (migration, files, jobs, log) = (result.migration, result.files, result.jobs, result.log)
             (halt, replicas, applied) = (result.halt, result.replicas, result.applied)
         } catch {
             thread.join()
@@ -90,7 +93,8 @@ final class Writer: Sendable {
             jobTable.withLock { $0.refusals.log = fault }
         }
         return Opened(
-            migration: store.migration, jobs: store.jobs, log: log, halt: shared == nil ? nil : try store.haltInForce(),
+            migration: store.migration, files: store.files, jobs: store.jobs, log: log,
+            halt: shared == nil ? nil : try store.haltInForce(),
             replicas: try store.replicas(), applied: AppliedPosition(log == nil ? sequence : applied))
     }
 
@@ -106,6 +110,7 @@ final class Writer: Sendable {
 
     private struct Opened: Sendable {
         let migration: StoreMigration
+        let files: OpenedFiles
         let jobs: JobIndex
         let log: (any JobLog)?
         let halt: StoreError?

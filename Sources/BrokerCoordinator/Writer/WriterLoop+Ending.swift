@@ -14,13 +14,27 @@ extension WriterLoop {
         let reservation = jobTable.withLock { $0.memoryLog.reservationDue(block: block) }
         do throws(StoreError) {
             try finishLedger(reserving: reservation)
-            recordFailuresAt = nil
+            recordFailuresAt = hasRoom() ? nil : monotonicMicroseconds() + Self.recordingPauseMicroseconds
             if let reservation { settle([], reservation: reservation) }
         } catch {
             // They are retained; `await` finds them all the same.
             logger.debug("Failed jobs still cannot be recorded.", metadata: ["cause": "\(error)"])
             recordFailuresAt = monotonicMicroseconds() + Self.recordingPauseMicroseconds
         }
+    }
+
+    /// Whether there is room for the job that had none, after a transaction, which may be smaller, has succeeded; reports it to
+    /// `stats`.
+    private func hasRoom() -> Bool {
+        var bytes: Int?
+        statistics.count { bytes = $0.refusedBytes }
+        guard let bytes else { return true }
+        guard DiskSpace(of: store.location + "-wal").hasRoom(for: bytes) else { return false }
+        statistics.count {
+            $0.refusedBytes = nil
+            $0.noteServing()
+        }
+        return true
     }
 
     /// Records the failures that are retained, and that no sequence up to this one is given to another job.
@@ -46,7 +60,6 @@ extension WriterLoop {
         guard store.failure == nil else { return }
         do throws(StoreError) {
             try store.checkpoint()
-            try store.leaveWALMode()
         } catch {
             // The next start reads the WAL beside the database, so nothing is lost.
             logger.warning("The WAL could not be emptied when the store was closed.", metadata: ["cause": "\(error)"])

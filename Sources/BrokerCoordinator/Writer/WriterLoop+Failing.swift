@@ -6,9 +6,9 @@ internal import Logging
 extension WriterLoop {
     // MARK: - One job
 
-    func failed(_ error: StoreError, _ place: LogPlace, _ job: ReadyJob) -> AppliedJob {
+    mutating func failed(_ error: StoreError, _ place: LogPlace, _ job: ReadyJob) -> AppliedJob {
         logger.error("A job could not be stored.", metadata: ["id": "\(job.id)", "cause": "\(error)"])
-        noteWaiting(error)
+        noteWaiting(error, bytes: job.accepted.weight)
         let fault = Fault(ofJob: error)
         return AppliedJob(place: place, job: job, end: .failed(fault), isUnwritten: true)
     }
@@ -26,17 +26,22 @@ extension WriterLoop {
 
     /// No more sequences can be reserved, so the jobs that wait for one fail without.
     mutating func failStarved(_ error: StoreError) {
-        noteWaiting(error)
-        recordFailuresAt = recordFailuresAt ?? monotonicMicroseconds()
+        noteWaiting(error, bytes: 0)
         jobTable.change(completions) { jobTable in
             Effects(completions: jobTable.refuseStarved(Fault(ofJob: error)))
         }
     }
 
-    /// Reports to `stats` that the store takes no writes, until a transaction succeeds.
-    private func noteWaiting(_ error: StoreError) {
+    /// Reports to `stats` that the store takes no writes, until a transaction succeeds; of a full store, until there is room for
+    /// the job, too, because a smaller transaction may succeed before.
+    private mutating func noteWaiting(_ error: StoreError, bytes: Int) {
+        recordFailuresAt = recordFailuresAt ?? monotonicMicroseconds()
         guard error.isOfMachine else { return }
-        statistics.count { $0.store = .waiting(cause: error.message) }
+        statistics.count {
+            $0.store = .waiting(cause: error.message)
+            // A disk that has room for as much serves, though it has none for a job of gigabytes.
+            if error.code == .full { $0.refusedBytes = max($0.refusedBytes ?? 0, min(bytes, 1 << 20)) }
+        }
     }
 
     // MARK: - The store

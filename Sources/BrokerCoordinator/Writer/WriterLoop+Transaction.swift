@@ -20,13 +20,14 @@ extension WriterLoop {
                 try store.commit()
                 statistics.count {
                     $0.batches.record(commitMicroseconds: monotonicMicroseconds() - start)
-                    $0.store = .serving
+                    $0.noteServing()
                 }
                 wait.ended()
                 activity.advance()
                 return result
             } catch {
                 store.rollback()
+                noteLoss()
                 activity.advance()
                 guard error.isLocked, wait.pause(jobTable) else { throw error }
             }

@@ -23,6 +23,8 @@ struct WriterLoop {
     let gate: ReaderGate
     /// Reports each transaction to the thread of the feed.
     private let onCommit: Callback<Void>
+    /// Reports that the store's files are no longer those that were opened.
+    private let onLoss: Callback<StoreError>
     let activity: WriterActivity
     let limits: CoordinatorLimits
     let logger: Logger
@@ -44,7 +46,8 @@ struct WriterLoop {
         store: Store, log: (any JobLog)?, applied: AppliedPosition, jobTable: Monitor<JobTable>, pool: WorkerPool,
         statistics: Statistics,
         completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate,
-        onCommit: Callback<Void>, activity: WriterActivity, limits: CoordinatorLimits, logger: Logger
+        onCommit: Callback<Void>, onLoss: Callback<StoreError>, activity: WriterActivity, limits: CoordinatorLimits,
+        logger: Logger
     ) {
         self.store = store
         self.log = log
@@ -57,6 +60,7 @@ struct WriterLoop {
         self.storageFailure = storageFailure
         self.gate = gate
         self.onCommit = onCommit
+        self.onLoss = onLoss
         self.activity = activity
         self.limits = limits
         self.logger = logger
@@ -158,6 +162,8 @@ struct WriterLoop {
     /// The old connection does nothing from the moment when the new one is opened.
     private mutating func reopen(_ request: StoreReopening) {
         do throws(StoreError) {
+            // The path may lead to another database, or to none, where a new one would be made.
+            try store.checkFiles()
             let new = try Store(
                 path: request.path, plan: request.plan, options: request.options, applying: request.mark)
             store = new
@@ -173,10 +179,15 @@ struct WriterLoop {
             request.notify(.success((new.migration, new.jobs)))
             if let position = history?.position { reached(position) }
         } catch {
+            noteLoss()
             if error.isDiskFailure { store.fail(error) }
             if let mark = request.mark, error.code == .incompatible { pass(mark) }
             request.notify(.failure(error))
         }
+    }
+
+    func noteLoss() {
+        if let loss = store.loss { onLoss(loss) }
     }
 
     /// The store refuses the change of that entry. If this cannot be stored now, a later entry moves the position past it.

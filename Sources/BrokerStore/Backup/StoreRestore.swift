@@ -94,6 +94,7 @@ package struct StoreRestore: Sendable {
             copying.sourceAccess = .look
             _ = try copying.run()
             try Self.separate(copy, survey)
+            if survey.replaced != nil { try Self.adopt(copy, as: file) }
             let aside = freeName(for: file)
             let replacedPath = survey.replaced == nil ? nil : aside
             try Self.moveAside(file, to: aside, survey)
@@ -102,6 +103,8 @@ package struct StoreRestore: Sendable {
                     "\(copy) cannot be renamed to \(store)", "The replaced store is \(replacedPath ?? "not there")")
             }
             Self.syncFolder(of: file)
+            // A lock file of another owner would keep the server from starting.
+            lock.discardLockFile()
             return Outcome(survey: survey, replacedPath: replacedPath)
         } catch {
             lock.abandon()
@@ -132,6 +135,8 @@ package struct StoreRestore: Sendable {
     /// Ends what connects the copy to the store's clients: its log, and the sequences of the replaced store.
     private static func separate(_ copy: String, _ survey: Survey) throws(StoreError) {
         let connection = try Connection(store: copy)
+        // As of a store that was closed: a reader does not keep the next start from changing the mode.
+        try connection.execute("PRAGMA journal_mode = WAL")
         try connection.execute("BEGIN IMMEDIATE")
         let meta = StoreMeta(connection: connection)
         for key in [StoreMeta.Key.log, .logApplied, .replicas, .halt] { try meta.set(key, to: nil) }
@@ -147,26 +152,38 @@ package struct StoreRestore: Sendable {
     private func freeName(for file: StoreFile) -> String {
         let name = "\(file.location).replaced-\(time)"
         var (candidate, number) = (name, 1)
-        while ["", ".journal"].contains(where: { access(candidate + $0, F_OK) == 0 }) {
+        while ["", "-wal", ".journal"].contains(where: { access(candidate + $0, F_OK) == 0 }) {
             number += 1
             candidate = "\(name)-\(number)"
         }
         return candidate
     }
 
+    /// Gives the copy the owner and the permissions of the file that it replaces, so that the server can open it.
+    private static func adopt(_ copy: String, as file: StoreFile) throws(StoreError) {
+        var (old, new) = (stat(), stat())
+        guard stat(file.location, &old) == 0, stat(copy, &new) == 0 else { return }
+        let isOwned = (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid)
+        guard isOwned || chown(copy, old.st_uid, old.st_gid) == 0, chmod(copy, old.permissions) == 0 else {
+            defer { unlink(copy) }
+            throw failure(
+                "The restored store cannot have the owner of \(file.location) (user \(old.st_uid), group \(old.st_gid))",
+                "Run the command as root, or as that user. The store is as it was")
+        }
+    }
+
     /// Renames the store and the files beside it.
     private static func moveAside(_ file: StoreFile, to aside: String, _ survey: Survey) throws(StoreError) {
-        if let replaced = survey.replaced {
-            if replaced.fault == nil {
-                // Its WAL is copied into it, so that it is one file.
-                try Connection(store: file.location).execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            }
-            // The database first: a WAL without its database is nothing, but a database without its WAL lacks jobs.
-            for name in ["", "-wal", "-shm"] where access(file.location + name, F_OK) == 0 {
-                guard rename(file.location + name, aside + name) == 0 else {
-                    throw failure(
-                        "\(file.location + name) cannot be renamed", "Look at \(aside) before the next attempt")
-                }
+        if let replaced = survey.replaced, replaced.fault == nil {
+            // Its WAL is copied into it, so that it is one file.
+            try Connection(store: file.location).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        }
+        // The database first: a database without its WAL lacks jobs. A WAL whose database is not there must not become that of the
+        // copy.
+        let names = (survey.replaced == nil ? [] : [""]) + ["-wal", "-shm"]
+        for name in names where access(file.location + name, F_OK) == 0 {
+            guard rename(file.location + name, aside + name) == 0 else {
+                throw failure("\(file.location + name) cannot be renamed", "Look at \(aside) before the next attempt")
             }
         }
         guard survey.hasJournal else { return }

@@ -27,6 +27,12 @@ package final class FeedReader {
     private let jobs: Statement
     private let keys: Statement
 
+    /// A reader of a store that is open: its files must be those that were opened.
+    package convenience init(_ files: OpenedFiles) throws(StoreError) {
+        try files.check()
+        try self.init(path: files.path)
+    }
+
     /// - Parameter path: the path of a store that the writer has opened before.
     package init(path: String) throws(StoreError) {
         connection = try Connection(store: path, .read)

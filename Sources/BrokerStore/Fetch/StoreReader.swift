@@ -6,7 +6,7 @@ package import BrokerStaging
 /// A read transaction lasts for one fetch, so that the WAL can be emptied between two.
 package final class StoreReader {
     let connection: Connection
-    let plan: StagingPlan
+    package let plan: StagingPlan
 
     /// Bytes of SQLite's page cache for fetches of every kind.
     package static let cacheBytes = 8 << 20
@@ -21,6 +21,16 @@ package final class StoreReader {
         connection = try Connection(store: path, .read)
         try connection.execute("PRAGMA query_only = ON")
         try connection.execute("PRAGMA cache_size = -\(cacheBytes / 1024)")
+    }
+
+    /// The same, of a store that is open: its files must be those that were opened.
+    package convenience init(
+        _ files: OpenedFiles, plan: StagingPlan, cacheBytes: Int = cacheBytes
+    ) throws(StoreError) {
+        try files.check()
+        try self.init(path: files.path, plan: plan, cacheBytes: cacheBytes)
+        // SQLite opens the WAL with the first read, by its name.
+        _ = try connection.integer("SELECT 1 FROM sqlite_schema LIMIT 1")
     }
 
     /// Runs a request.

@@ -40,6 +40,16 @@ struct StoreFile {
         }
     }
 
+    /// Checks that no WAL is beside a database that is not there, or is empty: SQLite would delete it (pager.c,
+    /// `pagerOpenWalIfPresent`), and with it the newest transactions of a database that was moved away.
+    func checkWAL() throws(StoreError) {
+        guard fileSize(location) ?? 0 == 0, let bytes = fileSize(location + "-wal"), bytes > 0 else { return }
+        throw StoreError(
+            .unavailable,
+            "The store \(path) is not there, and its WAL is: \(location)-wal has \(bytes) bytes. Put the database back, which needs "
+                + "it; or, to begin with a new store, move the WAL away. Nothing was touched.")
+    }
+
     // MARK: - Names
 
     /// The maximum that the kernel follows (path_resolution(7)).

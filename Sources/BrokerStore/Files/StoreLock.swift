@@ -16,6 +16,8 @@ internal import Synchronization
 package final class StoreLock: Sendable {
     private let beside: HeldFile
     private let store: HeldFile
+    /// Whether a WAL was there before.
+    private let hadWAL: Bool
 
     /// The databases that this process has locked.
     private static let held = Mutex<[FileIdentity]>([])
@@ -32,6 +34,7 @@ package final class StoreLock: Sendable {
     /// - Throws: ``StoreError`` `unavailable`, naming the process that owns the store.
     package init(storePath: String, mode: UInt32? = nil) throws(StoreError) {
         let file = try StoreFile(path: storePath)
+        hadWAL = fileSize(file.location + "-wal") != nil
         beside = try Self.hold(file.location + ".lock", beside: storePath, mode)
         do throws(StoreError) {
             if let identity = FileIdentity(ofFileAt: file.location), Self.held.withLock({ $0.contains(identity) }) {
@@ -61,12 +64,15 @@ package final class StoreLock: Sendable {
     ///
     /// To be called when no connection is open any more, and only if no job was accepted.
     package func abandon() {
-        if store.isNew {
+        if store.isNew, !hadWAL {
             for suffix in ["-wal", "-shm"] { unlink(store.path + suffix) }
         }
         store.discardIfNew()
         beside.discardIfNew()
     }
+
+    /// Deletes the lock file if it was created for this lock.
+    func discardLockFile() { beside.discardIfNew() }
 
     /// Gives the store, its WAL and its lock file these permissions, if they have others.
     ///
@@ -144,10 +150,12 @@ package final class StoreLock: Sendable {
     }
 
     private static func belongs(_ path: String, to owner: Int32?) -> StoreError {
-        StoreError(
+        var error = StoreError(
             .unavailable,
             "The store \(path) belongs to another broker\(owner.map { ", process \($0)" } ?? ""). "
                 + "Use that one, stop it, or give this one another --store.")
+        error.isInUse = true
+        return error
     }
 
     // MARK: - The lock file: the owner's number, and a line's end

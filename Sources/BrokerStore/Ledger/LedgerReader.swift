@@ -27,6 +27,12 @@ package final class LedgerReader {
     private let newest: Statement
     private let findBookmark: Statement
 
+    /// A reader of a store that is open: its files must be those that were opened.
+    package convenience init(_ files: OpenedFiles, _ index: JobIndex) throws(StoreError) {
+        try files.check()
+        try self.init(path: files.path, index)
+    }
+
     /// - Parameters:
     ///   - path: the path of a store that the writer has opened before.
     ///   - index: the writer's (``Store/jobs``).
