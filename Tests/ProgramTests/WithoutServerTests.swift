@@ -54,6 +54,44 @@ import Testing
         #expect(again.output.contains(#""Employee":{"inserted":0,"updated":0,"unchanged":2,"#), "\(again.output)")
     }
 
+    @Test func `a store that another process has is fetched from beside it, and written when that one ends`() throws {
+        let server = try programs.startServer(["--store", "app.sqlite"])
+        let socket = ["submit", "--entity", "Employee", "--socket", "broker.sock"]
+        #expect(try programs.run("broker", socket, input: Self.employees).status == 0)
+        let fetched = try broker("fetch", ["Employee", "--count"])
+        #expect(fetched.output == "2\n" && fetched.complaints.isEmpty, "\(fetched)")
+        let read = try programs.run(
+            "broker", ["fetch", "--store", "app.sqlite", "Employee", "--select", "name", "--csv"])
+        #expect(read.output.contains("Ada") && read.output.contains("Grace"), "\(read)")
+        #expect(try broker("entities", []).output.contains("Employee          2"))
+        let refused = try submit()
+        #expect(refused.status == 1 && refused.complaints.contains("With --wait 30s"), "\(refused)")
+        let late = try submit(["--wait", "200ms"])
+        #expect(late.status == 1 && late.complaints.contains("belongs to another broker, process"), "\(late)")
+        try programs.write(#"[{"id": 3}]"#, to: "third.json")
+        let program = programs.executable("broker").path
+        let line = "'\(program)' submit --store app.sqlite --model model.json --entity Employee --wait 60s third.json"
+        let waiting = try programs.start(line)
+        server.terminate()
+        server.waitUntilExit()
+        waiting.waitUntilExit()
+        #expect(waiting.terminationStatus == 0)
+        #expect(try rows("SELECT count(*) FROM Employee") == ["3"])
+    }
+
+    @Test func `a reader's open transaction does not keep commands from the store`() throws {
+        #expect(try submit().status == 0)
+        let reader = try Database(programs.path("app.sqlite"))
+        #expect(try reader.rows("BEGIN") == [])
+        #expect(try reader.rows("SELECT count(*) FROM Employee") == ["2"])
+        let added = try submit([], #"[{"id": 3}]"#)
+        #expect(added.status == 0 && added.complaints.isEmpty, "\(added)")
+        #expect(try broker("fetch", ["Employee", "--count"]).output == "3\n")
+        #expect(try reader.rows("SELECT count(*) FROM Employee") == ["2"])
+        #expect(try reader.rows("COMMIT") == [])
+        #expect(try rows("SELECT count(*) FROM Employee") == ["3"])
+    }
+
     @Test func `every command does without a server`() throws {
         #expect(try submit(["--id", "load"]).status == 0)
         let link = ["--entity", "Employee", "--object", "2", "--relationship", "department", "--to", "7"]

@@ -40,6 +40,12 @@ struct ConnectionOptions: ParsableArguments {
     var removal: RemovalPolicy?
 
     @Option(
+        help: ArgumentHelp(
+            "With --store: how long to wait while another broker has the store. Default: not at all.",
+            valueName: "time"))
+    var wait: TimeSpan?
+
+    @Option(
         name: [.customLong("reconnect-timeout"), .customLong("patience")],
         help: ArgumentHelp(
             "How long to try to reconnect after the connection is lost, before unanswered jobs are given up.",
@@ -69,6 +75,10 @@ struct ConnectionOptions: ParsableArguments {
         if store == nil, !model.isEmpty {
             throw ValidationError("--model goes with --store; a server has its own model.")
         }
+        if let wait { try NumberOption("--wait", wait, in: .seconds(0)...Self.longestWait).check() }
+        if store == nil, wait != nil {
+            throw ValidationError("--wait goes with --store; for a server there is --timeout.")
+        }
         if store == nil, removal != nil {
             throw ValidationError("--migrate goes with --store; for a server it is an option of brokerd.")
         }
@@ -88,14 +98,15 @@ struct ConnectionOptions: ParsableArguments {
     ///   - defaultTimeout: the timeout of a command that is of no use when its answer is late.
     ///   - needsServer: the command does not take `--store`.
     ///   - makesStore: a store that is not there is made.
+    ///   - isReading: only fetches are sent. A store that another broker has is read beside it.
     ///   - isDryRun: a store of this command stays as it is: see ``TrialStore``.
     ///   - inferred: says which model a store has that was given none; nil looks for it.
     ///   - onInterruption: called when a signal ends it, before a store of our own is closed; nil leaves that to the
     ///     system where there is no such store.
     func connected<Result>(
         _ name: String, jobsInFlight: Int = 64, defaultTimeout: TimeSpan? = nil, needsServer: Bool = false,
-        makesStore: Bool = false, isDryRun: Bool = false,
-        inferred: InferredModel? = nil, onInterruption: (@Sendable () -> Void)? = nil,
+        makesStore: Bool = false, isReading: Bool = false, isDryRun: Bool = false, inferred: InferredModel? = nil,
+        onInterruption: (@Sendable () -> Void)? = nil,
         _ body: (BrokerClient) async throws -> Result
     ) async throws -> Result {
         var options = BrokerClientConfiguration(name: name)
@@ -113,8 +124,8 @@ struct ConnectionOptions: ParsableArguments {
             return try await Self.finish(broker, await Swift.Result { try await body(broker) })
         }
         let local = try await LocalServer.start(
-            store: store, model: try model(of: store, inferred), makesStore: makesStore, isDryRun: isDryRun,
-            removal: removal ?? .refuse)
+            store: store, model: try model(of: store, inferred), makesStore: makesStore, isReading: isReading,
+            isDryRun: isDryRun, removal: removal ?? .refuse, wait: wait)
         let interruption = Interruption {
             onInterruption?()
             local.stopAndWait()
@@ -134,7 +145,8 @@ struct ConnectionOptions: ParsableArguments {
         return try LocalModel(ofStore: store)
     }
 
-    /// - Parameter inferred: as for ``connected(_:jobsInFlight:defaultTimeout:needsServer:makesStore:isDryRun:inferred:onInterruption:_:)``.
+    /// - Parameter inferred: as for
+    ///   ``connected(_:jobsInFlight:defaultTimeout:needsServer:makesStore:isReading:isDryRun:inferred:onInterruption:_:)``.
     func model(of store: String, _ inferred: InferredModel? = nil) throws(CommandFailure) -> LocalModel {
         guard model.isEmpty else { return .files(model) }
         if let inferred { return inferred.model }

@@ -31,26 +31,36 @@ final class LocalServer: Sendable {
     ///
     /// - Parameters:
     ///   - makesStore: false refuses a store that is not there.
+    ///   - isReading: only fetches are sent. A store that another process has is read beside it, by the model in it.
     ///   - isDryRun: nothing but the trial of a job is done with the store: see ``TrialStore``.
     ///   - removal: the treatment of parts that the model no longer has.
+    ///   - wait: how long another process may have the store; nil for no wait.
     static func start(
-        store path: String, model: LocalModel, makesStore: Bool, isDryRun: Bool, removal: RemovalPolicy
+        store path: String, model: LocalModel, makesStore: Bool, isReading: Bool, isDryRun: Bool,
+        removal: RemovalPolicy, wait: TimeSpan?
     ) async throws(CommandFailure) -> LocalServer {
         let plan = try model.plan()
         guard makesStore || path.isEmpty || access(path, F_OK) == 0 || errno != ENOENT else {
             throw CommandFailure(.failed, "There is no store \(path). Check the path, or make it with `broker submit`.")
         }
-        let trial = isDryRun ? try TrialStore(of: path, plan: plan) : nil
+        var trial = isDryRun ? try TrialStore(of: path, plan: plan) : nil
         // The command reports what becomes of its jobs, once; the log would repeat it for each of them.
         let logger = Logger.standardError(label: "broker", level: .critical)
+        var options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
+        options.store.removal = removal
         let owned: OwnedStore
         do throws(StoreError) {
-            var options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
-            options.store.removal = removal
-            owned = try OwnedStore(plan: plan, options: options, logger: logger)
+            owned = try await own(plan, options, isReading ? nil : wait, logger)
         } catch {
             trial?.remove()
-            throw CommandFailure(.failed, error.message)
+            guard error.isInUse else { throw CommandFailure(.failed, error.message) }
+            guard isReading else {
+                let hint = wait == nil ? " With --wait 30s, the command waits for its end." : ""
+                throw CommandFailure(.failed, error.message + hint)
+            }
+            let shadow = try TrialStore()
+            trial = shadow
+            owned = try read(path, besides: shadow, plan, options, logger)
         }
         for line in owned.coordinator.migration.lines { Program.complain("broker: \(line)") }
         if case .inferred(let inference) = model { isDryRun ? inference.report() : inference.write() }
@@ -68,6 +78,39 @@ final class LocalServer: Sendable {
             throw CommandFailure(.failed, error.message)
         }
     }
+
+    /// Takes the store, when another process gives it up in time.
+    private static func own(
+        _ plan: StagingPlan, _ options: CoordinatorOptions, _ wait: TimeSpan?, _ logger: Logger
+    ) async throws(StoreError) -> OwnedStore {
+        let deadline = ContinuousClock.now + (wait?.duration ?? .zero)
+        while true {
+            do throws(StoreError) {
+                return try OwnedStore(plan: plan, options: options, logger: logger)
+            } catch {
+                guard error.isInUse, ContinuousClock.now < deadline else { throw error }
+                try? await Task.sleep(for: pause)
+            }
+        }
+    }
+
+    /// Opens an empty store of the same model, and reads the one that another process has.
+    private static func read(
+        _ path: String, besides shadow: TrialStore, _ plan: StagingPlan, _ options: CoordinatorOptions, _ logger: Logger
+    ) throws(CommandFailure) -> OwnedStore {
+        var options = options
+        options.storePath = shadow.path
+        do throws(StoreError) {
+            options.fetched = try OpenedFiles(reading: path)
+            return try OwnedStore(plan: try Store.planInForce(path: path) ?? plan, options: options, logger: logger)
+        } catch {
+            shadow.remove()
+            throw CommandFailure(.failed, error.message)
+        }
+    }
+
+    /// Between two attempts to take the store.
+    private static let pause = Duration.milliseconds(50)
 
     func connect(_ options: BrokerClientConfiguration) async throws -> BrokerClient {
         try await BrokerClient.connect(to: path, configuration: options) { [server] in try server.makeConnection() }

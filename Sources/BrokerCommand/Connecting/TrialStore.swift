@@ -37,6 +37,12 @@ struct TrialStore: Sendable {
             "broker: the model differs from the store's, so the dry run uses a copy of the store (in \(folder)):")
     }
 
+    /// An empty store, beside which another one is read.
+    init() throws(CommandFailure) {
+        let folder = try Self.makeFolder()
+        (path, self.folder) = (folder + "/store.sqlite", folder)
+    }
+
     private static func makeFolder() throws(CommandFailure) -> String {
         var template = Array((FileManager.default.temporaryDirectory.path + "/broker-dry-run-XXXXXX").utf8CString)
         guard mkdtemp(&template) != nil else {

@@ -98,7 +98,7 @@ struct FetchCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await connection.connected("broker fetch") { broker in
+        try await connection.connected("broker fetch", isReading: true) { broker in
             if count { try await printCount(of: queries, from: broker) } else { try await print(queries, from: broker) }
         }
     }

@@ -30,7 +30,7 @@ struct EntitiesCommand: AsyncParsableCommand {
     var entities: [String] = []
 
     func run() async throws {
-        let (model, listed) = try await connection.connected("broker entities") { broker in
+        let (model, listed) = try await connection.connected("broker entities", isReading: true) { broker in
             do {
                 let model = try JSONDocument(fast: JSONText(copying: try await broker.model().json.bytes))
                 let all = ListedEntity.all(model.root)
