@@ -3,6 +3,9 @@ package import BrokerJSON
 /// The measurements of a server in Prometheus' text format, version 0.0.4
 /// (prometheus.io/docs/instrumenting/exposition_formats).
 package enum PrometheusText {
+    /// How every text begins, of every version.
+    package static let beginning = "# HELP broker_info "
+
     /// - Parameter stats: the `stats` message.
     package static func text(_ stats: JSONValue) -> String {
         ServerMetric.all.map { metric in

@@ -41,4 +41,14 @@ extension Store {
         guard try StoreFormat.modelInForce(of: connection, path: path) != nil else { return (file.location, nil) }
         return (file.location, try StoreMeta(connection: connection).value(of: .log))
     }
+
+    /// Whether a name belongs to a store, whether or not there is a file of that name.
+    ///
+    /// - Returns: "belongs to …"; nil for a name that is not the store's.
+    /// - Throws: ``StoreError`` when no store can be at its path.
+    package static func owner(ofFile path: String, besideStore store: String) throws(StoreError) -> String? {
+        let slash = path.utf8.lastIndex(of: UInt8(ascii: "/"))
+        let name = slash.map { String(path[path.utf8.index(after: $0)...]) } ?? path
+        return try StoreFile(path: store).owner(of: name, in: StoreFile.folder(of: path))
+    }
 }

@@ -85,7 +85,9 @@ extension Brokerd {
     }
 
     private func checkMetricsFile() -> Bool {
-        guard let path = observing.metricsFile, let cause = MetricsFile.obstacle(at: path) else { return true }
+        guard let path = observing.metricsFile, let cause = MetricsFile.obstacle(at: path, besideStore: store) else {
+            return true
+        }
         Program.complain("brokerd: \(MetricsFile.failure(path, cause))", .error)
         return false
     }

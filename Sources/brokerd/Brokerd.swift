@@ -129,7 +129,7 @@ struct Brokerd: AsyncParsableCommand {
         let service = ServiceNotifier(Self.environment, logger)
         let plan = try ModelFile(model).plan()
         var options = try serverOptions(passed)
-        let metrics = try observing.metricsFile.map { try MetricsFile($0, logger) }
+        let metrics = try observing.metricsFile.map { try MetricsFile($0, besideStore: store, logger) }
         defer { metrics?.end() }
         let owned = try openStore(plan, options, service.activity, logger)
         // Must outlive all users of the store.

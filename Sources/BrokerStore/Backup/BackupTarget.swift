@@ -14,9 +14,6 @@ final class BackupTarget {
     private let partial: HeldFile
     private var isPublished = false
 
-    /// Files beside a database that SQLite reads as parts of it.
-    private static let companions = ["-wal", "-shm", "-journal"]
-
     /// Creates the partial file, and removes partial files that killed backups to the same file have left.
     ///
     /// - Throws: ``StoreError`` `unavailable` when the copy cannot have that name.
@@ -37,7 +34,7 @@ final class BackupTarget {
         folder = String(cString: real)
         free(real)
         location = folder == "/" ? "/\(name)" : "\(folder)/\(name)"
-        try Self.checkPlace(path, folder, name, store)
+        if let owner = store.owner(of: name, in: folder) { throw Self.refusal(path, owner, "Name another file") }
         try Self.checkName(path, location, replaces, store)
         try Self.removeLeftovers(path, folder, name, store)
         partial = try Self.makePartial(location, store)
@@ -97,26 +94,6 @@ final class BackupTarget {
 
     // MARK: - Names
 
-    /// Refuses names that belong to the store, whether or not there is a file of that name: those of the database,
-    /// SQLite's files beside it, its lock, and everything in its journal. Folders are compared by identity, so neither
-    /// a symbolic link nor a mount circumvents this.
-    private static func checkPlace(
-        _ path: String, _ folder: String, _ name: String, _ store: StoreFile
-    ) throws(StoreError) {
-        let slash = store.location.utf8.lastIndex(of: UInt8(ascii: "/"))!
-        let storeFolder = slash == store.location.startIndex ? "/" : String(store.location[..<slash])
-        let storeName = String(store.location[store.location.utf8.index(after: slash)...])
-        let own = companions + ["", ".lock", ".journal"]
-        let identity = FileIdentity(ofFileAt: folder)
-        let isBeside = identity != nil && identity == FileIdentity(ofFileAt: storeFolder)
-        if isBeside, own.contains(where: { name.hasSameBytes(as: storeName + $0) }) {
-            throw refusal(path, "belongs to the store itself", "Name another file")
-        }
-        if identity != nil, identity == FileIdentity(ofFileAt: store.location + ".journal") {
-            throw refusal(path, "belongs to the store's journal", "Name another file")
-        }
-    }
-
     /// Checks whether a copy may have that name.
     private static func checkName(
         _ path: String, _ location: String, _ replaces: Bool, _ store: StoreFile
@@ -138,7 +115,7 @@ final class BackupTarget {
                     "Move it away, or name another file")
             }
         }
-        for name in companions.map({ location + $0 }) where lstat(name, &status) == 0 {
+        for name in StoreFile.companions.map({ location + $0 }) where lstat(name, &status) == 0 {
             throw refusal(
                 path, "would be read together with \(name), which is there and not its own",
                 "Move that away, or name another file")
