@@ -20,6 +20,8 @@ package final class Store {
     let savepoints: Savepoints
     let syncParts: SyncParts
     package let files: OpenedFiles
+    /// Another program made the database.
+    package let isForeign: Bool
     let walCheckpointer: WALCheckpointer
     /// The outcome of the job with that sequence, whose first attempt cost a transaction.
     var overworked: (sequence: Int64, fault: Fault)?
@@ -46,17 +48,20 @@ package final class Store {
 
     /// Opens the database, creates or migrates its schema, and sets the modes that Broker needs.
     ///
-    /// - Parameter mark: the entry of the store's log that changes the model or the limits; nil for none.
+    /// - Parameters:
+    ///   - mark: the entry of the store's log that changes the model or the limits; nil for none.
+    ///   - isOpen: another connection of this process has opened this store of Broker's own, so it is not looked at before.
     /// - Throws: ``StoreError``: `incompatible` with a list of the differences, when the file has other contents; the
     ///   file is then unchanged.
     package init(
-        path: String, plan: StagingPlan, options: StoreOptions = StoreOptions(), applying mark: LogMark? = nil
+        path: String, plan: StagingPlan, options: StoreOptions = StoreOptions(), applying mark: LogMark? = nil,
+        isOpen: Bool = false
     ) throws(StoreError) {
         let file = try StoreFile(path: path)
         location = file.location
         synchronous = options.synchronous
         limits = LoggedLimits(options)
-        try Self.check(file, plan, options.removal, vfs: options.vfs)
+        if !isOpen { try Self.check(file, plan, options.removal, vfs: options.vfs) }
         connection = try Connection(store: file.location, vfs: options.vfs)
         connection.work.activity = options.activity
         connection.work.watch(connection.handle)

@@ -96,6 +96,19 @@ import Testing
         #expect(faults(circle).contains { $0.contains("inherit from itself") })
     }
 
+    @Test func `entities of hierarchies have at most 250,000 attributes and relationships with the inherited ones`() {
+        func hierarchy(_ top: String, _ attributes: Int) -> [(name: String, text: String)] {
+            (0..<250).map {
+                ("\(top)\($0)", $0 == 0 ? entity(attributes: attributes) : "{\"parent\": \"\(top)0\"}")
+            }
+        }
+        #expect(faults(model(hierarchy("A", 990))) == [])
+        #expect(
+            isRefused(
+                model(hierarchy("A", 600) + hierarchy("B", 401)), "there are 250250 attributes", "at most 250000",
+                "(/entities)"))
+    }
+
     @Test func `an entity has at most 250 unique lists and indexes`() {
         func model(_ unique: Int, _ indexes: Int) -> String {
             func lists(_ count: Int, _ from: Int) -> String {

@@ -1,3 +1,4 @@
+import BrokerJSON
 import BrokerModel
 import Testing
 
@@ -20,6 +21,26 @@ import Testing
                 expression.verdict(on: bytes, wholeText: false, freeInstructions: freeInstructions, budget: &budget)
             }
         }
+    }
+
+    @Test func `the patterns of a model are compiled once each, up to a limit of all`() throws {
+        let patterns = ModelPatterns(mostInstructions: 3_000)
+        let first = try patterns.expression(#"\p{L}"#)
+        #expect(first.instructions > 1_000)
+        for _ in 0..<100 { #expect(try patterns.expression(#"\p{L}"#) === first) }
+        for number in 0..<2 { _ = try patterns.expression("\\p{L}\(number)") }
+        #expect(throws: RegularExpression.Problem.self) { try patterns.expression("a") }
+        #expect(try patterns.expression(#"\p{L}"#) === first, "what is compiled can be used")
+    }
+
+    @Test func `a model of very many patterns that cannot be used has few faults`() throws {
+        let attributes = (0..<1_900).map { "\"a\($0)\": {\"type\": \"string\", \"pattern\": \"x\($0)(\"}" }
+        let text = "{\"entities\": {\"E\": {\"attributes\": {\(attributes.joined(separator: ", "))}}}}"
+        let model = try ModelReader.read(JSONText(copying: Array(text.utf8)))
+        let error = #expect(throws: ModelError.self) { try StagingPlan(model) }
+        let faults = error?.faults.map(\.message) ?? []
+        #expect(faults.count == 400_000 / 5_000 + 2)
+        #expect(faults.last?.contains("at most 400000 instructions") == true)
     }
 
     private func problem(_ pattern: String) -> String? {

@@ -165,7 +165,8 @@ struct WriterLoop {
             // The path may lead to another database, or to none, where a new one would be made.
             try store.checkFiles()
             let new = try Store(
-                path: request.path, plan: request.plan, options: request.options, applying: request.mark)
+                path: request.path, plan: request.plan, options: request.options, applying: request.mark,
+                isOpen: !store.isForeign)
             store = new
             let wal = new.wal
             // A store that takes no writes now keeps the earlier one until the next start.

@@ -102,7 +102,7 @@ package let entityColumnName = "_entity"
 package let rowNumberNames = ["rowid", "_rowid_", "oid"]
 
 /// The position of a part in the model's document, for faults: a JSON Pointer (RFC 6901), line and column from 1.
-package struct ModelPlace: Sendable, Equatable {
+package struct ModelPlace: Sendable, Hashable {
     package var pointer: String
     /// The file; empty when there is only one.
     package var source: String

@@ -1,5 +1,5 @@
 /// One fault of a model.
-package struct ModelFault: Sendable, Equatable, CustomStringConvertible {
+package struct ModelFault: Sendable, Hashable, CustomStringConvertible {
     package let place: ModelPlace
     /// The fault and the remedy.
     package let message: String

@@ -14,6 +14,8 @@ package enum ModelLimits {
     package static let mostPropertiesInAll = 50_000
     /// Entities of a hierarchy, all of which share one table.
     package static let mostRelatives = 250
+    /// Properties of all entities, where each entity of a hierarchy has those of all: memory for staging.
+    package static let mostInherited = 250_000
     /// Levels of objects that own others: the identity of each level begins with those above.
     package static let mostOwners = 32
     /// Lists of `unique` and `indexes` of one entity: every row is written to each of them.
@@ -50,11 +52,12 @@ private struct ModelLimitCheck {
         let entities = node.members
         hold(entities.count, ModelLimits.mostEntities, "entities", "split the model", node, "/entities")
         guard isWithin else { return }
-        let properties = entities.reduce(0) { $0 + check($1) }
+        let counts = entities.map { check($0) }
+        let properties = counts.reduce(0, +)
         hold(
             properties, ModelLimits.mostPropertiesInAll, "attributes and relationships in all", "split the model", node,
             "/entities")
-        checkHierarchies(entities)
+        checkHierarchies(entities, counts, node)
     }
 
     /// - Returns: the number of its attributes and relationships.
@@ -81,12 +84,15 @@ private struct ModelLimitCheck {
     }
 
     /// By the names of parents, which need not exist, and may form a circle.
-    private mutating func checkHierarchies(_ entities: [ModelValue.Member]) {
+    ///
+    /// - Parameter counts: the properties of each entity.
+    private mutating func checkHierarchies(_ entities: [ModelValue.Member], _ counts: [Int], _ node: ModelValue) {
         let places = Dictionary(
             entities.enumerated().map { (Array($1.key.utf8), $0) }, uniquingKeysWith: { first, _ in first })
         let parents = entities.map { $0.value["parent"]?.string.flatMap { places[Array($0.utf8)] } }
         var topmost = [Int?](repeating: nil, count: entities.count)
         var relatives = [Int](repeating: 0, count: entities.count)
+        var properties = relatives
         for index in entities.indices {
             var path = [index]
             while topmost[path.last!] == nil, let parent = parents[path.last!], path.count <= entities.count {
@@ -95,12 +101,17 @@ private struct ModelLimitCheck {
             let top = topmost[path.last!] ?? path.last!
             for member in path { topmost[member] = top }
             relatives[top] += 1
+            properties[top] += counts[index]
         }
         for (index, count) in relatives.enumerated() where count > ModelLimits.mostRelatives {
             hold(
                 count, ModelLimits.mostRelatives, "entities in one hierarchy", "take some of them out of the hierarchy",
                 entities[index].value, "/entities/\(Self.shortened(entities[index].key).asPointerToken)")
         }
+        hold(
+            zip(relatives, properties).reduce(0) { $0 + $1.0 * $1.1 }, ModelLimits.mostInherited,
+            "attributes and relationships where each entity of a hierarchy counts with those of all",
+            "take entities out of the largest hierarchies", node, "/entities")
     }
 
     private mutating func checkName(_ name: String, _ place: SourcePlace, _ pointer: String) {

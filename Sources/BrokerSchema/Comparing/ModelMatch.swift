@@ -23,6 +23,8 @@ package struct ModelMatch {
     /// By entity of the changed model, the topmost entity of the earlier hierarchy whose table has its objects; nil
     /// when they have a new table.
     package let tables: [Int?]
+    /// By entity of the earlier model.
+    private let successors: [Int: Int]
 
     package init(from old: Model, to new: Model) {
         self.init(
@@ -36,6 +38,9 @@ package struct ModelMatch {
 
     package init(from old: Model, to new: Model, entities: [Entity]) {
         self.entities = entities
+        successors = Dictionary(
+            entities.enumerated().compactMap { index, entity in entity.old.map { ($0, index) } },
+            uniquingKeysWith: { first, _ in first })
         var tables: [Int?] = new.entities.map { _ in nil }
         var taken: Set<Int> = []
         for topmost in new.tableEntities {
@@ -83,7 +88,7 @@ package struct ModelMatch {
     }
 
     /// The entity of the changed model that matches the earlier one with that index; nil when there is none.
-    package func entity(for old: Int) -> Int? { entities.firstIndex { $0.old == old } }
+    package func entity(for old: Int) -> Int? { successors[old] }
 
     /// The part of an entity of the changed model that matches the earlier one with that index; nil when there is none.
     package func place(_ kind: PartKind, for old: Int, of entity: Int) -> Int? {

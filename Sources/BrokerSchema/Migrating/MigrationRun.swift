@@ -48,7 +48,7 @@ package struct MigrationRun {
         try rebuild(identified)
         // The stored keys of the feed are row keys.
         if !identified.isEmpty { try connection.execute("DELETE FROM _broker_feed") }
-        for table in plan.newTables + plan.tables.map(\.new) { try makeIndexes(of: table) }
+        try makeIndexes(of: plan.newTables + plan.tables.map(\.new))
         for table in plan.tables where table.needsRebuild { try checkReferences(of: table.new) }
         for view in plan.newViews { try connection.execute(view.sql) }
     }
@@ -120,14 +120,14 @@ package struct MigrationRun {
         return others
     }
 
-    private func makeIndexes(of table: Schema.Table) throws(StoreError) {
-        let find = try connection.prepare(
-            "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND lower(name) = lower(?1)")
-        for (name, sql) in table.indexDefinitions {
-            find.bind(name, at: 1)
-            let isThere = try find.step()
-            find.reset()
-            if !isThere { try connection.execute(sql) }
+    private func makeIndexes(of tables: [Schema.Table]) throws(StoreError) {
+        let read = try connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'index'")
+        var present: Set<Name> = []
+        while try read.step() { present.insert(Name(read.text(0))) }
+        for table in tables {
+            for (name, sql) in table.indexDefinitions where present.insert(Name(name)).inserted {
+                try connection.execute(sql)
+            }
         }
     }
 

@@ -13,6 +13,8 @@ package struct SchemaOrigins {
     private let new: Model
     private let match: ModelMatch
     private let sides: (old: ColumnNaming, new: ColumnNaming)
+    /// By entity of the changed model.
+    private let places: (attributes: [[Int?]], relationships: [[Int?]])
     /// By entity with a table of its own, what becomes of its keys, if anything.
     private var keyChanges: [Int: KeyChange] = [:]
     /// Tables of links that were in a column before.
@@ -28,6 +30,7 @@ package struct SchemaOrigins {
         convert: AttributeConversion
     ) {
         (self.old, self.new, self.match) = (old, new, match)
+        places = (match.entities.map(\.attributes), match.entities.map(\.relationships))
         sides = (
             ColumnNaming(model: old, layout: RowLayout(old)), ColumnNaming(model: new, layout: RowLayout(new))
         )
@@ -149,7 +152,7 @@ package struct SchemaOrigins {
         if old.isInHierarchy(former), new.isInHierarchy(topmost) {
             origin.add([(entityColumnName, entityColumnName)])
         }
-        let attributes = Sources(members, match.entities.map(\.attributes)) { old.entities[$0].attributeIndices }
+        let attributes = Sources(members, places.attributes) { old.entities[$0].attributeIndices }
         for (place, attribute) in entity.attributes.enumerated() {
             let former = { (source: Int) in
                 let change = Self.change(from: before.attributes[source], to: attribute, convert)
@@ -197,7 +200,7 @@ package struct SchemaOrigins {
     }
 
     private func addLinks(of entity: Entity, _ before: Entity, _ members: [Member], to origin: inout TableOrigin) {
-        let links = Sources(members, match.entities.map(\.relationships)) { old.entities[$0].relationshipIndices }
+        let links = Sources(members, places.relationships) { old.entities[$0].relationshipIndices }
         for (place, relationship) in entity.relationships.enumerated() where !relationship.isToMany {
             let position = new.positionColumn(of: relationship)
             let names = sides.new.linkColumns(relationship) + [position].compactMap { $0 }

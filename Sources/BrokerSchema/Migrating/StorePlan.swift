@@ -50,7 +50,7 @@ package struct StorePlan {
         let known = try Set(
             (presentTables + views.map(\.name) + ReadableViews.names(on: connection)).map(Name.init))
         for table in schema.tables {
-            try refuseTaken(table.name, "the table \(table.name)", known, present)
+            refuseTaken(table.name, "the table \(table.name)", known, present)
             guard let origin = origins[table.name], let old = present.table(named: origin.table) else {
                 newTables.append(table)
                 continue
@@ -99,8 +99,8 @@ package struct StorePlan {
     /// Refuses a new table or view whose name another program's has.
     private mutating func refuseTaken(
         _ name: String, _ what: String, _ known: Set<Name>, _ present: StoredTables
-    ) throws(StoreError) {
-        guard !known.contains(Name(name)), try present.has(["table", "view"], name) else { return }
+    ) {
+        guard !known.contains(Name(name)), present.has(["table", "view"], name) else { return }
         changes.append(
             StoreChange(
                 .refused, name, "\(what) is there already, and not the model's that made the store",
@@ -111,11 +111,11 @@ package struct StorePlan {
         from old: [Schema.View], to new: [Schema.View], _ known: Set<Name>, _ present: StoredTables
     ) throws(StoreError) {
         for view in old where !new.contains(view) {
-            if try present.has(["view"], view.name) { goneViews.append(view) }
+            if present.has(["view"], view.name) { goneViews.append(view) }
         }
         for view in new {
-            try refuseTaken(view.name, view.name, known, present)
-            if old.contains(view), try present.has(["view"], view.name) { continue }
+            refuseTaken(view.name, view.name, known, present)
+            if old.contains(view), present.has(["view"], view.name) { continue }
             newViews.append(view)
         }
     }

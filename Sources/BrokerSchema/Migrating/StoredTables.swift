@@ -9,22 +9,23 @@ package struct StoredTables {
     package private(set) var differences: [StoreChange] = []
     /// The model's tables, as far as they exist.
     package private(set) var tables: [Schema.Table] = []
+    private var positions: [[UInt8]: Int] = [:]
+    /// The types of everything in the file, by name as SQLite compares names.
+    private var types: [Name: Set<String>] = [:]
     private let connection: Connection
 
     package init(_ connection: Connection, of schema: Schema) throws(StoreError) {
         self.connection = connection
-        for table in schema.tables where try has(["table"], table.name) { try compare(table) }
+        let present = try connection.prepare("SELECT name, type FROM sqlite_schema")
+        while try present.step() { types[Name(present.text(0)), default: []].insert(present.text(1)) }
+        for table in schema.tables where has(["table"], table.name) { try compare(table) }
     }
 
-    package func table(named name: String) -> Schema.Table? { tables.first { $0.name.hasSameBytes(as: name) } }
+    package func table(named name: String) -> Schema.Table? { positions[Array(name.utf8)].map { tables[$0] } }
 
     /// Whether there is one of that name, as SQLite compares names.
-    package func has(_ types: [String], _ name: String) throws(StoreError) -> Bool {
-        let list = types.map { "'\($0)'" }.joined(separator: ", ")
-        let statement = try connection.prepare(
-            "SELECT 1 FROM sqlite_schema WHERE type IN (\(list)) AND lower(name) = lower(?1)", name)
-        defer { statement.reset() }
-        return try statement.step()
+    package func has(_ types: Set<String>, _ name: String) -> Bool {
+        self.types[Name(name)].map { !$0.isDisjoint(with: types) } ?? false
     }
 
     private mutating func differ(_ subject: String, _ text: String) {
@@ -63,6 +64,7 @@ package struct StoredTables {
         try compareConstraints(table)
         let there = table.columns.filter { existing[Array($0.name.utf8)] != nil }
         let names = Set(there.map(\.name))
+        positions[Array(table.name.utf8)] = positions[Array(table.name.utf8)] ?? tables.count
         tables.append(
             Schema.Table(
                 name: table.name, columns: there, primaryKey: table.primaryKey,

@@ -138,19 +138,25 @@ final class EntityPlan: Sendable {
     let needsHolder: Bool
 
     /// The plan of an entity's own records.
-    convenience init(_ ownIndex: Int, _ layout: EntityLayout, firstNode: Int, of model: Model) throws(ModelError) {
+    ///
+    /// - Parameter patterns: those of the model.
+    convenience init(
+        _ ownIndex: Int, _ layout: EntityLayout, firstNode: Int, of model: Model, _ patterns: ModelPatterns
+    ) throws(ModelError) {
         var faults: [ModelFault] = []
         var converters: [ValueConverter] = []
         for attribute in model.entities[ownIndex].attributes {
             do throws(ModelError) {
-                converters.append(try ValueConverter.compiled(attribute))
+                converters.append(try ValueConverter.compiled(attribute, patterns))
             } catch {
                 faults += error.faults
+                // The others would have the same fault.
+                if patterns.isRefused { throw ModelError(faults: faults) }
             }
         }
         var tombstone: Tombstone?
         do throws(ModelError) {
-            tombstone = try Tombstone(of: ownIndex, in: model)
+            tombstone = try Tombstone(of: ownIndex, in: model, patterns)
         } catch {
             faults += error.faults
         }

@@ -30,14 +30,17 @@ package final class StagingPlan: Sendable {
         var faults: [ModelFault] = []
         var entities: [EntityPlan] = []
         var nodeCount = 0
+        let patterns = ModelPatterns()
+        var known: Set<ModelFault> = []
         for index in model.entities.indices {
             do throws(ModelError) {
-                let plan = try EntityPlan(index, layout.entities[index], firstNode: nodeCount, of: model)
+                let plan = try EntityPlan(index, layout.entities[index], firstNode: nodeCount, of: model, patterns)
                 entities.append(plan)
                 nodeCount += plan.tree.nodes.count
             } catch {
                 // A fault of an inherited attribute is reported once.
-                faults += error.faults.filter { !faults.contains($0) }
+                faults += error.faults.filter { known.insert($0).inserted }
+                if patterns.isRefused { break }
             }
         }
         guard faults.isEmpty else { throw ModelError(faults: faults) }

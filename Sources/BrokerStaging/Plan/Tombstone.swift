@@ -6,12 +6,13 @@ struct Tombstone: Sendable {
 
     /// Returns nil when the entity has none.
     ///
+    /// - Parameter patterns: those of the model.
     /// - Throws: the fault in the predicate.
-    init?(of entity: Int, in model: Model) throws(ModelError) {
+    init?(of entity: Int, in model: Model, _ patterns: ModelPatterns) throws(ModelError) {
         guard let text = model.entities[entity].tombstone else { return nil }
         let message: String
         do throws(Fault) {
-            let checked = try model.predicate(text, arguments: nil, ofEntity: entity)
+            let checked = try patterns.predicate(text, of: entity, in: model)
             if let predicate = RecordPredicate(checked) {
                 self.predicate = predicate
                 return

@@ -2,9 +2,12 @@ import BrokerJSON
 import BrokerModel
 
 extension ValueConverter {
+    /// - Parameter patterns: those of the model.
     /// - Throws: all faults in the attribute's formats, time zone, constraints and default value.
-    static func compiled(_ attribute: Attribute) throws(ModelError) -> ValueConverter {
-        var compiler = Compiler(attribute: attribute)
+    static func compiled(
+        _ attribute: Attribute, _ patterns: ModelPatterns = ModelPatterns()
+    ) throws(ModelError) -> ValueConverter {
+        var compiler = Compiler(attribute: attribute, patterns: patterns)
         let converter = compiler.compile()
         guard compiler.faults.isEmpty else { throw ModelError(faults: compiler.faults) }
         return converter
@@ -14,6 +17,7 @@ extension ValueConverter {
 /// Compiles an attribute and collects its faults.
 private struct Compiler {
     let attribute: Attribute
+    let patterns: ModelPatterns
     var faults: [ModelFault] = []
 
     mutating func compile() -> ValueConverter {
@@ -110,7 +114,7 @@ extension Compiler {
             return nil
         }
         do throws(RegularExpression.Problem) {
-            return try RegularExpression(pattern)
+            return try patterns.expression(pattern)
         } catch {
             fault("\"pattern\" \(pattern.quotedBriefly) \(error.message)")
             return nil

@@ -182,6 +182,48 @@ import Testing
         #expect(unknown.notes("/entities/A/attributes/x").first?.hasPrefix("skipped: ") == true)
     }
 
+    /// A chain of composites, each with some parts of the next one.
+    private func chain(_ depth: Int, parts: Int, _ inside: String = "", last: String) -> String {
+        let composites = (0..<depth).map { level in
+            let parts = (0..<parts).map {
+                "<attribute name=\"p\($0)\" attributeType=\"Composite\" elementType=\"C\(level + 1)\">\(inside)</attribute>"
+            }
+            return "<composite name=\"C\(level)\">\(parts.joined())</composite>"
+        }
+        return "<entity name=\"A\"><attribute name=\"x\" attributeType=\"Composite\" elementType=\"C0\"/></entity>"
+            + composites.joined() + "<composite name=\"C\(depth)\">\(last)</composite>"
+    }
+
+    @Test(arguments: ["", "<attribute name=\"a\" attributeType=\"String\"/>"])
+    func `composites of composites have as many parts as a model has properties`(last: String) throws {
+        #expect(try document(chain(8, parts: 2, last: last)).allFaults == [])
+        // 262,144 of them; with a few levels more they would have no end.
+        let faults = try document(chain(18, parts: 2, last: last)).allFaults
+        #expect(faults.count == 1)
+        #expect(faults[0].contains("have more than 50000 parts"))
+        #expect(try document(chain(60, parts: 2, last: last)).allFaults.count == 1)
+    }
+
+    @Test func `keys of composites count with their parts`() throws {
+        let keys = (0...9).map { "<entry key=\"mappedKeyName.\($0)\" value=\"key\($0)\"/>" }.joined()
+        let faults = try document(
+            chain(7, parts: 1, "<userInfo>\(keys)</userInfo>", last: "<attribute name=\"a\" attributeType=\"String\"/>")
+        ).allFaults
+        #expect(faults.count == 1)
+        #expect(faults[0].contains("have more than 50000 parts"))
+        let long =
+            "<userInfo><entry key=\"mappedKeyName\" value=\"\(String(repeating: "k", count: 100_000))\"/></userInfo>"
+        #expect(try document(chain(6, parts: 2, long, last: "")).allFaults.count == 1)
+    }
+
+    @Test func `composites are nested at most 64 deep`() throws {
+        let last = "<attribute name=\"a\" attributeType=\"String\"/>"
+        #expect(try document(chain(63, parts: 1, last: last)).allFaults == [])
+        let faults = try document(chain(10_000, parts: 1, last: last)).allFaults
+        #expect(faults.count == 1)
+        #expect(faults[0].contains("more than 64 deep"))
+    }
+
     @Test func `a composite that holds itself is a fault, and ends`() throws {
         let document = try document(
             """

@@ -16,6 +16,11 @@ struct AttributeSource {
 struct AttributeReading {
     /// The composites of the model by name.
     private let composites: [String: SourceElement]
+    /// Parts of composites that may still be read, in all attributes: a few composites of composites may have any number. Long
+    /// keys count as several. Negative once that was reported.
+    private var partsLeft = ModelLimits.mostPropertiesInAll
+    /// Bytes of keys that count as a part.
+    private static let keyBytesPerPart = 64
 
     init(model: SourceElement) {
         let elements = model.children.filter { $0.name == "composite" || $0.name == "compositeAttribute" }
@@ -25,16 +30,18 @@ struct AttributeReading {
     }
 
     /// - Parameter keys: the key paths that a composite's own user info gives it.
-    func attributes(
+    mutating func attributes(
         of element: SourceElement, in entity: ElementReport, keys: (AttributeSource) -> [String]
     ) -> [AttributeSource] {
-        element.children(named: "attribute").flatMap { attribute -> [AttributeSource] in
+        var found: [AttributeSource] = []
+        for attribute in element.children(named: "attribute") {
             guard let name = attribute["name"], !name.isEmpty else {
                 entity.part(at: attribute.place).fault("an attribute needs a name; give it one in Xcode")
-                return []
+                continue
             }
-            return read(attribute, name: name, within: Around(entity: entity), keys: keys)
+            found += read(attribute, name: name, within: Around(entity: entity), keys: keys)
         }
+        return found
     }
 
     /// The enclosing part of an attribute.
@@ -46,7 +53,7 @@ struct AttributeReading {
         var composites: [String] = []
     }
 
-    private func read(
+    private mutating func read(
         _ element: SourceElement, name: String, within around: Around, keys: (AttributeSource) -> [String]
     ) -> [AttributeSource] {
         let report = around.entity.part("attributes", name, at: element.place)
@@ -108,7 +115,7 @@ struct AttributeReading {
 // MARK: - Composites
 
 extension AttributeReading {
-    private func flatten(
+    private mutating func flatten(
         _ composite: AttributeSource, within around: Around, isOptional: Bool, keys: (AttributeSource) -> [String]
     ) -> [AttributeSource] {
         let report = composite.report
@@ -124,16 +131,31 @@ extension AttributeReading {
                     + (around.composites + [type]).joined(separator: " → ") + "; take one of them out")
             return []
         }
+        guard around.composites.count < ElementTree.deepest else {
+            report.fault("composites are nested more than \(ElementTree.deepest) deep; no Core Data model needs that")
+            return []
+        }
         var inner = around
         inner.composites.append(type)
         inner.isOptional = isOptional
-        inner.prefixes = keys(composite)
-        let parts = definition.children(named: "attribute").flatMap { part -> [AttributeSource] in
-            guard let name = part["name"], !name.isEmpty else {
-                report.fault("a part of the composite \"\(type)\" has no name; give it one in Xcode")
+        let prefixes = keys(composite)
+        let prefixBytes = prefixes.reduce(0) { $0 + $1.utf8.count }
+        inner.prefixes = prefixes
+        var parts: [AttributeSource] = []
+        for part in definition.children(named: "attribute") {
+            guard partsLeft >= 0 else { return [] }
+            partsLeft -= 1 + (prefixBytes + prefixes.count * UserInfo(of: part).byteCount) / Self.keyBytesPerPart
+            guard partsLeft >= 0 else {
+                report.fault(
+                    "the composites of the model have more than \(ModelLimits.mostPropertiesInAll) parts, each counted as "
+                        + "often as an attribute has it, and long keys several times; split the model")
                 return []
             }
-            return read(part, name: "\(composite.name)_\(name)", within: inner, keys: keys)
+            guard let name = part["name"], !name.isEmpty else {
+                report.fault("a part of the composite \"\(type)\" has no name; give it one in Xcode")
+                continue
+            }
+            parts += read(part, name: "\(composite.name)_\(name)", within: inner, keys: keys)
         }
         let names = parts.map(\.name).joined(separator: ", ")
         report.taken("the attribute is composite; its parts are \(names.isEmpty ? "none" : names)")

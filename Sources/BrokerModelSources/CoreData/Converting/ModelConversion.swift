@@ -83,7 +83,7 @@ extension ModelConversion {
     ///
     /// - Returns: the ids of relationships that are skipped.
     private func readProperties(of sources: inout EntitySources, _ rules: [KeyRules]) -> Set<[UInt8]> {
-        let reading = AttributeReading(model: root)
+        var reading = AttributeReading(model: root)
         var leftOut: Set<[UInt8]> = []
         for index in sources.entities.indices {
             let entity = sources.entities[index]

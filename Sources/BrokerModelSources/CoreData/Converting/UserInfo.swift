@@ -20,6 +20,8 @@ struct UserInfo {
         return words.isEmpty ? nil : words.joined(separator: " ")
     }
 
+    var byteCount: Int { values.reduce(0) { $0 + $1.value.utf8.count } }
+
     func flag(_ key: String) -> Bool { self[key].flatMap(SourceElement.flag) ?? false }
 
     /// The names in a list between commas.
