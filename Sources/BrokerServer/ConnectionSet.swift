@@ -37,6 +37,7 @@ final class ConnectionSet {
     private let handlersAlive: HandlerCount
     private var handlers: [ObjectIdentifier: FrameHandler] = [:]
     private var served: Set<ObjectIdentifier> = []
+    private var places: ConnectionPlaces
     private var backlog = 0
     private var largeTurns = AssemblyTurns<ObjectIdentifier>(byteLimit: assemblyBytes)
     private var middleTurns = AssemblyTurns<ObjectIdentifier>(byteLimit: middleAssemblyBytes)
@@ -57,6 +58,7 @@ final class ConnectionSet {
         self.log = log
         self.handlersAlive = handlersAlive
         answers = SharedBudget(byteLimit: Self.answerBytes)
+        places = ConnectionPlaces(options.connections)
     }
 
     // MARK: - Places
@@ -79,8 +81,8 @@ final class ConnectionSet {
             return WireError(.draining, "The server is stopping. Connect again when it is back.")
         }
         if handler.role == nil { return ServerOptions.refusal(of: handler.peer) }
-        guard served.count < options.connections else {
-            return .busy("All \(options.connections) connections of this server are taken. Try again, or close some.")
+        guard places.take(handler.peer, isPrivileged: handler.peer.owner.isPrivileged) else {
+            return .noPlace(places, handler.peer.user)
         }
         served.insert(identifier)
         return nil
@@ -89,7 +91,7 @@ final class ConnectionSet {
     func remove(_ handler: FrameHandler) {
         let identifier = ObjectIdentifier(handler)
         guard handlers.removeValue(forKey: identifier) != nil else { return }
-        served.remove(identifier)
+        if served.remove(identifier) != nil { places.leave(handler.peer) }
         answers.forget(identifier)
         leaveTurn(handler)
         onRemoval()
@@ -199,6 +201,15 @@ final class ConnectionSet {
             return (one, first, $0.connection?.bytes ?? 0) < (other, second, $1.connection?.bytes ?? 0)
         }
         largest?.cutOff("its process has more unread answers than any other, and those of all clients are too many")
+    }
+}
+
+extension WireError {
+    fileprivate static func noPlace(_ places: ConnectionPlaces, _ user: UInt32) -> WireError {
+        .busy(
+            "The user with the id \(user) has \(places.places(of: user)) of the \(places.count) connections of this server, and may "
+                + "have no other now: a user may while it has no more than are free. Try again, close some, or have the operator "
+                + "raise --connections.")
     }
 }
 

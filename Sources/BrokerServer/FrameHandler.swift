@@ -27,6 +27,8 @@ final class FrameHandler: ChannelDuplexHandler {
     private var countedBacklog = 0
     private var outgoing = OutgoingFrames()
     private var lingerTimer: Scheduled<Void>?
+    /// Ends the connection if the client sends nothing; nil once something has come.
+    private var silenceTimer: Scheduled<Void>?
     private(set) var context: ChannelHandlerContext?
     private(set) var connection: Connection?
 
@@ -51,7 +53,14 @@ final class FrameHandler: ChannelDuplexHandler {
     func handlerRemoved(context: ChannelHandlerContext) { end() }
 
     func channelActive(context: ChannelHandlerContext) {
-        if let refusal = connections.add(self) { refuse(refusal, about: nil) }
+        if let refusal = connections.add(self) {
+            refuse(refusal, about: nil)
+        } else {
+            let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
+            silenceTimer = context.eventLoop.scheduleTask(in: connections.options.silence) {
+                handler.value.refuse(.silence(handler.value.connections.options.silence), about: nil)
+            }
+        }
         context.fireChannelActive()
     }
 
@@ -69,14 +78,18 @@ final class FrameHandler: ChannelDuplexHandler {
     private func end() {
         guard let connection else { return }
         state.closed()
-        lingerTimer?.cancel()
-        lingerTimer = nil
+        endTimers()
         outgoing = OutgoingFrames()
         countBacklog()
         connections.remove(self)
         connection.close()
         self.connection = nil
         context = nil
+    }
+
+    private func endTimers() {
+        for timer in [lingerTimer, silenceTimer] { timer?.cancel() }
+        (lingerTimer, silenceTimer) = (nil, nil)
     }
 
     /// Takes no more frames, after one `error`.
@@ -124,6 +137,10 @@ final class FrameHandler: ChannelDuplexHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         lastReadAt = .now()
+        if let timer = silenceTimer {
+            timer.cancel()
+            silenceTimer = nil
+        }
         state.received(unwrapInboundIn(data))
         advance()
     }
@@ -253,6 +270,12 @@ extension FrameHandler: ConnectionConditions {
 }
 
 extension WireError {
+    fileprivate static func silence(_ limit: TimeAmount) -> WireError {
+        .busy(
+            "Nothing came on this connection for \(limit.nanoseconds / 1_000_000_000) s, and its place is for others. Connect when "
+                + "there is a message, or send `hello` at once.")
+    }
+
     fileprivate static var noRoomForFrames: WireError {
         .busy("Too much is waiting to be read from all connections. Send again when answers have come.")
     }

@@ -47,6 +47,8 @@ package struct ServerOptions: Sendable {
     /// The server's name and version in `welcome`.
     package var serverName = "broker \(BrokerVersion.text)"
 
+    /// How long a connection may stay on which the client has sent nothing yet.
+    var silence = TimeAmount.seconds(30)
     /// How long a client whose connection is ended may go on sending before it is cut.
     var linger = TimeAmount.seconds(1)
     /// The limits of answers: the protocol's.
