@@ -77,7 +77,7 @@ package final class Coordinator: Sendable {
         let statistics = Statistics(slow: options.slowJobMicroseconds ?? SlowJobs.defaultMicroseconds)
         let completions = SerialThread(named: "completions")
         let storageFailure = StorageFailure()
-        let gate = ReaderGate()
+        let gate = ReaderGate(snapshotBytes: limits.streams.snapshotBytes)
         let onCommit = Callback<Void>()
         let onLoss = Callback<StoreError>()
         let pool = WorkerPool(longTasks: limits.workers, processors: CoordinatorLimits.processors)
@@ -283,12 +283,13 @@ package final class Coordinator: Sendable {
         completions.run(storageFailure.observe(notify))
     }
 
-    /// From now on new jobs are refused; those admitted before still take effect. A backup is cancelled. Any number of
-    /// calls.
+    /// From now on new jobs are refused; those admitted before still take effect. A backup is cancelled, and fetches end. Any
+    /// number of calls.
     ///
     /// - Parameter seconds: how long jobs still wait for a store that another program has locked; then they fail.
     package func refuseNewJobs(lockSeconds seconds: Int = CoordinatorLimits.defaultLockSecondsAtStop) {
         backups.cancel()
+        readers.interrupt()
         jobTable.update {
             $0.isDraining = true
             $0.refusals.stopping = Self.draining

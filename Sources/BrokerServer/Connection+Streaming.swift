@@ -34,7 +34,7 @@ extension Connection {
         case .failed(let fault):
             noteEnd(fault)
             send(fault, about: fetch.frame)
-        case .stopped: finish()
+        case .stopped: send(.stopping, about: fetch.frame)
         }
         streams.withLock { $0.came(stream.number, hasMore: hasMore) }
         sendStreams()

@@ -72,7 +72,7 @@ package final class Store {
         try connection.execute("PRAGMA temp_store = MEMORY")
         try connection.execute("PRAGMA foreign_keys = ON")
         planStatistics = try Self.planStatistics(of: connection)
-        let isForeign = try StoreFormat.isForeign(connection)
+        isForeign = try StoreFormat.isForeign(connection)
         defersForeignKeys = try isForeign ? Self.hasForeignKeys(connection) : false
         merger = try Merger(plan, on: connection, isForeign: isForeign)
         syncParts = try SyncParts(on: connection, expirationSeconds: options.retention.seconds)

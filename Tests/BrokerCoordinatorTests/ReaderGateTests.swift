@@ -17,7 +17,7 @@ import TestSupport
             thread = Monitor(nil)
             let (isActive, mayEnd) = (isActive, mayEnd)
             let started = BrokerCoordinator.Thread(named: "reading") {
-                gate.read(kind) {
+                gate.read(kind) { _ in
                     isActive.broadcast {
                         $0 = true
                         return true
@@ -90,12 +90,12 @@ import TestSupport
         let (asked, waits) = (Monitor(0), Monitor<[Bool]>([]))
         gate.onLongEnd { asked.withLock { $0 += 1 } }
         gate.onWriterWaiting { wait in waits.withLock { $0.append(wait) } }
-        #expect(gate.beginStream())
-        #expect(gate.beginStream())
+        #expect(gate.beginStream() != nil)
+        #expect(gate.beginStream() != nil)
         #expect(gate.longReader == .fetch)
         var worked = 0
         #expect(!gate.whileIdle { worked += 1 })
-        #expect(!gate.beginStream())
+        #expect(gate.beginStream() == nil)
         // Long reads go on: the streams hold the WAL in any case.
         let long = Reading(gate, .long)
         long.waitUntilActive()
@@ -107,11 +107,11 @@ import TestSupport
         long.end()
         #expect(asked.withLock { $0 } == 1)
         #expect(!next.isActive.withLock { $0 })
-        #expect(!gate.beginStream())
+        #expect(gate.beginStream() == nil)
         #expect(gate.whileIdle { worked += 1 })
         #expect(waits.withLock { $0 } == [true, false])
         next.waitUntilActive()
-        #expect(gate.beginStream())
+        #expect(gate.beginStream() != nil)
         gate.endStream()
         next.end()
         #expect(worked == 2)
@@ -123,7 +123,7 @@ import TestSupport
         #expect(gate.longReader == nil)
         try gate.backUp { () throws(StoreError) in
             #expect(gate.longReader == .backup)
-            #expect(gate.beginStream())
+            #expect(gate.beginStream() != nil)
             #expect(gate.longReader == .fetch)
             gate.endStream()
             #expect(gate.longReader == .backup)
@@ -133,6 +133,28 @@ import TestSupport
             try gate.backUp { () throws(StoreError) in throw StoreError(.unavailable, "the copy's disk failed") }
         }
         #expect(gate.longReader == nil)
+    }
+
+    @Test func `a snapshot expires when the WAL has grown by a limit since it began`() {
+        let gate = ReaderGate(snapshotBytes: 100)
+        let first = gate.beginStream()
+        #expect(!gate.whileIdle(walBytes: 60) {})
+        let second = gate.read(.long) { snapshot in
+            #expect(!gate.whileIdle(walBytes: 99) {})
+            #expect(!gate.hasExpired(snapshot))
+            return snapshot
+        }
+        #expect(first.map(gate.hasExpired) == false)
+        #expect(!gate.whileIdle(walBytes: 100) {})
+        #expect(first.map(gate.hasExpired) == true)
+        #expect(!gate.hasExpired(second), "it began when the WAL had 60 bytes")
+        #expect(!gate.whileIdle(walBytes: 160) {})
+        #expect(gate.hasExpired(second))
+        gate.endStream()
+        #expect(gate.whileIdle(walBytes: 160) {})
+        let third = gate.beginStream()
+        #expect(third.map(gate.hasExpired) == false, "the WAL was copied, and begins anew")
+        gate.endStream()
     }
 
     @Test func `when the readers stop, no read waits for the writer`() {

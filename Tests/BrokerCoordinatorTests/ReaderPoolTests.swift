@@ -77,6 +77,56 @@ import Testing
         for end in long { #expect(end.byteCount > 0) }
     }
 
+    @Test func `new jobs are refused, and fetches that wait and streams end`() throws {
+        let test = try fullStore()
+        let gate = Gate()
+        let long = try (0..<3).map { _ in
+            try fetch(test, limit: 400) {
+                gate.pass()
+                return true
+            }
+        }
+        var description = FetchDescription(entity: "Row")
+        description.isStreamed = true
+        let events = Monitor<[String]>([])
+        let stream = test.coordinator.stream(try test.coordinator.plan.fetchRequest(description), of: 1) { _, event in
+            events.broadcast { list in
+                switch event {
+                case .objects(let objects): list.append(objects.hasMore ? "more" : "last")
+                case .failed: list.append("failed")
+                case .stopped: list.append("stopped")
+                }
+                return true
+            }
+        }
+        test.coordinator.refuseNewJobs()
+        gate.open()
+        for end in long { #expect(end.code == .draining) }
+        stream.ask()
+        #expect(events.patiently("the end of the stream") { $0.isEmpty ? nil : $0 } == ["stopped"])
+    }
+
+    @Test func `a fetch ends with busy at the work that a job may do`() throws {
+        let test = try TestCoordinator(Self.model)
+        test.submit(#"{"Row": [{"id": 1, "text": "\#(String(repeating: "x", count: 4 << 20))"}]}"#)
+        _ = test.events.ends(1)
+        func fetch(_ count: Int) throws -> FaultCode? {
+            var description = FetchDescription(entity: "Row")
+            description.predicate = (0..<count).map { "text LIKE 'y\($0)*'" }.joined(separator: " OR ")
+            let fetched = Monitor<FetchEnd?>(nil)
+            test.coordinator.fetch(try test.coordinator.plan.fetchRequest(description)) { end in
+                fetched.broadcast {
+                    $0 = end
+                    return true
+                }
+            }
+            return fetched.code
+        }
+        #expect(try fetch(3) == nil)
+        #expect(try fetch(400) == .busy)
+        #expect(try fetch(3) == nil, "the next one is answered")
+    }
+
     @Test func `a source with several long fetches gets no brief attempt until they are done`() {
         var long = LongFetches()
         for _ in 0..<LongFetches.besideBrief {
@@ -111,6 +161,11 @@ import Testing
 }
 
 extension Monitor<FetchEnd?> {
+    /// Waits for the end; the code of the fault.
+    fileprivate var code: FaultCode? {
+        if case .failed(let fault) = patiently("the end of a fetch", { $0 }) { fault.code } else { nil }
+    }
+
     /// Waits for the end; 0 when nothing was found out.
     fileprivate var byteCount: Int {
         switch patiently("the end of a fetch", { $0 }) {

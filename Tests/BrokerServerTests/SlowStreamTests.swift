@@ -9,11 +9,14 @@ import Testing
     private let stream = #"{"type": "fetch", "entity": "Employee", "stream": true, "tag": "s"}"#
 
     /// How long streams may wait for their clients, in milliseconds.
-    private func limits(open: Int = 8, wait: Int64 = 60_000, frameWait: Int64 = 60_000) -> CoordinatorLimits {
+    private func limits(
+        open: Int = 8, wait: Int64 = 60_000, frameWait: Int64 = 60_000, snapshotBytes: Int = 1 << 30
+    ) -> CoordinatorLimits {
         var limits = CoordinatorLimits(workers: 2)
         limits.streams.open = open
         limits.streams.wait = wait * 1_000
         limits.streams.frameWait = frameWait * 1_000
+        limits.streams.snapshotBytes = snapshotBytes
         return limits
     }
 
@@ -73,6 +76,39 @@ import Testing
             }
             #expect(try readToError(client).last?.code == "snapshotExpired")
         }
+    }
+
+    @Test(arguments: [[], ["name"]])
+    func `a stream ends with snapshotExpired when the WAL has grown by a limit`(sort: [String]) async throws {
+        try await RunningServer.run(limits: limits(snapshotBytes: 2 << 20), walPages: 32) { running in
+            try StreamTests.fill(running)
+            let (client, other) = (try running.connect(), try running.connect())
+            let sort = sort.isEmpty ? "" : #", "sort": ["name"]"#
+            try client.send(#"{"type": "fetch", "entity": "Employee", "stream": true\#(sort)}"#)
+            _ = try client.next()
+            var number = 0
+            repeat {
+                number += 1
+                try write(other, number)
+            } while try heldPages(other) > 0
+            let messages = try readToError(client)
+            #expect(messages.last?.code == "snapshotExpired")
+            #expect(messages.last?["error.message"]?.contains("WAL") == true)
+            #expect(try client.ask(#"{"type": "ping"}"#).type == "pong", "the connection goes on")
+        }
+    }
+
+    @Test func `a server that stops ends the streams that are open`() async throws {
+        let running = try await RunningServer { $0.drainSeconds = 1_000 }
+        try StreamTests.fill(running)
+        let client = try running.connect()
+        try client.send(stream)
+        #expect(try client.next()["more"] == "true")
+        async let stopped: Void = running.stop()
+        let end = try readToError(client).last
+        #expect(end?.code == "draining")
+        #expect(end?["tag"] == "s")
+        try await stopped
     }
 
     @Test func `slow streams do not prevent other clients from streaming`() async throws {

@@ -6,7 +6,7 @@ import TestSupport
 /// server does not take any more, and then comes again.
 enum Flood: String, CaseIterable, Sendable {
     case hello, ping, stats, awaiting, fetch, cancel, checkpoint, reload, backup, progress, objects, oneID, nonsense
-    case hostileText, largestContents, connections, deletions
+    case hostileText, largestContents, connections, deletions, search, sortedStream
 
     /// Frames that a connection sends before it goes; nil for as many as the server takes.
     var framesPerConnection: Int? {
@@ -19,9 +19,17 @@ enum Flood: String, CaseIterable, Sendable {
 
     /// A job that prepares the store.
     var preparation: String? {
-        guard self == .deletions else { return nil }
-        let rows = (10..<50_000).map { #"{"id": \#($0), "department": 1}"# }.joined(separator: ",")
-        return #"{"entity": "Employee", "json": [\#(rows)]}"#
+        switch self {
+        case .deletions:
+            let rows = (10..<50_000).map { #"{"id": \#($0), "department": 1}"# }.joined(separator: ",")
+            return #"{"entity": "Employee", "json": [\#(rows)]}"#
+        case .search, .sortedStream:
+            let text = String(repeating: "ab", count: 100_000)
+            let rows = (10..<100).map { #"{"id": \#($0), "name": "\#($0 * 7_919 % 101)\#(text)"}"# }.joined(
+                separator: ",")
+            return #"{"entity": "Employee", "json": [\#(rows)]}"#
+        default: return nil
+        }
     }
 
     /// Sent over and over.
@@ -59,6 +67,13 @@ enum Flood: String, CaseIterable, Sendable {
             let name = String(repeating: " ", count: 250 << 20)
             return [#"{"entity": "Department", "json": [{"id": 4, "name": "\#(name)"}]}"#]
         case .connections: return [#"{"type": "ping"}"#]
+        case .search:
+            // As much as a fetch may do, and more than that.
+            return [20, 400].map { count in
+                let texts = (0..<count).map { "name LIKE '*b\($0)*c'" }.joined(separator: " OR ")
+                return #"{"type": "fetch", "entity": "Employee", "where": "\#(texts)"}"#
+            }
+        case .sortedStream: return [#"{"type": "fetch", "entity": "Employee", "sort": ["-name"], "stream": true}"#]
         case .deletions:
             // Ends the links of all employees, then fails.
             return [

@@ -21,15 +21,19 @@ import Testing
         return flood == .largestContents ? 1 : 2
     }
 
-    /// Jobs of a client that waits for each. Returns the seconds of the slowest.
-    private func slowestJob(_ client: RawClient, beside flood: Flood) throws -> Double {
+    /// Jobs and fetches of a client that waits for each. Returns the seconds of the slowest.
+    private func slowest(_ client: RawClient, beside flood: Flood) throws -> Double {
         var slowest = Duration.zero
         for number in 0..<Self.jobs(beside: flood) {
             let took = try ContinuousClock().measure {
                 let answer = try client.ask(#"{"entity": "Employee", "json": [{"id": \#(number), "name": "E"}]}"#)
                 #expect(answer.type == "completed", "\(answer.text)")
             }
-            slowest = max(slowest, took)
+            let read = try ContinuousClock().measure {
+                let answer = try client.ask(#"{"type": "fetch", "entity": "Employee", "object": \#(number)}"#)
+                #expect(answer["objects.0.name"] == "E", "\(answer.text)")
+            }
+            slowest = max(slowest, took, read)
         }
         return slowest / .seconds(1)
     }
@@ -47,13 +51,39 @@ import Testing
         if let preparation = flood.preparation { #expect(try client.ask(preparation).type == "completed") }
         let flooding = try Flooding(flood, in: programs.folder, on: socket)
         flooding.waitUntilItFlows()
-        let slowest = try slowestJob(client, beside: flood)
+        let slowest = try slowest(client, beside: flood)
         let sent = flooding.stop()
         let stats = try client.ask(#"{"type": "stats"}"#)
         let resident = stats["memory.residentBytes"].flatMap { Int($0) } ?? .max
-        print("\(flood): \(sent), slowest job \(slowest) s, \(resident >> 20) MiB")
+        print("\(flood): \(sent), slowest job or fetch \(slowest) s, \(resident >> 20) MiB")
         #expect(sent.frames >= 3)
         if Programs.releaseFolder != nil { #expect(slowest < 1, "\(slowest) s") }
         #expect(resident < Self.memory, "\(resident) bytes")
+    }
+
+    @Test
+    func `a command is served beside idle connections that take all places, and a stop does not wait for fetches`()
+        throws
+    {
+        let programs = try Programs()
+        let server = try programs.startServer(["--connections", "100"])
+        let socket = programs.path("broker.sock")
+        let idle = try (0..<100).map { _ in try RawClient(socket) }
+        for client in idle.prefix(40) { #expect(try client.ask(#"{"type": "ping"}"#).type == "pong") }
+        #expect(try idle.last?.next().code == "busy")
+        // The places of this process's user are taken, but for one of another process.
+        #expect(try programs.run("broker", ["ping", "--socket", socket, "--timeout", "5"]).status == 0)
+        let preparation = try #require(Flood.search.preparation)
+        #expect(try idle[0].ask(preparation).type == "completed")
+        for client in idle.prefix(20) {
+            for message in Flood.search.messages(programs.folder) { try client.send(message) }
+        }
+        let took = try ContinuousClock().measure {
+            server.terminate()
+            for client in idle.prefix(20) { while try client.receive() != nil {} }
+            server.waitUntilExit()
+        }
+        #expect(server.terminationStatus == 0)
+        if Programs.releaseFolder != nil { #expect(took < .seconds(5), "\(took)") }
     }
 }

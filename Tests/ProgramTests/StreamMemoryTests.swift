@@ -49,6 +49,34 @@ import Testing
         }
     }
 
+    /// Bytes of SQLite's temporary files, which have no name any more.
+    private func temporaryBytes() throws -> Int {
+        let folder = "/proc/\(process.processIdentifier)/fd"
+        return try FileManager.default.contentsOfDirectory(atPath: folder).reduce(0) { sum, name in
+            let path = "\(folder)/\(name)"
+            // A descriptor that was closed meanwhile has no link.
+            let link = (try? FileManager.default.destinationOfSymbolicLink(atPath: path)) ?? ""
+            guard link.contains("etilqs") else { return sum }
+            var file = stat()
+            return stat(path, &file) == 0 ? sum + Int(file.st_size) : sum
+        }
+    }
+
+    @Test func `sorted streams that are not read hold neither memory nor temporary files`() throws {
+        let client = try RawClient(programs.path("broker.sock"))
+        try resetPeak()
+        let before = try bytes("VmRSS")
+        let slow = try (0..<4).map { _ in try RawClient(programs.path("broker.sock")) }
+        for client in slow {
+            try client.send(#"{"type": "fetch", "entity": "Employee", "sort": ["-name"], "stream": true}"#)
+            #expect(try client.next()["more"] == "true")
+        }
+        #expect(try temporaryBytes() < 1 << 20)
+        let more = try bytes("VmHWM") - before
+        #expect(more < 48 << 20, "\(more) bytes more")
+        #expect(try client.ask(#"{"type": "ping"}"#).type == "pong")
+    }
+
     @Test func `a stream of 40 MB of objects, and streams that are not read, take little memory`() throws {
         let client = try RawClient(programs.path("broker.sock"))
         try resetPeak()

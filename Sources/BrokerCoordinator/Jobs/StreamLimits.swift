@@ -9,6 +9,9 @@ package struct StreamLimits: Sendable {
     package var wait: Int64 = 5_000_000
     /// How long a stream may wait for its client to take one frame, whatever else waits.
     package var frameWait: Int64 = 30_000_000
+    /// Bytes by which the WAL may grow while the snapshot of a stream or of a long fetch is open. The writer copies so much in
+    /// some tenths of a second.
+    package var snapshotBytes = 256 << 20
 
     package init() {}
 }

@@ -106,7 +106,7 @@ struct FeedLoop {
             let reader: FeedReader
             if let open = self.reader { reader = open } else { reader = try FeedReader(files) }
             self.reader = reader
-            return try gate.read(.brief) { Swift.Result { () throws(StoreError) in try body(reader) } }.get()
+            return try gate.read(.brief) { _ in Swift.Result { () throws(StoreError) in try body(reader) } }.get()
         } catch {
             // A fault of the connection may end with it.
             reader = nil

@@ -9,11 +9,18 @@ internal import BrokerStore
 ///
 /// The writer does not wait for a long read or a stream. It tries again when those have ended, and no other stream begins
 /// before, and no other long read once the streams have ended: while one is open, a long read holds no more of the WAL.
+/// Each ends when the WAL has grown by ``StreamLimits/snapshotBytes`` since it began, so that the WAL stays short whatever clients read.
 final class ReaderGate: Sendable {
     enum Kind { case brief, long }
 
     /// A reader of the server's that may hold much of the WAL.
     enum LongReader: Equatable { case fetch, backup }
+
+    /// The snapshot of a long read or of a stream.
+    struct Snapshot: Equatable {
+        /// Bytes of the WAL when it began.
+        fileprivate let walBytes: Int
+    }
 
     private struct State {
         var brief = 0
@@ -26,6 +33,8 @@ final class ReaderGate: Sendable {
         var isClosed = false
         /// A long read or a stream delayed the writer; the next one waits until the writer has copied.
         var isWriterNext = false
+        /// Bytes of the WAL that long reads have kept the writer from restarting; 0 when none has.
+        var walBytes = 0
         var isStopped = false
 
         /// The writer may copy now, for which it waits.
@@ -35,9 +44,13 @@ final class ReaderGate: Sendable {
     /// How long the writer waits for brief reads, in microseconds: more than they take by their limits.
     private static let patience: Int64 = 100_000
 
+    private let snapshotBytes: Int
     private let state = Monitor(State())
     private let whenLongEnded = Callback<Void>()
     private let whenWriterWaits = Callback<Bool>()
+
+    /// - Parameter snapshotBytes: see ``StreamLimits/snapshotBytes``.
+    init(snapshotBytes: Int = StreamLimits().snapshotBytes) { self.snapshotBytes = snapshotBytes }
 
     /// - Parameter notify: called when the long reads that delayed the writer have ended. The writer then calls
     ///   ``whileIdle(_:)``.
@@ -62,19 +75,24 @@ final class ReaderGate: Sendable {
         return try body()
     }
 
+    /// Whether the WAL has grown so much that the snapshot must end.
+    func hasExpired(_ snapshot: Snapshot) -> Bool {
+        state.withLock { $0.walBytes - snapshot.walBytes >= snapshotBytes }
+    }
+
     /// Runs a read, when the gate is open.
-    func read<Result>(_ kind: Kind, _ body: () -> Result) -> Result {
-        state.wait { state -> Void? in
+    func read<Result>(_ kind: Kind, _ body: (Snapshot) -> Result) -> Result {
+        let snapshot = state.wait { state -> Snapshot? in
             let mustWait = state.isClosed || kind == .long && state.isWriterNext && state.streams == 0
             guard state.isStopped || !mustWait else { return nil }
             switch kind {
             case .brief: state.brief += 1
             case .long: state.long += 1
             }
-            return ()
+            return Snapshot(walBytes: state.walBytes)
         }
         defer { end(kind) }
-        return body()
+        return body(snapshot)
     }
 
     private func end(_ kind: Kind) {
@@ -91,13 +109,13 @@ final class ReaderGate: Sendable {
 
     /// Opens a stream: a read that lasts until ``endStream()``. Waits while the writer copies.
     ///
-    /// - Returns: false when the writer waits for other streams to end.
-    func beginStream() -> Bool {
-        state.wait { state -> Bool? in
+    /// - Returns: nil when the writer waits for other streams to end.
+    func beginStream() -> Snapshot? {
+        state.wait { state -> Snapshot?? in
             guard state.isStopped || !state.isClosed else { return nil }
-            guard state.isStopped || !state.isWriterNext else { return false }
+            guard state.isStopped || !state.isWriterNext else { return .some(nil) }
             state.streams += 1
-            return true
+            return Snapshot(walBytes: state.walBytes)
         }
     }
 
@@ -113,12 +131,14 @@ final class ReaderGate: Sendable {
 
     /// Runs the writer's work while no read is active; runs it in any case.
     ///
+    /// - Parameter walBytes: bytes of the WAL, which the work copies.
     /// - Returns: whether no read was active.
-    @discardableResult func whileIdle(_ work: () -> Void) -> Bool {
+    @discardableResult func whileIdle(walBytes: Int = 0, _ work: () -> Void) -> Bool {
         let isLongActive = state.withLock { state in
             let isLongActive = state.long + state.streams > 0
             state.isWriterNext = isLongActive
             state.isClosed = !isLongActive
+            state.walBytes = isLongActive ? walBytes : 0
             return isLongActive
         }
         guard !isLongActive else {

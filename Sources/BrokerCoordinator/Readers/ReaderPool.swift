@@ -50,6 +50,7 @@ final class ReaderPool: Sendable {
     private let pool = WorkerPool(longTasks: longFetches, named: "reader")
     private let idle = Monitor<[Idle]>([])
     private let long = Monitor(LongFetches())
+    /// The server stops: only brief fetches that run are still answered.
     private let isStopping = Monitor(false)
     /// The writer's.
     private let failure = Monitor<StoreError?>(nil)
@@ -112,7 +113,7 @@ final class ReaderPool: Sendable {
     /// The fetch has been counted as a long one.
     private func fetchLong(_ task: FetchTask) {
         pool.run(.staging, .long, from: task.source) { [self] in
-            let end = task.mayBeLong() ? attempt(task, .long) ?? .stopped : .postponed
+            let end = task.mayBeLong() ? attempt(task, .long) ?? .failed(.tooMuchWork) : .postponed
             long.withLock { $0.ended(from: task.source) }
             task.notify(end)
         }
@@ -120,17 +121,23 @@ final class ReaderPool: Sendable {
 
     /// - Returns: nil when it is longer than the limits allow.
     private func attempt(_ task: FetchTask, _ limits: FetchLimits) -> FetchEnd? {
-        let isWanted = { [isStopping] in task.isWanted() && !isStopping.withLock { $0 } }
-        guard isWanted() else { return .stopped }
+        guard task.isWanted() else { return .stopped }
+        if isStopping.withLock({ $0 }) { return .failed(.stopping) }
         if let error = failure.withLock({ $0 }) { return .failed(Fault(error.faultCode, error.message)) }
         let plan = plan.withLock { $0 }
         guard task.request.plan == nil || task.request.plan === plan else { return .failed(Self.isOutdated) }
+        var hasExpired = false
         do throws(FetchFailure) {
             let reader = try takeReader(plan)
-            let found = gate.read(limits.steps == nil ? .long : .brief) {
-                Result { () throws(FetchFailure) in
-                    try reader.fetch(task.request, limits: limits, in: task.envelope, isWanted: isWanted)
+            let found = gate.read(limits.isBrief ? .brief : .long) { [isStopping, gate] snapshot in
+                let found = Result { () throws(FetchFailure) in
+                    try reader.fetch(task.request, limits: limits, in: task.envelope) {
+                        task.isWanted()
+                            && (limits.isBrief || !isStopping.withLock { $0 } && !gate.hasExpired(snapshot))
+                    }
                 }
+                hasExpired = gate.hasExpired(snapshot)
+                return found
             }
             if case .failure(.store) = found {
                 // A fault of the connection may end with it.
@@ -143,7 +150,8 @@ final class ReaderPool: Sendable {
             switch error {
             case .fault(let fault): return .failed(fault)
             case .store(let error): return .failed(Fault(error.faultCode, error.message))
-            case .stopped: return .stopped
+            case .stopped where isStopping.withLock { $0 }: return .failed(.stopping)
+            case .stopped: return hasExpired ? .failed(.snapshotOutgrown) : .stopped
             case .tooLong: return nil
             }
         }
@@ -167,13 +175,37 @@ final class ReaderPool: Sendable {
         feed.fail(error)
     }
 
+    /// Ends the long fetches and the streams, and answers no more. Any number of calls.
+    func interrupt() {
+        isStopping.withLock { $0 = true }
+        streams.interrupt()
+    }
+
     /// Interrupts the running fetches, and ends the threads and connections. Called once.
     func stop() {
-        isStopping.withLock { $0 = true }
+        interrupt()
         gate.stop()
         streams.stop()
         feed.stop()
         pool.stop()
         idle.withLock { $0 = [] }
     }
+}
+
+extension Fault {
+    static let tooMuchWork = Fault(
+        .busy,
+        "This fetch makes the server do more work than one fetch may, while others wait. Compare fewer or shorter values, "
+            + "follow fewer links, sort fewer objects, or select part of the objects at a time.", path: "/where")
+
+    /// The server stops.
+    package static let stopping = Fault(
+        .draining, "The server is stopping, and has ended this fetch. Send it again when the server is back.")
+
+    /// See ``StreamLimits/snapshotBytes``.
+    static let snapshotOutgrown = Fault(
+        .snapshotExpired,
+        "Jobs have written so much since this fetch began to read one state of the store that the server ended it: the store's "
+            + "WAL grew too long. Fetch again, and less at a time. After frames of a stream, continue in a new transaction: "
+            + "`after` with the `last` of the newest one.")
 }

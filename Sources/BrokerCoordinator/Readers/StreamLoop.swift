@@ -7,16 +7,24 @@ internal import BrokerStore
 struct StreamLoop {
     private enum Work {
         case step(StreamTable.Step, FetchStream?)
+        case outgrown(Int)
         case stop([FetchStream])
+        case end
     }
 
-    /// How often the thread looks whether a client is too slow, in microseconds.
+    private struct OpenStream {
+        let objects: ObjectStream
+        let reader: StoreReader
+        let snapshot: ReaderGate.Snapshot
+    }
+
+    /// How often the thread looks whether a client is too slow, or the WAL too long, in microseconds.
     private static let lookMicroseconds: Int64 = 100_000
 
     private let state: Monitor<StreamThread.State>
     private let gate: ReaderGate
     private let files: OpenedFiles
-    private var open: [Int: (stream: ObjectStream, reader: StoreReader)] = [:]
+    private var open: [Int: OpenStream] = [:]
     /// Used for the next stream. Files that were moved can still be read over it.
     private var spare: StoreReader?
 
@@ -27,7 +35,6 @@ struct StreamLoop {
     }
 
     mutating func run() {
-        spare = try? makeReader(state.withLock { $0.plan })
         while true {
             switch nextWork() {
             case .step(.make(let number), let stream?): make(number, stream)
@@ -37,9 +44,17 @@ struct StreamLoop {
                 ended(number)
                 stream?.report(.failed(.snapshotExpired))
             case .step(.close(let number), _): ended(number)
+            case .outgrown(let number):
+                let stream = state.withLock { $0.streams[number] }
+                ended(number)
+                stream?.report(.failed(.snapshotOutgrown))
             case .stop(let streams):
+                for stream in streams {
+                    ended(stream.number)
+                    stream.report(.stopped)
+                }
+            case .end:
                 for number in Array(open.keys) { ended(number) }
-                for stream in streams { stream.report(.stopped) }
                 return
             }
         }
@@ -47,11 +62,15 @@ struct StreamLoop {
 
     private func nextWork() -> Work {
         let look = { (state: inout StreamThread.State) -> Work? in
-            if state.isStopping { return .stop(Array(state.streams.values)) }
+            guard !state.isStopping else {
+                if !state.streams.isEmpty { return .stop(Array(state.streams.values)) }
+                return state.isStopped ? .end : nil
+            }
             guard let step = state.table.next(at: monotonicMicroseconds()) else { return nil }
             return .step(step, state.streams[step.number])
         }
         while true {
+            if let old = open.first(where: { gate.hasExpired($0.value.snapshot) }) { return .outgrown(old.key) }
             // Only this thread makes parts, so no stream begins to wait for its client meanwhile.
             guard state.withLock({ $0.table.isTimed }) else { return state.wait(look) }
             let deadline = monotonicMicroseconds() + Self.lookMicroseconds
@@ -62,8 +81,8 @@ struct StreamLoop {
     private mutating func make(_ number: Int, _ stream: FetchStream) {
         do throws(FetchFailure) {
             if open[number] == nil { open[number] = try begin(stream) }
-            guard let source = open[number]?.stream else { return state.withLock { $0.table.postpone(number) } }
-            let objects = try source.next()
+            guard let source = open[number] else { return state.withLock { $0.table.postpone(number) } }
+            let objects = try source.objects.next()
             if objects.hasMore {
                 state.withLock { $0.table.made(number, at: monotonicMicroseconds()) }
             } else {
@@ -78,15 +97,15 @@ struct StreamLoop {
                 // A fault of the connection may end with it.
                 spare = nil
                 stream.report(.failed(Fault(error.faultCode, error.message)))
-            case .stopped, .tooLong: stream.report(.stopped)
+            case .tooLong: stream.report(.failed(.tooMuchWork))
+            case .stopped where stream.isWanted(): stream.report(.failed(.snapshotOutgrown))
+            case .stopped: stream.report(.stopped)
             }
         }
     }
 
     /// - Returns: nil when the writer waits for the other streams to end.
-    private mutating func begin(
-        _ stream: FetchStream
-    ) throws(FetchFailure) -> (stream: ObjectStream, reader: StoreReader)? {
+    private mutating func begin(_ stream: FetchStream) throws(FetchFailure) -> OpenStream? {
         let (plan, failure) = state.withLock { ($0.plan, $0.failure) }
         if let failure { throw .store(failure) }
         guard stream.request.plan == nil || stream.request.plan === plan else { throw .fault(ReaderPool.isOutdated) }
@@ -98,9 +117,12 @@ struct StreamLoop {
             throw .store(error)
         }
         spare = reader
-        guard gate.beginStream() else { return nil }
+        guard let snapshot = gate.beginStream() else { return nil }
         spare = nil
-        return (ObjectStream(stream.request, on: reader, in: stream.envelope, isWanted: stream.isWanted), reader)
+        let objects = ObjectStream(stream.request, on: reader, in: stream.envelope) { [gate] in
+            stream.isWanted() && !gate.hasExpired(snapshot)
+        }
+        return OpenStream(objects: objects, reader: reader, snapshot: snapshot)
     }
 
     private func makeReader(_ plan: StagingPlan) throws(StoreError) -> StoreReader {
@@ -109,9 +131,9 @@ struct StreamLoop {
 
     /// Ends the read transaction, and forgets the stream.
     private mutating func ended(_ number: Int) {
-        if let (source, reader) = open.removeValue(forKey: number) {
-            source.end()
-            spare = reader
+        if let source = open.removeValue(forKey: number) {
+            source.objects.end()
+            spare = source.reader
             gate.endStream()
         }
         state.withLock { state in

@@ -12,7 +12,9 @@ final class StreamThread: Sendable {
         var plan: StagingPlan
         /// The contents of the store are unknown.
         var failure: StoreError?
+        /// Streams end.
         var isStopping = false
+        var isStopped = false
         var lastNumber = 0
     }
 
@@ -63,9 +65,15 @@ final class StreamThread: Sendable {
         }
     }
 
+    /// Ends all streams, and each new one. Any number of calls.
+    func interrupt() { state.update { $0.isStopping = true } }
+
     /// Ends all streams and the thread. Called once.
     func stop() {
-        state.update { $0.isStopping = true }
+        state.update {
+            $0.isStopping = true
+            $0.isStopped = true
+        }
         thread.join()
     }
 }

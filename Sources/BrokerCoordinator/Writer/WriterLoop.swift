@@ -356,7 +356,11 @@ struct WriterLoop {
         if !slow.isEmpty { completions.run(statistics.reports(slow)) }
         for call in settlement.effects.wakeUps { call() }
         // Readers hold a WAL whose copying was due and that was not restarted.
-        if store.isWALOverdue { gate.whileIdle { store.copyWALIfDue() } } else { store.copyWALIfDue() }
+        if store.isWALOverdue {
+            gate.whileIdle(walBytes: store.wal.bytes) { store.copyWALIfDue() }
+        } else {
+            store.copyWALIfDue()
+        }
         awaitBackupTool()
         if store.wal != wal {
             let wal = store.wal

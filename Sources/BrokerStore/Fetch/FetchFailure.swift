@@ -4,9 +4,9 @@ package import BrokerModel
 package enum FetchFailure: Error, Sendable {
     case fault(Fault)
     case store(StoreError)
-    /// The fetch exceeds its limits and must be repeated with larger ones.
+    /// The fetch exceeds its limits. A brief one must be repeated with larger ones.
     case tooLong
-    /// The client no longer waits for it.
+    /// It is not wanted any more.
     case stopped
 }
 

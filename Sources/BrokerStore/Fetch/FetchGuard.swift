@@ -9,7 +9,8 @@ final class FetchGuard {
     private static let stepsPerLook = 1_000
 
     private let connection: Connection
-    private var looks: Int?
+    private let limits: FetchLimits
+    private var looks = 0
     private let allowance: ProcessorTime?
     private let isWanted: () -> Bool
     /// Why the statement was interrupted; nil when it was not.
@@ -17,14 +18,15 @@ final class FetchGuard {
 
     init(_ connection: Connection, _ limits: FetchLimits, isWanted: @escaping () -> Bool) {
         self.connection = connection
-        looks = limits.steps.map { $0 / Self.stepsPerLook }
+        self.limits = limits
         allowance = limits.microseconds.map(ProcessorTime.init(microseconds:))
         self.isWanted = isWanted
-        connection.work.begin(limits.work.map(WorkBudget.init(limit:)) ?? .unlimited)
     }
 
-    /// Runs `body` under guard.
+    /// Runs `body` under guard. The limits hold for each call.
     func watch<Result>(_ body: () throws(FetchFailure) -> Result) throws(FetchFailure) -> Result {
+        looks = limits.steps / Self.stepsPerLook
+        connection.work.begin(WorkBudget(limit: limits.work))
         let own = Unmanaged.passUnretained(self).toOpaque()
         sqlite3_progress_handler(
             connection.handle, Int32(Self.stepsPerLook),
@@ -41,16 +43,14 @@ final class FetchGuard {
     /// take longer than a thousand steps.
     func mustEnd() -> Bool {
         if !isWanted() { failure = .stopped }
-        if allowance?.isSpent() == true { failure = failure ?? .tooLong }
+        if allowance?.isSpent() == true || connection.work.budget.isSpent { failure = failure ?? .tooLong }
         return failure != nil
     }
 
     /// - Returns: whether to interrupt.
     private func look() -> Bool {
-        if let left = looks {
-            looks = left - 1
-            if left <= 0 { failure = .tooLong }
-        }
+        looks -= 1
+        if looks < 0 { failure = failure ?? .tooLong }
         return mustEnd()
     }
 }

@@ -16,7 +16,10 @@ struct FetchRun {
     private let envelope: FetchEnvelope
     private let tree: FetchNode
     private let predicate: PredicateSQL?
+    /// Finds the objects; of a sorted fetch, their row numbers.
     private let statement: Statement
+    /// Of a sorted fetch: nil before the first object is read.
+    private var order: SortedRows?
     private let keyWriters: [ValueWriter]
     private let sql: FetchSQL
     private let connection: Connection
@@ -35,9 +38,10 @@ struct FetchRun {
     private var certainEnd: (offset: Int, row: Int64)?
 
     init(
-        _ request: FetchRequest, _ plan: StagingPlan, _ connection: Connection, _ limits: FetchLimits,
-        _ envelope: FetchEnvelope, _ guardian: FetchGuard
+        _ request: FetchRequest, on reader: StoreReader, _ limits: FetchLimits, _ envelope: FetchEnvelope,
+        _ guardian: FetchGuard
     ) throws(FetchFailure) {
+        let (plan, connection) = (reader.plan, reader.connection)
         self.request = request
         self.limits = limits
         self.envelope = envelope
@@ -45,8 +49,12 @@ struct FetchRun {
         keyWriters = (entity.isNamedByRowKey ? [] : entity.identity).map {
             plan.valueWriter(entity: request.entity, attribute: $0, .iso8601)
         }
-        predicate = request.predicate.map {
-            PredicateSQL($0, entity: request.entity, plan: plan, alias: ObjectShape.alias) { guardian.mustEnd() }
+        predicate = try fetching { () throws(StoreError) -> PredicateSQL? in
+            guard let predicate = request.predicate else { return nil }
+            return PredicateSQL(
+                predicate, entity: request.entity, plan: plan, alias: ObjectShape.alias,
+                charging: try reader.longColumns()
+            ) { guardian.mustEnd() }
         }
         sql = FetchSQL(plan)
         self.connection = connection
@@ -56,7 +64,9 @@ struct FetchRun {
                 tree,
                 try connection.prepare(
                     request.result == .count
-                        ? sql.count(request, predicate) : sql.objects(request, tree.reader.shape, predicate))
+                        ? sql.count(request, predicate)
+                        : request.sort.isEmpty
+                            ? sql.objects(request, tree.reader.shape, predicate) : sql.order(request, predicate))
             )
         }
         batch = Batch(level: FetchedLevel(holeCount: tree.inclusions.count))
@@ -169,8 +179,12 @@ struct FetchRun {
     private mutating func readBatch() throws(FetchFailure) -> Batch {
         var batch = Batch(level: FetchedLevel(holeCount: tree.inclusions.count))
         do throws(StoreError) {
+            if !request.sort.isEmpty, order == nil {
+                order = try SortedRows(
+                    statement, reading: sql.columns(tree.reader.shape.columns, of: request.entity), on: connection)
+            }
             while batch.level.count < batchRows, batch.level.memory < limits.batchBytes {
-                guard try statement.step() else {
+                guard let row = try nextObject() else {
                     batch.isLast = true
                     break
                 }
@@ -180,16 +194,22 @@ struct FetchRun {
                     batch.hasMore = request.limit > 0
                     break
                 }
-                _ = try batch.level.append(statement, tree.reader)
+                _ = try batch.level.append(row, tree.reader)
                 readCount += 1
                 if request.result == .dictionary {
-                    batch.keys.append(tree.reader.shape.keyText(statement, keyWriters))
+                    batch.keys.append(tree.reader.shape.keyText(row, keyWriters))
                 }
             }
         } catch {
             throw failure(error)
         }
         return batch
+    }
+
+    /// The statement that has the next object; nil after the last one.
+    private mutating func nextObject() throws(StoreError) -> Statement? {
+        guard order != nil else { return try statement.step() ? statement : nil }
+        return try order?.next()
     }
 
     /// Writes some rows of a batch, with all their nested objects.
@@ -201,7 +221,7 @@ struct FetchRun {
             nested = try tree.nests(of: batch.level.rowNumbers[rows][...], memory: limits.gatheredBytes)
         }
         guard let nested else {
-            guard rows.count > 1, limits.steps == nil else { throw tooLarge() }
+            guard rows.count > 1, !limits.isBrief else { throw tooLarge() }
             // The nested objects of one row may be few.
             batchRows = max(1, rows.count / 2)
             let middle = rows.lowerBound + rows.count / 2
@@ -224,7 +244,7 @@ struct FetchRun {
                 }
                 if bytes.count > limit { throw FetchedNest.Overflow() }
             } catch {
-                guard limits.steps == nil else { throw .tooLong }
+                guard !limits.isBrief else { throw .tooLong }
                 guard count > 0 else { throw tooLarge() }
                 bytes.removeSubrange(start...)
                 // As many rows will fit the next answer; nested objects of more would be read in vain.
@@ -242,7 +262,7 @@ struct FetchRun {
 
     /// A single object exceeds the limits.
     private func tooLarge() -> FetchFailure {
-        guard limits.steps == nil else { return .tooLong }
+        guard !limits.isBrief else { return .tooLong }
         return .fault(
             Fault(
                 .unsupportedMessage,

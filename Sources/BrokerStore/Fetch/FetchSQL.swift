@@ -12,15 +12,33 @@ struct FetchSQL {
         naming = ColumnNaming(model: plan.model, layout: plan.layout)
     }
 
-    /// The objects themselves.
+    /// The objects themselves, in the order of their keys.
     ///
     /// Parameters: the values of the object's key if the request has one, those of the key after which the objects come
     /// if it has one, the predicate's, the limit, the offset.
     func objects(_ request: FetchRequest, _ shape: ObjectShape, _ predicate: PredicateSQL?) -> String {
-        let order = request.sort.map { sortKey($0, of: request.entity) } + keys(request)
+        """
+        SELECT \(shape.columns.joined(separator: ", ")) FROM \(rows(request, predicate)) \
+        ORDER BY \(keys(request).joined(separator: ", ")) LIMIT ? OFFSET ?
+        """
+    }
+
+    /// Units for each object that is sorted, and for each byte of the texts by which it is: so one fetch sorts up to some 9
+    /// million objects, in some 300 MB of temporary storage.
+    private static let unitsPerSorted = 32
+
+    /// The row numbers of a sorted request's objects, in its order.
+    ///
+    /// Parameters: as of ``objects(_:_:_:)``, without the last two for all objects: without them SQLite sorts in less time.
+    func order(_ request: FetchRequest, _ predicate: PredicateSQL?) -> String {
+        let values = request.sort.map { value(of: $0, of: request.entity) }
+        let order = zip(request.sort, values).map { sortKey($0, $1, of: request.entity) } + keys(request)
+        let work = PredicateFunctions.work(
+            Self.unitsPerSorted, times: Self.unitsPerSorted, for: values + keys(request))
+        let window = request.limit == .max && request.offset == 0 ? "" : " LIMIT ? OFFSET ?"
         return """
-            SELECT \(shape.columns.joined(separator: ", ")) FROM \(rows(request, predicate)) \
-            ORDER BY \(order.joined(separator: ", ")) LIMIT ? OFFSET ?
+            SELECT \(ObjectShape.alias).\(naming.rowNumber(request.entity)) \
+            FROM \(rows(request, predicate, and: work)) ORDER BY \(order.joined(separator: ", "))\(window)
             """
     }
 
@@ -36,7 +54,7 @@ struct FetchSQL {
     }
 
     /// The table and the condition of a request.
-    private func rows(_ request: FetchRequest, _ predicate: PredicateSQL?) -> String {
+    private func rows(_ request: FetchRequest, _ predicate: PredicateSQL?, and last: String? = nil) -> String {
         let keys = keys(request)
         var conditions: [String] = []
         if request.key != nil { conditions += keys.map { "\($0) = ?" } }
@@ -51,6 +69,7 @@ struct FetchSQL {
             conditions.append(entityCondition)
         }
         if let hasIdentity = identityCondition(request.entity) { conditions.append(hasIdentity) }
+        if let last { conditions.append(last) }
         return "\(table(request.entity)) AS \(ObjectShape.alias)"
             + (conditions.isEmpty ? "" : " WHERE \(conditions.joined(separator: " AND "))")
     }
@@ -122,12 +141,20 @@ struct FetchSQL {
         }
     }
 
+    private func attribute(of term: FetchRequest.SortTerm, of entity: Int) -> Attribute {
+        plan.model.entities[plan.model.end(of: term.path, from: entity)].attributes[term.attribute]
+    }
+
+    private func value(of term: FetchRequest.SortTerm, of entity: Int) -> String {
+        naming.value(of: attribute(of: term, of: entity).column, atEnd: term.path[...], of: entity, ObjectShape.alias)
+    }
+
     /// The expression of a sort term; decimals sort by their value, because no number type of SQLite holds all of their
     /// digits.
-    private func sortKey(_ term: FetchRequest.SortTerm, of entity: Int) -> String {
-        let attribute = plan.model.entities[plan.model.end(of: term.path, from: entity)].attributes[term.attribute]
-        return naming.value(of: attribute.column, atEnd: term.path[...], of: entity, ObjectShape.alias)
-            + (attribute.comparedType == .decimal ? " COLLATE \(PredicateFunctions.decimalOrder)" : "")
+    private func sortKey(_ term: FetchRequest.SortTerm, _ value: String, of entity: Int) -> String {
+        value
+            + (attribute(of: term, of: entity).comparedType == .decimal
+                ? " COLLATE \(PredicateFunctions.decimalOrder)" : "")
             + (term.isDescending ? " DESC" : "")
     }
 }

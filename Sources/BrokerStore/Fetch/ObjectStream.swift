@@ -31,7 +31,7 @@ package final class ObjectStream {
         try guardian.watch { () throws(FetchFailure) in
             if run == nil {
                 try fetching { () throws(StoreError) in try reader.connection.execute("BEGIN") }
-                run = try FetchRun(request, reader.plan, reader.connection, limits, envelope, guardian)
+                run = try FetchRun(request, on: reader, limits, envelope, guardian)
             }
             // Not optional chaining: `run` may not be copied, and a missing one is a programming error.
             return try run!.objects()

@@ -7,6 +7,8 @@ package import BrokerStaging
 package final class StoreReader {
     let connection: Connection
     package let plan: StagingPlan
+    /// By entity; nil before the first fetch with a predicate.
+    private var knownLongColumns: [LongColumns]?
 
     /// Bytes of SQLite's page cache for fetches of every kind.
     package static let cacheBytes = 8 << 20
@@ -31,6 +33,14 @@ package final class StoreReader {
         try self.init(path: files.path, plan: plan, cacheBytes: cacheBytes)
         // SQLite opens the WAL with the first read, by its name.
         _ = try connection.integer("SELECT 1 FROM sqlite_schema LIMIT 1")
+    }
+
+    /// The columns whose bytes a predicate is charged for, by entity.
+    func longColumns() throws(StoreError) -> [LongColumns] {
+        if let knownLongColumns { return knownLongColumns }
+        let columns = try ChangedTables.longColumns(of: plan.model, on: connection)
+        knownLongColumns = columns
+        return columns
     }
 
     /// Runs a request.

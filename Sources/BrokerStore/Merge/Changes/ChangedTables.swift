@@ -81,6 +81,16 @@ final class ChangedTables {
         }
     }
 
+    /// By entity index.
+    static func longColumns(of model: Model, on connection: Connection) throws(StoreError) -> [LongColumns] {
+        var long = Array(repeating: LongColumns(), count: model.entities.count)
+        for index in model.tableEntities {
+            let columns = try columns(of: model.table(of: index), on: connection).long
+            for member in model.subentities(of: index) { long[member] = columns }
+        }
+        return long
+    }
+
     private static func columns(
         of table: String, on connection: Connection
     ) throws(StoreError) -> (positions: [String: Int32], realColumns: Set<Int32>, long: LongColumns) {
