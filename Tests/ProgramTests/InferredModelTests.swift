@@ -188,7 +188,8 @@ import Testing
         ] {
             let result = try submit(["--identity", key], input: records)
             #expect(
-                result.status == 1 && result.complaints.contains("\(key) cannot identify objects of Status: \(reason)"),
+                result.status == 1 && result.complaints.contains("\(key) cannot identify objects of Status: ")
+                    && result.complaints.contains(reason),
                 "\(key): \(result.complaints)")
         }
     }
