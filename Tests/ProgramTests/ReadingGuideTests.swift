@@ -93,7 +93,7 @@ import Testing
 
     /// As root, another user's program; else the folder's mode suffices.
     @Test(.enabled(if: Self.tools.contains("sqlite3"), "sqlite3 is not installed"))
-    func `a stopped store and a backup open where nothing may be written`() throws {
+    func `a stopped store, as immutable, and a backup open where nothing may be written`() throws {
         let server = try programs.startServer()
         let submitted = try programs.run(
             "broker", ["submit", "--socket", "broker.sock", "--entity", "Employee"], input: #"{"id": 7, "name": "Cy"}"#)
@@ -110,8 +110,8 @@ import Testing
             mv store.sqlite copy.sqlite "$folder"; cd "$folder"
             chmod 444 store.sqlite copy.sqlite; chmod 555 .
             if [ "$(id -u)" = 0 ]; then as="setpriv --reuid 65534 --regid 65534 --clear-groups"; fi
-            for file in store.sqlite copy.sqlite; do
-                $as sqlite3 -readonly $file "SELECT name FROM Employee"; $as sqlite3 $file "SELECT id FROM Employee_readable"
+            for file in 'file:store.sqlite?immutable=1' copy.sqlite; do
+                $as sqlite3 -readonly "$file" "SELECT name FROM Employee"; $as sqlite3 "$file" "SELECT id FROM Employee_readable"
             done
             ls *-wal *-shm *-journal 2> /dev/null; true
             """)

@@ -18,8 +18,8 @@ struct ConnectionOptions: ParsableArguments {
         help: ArgumentHelp(
             """
             Work without a server: open this SQLite database in this process, with the guarantees of brokerd. A \
-            database that a server has open is refused. Without --model, the model beside it (app.model.json of \
-            app.sqlite) is used, else the one stored in it.
+            database that another process has open is refused, unless --wait is given; fetch and entities read it. \
+            Without --model, the model beside it (app.model.json of app.sqlite) is used, else the one stored in it.
             """, valueName: "file"), completion: .file())
     var store: String?
 

@@ -53,11 +53,7 @@ final class LocalServer: Sendable {
             owned = try await own(plan, options, isReading ? nil : wait, logger)
         } catch {
             trial?.remove()
-            guard error.isInUse else { throw CommandFailure(.failed, error.message) }
-            guard isReading else {
-                let hint = wait == nil ? " With --wait 30s, the command waits for its end." : ""
-                throw CommandFailure(.failed, error.message + hint)
-            }
+            guard error.isInUse, isReading else { throw CommandFailure(.failed, error.message) }
             let shadow = try TrialStore()
             trial = shadow
             owned = try read(path, besides: shadow, plan, options, logger)

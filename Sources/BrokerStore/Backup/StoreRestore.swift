@@ -180,7 +180,8 @@ package struct StoreRestore: Sendable {
         }
         // The database first: a database without its WAL lacks jobs. A WAL whose database is not there must not become that of the
         // copy.
-        let names = (survey.replaced == nil ? [] : [""]) + ["-wal", "-shm"]
+        let hasWAL = fileSize(file.location + "-wal") ?? 0 > 0
+        let names = survey.replaced == nil ? (hasWAL ? ["-wal"] : []) : ["", "-wal", "-shm"]
         for name in names where access(file.location + name, F_OK) == 0 {
             guard rename(file.location + name, aside + name) == 0 else {
                 throw failure("\(file.location + name) cannot be renamed", "Look at \(aside) before the next attempt")
