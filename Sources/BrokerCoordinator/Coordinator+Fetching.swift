@@ -7,13 +7,15 @@ extension Coordinator {
     /// - Parameters:
     ///   - ticket: the ticket of the question, before which all frames have been opened; the fetch sees the effects of
     ///     those of the source. Nil asks after everything admitted so far from that source.
-    ///   - source: the client; sources take turns.
+    ///   - source: the client.
+    ///   - user: the client's user; users take turns, and so do the sources of each.
     ///   - envelope: the text around the objects.
     ///   - isWanted: whether the client is still there.
     ///   - mayBeLong: whether there is room for a long answer; called once the fetch turns out to be long.
     ///   - notify: called once, on a thread of the coordinator's.
     package func fetch(
-        _ request: FetchRequest, before ticket: Int? = nil, from source: Int = 0, in envelope: FetchEnvelope = .none,
+        _ request: FetchRequest, before ticket: Int? = nil, from source: Int = 0, of user: UInt32 = 0,
+        in envelope: FetchEnvelope = .none,
         isWanted: @escaping @Sendable () -> Bool = { true }, mayBeLong: @escaping @Sendable () -> Bool = { true },
         notify: @escaping @Sendable (FetchEnd) -> Void
     ) {
@@ -22,7 +24,8 @@ extension Coordinator {
             return admit(from: source, payloadBytes: 0) { [self] _ in
                 .question { ticket in
                     self.fetch(
-                        request, before: ticket, from: source, in: envelope, isWanted: isWanted, mayBeLong: mayBeLong,
+                        request, before: ticket, from: source, of: user, in: envelope, isWanted: isWanted,
+                        mayBeLong: mayBeLong,
                         notify: notify)
                 }
             } refuse: { _ in
@@ -30,7 +33,7 @@ extension Coordinator {
             }
         }
         let task = FetchTask(
-            request: request, source: source, envelope: envelope, isWanted: isWanted, mayBeLong: mayBeLong,
+            request: request, source: source, user: user, envelope: envelope, isWanted: isWanted, mayBeLong: mayBeLong,
             notify: notify)
         whenEnded(before: ticket, from: source) { [readers] in readers.fetch(task) }
     }

@@ -167,7 +167,7 @@ final class Connection: Sendable {
         _ notify: @escaping @Sendable (FetchEnd) -> Void
     ) {
         coordinator.fetch(
-            fetch.request, before: fetch.ticket, from: source,
+            fetch.request, before: fetch.ticket, from: source, of: peer.user,
             in: fetch.envelope, isWanted: { [weak self] in self.map { !$0.isClosed } ?? false },
             mayBeLong: mayBeLong, notify: notify)
     }

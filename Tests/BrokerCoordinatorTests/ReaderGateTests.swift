@@ -153,7 +153,7 @@ import TestSupport
         gate.endStream()
         #expect(gate.whileIdle(walBytes: 160) {})
         let third = gate.beginStream()
-        #expect(third.map(gate.hasExpired) == false, "the WAL was copied, and begins anew")
+        #expect(third.map(gate.hasExpired) == false, "the WAL was copied, and begins again")
         gate.endStream()
     }
 

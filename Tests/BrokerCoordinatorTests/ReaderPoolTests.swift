@@ -77,6 +77,45 @@ import Testing
         for end in long { #expect(end.byteCount > 0) }
     }
 
+    @Test func `users take turns, and so do the connections of each`() {
+        var queue = FetchQueue<String>()
+        for number in 1...3 { queue.append("a\(number)", from: 1, of: 7) }
+        queue.append("b1", from: 2, of: 7)
+        queue.append("c1", from: 3, of: 8)
+        #expect(queue.next(of: 8) == "c1")
+        #expect(queue.next(of: 8) == nil)
+        #expect((0..<5).map { _ in queue.next(of: 7) } == ["a1", "b1", "a2", "a3", nil])
+    }
+
+    @Test func `a long fetch waits for one of each other user, however many connections that one has`() throws {
+        let test = try fullStore()
+        let gate = Gate()
+        let order = Monitor<[UInt32]>([])
+        let request = try {
+            var description = FetchDescription(entity: "Row")
+            description.limit = 400
+            return try test.coordinator.plan.fetchRequest(description)
+        }()
+        func fetch(_ source: Int, _ user: UInt32) {
+            test.coordinator.fetch(request, from: source, of: user) {
+                gate.pass()
+                return true
+            } notify: { _ in
+                order.broadcast {
+                    $0.append(user)
+                    return true
+                }
+            }
+        }
+        for source in 1...20 { fetch(source, 7) }
+        fetch(21, 8)
+        // A brief one of a third user waits for none of them.
+        #expect(try self.fetch(test, limit: 1, from: 22, mayBeLong: { true }).byteCount > 0)
+        gate.open()
+        let users = order.patiently("all fetches") { $0.count == 21 ? $0 : nil }
+        #expect(users.prefix(3).contains(8), "\(users)")
+    }
+
     @Test func `new jobs are refused, and fetches that wait and streams end`() throws {
         let test = try fullStore()
         let gate = Gate()

@@ -33,7 +33,7 @@ final class ReaderGate: Sendable {
         var isClosed = false
         /// A long read or a stream delayed the writer; the next one waits until the writer has copied.
         var isWriterNext = false
-        /// Bytes of the WAL that long reads have kept the writer from restarting; 0 when none has.
+        /// Bytes of the WAL when long reads last delayed the writer; 0 when none has since it was copied.
         var walBytes = 0
         var isStopped = false
 

@@ -15,8 +15,9 @@ package enum FetchEnd: Sendable {
 /// A fetch that waits for a reader.
 struct FetchTask: Sendable {
     let request: FetchRequest
-    /// The client; sources take turns.
+    /// The client, and its user; users take turns, and so do the sources of each.
     let source: Int
+    let user: UInt32
     /// The text around the objects.
     let envelope: FetchEnvelope
     /// Whether the client is still there. Called on the reader's thread, now and then.
@@ -31,8 +32,8 @@ struct FetchTask: Sendable {
 ///
 /// Every fetch is first tried briefly. A fetch that turns out to be long is begun again among the long ones, of which
 /// one runs at a time: so a thread is always free soon for brief ones, and the memory of one long answer is taken once.
-/// In both queues sources take turns; and no fetch of a source that has several long ones is tried briefly until they
-/// have ended. So a brief fetch waits for brief attempts alone, one of each other source at most.
+/// In both queues users take turns (``FetchQueue``); and no fetch of a source that has several long ones is tried briefly until
+/// they have ended. So a brief fetch waits for brief attempts alone, one of each other user and of each other source of its own.
 final class ReaderPool: Sendable {
     /// A reader, used by the one task that has taken it.
     private struct Idle: @unchecked Sendable {
@@ -50,6 +51,8 @@ final class ReaderPool: Sendable {
     private let pool = WorkerPool(longTasks: longFetches, named: "reader")
     private let idle = Monitor<[Idle]>([])
     private let long = Monitor(LongFetches())
+    private let briefQueue = Monitor(FetchQueue<FetchTask>())
+    private let longQueue = Monitor(FetchQueue<FetchTask>())
     /// The server stops: only brief fetches that run are still answered.
     private let isStopping = Monitor(false)
     /// The writer's.
@@ -101,7 +104,9 @@ final class ReaderPool: Sendable {
             return isTried
         }
         guard isTried else { return fetchLong(task) }
-        pool.run(.opening, .brief, from: task.source) { [self] in
+        briefQueue.withLock { $0.append(task, from: task.source, of: task.user) }
+        pool.run(.opening, .brief, from: Int(task.user)) { [self, user = task.user] in
+            guard let task = briefQueue.withLock({ $0.next(of: user) }) else { return }
             guard let end = attempt(task, .brief) else {
                 long.withLock { $0.began(from: task.source) }
                 return fetchLong(task)
@@ -112,7 +117,9 @@ final class ReaderPool: Sendable {
 
     /// The fetch has been counted as a long one.
     private func fetchLong(_ task: FetchTask) {
-        pool.run(.staging, .long, from: task.source) { [self] in
+        longQueue.withLock { $0.append(task, from: task.source, of: task.user) }
+        pool.run(.staging, .long, from: Int(task.user)) { [self, user = task.user] in
+            guard let task = longQueue.withLock({ $0.next(of: user) }) else { return }
             let end = task.mayBeLong() ? attempt(task, .long) ?? .failed(.tooMuchWork) : .postponed
             long.withLock { $0.ended(from: task.source) }
             task.notify(end)

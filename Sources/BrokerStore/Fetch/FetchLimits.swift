@@ -16,16 +16,19 @@ package struct FetchLimits: Sendable {
     /// Processor time; nil for any time.
     package var microseconds: Int64?
 
+    /// The work that one fetch may do, and a part of a stream: as much as a job.
+    static let maximumWork = 300_000_000
+
     package init(
         answerBytes: Int, objectBytes: Int? = nil, certainBytes: Int, gatheredBytes: Int,
-        steps: Int = JobWork.maximum, work: Int = JobWork.maximum, microseconds: Int64? = nil
+        steps: Int? = nil, work: Int? = nil, microseconds: Int64? = nil
     ) {
         self.answerBytes = answerBytes
         self.objectBytes = objectBytes ?? answerBytes
         self.certainBytes = certainBytes
         self.gatheredBytes = gatheredBytes
-        self.steps = steps
-        self.work = work
+        self.steps = steps ?? Self.maximumWork
+        self.work = work ?? Self.maximumWork
         self.microseconds = microseconds
     }
 

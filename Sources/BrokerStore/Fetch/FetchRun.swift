@@ -18,7 +18,7 @@ struct FetchRun {
     private let predicate: PredicateSQL?
     /// Finds the objects; of a sorted fetch, their row numbers.
     private let statement: Statement
-    /// Of a sorted fetch: nil before the first object is read.
+    /// The order of a sorted fetch; nil before the first object is read.
     private var order: SortedRows?
     private let keyWriters: [ValueWriter]
     private let sql: FetchSQL

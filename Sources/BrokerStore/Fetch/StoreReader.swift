@@ -38,7 +38,7 @@ package final class StoreReader {
     /// The columns whose bytes a predicate is charged for, by entity.
     func longColumns() throws(StoreError) -> [LongColumns] {
         if let knownLongColumns { return knownLongColumns }
-        let columns = try ChangedTables.longColumns(of: plan.model, on: connection)
+        let columns = try TableColumns.long(of: plan.model, on: connection)
         knownLongColumns = columns
         return columns
     }

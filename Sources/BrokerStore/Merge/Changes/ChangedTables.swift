@@ -53,61 +53,32 @@ final class ChangedTables {
         longColumns = Array(repeating: LongColumns(), count: model.entities.count)
         for index in model.tableEntities {
             let statements = entities[index]
-            let (positions, realColumns, long) = try Self.columns(of: statements.entity.table, on: connection)
-            for member in model.subentities(of: index) { longColumns[member] = long }
+            let columns = try TableColumns(of: statements.entity.table, on: connection)
+            for member in model.subentities(of: index) { longColumns[member] = columns.long }
             let concreteEntities = model.subentities(of: index).map { (model.entities[$0].name, $0) }
             let identities = model.subentities(of: index).reduce(into: [Int: [Int32]]()) { identities, member in
                 let entity = model.entities[member]
                 guard statements.hasRowKey, !entity.isNamedByRowKey else { return }
-                identities[member] = entity.identity.compactMap { positions[entity.attributes[$0].column] }
+                identities[member] = entity.identity.compactMap { columns.positions[entity.attributes[$0].column] }
             }
             tables[statements.entity.table] = .entity(
                 Table(
-                    entity: index, keyColumns: statements.keyNames.compactMap { positions[$0] },
-                    realColumns: realColumns,
-                    entityColumn: model.isInHierarchy(index) ? positions[entityColumnName] : nil,
+                    entity: index, keyColumns: statements.keyNames.compactMap { columns.positions[$0] },
+                    realColumns: columns.realColumns,
+                    entityColumn: model.isInHierarchy(index) ? columns.positions[entityColumnName] : nil,
                     concreteEntities: Dictionary(uniqueKeysWithValues: concreteEntities), identities: identities))
             if !identities.isEmpty { ownIdentities.insert(index) }
         }
         tables[DeletionStatements.deletionSetName] = .deletionSet
         for (number, link) in plan.layout.linkTables.enumerated() {
             let name = naming.linkTable(link)
-            let (positions, realColumns, _) = try Self.columns(of: name, on: connection)
-            let sides = naming.linkSides(link).map { $0.compactMap { positions[$0] } }
+            let columns = try TableColumns(of: name, on: connection)
+            let sides = naming.linkSides(link).map { $0.compactMap { columns.positions[$0] } }
             var ends = [LinkTable.End(entity: link.source, columns: sides[0])]
             let relationship = model.entities[link.source].relationships[link.relationship]
             if relationship.inverse != nil { ends.append(LinkTable.End(entity: link.destination, columns: sides[1])) }
-            tables[name] = .links(LinkTable(number: number, ends: ends, realColumns: realColumns))
+            tables[name] = .links(LinkTable(number: number, ends: ends, realColumns: columns.realColumns))
         }
-    }
-
-    /// By entity index.
-    static func longColumns(of model: Model, on connection: Connection) throws(StoreError) -> [LongColumns] {
-        var long = Array(repeating: LongColumns(), count: model.entities.count)
-        for index in model.tableEntities {
-            let columns = try columns(of: model.table(of: index), on: connection).long
-            for member in model.subentities(of: index) { long[member] = columns }
-        }
-        return long
-    }
-
-    private static func columns(
-        of table: String, on connection: Connection
-    ) throws(StoreError) -> (positions: [String: Int32], realColumns: Set<Int32>, long: LongColumns) {
-        let columns = try connection.prepare(
-            "SELECT name, cid, type, hidden FROM pragma_table_xinfo(?1) ORDER BY cid", table)
-        var positions: [String: Int32] = [:]
-        var realColumns: Set<Int32> = []
-        var long = LongColumns()
-        while try columns.step() {
-            let position = Int32(columns.integer(1))
-            positions[columns.text(0)] = position
-            let affinity = Affinity(declaredType: columns.text(2))
-            if affinity == .real { realColumns.insert(position) }
-            // SQLite calculates those whose `hidden` is 2 when it reads them.
-            long.note(columns.text(0), position, affinity, isStored: columns.integer(3) != 2)
-        }
-        return (positions, realColumns, long)
     }
 
     func hasOwnIdentities(_ entity: Int) -> Bool { ownIdentities.contains(entity) }
