@@ -1,12 +1,26 @@
 package import BrokerJSON
+internal import BrokerModel
 internal import Glibc
 
 extension JSONText {
     /// Reads a file, or standard input for `-`.
     ///
-    /// - Parameter limit: bytes; of a longer file, only one byte more than that is read.
-    package static func file(_ path: String, limit: Int = .max >> 2) throws(CommandFailure) -> JSONText {
-        let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
+    /// - Parameters:
+    ///   - limit: bytes; of a longer file, only one byte more than that is read.
+    ///   - isRegular: refuses pipes and devices.
+    package static func file(
+        _ path: String, limit: Int = .max >> 2, isRegular: Bool = false
+    ) throws(CommandFailure) -> JSONText {
+        var descriptor = STDIN_FILENO
+        if isRegular, path != "-" {
+            do throws(RegularFile.Refusal) {
+                descriptor = try RegularFile.open(path)
+            } catch {
+                throw CommandFailure(.failed, "\(path) \(error.reason).")
+            }
+        } else if path != "-" {
+            descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        }
         guard descriptor >= 0 else {
             throw CommandFailure(.failed, "\(path) cannot be read: \(String(cString: strerror(errno))).")
         }

@@ -38,7 +38,7 @@ package struct ModelFile {
         if CoreDataModel.isModel(path) { return try CoreDataModel.read(path) }
         let text: JSONText
         do throws(CommandFailure) {
-            text = try JSONText.file(path, limit: ModelLimits.largestFile)
+            text = try JSONText.file(path, limit: ModelLimits.largestFile, isRegular: true)
         } catch {
             throw ModelError(faults: [ModelFault(error.description, at: .unknown)])
         }
@@ -50,10 +50,10 @@ package struct ModelFile {
 
     /// Decides by its first bytes.
     private static func isDatabase(_ path: String) -> Bool {
-        guard let file = fopen(path, "r") else { return false }
-        defer { fclose(file) }
+        guard let descriptor = try? RegularFile.open(path) else { return false }
+        defer { close(descriptor) }
         var bytes = [UInt8](repeating: 0, count: DatabaseModel.magic.count)
-        return fread(&bytes, 1, bytes.count, file) == bytes.count && bytes == DatabaseModel.magic
+        return Glibc.read(descriptor, &bytes, bytes.count) == bytes.count && bytes == DatabaseModel.magic
     }
 
     private func databaseModel(_ path: String) throws(ModelError) -> ModelDocument {

@@ -107,10 +107,10 @@ extension EmbeddedBroker {
         switch source.place {
         case .json(let json): return JSONText(copying: json.bytes)
         case .file(let path):
-            do {
-                return JSONText(copying: Array(try Data(contentsOf: URL(filePath: path))))
+            do throws(RegularFile.Refusal) {
+                return JSONText(copying: try RegularFile.bytes(of: path, limit: ModelLimits.largestFile))
             } catch {
-                throw BrokerError(.invalidModel, "The model \(path) cannot be read: \(error)")
+                throw BrokerError(.invalidModel, "The model \(path) \(error.reason).")
             }
         }
     }

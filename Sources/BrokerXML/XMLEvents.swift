@@ -18,6 +18,8 @@ package enum XMLConstruct {
     case attributeDefault(String)
     /// More than ``XMLPushParser/mostAttributes`` of an element.
     case attributes
+    /// More different names than ``XMLPushParser/mostNames``.
+    case names
 }
 
 /// An attribute of a tag, with its prefix, as written.

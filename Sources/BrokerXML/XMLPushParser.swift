@@ -13,6 +13,11 @@ package final class XMLPushParser {
     /// libxml2 before 2.12 compares each attribute of a tag with all others, and each prefix with all namespaces.
     package static let mostAttributes = 2_048
 
+    /// Different names of elements and attributes in a document.
+    ///
+    /// libxml2 before 2.13 has a table of names that stays small, and compares each name with more and more others.
+    package static let mostNames = 1 << 16
+
     private let context: xmlParserCtxtPtr
     package weak var events: (any XMLEvents)?
 
@@ -45,6 +50,7 @@ package final class XMLPushParser {
         bytes.withUnsafeBytes {
             _ = xmlParseChunk(context, $0.baseAddress?.assumingMemoryBound(to: CChar.self), Int32($0.count), 0)
         }
+        if stoppedPlace == nil, xmlDictSize(context.pointee.dict) > Self.mostNames { events?.refuse(.names) }
         if stoppedPlace == nil { countOpenTag() }
         lines.pass(stoppedPlace == nil ? place(before: 0).offset ?? .max : .max)
     }

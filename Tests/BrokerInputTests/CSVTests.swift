@@ -11,6 +11,30 @@ import Testing
         #expect(reading.places.map(\.offset) == [9, 16])
     }
 
+    @Test(arguments: [",", "a,", ";", "\t", "\"", "a.", "x"])
+    func `an endless header ends after a megabyte, or more fields than a spreadsheet has`(text: String) {
+        for delimiter in [nil, CSVDelimiter.comma] {
+            let piece = Array(String(repeating: text, count: 32 << 10).utf8)
+            let bytes = RepeatedBytes(text, then: piece, times: 1_000)
+            let reading = Reading(.csv, bytes, csv: CSVOptions(delimiter: delimiter))
+            #expect(reading.records.isEmpty)
+            #expect(reading.faultText.contains("more than"), "\(reading.faultText)")
+            #expect(bytes.bytesRead <= 2 << 20)
+        }
+    }
+
+    @Test func `a row has as many fields as a header may have`() {
+        let names = (1...16_384).map { "c\($0)" }.joined(separator: ",")
+        let row = [String](repeating: "1", count: 16_384).joined(separator: ",")
+        #expect(Reading(.csv, "\(names)\n\(row)\n").records.count == 1)
+        for text in ["\(names),d\n\(row)\n", "\(names)\n\(row),2\n"] {
+            let reading = Reading(.csv, text)
+            #expect(reading.records.isEmpty && reading.faultText.contains("more than 16384 fields"))
+        }
+        let filled = Reading(.csv, "a\n".utf8 + Array(repeating: UInt8(ascii: ","), count: 1 << 20))
+        #expect(filled.faultText.contains("more than 16384 fields"))
+    }
+
     @Test func `the last line may lack its end, empty lines say nothing, and a byte order mark is no text`() throws {
         let reading = try #require(Reading.always(.csv, "\u{FEFF}\"id\",ä\n\n1,x\n\r\n2,é"))
         #expect(reading.records == [#"{"id":"1","ä":"x"}"#, #"{"id":"2","ä":"é"}"#])

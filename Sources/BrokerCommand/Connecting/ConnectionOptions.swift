@@ -101,7 +101,7 @@ struct ConnectionOptions: ParsableArguments {
     ///   - isReading: only fetches are sent. A store that another broker has is read beside it.
     ///   - isDryRun: a store of this command stays as it is: see ``TrialStore``.
     ///   - inferred: says which model a store has that was given none; nil looks for it.
-    ///   - onInterruption: called when a signal ends it, before a store of our own is closed; nil leaves that to the
+    ///   - onInterruption: called when a signal ends it, before a store of this command is closed; nil leaves that to the
     ///     system where there is no such store.
     func connected<Result>(
         _ name: String, jobsInFlight: Int = 64, defaultTimeout: TimeSpan? = nil, needsServer: Bool = false,
@@ -123,14 +123,16 @@ struct ConnectionOptions: ParsableArguments {
             defer { withExtendedLifetime(interruption) {} }
             return try await Self.finish(broker, await Swift.Result { try await body(broker) })
         }
+        let start = LocalServerStart()
+        let interruption = Interruption {
+            onInterruption?()
+            start.stopAndWait()
+        }
+        defer { withExtendedLifetime(interruption) {} }
         let local = try await LocalServer.start(
             store: store, model: try model(of: store, inferred), makesStore: makesStore, isReading: isReading,
             isDryRun: isDryRun, removal: removal ?? .refuse, wait: wait)
-        let interruption = Interruption {
-            onInterruption?()
-            local.stopAndWait()
-        }
-        defer { withExtendedLifetime(interruption) {} }
+        start.succeeded(local)
         let result = await Swift.Result {
             let broker = try await local.connect(options)
             return try await Self.finish(broker, await Swift.Result { try await body(broker) })

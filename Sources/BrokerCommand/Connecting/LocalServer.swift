@@ -17,14 +17,12 @@ final class LocalServer: Sendable {
     private let owned: OwnedStore
     private let server: BrokerServer
     private let path: String
-    private let trial: TrialStore?
     private let isStopping = Atomic(false)
 
-    private init(_ owned: OwnedStore, _ server: BrokerServer, _ path: String, _ trial: TrialStore?) {
+    private init(_ owned: OwnedStore, _ server: BrokerServer, _ path: String) {
         self.owned = owned
         self.server = server
         self.path = path
-        self.trial = trial
     }
 
     /// Takes the store, or says which process has it.
@@ -43,7 +41,7 @@ final class LocalServer: Sendable {
         guard makesStore || path.isEmpty || access(path, F_OK) == 0 || errno != ENOENT else {
             throw CommandFailure(.failed, "There is no store \(path). Check the path, or make it with `broker submit`.")
         }
-        var trial = isDryRun ? try TrialStore(of: path, plan: plan) : nil
+        let trial = isDryRun ? try TrialStore(of: path, plan: plan) : nil
         // The command reports what becomes of its jobs, once; the log would repeat it for each of them.
         let logger = Logger.standardError(label: "broker", level: .critical)
         var options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
@@ -52,11 +50,9 @@ final class LocalServer: Sendable {
         do throws(StoreError) {
             owned = try await own(plan, options, isReading ? nil : wait, logger)
         } catch {
-            trial?.remove()
+            TrialStore.remove()
             guard error.isInUse, isReading else { throw CommandFailure(.failed, error.message) }
-            let shadow = try TrialStore()
-            trial = shadow
-            owned = try read(path, besides: shadow, plan, options, logger)
+            owned = try read(path, besides: TrialStore(), plan, options, logger)
         }
         for line in owned.coordinator.migration.lines { Program.complain("broker: \(line)") }
         if case .inferred(let inference) = model { isDryRun ? inference.report() : inference.write() }
@@ -67,10 +63,10 @@ final class LocalServer: Sendable {
                 // The coordinator has logged the cause; unsent answers cannot be sent any more.
                 server.abandonSocket { _exit(ExitStatus.failed.rawValue) }
             }
-            return LocalServer(owned, server, path, trial)
+            return LocalServer(owned, server, path)
         } catch {
             owned.abandon()
-            trial?.remove()
+            TrialStore.remove()
             throw CommandFailure(.failed, error.message)
         }
     }
@@ -100,7 +96,7 @@ final class LocalServer: Sendable {
             options.fetched = try OpenedFiles(reading: path)
             return try OwnedStore(plan: try Store.planInForce(path: path) ?? plan, options: options, logger: logger)
         } catch {
-            shadow.remove()
+            TrialStore.remove()
             throw CommandFailure(.failed, error.message)
         }
     }
@@ -117,7 +113,7 @@ final class LocalServer: Sendable {
         guard !isStopping.exchange(true, ordering: .relaxed) else {
             return await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
         }
-        defer { trial?.remove() }
+        defer { TrialStore.remove() }
         try await server.stop()
     }
 

@@ -3,13 +3,12 @@ import BrokerStaging
 import BrokerStore
 import Foundation
 import Glibc
+import Synchronization
 
 /// The store of a dry run without a server: the store itself where it would be opened unchanged, else a new one or a copy in
 /// a temporary folder, so that no store, model or lock is made and nothing is migrated.
 struct TrialStore: Sendable {
     let path: String
-    /// Nil for the store itself.
-    private let folder: String?
 
     init(of store: String, plan: StagingPlan) throws(CommandFailure) {
         let exists = access(store, F_OK) == 0
@@ -17,7 +16,7 @@ struct TrialStore: Sendable {
             if exists, try Store.planInForce(path: store) != nil,
                 try Store.planInForce(path: store, unlike: plan) == nil
             {
-                (path, folder) = (store, nil)
+                path = store
                 return
             }
         } catch {
@@ -25,12 +24,11 @@ struct TrialStore: Sendable {
         }
         let folder = try Self.makeFolder()
         path = folder + "/store.sqlite"
-        self.folder = folder
         guard exists else { return }
         do throws(StoreError) {
             try Store.copy(store, to: path)
         } catch {
-            remove()
+            Self.remove()
             throw CommandFailure(.failed, error.message)
         }
         Program.complain(
@@ -39,8 +37,7 @@ struct TrialStore: Sendable {
 
     /// An empty store, beside which another one is read.
     init() throws(CommandFailure) {
-        let folder = try Self.makeFolder()
-        (path, self.folder) = (folder + "/store.sqlite", folder)
+        path = try Self.makeFolder() + "/store.sqlite"
     }
 
     private static func makeFolder() throws(CommandFailure) -> String {
@@ -49,11 +46,17 @@ struct TrialStore: Sendable {
             throw CommandFailure(
                 .failed, "The dry run cannot make a temporary folder: \(String(cString: strerror(errno))). Set TMPDIR.")
         }
-        return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        let folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        made.withLock { $0 = folder }
+        return folder
     }
 
-    /// Removes what the dry run made.
-    func remove() {
-        if let folder { try? FileManager.default.removeItem(atPath: folder) }
+    /// The folder of the dry run; a command does one.
+    private static let made = Mutex<String?>(nil)
+
+    /// Removes what the dry run made, also while it is being made.
+    static func remove() {
+        guard let folder = made.withLock({ $0 }) else { return }
+        try? FileManager.default.removeItem(atPath: folder)
     }
 }

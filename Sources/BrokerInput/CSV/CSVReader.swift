@@ -16,6 +16,10 @@ struct CSVReader: RecordReader {
         case carriageReturn
     }
 
+    /// As many columns as a spreadsheet has.
+    private static let mostFields = 16_384
+    private static let largestHeader = 1 << 20
+
     private let limits: RecordLimits
     private var state = State.mark(0)
     private var position = TextPosition()
@@ -40,7 +44,7 @@ struct CSVReader: RecordReader {
         guard search != nil else { return try read(bytes, emit) }
         search?.append(bytes)
         if let blank = search?.takeBlank() { return try read(blank, emit) }
-        guard let search, search.isComplete || search.bytes.count > limits.maximumBytes else { return }
+        guard let search, search.isComplete || search.bytes.count > Self.largestHeader else { return }
         try readSearched(emit)
     }
 
@@ -114,7 +118,16 @@ struct CSVReader: RecordReader {
         }
         row.append(bytes)
         position.advance(by: bytes.count)
+        try checkSize()
+    }
+
+    private func checkSize() throws(InputFault) {
         guard row.count <= limits.maximumBytes else { throw fault(limits.tooLarge) }
+        guard header != nil || row.count <= Self.largestHeader else {
+            throw fault(
+                "the header, the first line, has more than \(Self.largestHeader >> 20) MiB; names of fields are shorter"
+            )
+        }
     }
 
     private mutating func take(
@@ -126,7 +139,7 @@ struct CSVReader: RecordReader {
         case (.quoted, UInt8(ascii: "\"")): state = .quote
         case (.quoted, _):
             row.append([byte])
-            guard row.count <= limits.maximumBytes else { throw fault(limits.tooLarge) }
+            try checkSize()
         case (.quote, UInt8(ascii: "\"")):
             row.append([byte])
             state = .quoted
@@ -186,6 +199,9 @@ struct CSVReader: RecordReader {
                 recordPlace: rowPlace)
         }
         row.endField()
+        guard row.fieldCount <= Self.mostFields else {
+            throw fault("there are more than \(Self.mostFields) fields on one line, and at most so many are read")
+        }
     }
 
     private mutating func endRow(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {

@@ -44,6 +44,9 @@ struct FormReader: RecordReader {
         }
         if line.last == UInt8(ascii: "\r") { line.removeLast() }
         guard !line.isEmpty else { return }
+        guard line.count(where: { $0 == UInt8(ascii: "&") }) < FormRecord.mostNodes else {
+            throw fault(FormRecord.tooMany, at: 0)
+        }
         var record = FormRecord()
         // An empty pair has no meaning.
         for pair in line.split(separator: UInt8(ascii: "&")) { try add(pair, to: &record) }

@@ -28,6 +28,10 @@ struct FormRecord {
         case index(Int?)
     }
 
+    /// Names and values of a record: each takes far more room than its bytes.
+    static let mostNodes = 1 << 20
+    static let tooMany = "the form has more than \(mostNodes) names and values, the most that one record may have"
+
     private var nodes = [Node(kind: .object)]
 
     /// Adds the value of a pair; nil when it has no equals sign.
@@ -114,6 +118,7 @@ struct FormRecord {
             if !rest.isEmpty, let last = nodes[node].elements.last?.node, !isTaken(rest, in: last) { return last }
             nodes[node].elements.append((nil, nodes.count))
         }
+        guard nodes.count < Self.mostNodes else { throw Refusal(reason: Self.tooMany) }
         nodes.append(Node())
         return nodes.count - 1
     }

@@ -127,6 +127,10 @@ final class XMLReader: RecordReader, XMLEvents {
                 "the document declares a default for the attribute \"\(name)\", and at most "
                     + "\(XMLPushParser.mostDefaults) of an element are read, of \(XMLPushParser.longestDefault) bytes each; "
                     + "take the declaration out, and write the attribute where it is meant")
+        case .names:
+            stop(
+                "the document has more than \(XMLPushParser.mostNames) different names of elements and attributes; a name "
+                    + "says what a value is, so write numbers and keys as values")
         case .attributes:
             stop(
                 "an element has more than \(XMLPushParser.mostAttributes) attributes and namespaces",

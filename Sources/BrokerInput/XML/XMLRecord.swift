@@ -21,6 +21,9 @@ struct XMLRecord {
     /// The assumed bytes of a node, so that a record of empty elements cannot take all memory.
     private static let nodeBytes = 64
 
+    /// The memory of a larger record is not reused for the next one.
+    private static let mostNodesKept = 4_096
+
     private var nodes: [Node] = []
     /// The open elements.
     private var open: [Int] = []
@@ -55,9 +58,11 @@ struct XMLRecord {
     mutating func take() -> [UInt8]? {
         var writer = JSONWriter(capacity: 1024)
         let isWhole = write(0, depth: 0, to: &writer)
-        nodes.removeAll(keepingCapacity: true)
-        names.removeAll(keepingCapacity: true)
-        numbers.removeAll(keepingCapacity: true)
+        // To empty a table takes as long as it is large, also when it is nearly empty.
+        let isSmall = nodes.count <= Self.mostNodesKept
+        nodes.removeAll(keepingCapacity: isSmall)
+        names.removeAll(keepingCapacity: isSmall)
+        numbers.removeAll(keepingCapacity: isSmall)
         size = 0
         return isWhole ? writer.bytes : nil
     }

@@ -23,7 +23,7 @@ struct ConfigurationFile {
         self.path = path
         let read: JSONText
         do throws(CommandFailure) {
-            read = try JSONText.file(path, limit: Self.mostBytes)
+            read = try JSONText.file(path, limit: Self.mostBytes, isRegular: true)
         } catch {
             throw CommandFailure(.usage, error.message)
         }

@@ -28,12 +28,10 @@ struct ModelFolder {
     ///
     /// - Throws: `ModelError` with one fault.
     static func bytes(of path: String) throws(ModelError) -> [UInt8] {
-        do {
-            let file = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
-            defer { file.closeFile() }
-            return [UInt8](try file.read(upToCount: ModelLimits.largestFile + 1) ?? Data())
+        do throws(RegularFile.Refusal) {
+            return try RegularFile.bytes(of: path, limit: ModelLimits.largestFile)
         } catch {
-            throw ModelFolder(path: path).fault("the file cannot be read: \(Self.reason(error))")
+            throw ModelFolder(path: path).fault("the file \(error.reason)")
         }
     }
 

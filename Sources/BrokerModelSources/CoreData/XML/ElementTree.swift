@@ -116,6 +116,7 @@ private final class TreeBuilder: XMLEvents {
                     + "a way to attack the reader; take it out", at: parser.tagPlace)
         case .attributes:
             fail("an element has more than \(XMLPushParser.mostAttributes) attributes", at: parser.tagPlace)
+        case .names: fail("the model has more than \(XMLPushParser.mostNames) different names", at: parser.place)
         }
     }
 
