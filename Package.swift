@@ -90,6 +90,7 @@ let package = Package(
         .systemLibrary(name: "CGlibc"),
         .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
         .systemLibrary(name: "CNATS", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
         .systemLibrary(name: "CJemalloc", pkgConfig: "jemalloc", providers: [.apt(["libjemalloc-dev"])]),
@@ -213,7 +214,9 @@ let package = Package(
             swiftSettings: strict),
         // Pages over HTTP, which only the command gets.
         .target(
-            name: "BrokerPages", dependencies: ["BrokerFastJSON", "BrokerJSON", "BrokerModel"], swiftSettings: strict),
+            name: "BrokerPages",
+            dependencies: ["BrokerFastJSON", "BrokerInput", "BrokerJSON", "BrokerModel", "CCurl"], swiftSettings: strict
+        ),
         .target(
             name: "BrokerCommandLine",
             dependencies: [
@@ -264,7 +267,7 @@ let package = Package(
             path: "Tests/TestSupport", swiftSettings: strict),
         tests("BrokerJSON", also: ["BrokerFastJSON"]),
         tests("BrokerInput", also: ["BrokerJSON", "CLZ4", "CZlib"]),
-        tests("BrokerPages"),
+        tests("BrokerPages", also: ["BrokerInput", "BrokerJSON"]),
         tests("BrokerPaths"),
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerWire", also: ["BrokerJSON"]),

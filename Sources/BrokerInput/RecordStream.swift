@@ -34,11 +34,15 @@ package final class RecordStream: Sendable {
     /// Room for batches.
     private let room = DispatchSemaphore(value: 0)
 
-    /// - Parameter path: `-` is standard input.
-    package init(path: String, format: RecordFormat, root: RecordRoot?, csv: CSVOptions = CSVOptions()) {
+    /// - Parameters:
+    ///   - path: `-` is standard input.
+    ///   - maximumBytes: more, unpacked, are a fault.
+    package init(
+        path: String, format: RecordFormat, root: RecordRoot?, csv: CSVOptions = CSVOptions(), maximumBytes: Int = .max
+    ) {
         // A semaphore that ends below its initial value is a crash.
         for _ in 0..<Self.waitingBatches { room.signal() }
-        DispatchQueue(label: "input").async { self.read(path, format, root, csv) }
+        DispatchQueue(label: "input").async { self.read(path, format, root, csv, maximumBytes) }
     }
 
     /// The next records; nil at the end.
@@ -77,7 +81,9 @@ package final class RecordStream: Sendable {
 
     // MARK: - On the input's thread
 
-    private func read(_ path: String, _ format: RecordFormat, _ root: RecordRoot?, _ csv: CSVOptions) {
+    private func read(
+        _ path: String, _ format: RecordFormat, _ root: RecordRoot?, _ csv: CSVOptions, _ maximumBytes: Int
+    ) {
         do throws(InputFault) {
             let file: FileBytes
             do throws(ByteFault) {
@@ -86,7 +92,7 @@ package final class RecordStream: Sendable {
                 throw error.inputFault(at: InputPlace())
             }
             var batch = Batch()
-            let bytes = UnpackedBytes(file)
+            let bytes = UnpackedBytes(file, maximumBytes: maximumBytes)
             func flush() throws(InputFault) {
                 guard !batch.records.isEmpty else { return }
                 batch.bytesRead = bytes.bytesRead

@@ -1,48 +1,79 @@
-/// The targets in a `Link` header by their relation (RFC 8288, section 3).
-package enum LinkHeader {
-    /// The target of the first link whose relations have this one; nil when there is none, or the header is malformed
-    /// before it.
-    package static func target(of relation: String, in header: String) -> String? {
-        var rest = header[...]
+package import Foundation
+
+/// The next page according to the field `Link` of a response (RFC 8288, section 3).
+package enum LinkHeader: Equatable, Sendable {
+    /// No link has the relation `next`.
+    case none
+    case next(URL)
+    /// The field is not of the form of RFC 8288 up to the link to the next page, or that is no URL: a page may follow.
+    case unreadable(String)
+
+    /// - Parameter url: of the page.
+    init(_ field: String, of url: URL) {
+        var rest = field[...]
         while true {
             rest = rest.drop { $0 == "," || $0.isWhitespace }
-            guard rest.first == "<", let end = rest.firstIndex(of: ">") else { return nil }
-            let target = String(rest[rest.index(after: rest.startIndex)..<end])
-            rest = rest[rest.index(after: end)...]
-            var relations: String?
-            while let (name, value) = nextParameter(&rest) {
-                // The first one of several counts (section 3.3).
-                if name.lowercased() == "rel", relations == nil { relations = value }
+            guard !rest.isEmpty else {
+                self = .none
+                return
             }
-            let names = relations?.split(whereSeparator: \.isWhitespace).map { $0.lowercased() } ?? []
-            if names.contains(relation) { return target }
+            guard let (target, relations) = Self.takeLink(&rest) else { break }
+            guard relations.contains("next") else { continue }
+            guard let next = URL(string: target, relativeTo: url)?.absoluteURL, (try? PageClient.check(next)) != nil
+            else { break }
+            self = .next(next)
+            return
         }
+        self = .unreadable(field)
     }
 
-    /// `;name=value` or `;name="value"`; nil at the end of the link.
-    private static func nextParameter(_ rest: inout Substring) -> (name: String, value: String)? {
-        rest = rest.drop(while: \.isWhitespace)
-        guard rest.first == ";" else { return nil }
+    /// The target and the relations of a link; nil for any other text.
+    private static func takeLink(_ rest: inout Substring) -> (target: String, relations: [String])? {
+        guard rest.first == "<", let end = rest.firstIndex(of: ">") else { return nil }
+        let target = rest[rest.index(after: rest.startIndex)..<end]
+        // No URL has these, but a link whose bracket is not closed, with the one after it.
+        guard !target.contains(where: { $0 == "<" || $0 == "\"" || $0.isWhitespace }) else { return nil }
+        rest = rest[rest.index(after: end)...].drop(while: \.isWhitespace)
+        var relations: [String]?
+        while rest.first == ";" {
+            guard let (name, value) = takeParameter(&rest) else { return nil }
+            // The first one of several counts (section 3.3).
+            if name.lowercased() == "rel", relations == nil {
+                relations = value.split(whereSeparator: \.isWhitespace).map { $0.lowercased() }
+                if relations == [] { return nil }
+            }
+        }
+        return rest.isEmpty || rest.first == "," ? (String(target), relations ?? []) : nil
+    }
+
+    /// `;name`, `;name=value` or `;name="value"`, and the blanks after it; nil for any other text.
+    private static func takeParameter(_ rest: inout Substring) -> (name: String, value: String)? {
         rest = rest.dropFirst().drop(while: \.isWhitespace)
-        let name = rest.prefix { $0 != "=" && $0 != ";" && $0 != "," && !$0.isWhitespace }
+        let name = rest.prefix { !"=;,\"<>".contains($0) && !$0.isWhitespace }
         rest = rest[name.endIndex...].drop(while: \.isWhitespace)
         guard rest.first == "=" else { return (String(name), "") }
         rest = rest.dropFirst().drop(while: \.isWhitespace)
-        guard rest.first == "\"" else {
-            let value = rest.prefix { $0 != ";" && $0 != "," && !$0.isWhitespace }
-            rest = rest[value.endIndex...]
-            return (String(name), String(value))
-        }
-        rest = rest.dropFirst()
         var value = ""
-        while let character = rest.popFirst(), character != "\"" {
-            // A quoted pair (RFC 9110, section 5.6.4).
-            if character == "\\", let escaped = rest.popFirst() {
+        // Servers send single quotes, too.
+        if let quote = rest.first, quote == "\"" || quote == "'" {
+            rest = rest.dropFirst()
+            while true {
+                guard let character = rest.popFirst() else { return nil }
+                if character == quote { break }
+                guard character == "\\", quote == "\"" else {
+                    value.append(character)
+                    continue
+                }
+                // A quoted pair (RFC 9110, section 5.6.4).
+                guard let escaped = rest.popFirst() else { return nil }
                 value.append(escaped)
-            } else {
-                value.append(character)
             }
+        } else {
+            value = String(rest.prefix { !";,\"<>".contains($0) && !$0.isWhitespace })
+            rest = rest[rest.index(rest.startIndex, offsetBy: value.count)...]
+            if value.isEmpty { return nil }
         }
-        return (String(name), value)
+        rest = rest.drop(while: \.isWhitespace)
+        return name.isEmpty ? nil : (String(name), value)
     }
 }

@@ -1,4 +1,4 @@
-internal import BrokerFastJSON
+internal import BrokerInput
 internal import BrokerJSON
 package import Foundation
 
@@ -10,29 +10,17 @@ package struct NextPage: Sendable {
 
     /// - Parameter path: keys with dots between them, or a JSON Pointer.
     package init(path: String, parameter: String?) {
-        let isPointer = path.hasPrefix("/")
-        let tokens =
-            isPointer
-            ? path.dropFirst().split(separator: "/", omittingEmptySubsequences: false) : path.split(separator: ".")
-        keys = tokens.map { token in
-            isPointer ? String(token).replacing("~1", with: "/").replacing("~0", with: "~") : String(token)
-        }
+        keys = RecordRoot(path)?.tokens ?? [path]
         self.parameter = parameter
     }
 
-    /// - Parameters:
-    ///   - body: JSON.
-    ///   - url: where the page came from.
+    /// The path may lead into an array.
+    var readsElements: Bool { keys.contains { Int($0) != nil } }
+
+    /// - Parameter url: where the page came from.
     /// - Returns: nil when it is the last page: the value is not there, null, false or an empty text.
-    package func url(in body: PageBody, of url: URL) throws(PageError) -> URL? {
-        let document: JSONDocument
-        do {
-            document = try JSONDocument(fast: JSONText(copying: Array(Data(contentsOf: URL(filePath: body.path)))))
-        } catch {
-            throw PageError("\(url.absoluteString) is no JSON document, so --next finds no next page in it: \(error)")
-        }
-        let found = try text(in: document.root, of: url)
-        withExtendedLifetime(document) {}
+    package func url(in page: PageEnvelope, of url: URL) throws(PageError) -> URL? {
+        let found = try page.read { root throws(PageError) in try text(in: root, of: url) }
         guard let found, !found.isEmpty else { return nil }
         return try next(found, after: url)
     }

@@ -1,3 +1,4 @@
+import BrokerInput
 import Foundation
 import Testing
 
@@ -8,18 +9,108 @@ import Testing
     @Test(arguments: [
         (#"<https://a/2>; rel="next""#, "https://a/2"),
         (#"<https://a/9>; rel="last", <https://a/2?a=1,2>; title="a, b; c\"d"; rel=next"#, "https://a/2?a=1,2"),
-        (#"</2> ; REL = "prev Next""#, "/2"), (#"<a>;rel=prev;rel=next,<b>;rel=next"#, "b"), ("", nil), ("next", nil),
-        ("<a", nil), (#"<a>; rel="next"#, "a"), ("<a>; rel", nil), (",, <a>;;rel=next", "a"),
-        ("<a>,<b>;rel=next;", "b"),
+        (#"</2> ; REL = "prev Next""#, "https://h/2"), (#"<a>;rel=prev;rel=next,<b>;rel=next"#, "https://h/b"),
+        ("", nil), (#"<a>; rel="prev""#, nil), ("<a>", nil), (#"<a>; rel="nextish", <b>; title="rel=next""#, nil),
+        (",, <a>;;rel=next", "https://h/a"), ("<a>,<b>;rel=next;", "https://h/b"),
+        ("<a>; rel='next'", "https://h/a"), ("<a>; rel='prev'; title='a, b', <b>; rel='next'", "https://h/b"),
+        (#"<a;rel=next>; rel="next""#, "https://h/a;rel=next"),
     ])
-    func `the next page is the target of the link with that relation`(header: String, target: String?) {
-        #expect(LinkHeader.target(of: "next", in: header) == target)
+    func `the next page is the target of the link with that relation`(field: String, target: String?) throws {
+        let link = LinkHeader(field, of: try #require(URL(string: "https://h/p")))
+        #expect(link == target.flatMap { URL(string: $0) }.map { .next($0) } ?? .none)
     }
 
-    private func page(_ body: String) throws -> PageBody {
-        let page = try PageBody()
-        try page.append(Data(body.utf8))
-        return page
+    @Test(arguments: [
+        "next", "<a", #"</b; rel="next""#, #"</b; rel="next", </c>; rel="last""#, #"<a>; rel="next"#, "<a>; rel",
+        "<a>; rel=", #"<a>; rel="prev" <b>; rel="next""#, #"<a>; title="; rel="next""#, "<http://[::1/b>; rel=next",
+        "<http://h:-1/b>; rel=next", "<file:///etc/passwd>; rel=next", "<a>; rel='next", "</b; rel=next>",
+        #"<a>; rel="next\"#, "<a>; =next", #"next="a", <b>; rel="next""#, "<http:///b>; rel=next",
+    ])
+    func `a Link field of another form is never one without a next page`(field: String) throws {
+        #expect(LinkHeader(field, of: try #require(URL(string: "https://h/p"))) == .unreadable(field))
+    }
+
+    private func page(_ body: String, for next: NextPage? = nil) throws -> PageEnvelope {
+        let page = try UnnamedFile()
+        try Array(body.utf8).withUnsafeBytes { try page.append($0) }
+        return try PageEnvelope(of: page, maximumBytes: 1 << 20, for: next)
+    }
+
+    private func sign(
+        _ body: String? = nil, _ fields: [String: String] = [:], root: String = "data", pages: Int = 1,
+        records: Int? = 2
+    ) throws -> String? {
+        let page = Page(url: try #require(URL(string: "https://h/p")), body: nil, fields: fields)
+        let further = FurtherPages(page, try body.map { try self.page($0) }, root: RecordRoot(root)?.tokens)
+        return further.sign(pages: pages, records: records)
+    }
+
+    @Test(arguments: [
+        #"{"next": "https://h/p?page=2", "data": []}"#, #"{"data": [], "next": 2}"#, #"{"data": [], "has_more": true}"#,
+        #"{"data": [], "hasMore": true}"#, #"{"data": [], "total_pages": 3}"#, #"{"totalPages": 2, "data": [{}, {}]}"#,
+        #"{"data": [{}, {}], "total": 50}"#, #"{"data": [{}, {}], "count": "3"}"#, #"{"data": [], "isLast": false}"#,
+        #"{"data": [], "_links": {"next": {"href": "/2"}}}"#,
+        #"{"data": [], "links": [{"rel": "next", "href": "/2"}]}"#,
+        #"{"data": [], "meta": {"pagination": {"last_page": 4}}}"#, #"{"data": [], "pageInfo": {"hasNextPage": true}}"#,
+        #"{"data": [], "response_metadata": {"next_cursor": "dGVhbQ=="}}"#, #"{"data": [], "nextPageToken": "a"}"#,
+        #"{"data": [], "@odata.nextLink": "https://h/2"}"#, #"{"data": [], "total": {"value": 3}}"#,
+        #"{"data": [], "done": false}"#, #"{"data": [], "numFound": 3}"#, #"{"data": [], "IsTruncated": true}"#,
+        #"{"data": [], "record_count": 9}"#, #"{"data": [], "page": {"totalElements": 9}}"#,
+    ])
+    func `an envelope that names another page is noticed`(body: String) throws {
+        #expect(try sign(body) != nil)
+    }
+
+    @Test(arguments: [
+        #"{"next": null, "data": []}"#, #"{"data": [], "next": ""}"#, #"{"data": [], "has_more": false}"#,
+        #"{"data": [], "total_pages": 1}"#, #"{"data": [{}, {}], "total": 2}"#, #"{"data": [], "last": true}"#,
+        #"{"data": [], "_links": {"next": null, "self": {"href": "/"}}}"#,
+        #"{"data": [], "limit": 100, "per_page": 50}"#,
+        #"{"data": [{"next": "/2", "has_more": true, "total": 9}]}"#, #"{"data": {"next": "/2"}}"#, #"{"next": false}"#,
+        #"{"data": [], "links": [{"rel": "self", "href": "/"}]}"#, #"{"data": [], "nextSyncToken": "a"}"#,
+        #"{"data": [], "page_size": 100, "next_page": 0}"#, #"{"data": [], "numberOfElements": 20}"#,
+        #"{"data": [], "paging": {"cursors": {"before": "a", "after": "b"}}}"#, "[]", "7",
+    ])
+    func `an envelope of the last page is no sign of another`(body: String) throws {
+        #expect(try sign(body) == nil)
+    }
+
+    @Test func `fields of the response are signs, and totals count all pages of a chain`() throws {
+        for (name, value) in [
+            ("x-next-page", "2"), ("x-total-pages", "2"), ("x-wp-totalpages", "3"), ("x-total-count", "3"),
+            ("content-range", "items 0-1/3"), ("link", "rel=next"),
+        ] {
+            #expect(try sign(nil, [name: value]) != nil, "\(name)")
+        }
+        #expect(
+            try sign(nil, ["x-next-page": "", "x-total": "2", "content-range": "items 0-1/2", "x-page": "9"]) == nil)
+        let total = #"{"data": [], "total": 50, "pages": 3}"#
+        #expect(try sign(total, pages: 3, records: 49) == "\"total\" is 50, and 49 records came")
+        #expect(try sign(total, pages: 2, records: 50) == "\"pages\" is 3, and 2 pages were read")
+        #expect(try sign(total, pages: 3, records: 50) == nil && sign(total, pages: 3, records: nil) == nil)
+        #expect(try sign(#"{"1": {"next": 2, "total": 9}}"#, root: "*") == nil)
+        #expect(try sign(#"{"a": {"b": [], "more": true}}"#, root: "a.b") == "\"a.more\" is true")
+    }
+
+    @Test func `of a page only what is around its lists is read, unless a path leads into them`() throws {
+        let list = "[" + (0..<20_000).map { #"{"id": \#($0), "a": ["]"], "b": "\\"[{"}"# }.joined(separator: ",") + "]"
+        let body = #" {"meta": {"next": "/2"}, "data": \#(list), "small": [1], "next": "/3"} junk"#
+        let url = try #require(URL(string: "https://h/p"))
+        func next(_ path: String) throws -> String? {
+            let next = NextPage(path: path, parameter: nil)
+            return try next.url(in: page(body, for: next), of: url)?.path()
+        }
+        #expect(try next("next") == "/3" && next("meta.next") == "/2" && next("/small/0") == "/1")
+        #expect(try next("/data/19999/id") == "/19999")
+        let file = try UnnamedFile()
+        try Array(body.utf8).withUnsafeBytes { try file.append($0) }
+        let text = try JSONEnvelope.read(file: file.path, maximumBytes: 1 << 20, largeArray: JSONEnvelope.largeArray)
+        #expect(
+            String(decoding: text, as: UTF8.self)
+                == #"{"meta": {"next": "/2"}, "data": [], "small": [1], "next": "/3"}"#)
+        #expect(throws: InputFault.self) {
+            try JSONEnvelope.read(file: file.path, maximumBytes: 1_000, largeArray: JSONEnvelope.largeArray)
+        }
     }
 
     @Test(arguments: [
@@ -40,7 +131,7 @@ import Testing
         #expect(try next.url(in: page(#"{"next": "a+b&c"}"#), of: url)?.absoluteString == "https://h/a?q=2&p=a%2Bb%26c")
         #expect(try next.url(in: page(#"{"next": 17}"#), of: URL(string: "https://h/a")!)?.query() == "p=17")
         #expect(throws: PageError.self) { try next.url(in: page(#"{"next": {}}"#), of: url) }
-        #expect(throws: PageError.self) { try next.url(in: page("{"), of: url) }
+        #expect(throws: PageError.self) { try page("{", for: next) }
     }
 
     @Test func `the wait that a server asks for is seconds or a date`() {

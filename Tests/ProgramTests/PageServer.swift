@@ -14,10 +14,16 @@ final class PageServer: Sendable {
     let port: UInt16
     private let requests = Mutex<[Request]>([])
     private let answer: @Sendable (Request) -> String
+    private let rest: @Sendable (Request) -> [UInt8]
 
-    /// - Parameter answer: the bytes of the response to a request.
-    init(_ answer: @escaping @Sendable (Request) -> String) throws {
+    /// - Parameters:
+    ///   - answer: the bytes of the response to a request.
+    ///   - rest: more bytes of it, requested again and again until there are none, or the client closes the connection.
+    init(
+        rest: @escaping @Sendable (Request) -> [UInt8] = { _ in [] }, _ answer: @escaping @Sendable (Request) -> String
+    ) throws {
         self.answer = answer
+        self.rest = rest
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -81,7 +87,7 @@ final class PageServer: Sendable {
         guard words.count == 3 else { return }
         let request = Request(target: String(words[1]), fields: fields)
         requests.withLock { $0.append(request) }
-        let bytes = Array(answer(request).utf8)
-        _ = send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+        var bytes = Array(answer(request).utf8)
+        while !bytes.isEmpty, send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL)) > 0 { bytes = rest(request) }
     }
 }

@@ -77,7 +77,9 @@ struct Submission {
                 try await source.forEachBatch { batch in
                     for record in batch.records {
                         if skipped == toSkip, toTake == 0 { throw Enough() }
-                        if isFull(before: record) { try await send(source, input, upTo: number, in: &jobs) }
+                        if gathered.isFull(before: record, records: recordsPerJob, bytes: bytesPerJob) {
+                            try await send(source, input, upTo: number, in: &jobs)
+                        }
                         number += 1
                         if skipped < toSkip {
                             skipped += 1
@@ -103,11 +105,6 @@ struct Submission {
             // The gathered records are not sent any more.
             return
         }
-    }
-
-    private func isFull(before record: InputRecord) -> Bool {
-        guard gathered.count > 0 else { return false }
-        return gathered.count == recordsPerJob || gathered.json.count + record.json.count > bytesPerJob
     }
 
     /// Sends the gathered records, or those before a fault, when there is room for one more job.

@@ -22,7 +22,7 @@ struct SyncRecords {
     mutating func begin(_ name: String) { inputs.append((name, gathered.count)) }
 
     func isFull(before record: InputRecord, maximumBytes: Int) -> Bool {
-        gathered.count > 0 && gathered.json.count + record.json.count > maximumBytes
+        gathered.isFull(before: record, bytes: maximumBytes)
     }
 
     mutating func append(_ record: InputRecord) {

@@ -10,6 +10,7 @@ import Foundation
 /// 2. The last part of a sync writes the bookmark of the load, with the id of the sync. The version of a page counts only
 ///    while it was written by that sync: else the objects of other pages may be missing.
 /// 3. A bookmark counts only for the options and the model that it was written under.
+/// 4. A page that may not be the last one, although no page follows it, has no bookmark: it is loaded, and reported, each time.
 struct LoadBookmarks {
     /// The value of a page's bookmark.
     struct CommittedPage: Codable {
@@ -43,6 +44,7 @@ struct LoadBookmarks {
         reading = try await Self.hash([
             format.type?.rawValue ?? "", format.root?.text ?? "", format.delimiter?.text ?? "", format.ragged.rawValue,
             records.onInvalid.rawValue, records.unknown.rawValue, command.requests.nextPath ?? "",
+            "\(command.requests.lastPage)",
             command.requests.nextParameter ?? "", String(decoding: broker.model().json.bytes, as: UTF8.self),
         ])
         guard records.sync, let found: CommittedSync = try await value(ofBookmark: name(command.url, "sync")),
@@ -53,7 +55,7 @@ struct LoadBookmarks {
 
     /// The page as it is in the store; nil when that is not known.
     func page(at url: URL) async throws -> CommittedPage? {
-        guard !command.requests.fresh, let page: CommittedPage = try await value(ofBookmark: name(url, "page")),
+        guard let page: CommittedPage = try await value(ofBookmark: name(url, "page")),
             page.reading == reading, page.sync == sync, page.sync != nil || !command.records.sync
         else { return nil }
         return page

@@ -13,7 +13,8 @@ struct LoadCommand: AsyncParsableCommand {
         discussion: """
             The records are read as by `broker submit`. Without --entity and --mapping, the model's routes for the URL's \
             path read them. A page that has not changed since it was committed costs one request without a body. With \
-            --sync, objects that no page named are deleted at the end, if every page was committed.
+            --sync, objects that no page named are deleted at the end, if every page was committed, and the last one is \
+            certainly the last.
             For example: broker load --entity Employee --next links.next https://api.example.com/employees
             As a line of a crontab: broker load --store app.sqlite --entity Employee --sync \
             https://api.example.com/employees
@@ -47,8 +48,8 @@ struct LoadCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let client = try PageClient(requests.options(for: url)) { Program.complain("broker: \($0)", .warning) }
-        defer { client.close() }
+        let options = try requests.options(for: url, timeout: connection.timeout)
+        let client = PageClient(options) { Program.complain("broker: \($0)", .warning) }
         let version = try await committedVersion()
         let first = try await Self.reporting { try await client.page(at: url, unless: version) }
         let inferred = try await inferred(from: first)
@@ -113,7 +114,7 @@ struct LoadCommand: AsyncParsableCommand {
         let request = InferredModel.Request(
             store: store, entity: entity, identities: records.inference.identities(or: entity),
             ignored: records.inference.ignored(or: entity), evolves: nil)
-        let source = records.source(of: page, body, root: nil)
+        let source = records.source(of: page, body, root: nil, maximumBytes: requests.maxBytes.bytes)
         return try await InferredModel(request, model: try connection.storedModel(), [source])
     }
 }

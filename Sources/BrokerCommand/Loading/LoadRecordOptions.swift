@@ -54,13 +54,16 @@ struct LoadRecordOptions: ParsableArguments {
         }
     }
 
-    /// - Parameter root: where the records were found, when --root does not say it.
-    func source(of page: Page, _ body: PageBody, root: RecordRoot?) -> RecordSource {
+    /// - Parameters:
+    ///   - root: where the records were found, when --root does not say it.
+    ///   - maximumBytes: more, unpacked, are a fault.
+    func source(of page: Page, _ body: UnnamedFile, root: RecordRoot?, maximumBytes: Int) -> RecordSource {
         let format =
             format.type ?? RecordFormat(mediaType: page.mediaType)
             ?? RecordFormat(fileName: page.url.lastPathComponent) ?? .json
         var source = self.format.source(body.path, format: format, root: self.format.root ?? root)
         source.title = page.url.absoluteString
+        source.maximumBytes = maximumBytes
         return source
     }
 }

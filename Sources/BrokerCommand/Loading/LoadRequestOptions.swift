@@ -20,6 +20,13 @@ struct LoadRequestOptions: ParsableArguments {
             "With --next: the value is no URL but a cursor, which this item of the query takes.", valueName: "name"))
     var nextParameter: String?
 
+    @Flag(
+        help: """
+            A page without the URL of the next one is the last one, also where something else in it names another page: \
+            without this, such a page is a warning, and --sync deletes nothing.
+            """)
+    var lastPage = false
+
     @Option(
         help: ArgumentHelp(
             "The maximum number of pages; the rest is not loaded. Default: 10000, and more are an error.",
@@ -47,16 +54,20 @@ struct LoadRequestOptions: ParsableArguments {
             valueName: "time"))
     var maxWait = TimeSpan.seconds(300)
 
-    @Option(help: ArgumentHelp("The maximum bytes of a page, decompressed.", valueName: "size"))
+    @Option(help: ArgumentHelp("The maximum bytes of a page, packed and unpacked.", valueName: "size"))
     var maxBytes = ByteSize(256 << 20)
 
-    @Option(help: ArgumentHelp("How long to wait for the next bytes of a page.", valueName: "time"))
+    @Option(
+        help: ArgumentHelp(
+            "How long to wait for the next bytes of a page. --timeout is for all of them; without it, 10 minutes.",
+            valueName: "time"))
     var requestTimeout = TimeSpan.seconds(60)
 
     @Flag(help: "Load all pages, also those that have not changed since they were committed.")
     var fresh = false
 
     private static let defaultMaxPages = 10_000
+    private static let defaultTimeout = TimeSpan.seconds(600)
     private static let largestHeaderFile = 64 << 10
 
     var pageLimit: Int { maxPages ?? Self.defaultMaxPages }
@@ -76,7 +87,8 @@ struct LoadRequestOptions: ParsableArguments {
 
     var next: NextPage? { nextPath.map { NextPage(path: $0, parameter: nextParameter) } }
 
-    func options(for url: URL) throws(CommandFailure) -> PageClient.Options {
+    /// - Parameter timeout: of a page.
+    func options(for url: URL, timeout: TimeSpan?) throws(CommandFailure) -> PageClient.Options {
         var lines: [String] = []
         for header in headers {
             lines += header.hasPrefix("@") ? try Self.lines(ofFile: String(header.dropFirst())) : [header]
@@ -85,7 +97,8 @@ struct LoadRequestOptions: ParsableArguments {
             return PageClient.Options(
                 headers: try PageHeaders(lines, for: url),
                 retries: RetryPolicy(retries: retries, longestWait: maxWait.exactSeconds),
-                maximumBytes: maxBytes.bytes, idleSeconds: requestTimeout.exactSeconds)
+                maximumBytes: maxBytes.bytes, idleSeconds: requestTimeout.exactSeconds,
+                pageSeconds: (timeout ?? Self.defaultTimeout).exactSeconds)
         } catch {
             throw CommandFailure(.usage, error.description)
         }

@@ -32,13 +32,13 @@ struct LoadRun {
     /// The id of the parts of a sync.
     private let partID = "broker-load-\(UInt64.random(in: 0...UInt64.max))"
     private var sent: [SentJob] = []
+    /// Why the last page may not be the last one.
+    private var doubt: String?
 
     private struct SentJob {
         let job: SubmittedJob
-        let count: Int
-        let lines: [Int]
-        /// The number of the first record, counted from 1.
-        let first: Int
+        /// Nil without records.
+        let note: SubmissionJob?
     }
 
     /// The run has the reason.
@@ -74,13 +74,17 @@ struct LoadRun {
         guard command.records.sync, first.body == nil else { return try await loadPages(first, unless: version) }
         if try await isUnchanged(first, unless: version) { return }
         // The objects of all pages must be named again.
+        pages = 0
         try await loadPages(nil, unless: nil)
     }
 
     private mutating func loadPages(_ first: Page?, unless version: PageVersion?) async throws {
         var first = first
-        var next: URL? = command.url
-        while let url = next {
+        // A sync names the objects of all pages.
+        var usesVersions = !command.records.sync && !command.requests.fresh
+        var next: Link? = Link(command.url)
+        while let link = next {
+            let url = link.url
             guard visited.insert(url.absoluteString).inserted else {
                 throw PageError(
                     "A page names \(url.absoluteString) as the next one, which was read before; the load ends there.")
@@ -92,20 +96,38 @@ struct LoadRun {
                 Program.complain("broker: the pages from \(url.absoluteString) on are not loaded (--max-pages)")
                 return
             }
-            // A sync names the objects of all pages.
-            let committed = try await command.records.sync ? nil : committedPage(at: url)
+            let committed = usesVersions ? try await committedPage(at: url) : nil
             let page: Page
             if let given = first, given.body != nil || committed?.version == version {
                 page = given
             } else {
-                page = try await client.page(at: url, unless: committed?.version)
+                do {
+                    page = try await client.page(at: url, unless: committed?.version)
+                } catch let error as PageError where link.isStored && error.isRefusal {
+                    // The list has become shorter: it is read again from its beginning, without versions and so only once.
+                    (next, usesVersions) = (Link(command.url), false)
+                    (visited, pages, unchanged, total) = ([], 0, 0, 0)
+                    continue
+                }
             }
             first = nil
             pages += 1
             next = try await load(page, at: url, committed)
         }
+        if let doubt {
+            guard !command.records.sync else { throw PageError(doubt) }
+            Program.complain("broker: \(doubt)", .warning)
+        }
         if command.records.sync { try await deleteOthers() }
         if total == 0, unchanged == 0, !command.records.empty { fail("the pages hold no records; --empty allows that") }
+    }
+
+    /// The URL of the next page, and whether it was stored with a page that has not changed since.
+    private struct Link {
+        let url: URL
+        let isStored: Bool
+
+        init(_ url: URL, isStored: Bool = false) { (self.url, self.isStored) = (url, isStored) }
     }
 
     private func committedPage(at url: URL) async throws -> LoadBookmarks.CommittedPage? {
@@ -116,51 +138,63 @@ struct LoadRun {
     /// - Returns: the next page.
     private mutating func load(
         _ page: Page, at url: URL, _ committed: LoadBookmarks.CommittedPage?
-    ) async throws -> URL? {
+    ) async throws -> Link? {
         guard let body = page.body else {
             unchanged += 1
-            return page.next ?? committed?.next
+            let next = next(after: page, committed)
+            doubt = next == nil ? reason(FurtherPages(page, nil, root: nil), url, records: nil) : nil
+            return next
         }
-        guard page.mediaType != "text/html" || command.records.format.type != nil else {
-            throw PageError(
-                "\(url.absoluteString) is a page of HTML, not of records; --type says how to read it all the same.")
-        }
-        let next = try command.requests.next.map { try $0.url(in: body, of: page.url) } ?? page.next
-        let sync = command.records.sync ? partID : nil
+        let answer = try LoadedPage(page, body, of: command, root: root)
         do {
-            try await submit(page, body, url, bookmarks?.bookmark(of: page, at: url, next: next, sync: sync))
+            try await submit(answer, url)
         } catch let fault as InputFault {
             throw PageError("\(url.absoluteString)\(fault.place.map { ", \($0)" } ?? ""): \(fault.text)")
         }
-        return next
+        return answer.next.map { Link($0) }
     }
 
-    /// - Parameter bookmark: stored when all records of the page are, and none was rejected: rejected records are reported
-    ///   again each time.
-    private mutating func submit(
-        _ page: Page, _ body: PageBody, _ url: URL, _ bookmark: Job.Bookmark?
-    ) async throws {
+    /// The page after one that has not changed.
+    private func next(after page: Page, _ committed: LoadBookmarks.CommittedPage?) -> Link? {
+        if command.requests.next == nil, case .next(let url) = page.link { return Link(url) }
+        return committed?.next.map { Link($0, isStored: true) }
+    }
+
+    /// Why a page without a next one may not be the last, and what to add; nil when it certainly is.
+    private func reason(_ further: FurtherPages, _ url: URL, records: Int?) -> String? {
+        guard !command.requests.lastPage, let sign = further.sign(pages: pages, records: records) else { return nil }
+        return
+            "\(url.absoluteString) may not be the last page: \(sign); give --next PATH, where the URL or cursor of the "
+            + "next page is, or --last-page if no page follows"
+    }
+
+    /// Stores the bookmark when all records of the page are, none was rejected, and the last page is certainly the last: these
+    /// are reported again each time.
+    private mutating func submit(_ answer: LoadedPage, _ url: URL) async throws {
         let rejected = summary.rejectedCount
         let deletion = bookmarks?.deletion(ofPageAt: url)
         var gathered = GatheredRecords()
         var count = 0
-        try await command.records.source(of: page, body, root: root).forEach { record, _ in
-            if gathered.count == Self.recordsOfJob
-                || gathered.count > 0 && gathered.json.count + record.json.count > Self.bytesOfJob
-            {
+        try await answer.source.forEach { record, _ in
+            if gathered.isFull(before: record, records: Self.recordsOfJob, bytes: Self.bytesOfJob) {
                 try await send(&gathered, upTo: count, of: url, deletion)
             }
             gathered.append(record)
             count += 1
         }
         // Each job is committed or fails by itself, so the last one waits for the others.
-        while !sent.isEmpty { try await settle(url) }
+        while !sent.isEmpty { try await settle() }
+        total += count
+        // A page that has not changed has an unknown number of records.
+        doubt = answer.further.flatMap { reason($0, url, records: unchanged == 0 ? total : nil) }
+        let sync = command.records.sync ? partID : nil
+        let bookmark =
+            doubt == nil ? bookmarks?.bookmark(of: answer.page, at: url, next: answer.next, sync: sync) : deletion
         let mayReject = command.records.onInvalid == .skip
         if gathered.count > 0 {
             try await send(&gathered, upTo: count, of: url, mayReject ? deletion : bookmark)
-            try await settle(url)
+            try await settle()
         }
-        total += count
         let isStored = count > 0 && !mayReject
         let isComplete = summary.rejectedCount == rejected && (total + unchanged > 0 || command.records.empty)
         if let bookmark, !isStored, isComplete { try await store(bookmark, of: url) }
@@ -174,18 +208,20 @@ extension LoadRun {
         _ gathered: inout GatheredRecords, upTo last: Int, of url: URL, _ bookmark: Job.Bookmark?
     ) async throws {
         if let fault = gathered.dropBroken() { throw fault }
-        while sent.count >= Self.jobsInFlight { try await settle(url) }
-        let (count, lines) = (gathered.count, gathered.lines)
+        while sent.count >= Self.jobsInFlight { try await settle() }
+        let note = SubmissionJob(
+            number: 1, input: 0, inputName: url.absoluteString, records: last - gathered.count + 1...last,
+            lines: gathered.lines)
         var job = Job(operation(gathered.take(), of: url))
         job.onInvalid = command.records.onInvalid
         job.unknownKeys = command.records.unknown
         job.bookmark = bookmark
-        try await enqueue(job, count: count, lines: lines, first: last - count + 1, url)
+        try await enqueue(job, note, url)
     }
 
-    private mutating func enqueue(_ job: Job, count: Int, lines: [Int], first: Int, _ url: URL) async throws {
+    private mutating func enqueue(_ job: Job, _ note: SubmissionJob?, _ url: URL) async throws {
         do {
-            sent.append(SentJob(job: try await broker.enqueue(job), count: count, lines: lines, first: first))
+            sent.append(SentJob(job: try await broker.enqueue(job), note: note))
         } catch {
             fail("\(url.absoluteString): \(error)", error)
             throw Stopped()
@@ -205,19 +241,12 @@ extension LoadRun {
     }
 
     /// Waits for the end of the oldest job.
-    private mutating func settle(_ url: URL) async throws {
+    private mutating func settle() async throws {
         let oldest = sent.removeFirst()
-        func place(_ path: String?) -> JobPlace {
-            guard oldest.count > 0 else { return .job }
-            let tokens = path?.split(separator: "/").drop { $0 != "json" }.prefix(2) ?? []
-            guard tokens.count == 2, let index = tokens.last.flatMap({ Int($0) }), oldest.lines.indices.contains(index)
-            else { return .records(oldest.first...oldest.first + oldest.count - 1, of: url.absoluteString) }
-            let record = oldest.first + index
-            return .records(record...record, of: url.absoluteString, line: oldest.lines[index])
-        }
+        func place(_ path: String?) -> JobPlace { oldest.note?.place(of: path) ?? .job }
         do {
             let completion = try await oldest.job.completion
-            summary.add(completion, records: oldest.count, at: place)
+            summary.add(completion, records: oldest.note?.records.count ?? 0, at: place)
             if summary.rejectedCount > 0, status == .success { status = .rejected }
         } catch {
             let known = error as? BrokerError
@@ -263,24 +292,35 @@ extension LoadRun {
         job.onInvalid = command.records.onInvalid
         job.maximumDeletions = command.records.maxDelete
         if status == .success { job.bookmark = bookmarks?.bookmark(ofSync: partID) }
-        try await enqueue(job, count: 0, lines: [], first: 0, command.url)
-        try await settle(command.url)
+        try await enqueue(job, nil, command.url)
+        try await settle()
     }
 
     /// Whether every page is the one of the sync before.
     private mutating func isUnchanged(_ first: Page, unless version: PageVersion?) async throws -> Bool {
         var seen: Set<String> = []
-        var next: URL? = command.url
-        while let url = next {
+        var next: Link? = Link(command.url)
+        while let link = next {
+            let url = link.url
             guard seen.insert(url.absoluteString).inserted, let committed = try await committedPage(at: url) else {
                 return false
             }
             let isFirst = seen.count == 1 && committed.version == version
-            let page = isFirst ? first : try await client.page(at: url, unless: committed.version)
+            let page: Page
+            do {
+                page = isFirst ? first : try await client.page(at: url, unless: committed.version)
+            } catch let error as PageError where link.isStored && error.isRefusal {
+                // The list has become shorter.
+                return false
+            }
             guard page.body == nil else { return false }
-            next = page.next ?? committed.next
+            next = self.next(after: page, committed)
+            pages = seen.count
+            if next == nil, let reason = reason(FurtherPages(page, nil, root: nil), url, records: nil) {
+                throw PageError(reason)
+            }
         }
-        (pages, unchanged) = (seen.count, seen.count)
+        unchanged = pages
         return true
     }
 

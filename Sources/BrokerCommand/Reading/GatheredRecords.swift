@@ -11,6 +11,11 @@ struct GatheredRecords {
 
     var count: Int { starts.count }
 
+    /// The record must begin another job.
+    func isFull(before record: InputRecord, records: Int = .max, bytes: Int) -> Bool {
+        count > 0 && (count == records || json.count + record.json.count > bytes)
+    }
+
     mutating func append(_ record: InputRecord) {
         json.append(UInt8(ascii: starts.isEmpty ? "[" : ","))
         if !record.isSound { doubtful.append(starts.count) }

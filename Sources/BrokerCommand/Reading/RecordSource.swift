@@ -7,8 +7,10 @@ struct RecordSource: Sendable {
     let path: String
     let format: RecordFormat
     /// Where in each value the records are; nil when the values are the records, or arrays of them.
-    let root: RecordRoot?
+    var root: RecordRoot?
     var csv = CSVOptions()
+    /// More, unpacked, are a fault.
+    var maximumBytes = Int.max
     /// For messages, where the path says nothing.
     var title: String?
 
@@ -25,7 +27,8 @@ struct RecordSource: Sendable {
     ///
     /// - Throws: an `InputFault`, once all records before it were handed over; or what `take` throws.
     func forEachBatch(_ take: (RecordStream.Batch) async throws -> Void) async throws {
-        let stream = RecordStream(path: path, format: format, root: root, csv: csv)
+        let stream = RecordStream(
+            path: path, format: format, root: root, csv: csv, maximumBytes: maximumBytes)
         defer { stream.abandon() }
         while let batch = try await stream.next() { try await take(batch) }
     }

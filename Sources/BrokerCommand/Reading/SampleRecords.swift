@@ -3,7 +3,6 @@ import BrokerInput
 import BrokerModelSources
 import BrokerJSON
 import BrokerModel
-import Foundation
 
 /// Records of an input, looked at to infer a model from them.
 struct SampleRecords {
@@ -66,8 +65,8 @@ struct SampleRecords {
 
     private mutating func look(at source: RecordSource) async throws {
         if source.root == nil, root == nil, inference.recordCount == 0 { root = try await foundRoot(in: source) }
-        let source = RecordSource(
-            path: source.path, format: source.format, root: source.root ?? root, csv: source.csv)
+        var source = source
+        source.root = source.root ?? root
         isMap = source.root?.isMap ?? false
         try await source.forEach { record, _ in try observe(record) }
     }
@@ -75,9 +74,9 @@ struct SampleRecords {
     private mutating func lookAhead(_ source: RecordSource) async throws {
         let (beginning, isAll) = StandardInput.readAhead(Self.mostInput)
         if !isAll { isComplete = false }
-        let copy = URL(filePath: NSTemporaryDirectory()).appending(path: "broker-\(UUID().uuidString)")
-        try Data(beginning).write(to: copy)
-        defer { unlink(copy.path) }
+        let copy = try UnnamedFile()
+        defer { withExtendedLifetime(copy) {} }
+        try beginning.withUnsafeBytes { try copy.append($0) }
         // Where it is cut there is a fault, after whole records.
         try await look(at: RecordSource(path: copy.path, format: source.format, root: source.root, csv: source.csv))
     }

@@ -3,16 +3,26 @@ final class UnpackedBytes: ByteSource {
     private let packed: any ByteSource
     /// Nil until the first bytes have been read.
     private var unpacked: (any ByteSource)?
+    private let maximumBytes: Int
+    private var count = 0
 
-    init(_ packed: any ByteSource) { self.packed = packed }
+    /// - Parameter maximumBytes: more unpacked bytes are a fault.
+    init(_ packed: any ByteSource, maximumBytes: Int = .max) {
+        self.packed = packed
+        self.maximumBytes = maximumBytes
+    }
 
     var bytesRead: Int { packed.bytesRead }
 
     func next() throws(ByteFault) -> [UInt8] {
-        if let unpacked { return try unpacked.next() }
-        let source = try recognised()
+        let source = if let unpacked { unpacked } else { try recognised() }
         unpacked = source
-        return try source.next()
+        let bytes = try source.next()
+        count += bytes.count
+        guard count <= maximumBytes else {
+            throw .damaged("there are more than \(maximumBytes) bytes, unpacked; --max-bytes allows more")
+        }
+        return bytes
     }
 
     private func recognised() throws(ByteFault) -> any ByteSource {

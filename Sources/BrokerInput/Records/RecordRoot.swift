@@ -4,7 +4,7 @@ package import BrokerJSON
 package struct RecordRoot: Sendable {
     /// The root as given.
     package let text: String
-    let tokens: [String]
+    package let tokens: [String]
     /// Numbers among the tokens may be indices of arrays.
     let isPointer: Bool
 

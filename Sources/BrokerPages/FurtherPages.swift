@@ -1,0 +1,163 @@
+internal import BrokerJSON
+
+/// The signs of further pages in one that has no link to the next: fields of its response, and members of the objects around
+/// its records.
+package struct FurtherPages {
+    /// A sign, whatever was read.
+    private var sign: String?
+    private var pageCounts: [(text: String, count: Int)] = []
+    private var recordCounts: [(text: String, count: Int)] = []
+
+    /// - Parameters:
+    ///   - envelope: nil when the body has nothing around its records.
+    ///   - root: the keys that lead to the records; nil where mappings find them.
+    package init(_ page: Page, _ envelope: PageEnvelope?, root: [String]?) {
+        if case .unreadable(let field) = page.link { sign = "its Link header cannot be read (\(field.prefix(200)))" }
+        if case .next(let url) = page.link { sign = "its Link header names \(url.absoluteString)" }
+        for (name, value) in page.fields {
+            if name == "content-range" {
+                note(.total, "Content-Range", .text(value.split(separator: "/").last.map(String.init) ?? ""))
+            } else if name.hasPrefix("x-") || name.hasPrefix("pagination-") {
+                let words = name.split(separator: "-").filter { !["x", "wp", "pagination"].contains($0) }
+                note(Meaning(words.joined()), name, .text(value))
+            }
+        }
+        do throws(PageError) {
+            try envelope?.read { document throws(PageError) in look(into: document, [], root?[...]) }
+        } catch {
+            // Nothing there throws.
+        }
+    }
+
+    /// - Parameters:
+    ///   - pages: the number of pages up to this one.
+    ///   - records: their records; nil when that is not known.
+    /// - Returns: nil when there is none.
+    package func sign(pages: Int, records: Int?) -> String? {
+        if let sign { return sign }
+        if let (text, count) = pageCounts.first(where: { $0.count > pages }) {
+            return "\(text) is \(count), and \(pages) page\(pages == 1 ? " was" : "s were") read"
+        }
+        guard let records, let (text, count) = recordCounts.first(where: { $0.count > records }) else { return nil }
+        return "\(text) is \(count), and \(records) record\(records == 1 ? "" : "s") came"
+    }
+
+    // MARK: - Values
+
+    /// The meaning of a member or field, by its name.
+    private enum Meaning {
+        case next, more, last, pages, total
+
+        /// - Parameter name: in any case, with any separators.
+        init?(_ name: String) {
+            let word = FurtherPages.word(name)
+            switch word {
+            case "last", "islast", "islastpage", "done": self = .last
+            case "lastpage", "pages", "totalpages", "totalpage", "pagecount", "numpages", "nbpages": self = .pages
+            case "total", "count", "found": self = .total
+            case "incompleteresults": self = .more
+            case _ where word.contains("more") || word.hasPrefix("hasnext") || word.hasSuffix("truncated"): self = .more
+            // The token of a later synchronization is on the last page.
+            case _ where word.hasPrefix("nextsync"): return nil
+            case "continuation", "continuationtoken", "lastevaluatedkey": self = .next
+            case _ where word.hasPrefix("next"): self = .next
+            case _ where Self.isTotal(word): self = .total
+            default: return nil
+            }
+        }
+
+        /// `totalElements`, `num_found`, `record_count`.
+        private static func isTotal(_ word: String) -> Bool {
+            var rest = word[...]
+            for prefix in ["total", "num", "nb"] where rest.hasPrefix(prefix) { rest = rest.dropFirst(prefix.count) }
+            if rest.hasSuffix("count") { rest = rest.dropLast(5) }
+            if rest.hasSuffix("s") { rest = rest.dropLast() }
+            return word.count > 5 && rest.isEmpty || rest != word && counted.contains(String(rest))
+        }
+
+        private static let counted: Set<String> = [
+            "doc", "element", "entrie", "found", "hit", "item", "object", "record", "result", "row", "size",
+        ]
+    }
+
+    /// The letters of a name, in lower case.
+    private static func word(_ name: String) -> String {
+        String(String.UnicodeScalarView(name.lowercased().unicodeScalars.filter(\.properties.isAlphabetic)))
+            .replacing("odata", with: "")
+    }
+
+    private enum Value {
+        case text(String)
+        case other(JSONValue)
+    }
+
+    private mutating func note(_ meaning: Meaning?, _ name: String, _ value: Value) {
+        guard let meaning else { return }
+        let (text, number, isTrue, isFalse) = Self.facts(value)
+        switch meaning {
+        case .next where Self.isGiven(value): sign = sign ?? "\(name) is \(text)"
+        case .more where isTrue: sign = sign ?? "\(name) is true"
+        case .last where isFalse: sign = sign ?? "\(name) is false"
+        case .pages where isFalse: sign = sign ?? "\(name) is false"
+        case .pages: if let number { pageCounts.append((name, number)) }
+        case .total: if let number { recordCounts.append((name, number)) }
+        default: break
+        }
+    }
+
+    private static func facts(_ value: Value) -> (text: String, number: Int?, isTrue: Bool, isFalse: Bool) {
+        let text =
+            switch value {
+            case .text(let text): text
+            case .other(let value): String(decoding: value.bytes, as: UTF8.self)
+            }
+        return (text.count > 100 ? text.prefix(100) + "…" : text, Int(text), text == "true", text == "false")
+    }
+
+    /// It is neither missing nor empty.
+    private static func isGiven(_ value: Value) -> Bool {
+        guard case .other(let value) = value else {
+            if case .text(let text) = value { return !text.isEmpty && text != "null" && text != "false" }
+            return false
+        }
+        switch value.kind {
+        case .null, .false: return false
+        case .string: return !value.bytes.isEmpty
+        case .object: return value.members.contains { isGiven(.other($0.value)) }
+        case .array: return value.elements.contains { isGiven(.other($0)) }
+        case .true: return true
+        // No page follows with the number 0, or −1.
+        case .number: return (value.double ?? 1) > 0
+        }
+    }
+
+    // MARK: - Objects
+
+    /// Parts of the names of objects that describe a page, such as `_links`, `pageInfo` or `response_metadata`.
+    private static let describing = ["link", "meta", "pag", "cursor", "info"]
+    private static let deepest = 5
+
+    /// - Parameter root: the keys from here to the records.
+    private mutating func look(into object: JSONValue, _ path: [String], _ root: ArraySlice<String>?) {
+        for (key, value) in object.members {
+            let name = key.string ?? ""
+            let place = path + [name]
+            let isOnWay = root?.first == name
+            // The records, or each member is one.
+            if root?.first == "*" || isOnWay && root?.count == 1 { continue }
+            let text = "\"\(place.joined(separator: "."))\""
+            note(Meaning(name), text, .other(value))
+            if name == "total" || name == "count", let number = value["value"] { note(.total, text, .other(number)) }
+            if value.kind == .array, name.hasPrefix("link") {
+                for link in value.elements where Self.isNext(link) { sign = sign ?? "\(text) has a link \"next\"" }
+            }
+            let word = Self.word(name)
+            guard path.count < Self.deepest, isOnWay || Self.describing.contains(where: word.contains) else { continue }
+            look(into: value, place, root.map { isOnWay ? $0.dropFirst() : [] })
+        }
+    }
+
+    private static func isNext(_ link: JSONValue) -> Bool {
+        ["rel", "relation"].contains { link[$0]?.string?.lowercased() == "next" }
+    }
+}
