@@ -267,7 +267,7 @@ let package = Package(
             path: "Tests/TestSupport", swiftSettings: strict),
         tests("BrokerJSON", also: ["BrokerFastJSON"]),
         tests("BrokerInput", also: ["BrokerJSON", "CLZ4", "CZlib"]),
-        tests("BrokerPages", also: ["BrokerInput", "BrokerJSON"]),
+        tests("BrokerPages", also: ["BrokerInput"]),
         tests("BrokerPaths"),
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerWire", also: ["BrokerJSON"]),

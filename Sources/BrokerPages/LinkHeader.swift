@@ -31,8 +31,9 @@ package enum LinkHeader: Equatable, Sendable {
     private static func takeLink(_ rest: inout Substring) -> (target: String, relations: [String])? {
         guard rest.first == "<", let end = rest.firstIndex(of: ">") else { return nil }
         let target = rest[rest.index(after: rest.startIndex)..<end]
-        // No URL has these, but a link whose bracket is not closed, with the one after it.
-        guard !target.contains(where: { $0 == "<" || $0 == "\"" || $0.isWhitespace }) else { return nil }
+        // No URL has these, but a link whose bracket is not closed, with its parameters or the link after it.
+        let hasBlank = target.contains(where: \.isWhitespace)
+        guard !target.contains(where: { $0 == "<" || $0 == "\"" || $0 == ";" && hasBlank }) else { return nil }
         rest = rest[rest.index(after: end)...].drop(while: \.isWhitespace)
         var relations: [String]?
         while rest.first == ";" {
@@ -43,7 +44,8 @@ package enum LinkHeader: Equatable, Sendable {
                 if relations == [] { return nil }
             }
         }
-        return rest.isEmpty || rest.first == "," ? (String(target), relations ?? []) : nil
+        // Servers forget the comma, too.
+        return rest.isEmpty || rest.first == "," || rest.first == "<" ? (String(target), relations ?? []) : nil
     }
 
     /// `;name`, `;name=value` or `;name="value"`, and the blanks after it; nil for any other text.

@@ -35,7 +35,7 @@ import Testing
         _ = try programs.startServer()
         try FileManager.default.removeItem(atPath: programs.path("model.json"))
         makePipe("model.json")
-        let reload = try programs.run("broker", ["reload", "--socket", "broker.sock"])
+        let reload = try programs.run("broker", ["admin", "reload", "--socket", "broker.sock"])
         #expect(reload.status == 1 && reload.complaints.contains("it is a pipe or device"), "\(reload)")
         let submitted = try programs.shell(
             "echo '{\"id\": 1}' | '\(programs.executable("broker").path)' submit --socket broker.sock --entity Employee"
