@@ -18,15 +18,13 @@ package struct FurtherPages {
             if name == "content-range" {
                 note(.total, "Content-Range", .text(value.split(separator: "/").last.map(String.init) ?? ""))
             } else if name.hasPrefix("x-") || name.hasPrefix("pagination-") {
-                let words = name.split(separator: "-").filter { !["x", "wp", "pagination"].contains($0) }
-                note(Meaning(words.joined()), name, .text(value))
+                let word = name.split(separator: "-").filter { !["x", "wp", "pagination"].contains($0) }.joined()
+                let meaning = Meaning(word)
+                // Frameworks have fields like X-NextJS-Cache.
+                if meaning != .next || Self.nextFields.contains(word) { note(meaning, name, .text(value)) }
             }
         }
-        do throws(PageError) {
-            try envelope?.read { document throws(PageError) in look(into: document, [], root?[...]) }
-        } catch {
-            // Nothing there throws.
-        }
+        envelope?.read { look(into: $0, [], root?[...]) }
     }
 
     /// - Parameters:
@@ -41,6 +39,10 @@ package struct FurtherPages {
         guard let records, let (text, count) = recordCounts.first(where: { $0.count > records }) else { return nil }
         return "\(text) is \(count), and \(records) record\(records == 1 ? "" : "s") came"
     }
+
+    private static let nextFields = [
+        "next", "nextpage", "nexturl", "nextlink", "nextcursor", "nextpagetoken", "nexttoken",
+    ]
 
     // MARK: - Values
 

@@ -22,7 +22,7 @@ package struct PageEnvelope {
     }
 
     /// - Parameter body: gets the value, which is valid meanwhile.
-    func read<Result>(_ body: (JSONValue) throws(PageError) -> Result) throws(PageError) -> Result {
+    func read<Result, Failure>(_ body: (JSONValue) throws(Failure) -> Result) throws(Failure) -> Result {
         defer { withExtendedLifetime(document) {} }
         return try body(document.root)
     }
