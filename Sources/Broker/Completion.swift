@@ -243,16 +243,27 @@ extension Completion {
         public var queued: Duration
         /// Decompressing, parsing and staging.
         public var staged: Duration
+        /// Staged, until the journal began to write the job; zero without a journal.
+        public var journalWaited: Duration
+        /// Staged, while the journal wrote and synced the job; zero without a journal.
+        public var journalSynced: Duration
+        /// Staged and in the journal, while other jobs were merged, or merging was paused.
+        public var waited: Duration
         /// The writer's work.
         public var merged: Duration
         /// From there until it was durable.
         public var committed: Duration
 
         public init(
-            queued: Duration = .zero, staged: Duration = .zero, merged: Duration = .zero, committed: Duration = .zero
+            queued: Duration = .zero, staged: Duration = .zero, journalWaited: Duration = .zero,
+            journalSynced: Duration = .zero, waited: Duration = .zero, merged: Duration = .zero,
+            committed: Duration = .zero
         ) {
             self.queued = queued
             self.staged = staged
+            self.journalWaited = journalWaited
+            self.journalSynced = journalSynced
+            self.waited = waited
             self.merged = merged
             self.committed = committed
         }

@@ -32,6 +32,11 @@ public struct Statistics: Sendable, Hashable, Codable {
     public struct Latencies: Sendable, Hashable, Codable {
         public var queued: Percentiles
         public var staged: Percentiles
+        /// Nil without a journal.
+        public var journalWaited: Percentiles?
+        /// Nil without a journal.
+        public var journalSynced: Percentiles?
+        public var waited: Percentiles
         public var merged: Percentiles
         public var committed: Percentiles
         public var total: Percentiles
@@ -203,6 +208,11 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var boundsMicroseconds: [Int]
         public var queued: Histogram
         public var staged: Histogram
+        /// Nil without a journal.
+        public var journalWaited: Histogram?
+        /// Nil without a journal.
+        public var journalSynced: Histogram?
+        public var waited: Histogram
         public var merged: Histogram
         public var committed: Histogram
         public var total: Histogram

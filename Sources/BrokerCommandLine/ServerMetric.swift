@@ -164,8 +164,9 @@ extension ServerMetric {
         histogram(
             "broker_job_duration_seconds", ["total"], help: "Time of a job from its frame to the durable transaction."),
         histogram(
-            "broker_job_stage_duration_seconds", ["queued", "staged", "merged", "committed"],
-            help: "Time of a job in each stage."),
+            "broker_job_stage_duration_seconds",
+            ["queued", "staged", "journalWaited", "journalSynced", "waited", "merged", "committed"],
+            help: "Time of a job in each stage; stages of the journal with a journal only."),
         histogram("broker_commit_duration_seconds", ["commit"], help: "Time of a COMMIT."),
     ]
 }

@@ -97,6 +97,7 @@ extension Coordinator {
                 limitsInForce.withLock { $0 = limits }
                 readers.use(plan)
                 ledger.use(index)
+                failures.use(index)
             }
             notify(result.map(\.0))
         }

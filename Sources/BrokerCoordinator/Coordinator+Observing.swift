@@ -3,9 +3,6 @@ package import BrokerStore
 
 /// Measurements, and lists of jobs.
 extension Coordinator {
-    /// Lines of the ledger that are searched for failed jobs: some milliseconds.
-    package static let searchedOutcomes = 10_000
-
     /// Writes the members of `stats`.
     package func writeStatistics(to writer: inout JSONWriter) {
         let depths = pool.depths
@@ -38,26 +35,28 @@ extension Coordinator {
         }
     }
 
-    /// The slow jobs that are remembered, the newest first.
+    /// The slow jobs that are remembered, those with the most work of their own first.
     package func slowJobs(_ count: Int, as asker: JobOwner) -> [SlowJob] {
-        Array(statistics.slowJobs.reversed().filter { asker.maySee(jobOf: $0.owner) }.prefix(count))
+        Array(statistics.slowJobs.filter { asker.maySee(jobOf: $0.owner) }.prefix(count))
     }
 
-    /// The newest failed jobs that have outcomes, among the newest ``searchedOutcomes``: the newest first. Refused jobs
-    /// have none.
+    /// The newest failed jobs that have outcomes and pass the filter: the newest first. Refused jobs have none.
     ///
     /// - Parameter notify: called once, on a thread of the coordinator's.
     package func failedJobs(
-        _ count: Int, as asker: JobOwner, _ notify: @escaping @Sendable (Result<[FailedJob], StoreError>) -> Void
+        _ count: Int, _ filter: FailureFilter = FailureFilter(), as asker: JobOwner,
+        _ notify: @escaping @Sendable (Result<[FailedJob], StoreError>) -> Void
     ) {
-        let unrecorded = jobTable.withLock { $0.unrecorded.newest(count, as: asker) }.compactMap { job, outcome in
-            if case .failed(let error) = outcome.result {
+        let unrecorded = jobTable.withLock { $0.unrecorded.newest(as: asker) }.compactMap { job, outcome in
+            if case .failed(let error) = outcome.result,
+                filter.includes(acceptedAt: job.now, of: job.owner, error: error)
+            {
                 FailedJob(id: job.id, sequence: job.sequence, owner: job.owner, acceptedAt: job.now, error: error)
             } else {
                 nil
             }
         }
-        ledger.findFailures(count, among: Self.searchedOutcomes, as: asker) { result in
+        failures.findFailures(count, filter, as: asker) { result in
             notify(
                 result.map { recorded in
                     let known = Set(recorded.map(\.sequence))

@@ -63,12 +63,12 @@ extension Coordinator {
         case .job(let job):
             // After `holds`: no reload changes it before the job has ended.
             let (plan, generation) = planInForce.withLock { ($0.plan, $0.generation) }
-            if let run { return stage(job, run, plan) }
+            if let run { return stage(job, run, plan, since: openedAt) }
             // A share of an entity's objects is known when all of them have been counted.
             let countsObjects = if case .share = job.maximumDeletions { true } else { false }
             let isSearch = countsObjects || job.operations.contains { $0.isSearch(in: plan.model) }
             if goesOn(frame, isSearch ? .search : .job) {
-                stage(job, begin(job, frame, openedAt, under: generation), plan)
+                stage(job, begin(job, frame, openedAt, under: generation), plan, since: openedAt)
             }
         }
     }
@@ -127,14 +127,16 @@ extension Coordinator {
 
     // MARK: - Staging
 
-    private func stage(_ job: Job, _ run: StagingRun, _ plan: StagingPlan) {
+    /// - Parameter openedAt: when this attempt began.
+    private func stage(_ job: Job, _ run: StagingRun, _ plan: StagingPlan, since openedAt: Int64) {
         do throws(StagingRefusal) {
             guard run.frame.memory.take(JobSteps.predicateMemory(job.operations)) else { throw .noRoom }
             let steps = try JobSteps(job.operations, in: job.document, plan.model, run.frame.memory).plans
             guard job.content.count > CoordinatorLimits.briefMemory else {
-                return finish(run, stagedHere(steps, job, run, plan))
+                let staged = stagedHere(steps, job, run, plan)
+                return finish(run, staged, took: monotonicMicroseconds() - openedAt)
             }
-            stage(steps, job, run, plan)
+            stage(steps, job, run, plan, since: openedAt)
         } catch {
             finish(run, .failure(error))
         }
@@ -159,7 +161,9 @@ extension Coordinator {
     }
 
     /// Stages each collection of each step on whichever worker is free; the last one to end unites them.
-    private func stage(_ steps: ShortList<StepPlan>, _ job: Job, _ run: StagingRun, _ plan: StagingPlan) {
+    private func stage(
+        _ steps: ShortList<StepPlan>, _ job: Job, _ run: StagingRun, _ plan: StagingPlan, since openedAt: Int64
+    ) {
         let collections = steps.map {
             $0.operations.isEmpty
                 ? []
@@ -172,19 +176,29 @@ extension Coordinator {
         let counts = collections.map(\.count)
         let actions = StepActions(steps)
         let parts = Monitor(StagedParts(count: all.count))
+        let opening = monotonicMicroseconds() - openedAt
         for (number, collection) in all.enumerated() {
             pool.run(.staging, .long, from: run.frame.source) { [self] in
+                let begun = monotonicMicroseconds()
                 let part = Result { () throws(StagingRefusal) in
                     try collection.stage(plan, job.policy, run.frame.memory)
                 }
-                guard let all = parts.withLock({ $0.note(part, at: number) }) else { return }
-                finish(run, Result { () throws(StagingRefusal) in .steps(try actions.united(all, counts, plan)) })
+                let ended = monotonicMicroseconds()
+                guard let all = parts.withLock({ $0.note(part, at: number, took: ended - begun) }) else { return }
+                let work = Result { () throws(StagingRefusal) -> StoreJob.Work in
+                    .steps(try actions.united(all.parts, counts, plan))
+                }
+                finish(run, work, took: opening + all.microseconds + monotonicMicroseconds() - ended)
             }
         }
     }
 
     /// Passes the job to the writer, or lets it wait for room.
-    private func finish(_ run: StagingRun, _ result: Result<StoreJob.Work, StagingRefusal>) {
+    ///
+    /// - Parameter microseconds: the time that workers spent on the job.
+    private func finish(
+        _ run: StagingRun, _ result: Result<StoreJob.Work, StagingRefusal>, took microseconds: Int64 = 0
+    ) {
         let memory = run.frame.memory
         let work: StoreJob.Work
         var shortage: Fault?
@@ -199,7 +213,7 @@ extension Coordinator {
             let fault = Fault.busy(memory.message)
             (work, shortage) = (.refused(fault), fault)
         }
-        let ready = run.ready(work)
+        let ready = run.ready(work, took: microseconds)
         jobTable.change(completions) { jobTable in
             // The observer of a cancelled job has been called.
             if !jobTable.cancelled.contains(ready.ticket) { ready.progress?.note(staged: ready.rowCount) }

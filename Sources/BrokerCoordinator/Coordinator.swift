@@ -46,6 +46,8 @@ package final class Coordinator: Sendable {
     let pool: WorkerPool
     let memory: MemoryBudget
     let ledger: LedgerThread
+    /// Lists failed jobs, beside the thread that answers `await`.
+    let failures: LedgerThread
     let readers: ReaderPool
     let backups: BackupThread
     let writer: Writer
@@ -107,6 +109,7 @@ package final class Coordinator: Sendable {
         self.storageFailure = storageFailure
         retention = options.store.retention
         ledger = LedgerThread(writer.files, writer.jobs)
+        failures = LedgerThread(writer.files, writer.jobs)
         readers = ReaderPool(
             options.fetched ?? writer.files, plan: opening.plan, gate: gate, streams: limits.streams, onCommit: onCommit
         )
@@ -338,6 +341,7 @@ package final class Coordinator: Sendable {
         // Before the writer closes: only the last connection deletes the WAL's files, and only the writer's connection
         // may.
         ledger.stop()
+        failures.stop()
         readers.stop()
         backups.stop()
         jobTable.update { $0.isStopped = true }

@@ -40,7 +40,9 @@ extension Completion.Timing {
     fileprivate init(_ timing: TimingBody) {
         self.init(
             queued: .microseconds(timing.queued), staged: .microseconds(timing.staged),
-            merged: .microseconds(timing.merged), committed: .microseconds(timing.committed))
+            journalWaited: .microseconds(timing.journalWaited), journalSynced: .microseconds(timing.journalSynced),
+            waited: .microseconds(timing.waited), merged: .microseconds(timing.merged),
+            committed: .microseconds(timing.committed))
     }
 }
 

@@ -102,11 +102,18 @@ private struct PlainText {
 
     /// The text after the key of the first time, up to the end of the last.
     mutating func timing() -> Completion.Timing? {
-        guard let queued = integer(), let staged = integer(behind: #","staged":"#),
-            let merged = integer(behind: #","merged":"#), let committed = integer(behind: #","committed":"#)
+        guard let queued = integer(), let staged = integer(behind: #","staged":"#) else { return nil }
+        var (journalWaited, journalSynced) = (0, 0)
+        if skip(#","journalWaited":"#) {
+            guard let waited = integer(), let synced = integer(behind: #","journalSynced":"#) else { return nil }
+            (journalWaited, journalSynced) = (Int(waited), synced)
+        }
+        guard let waited = integer(behind: #","waited":"#), let merged = integer(behind: #","merged":"#),
+            let committed = integer(behind: #","committed":"#)
         else { return nil }
         return .init(
-            queued: .microseconds(queued), staged: .microseconds(staged), merged: .microseconds(merged),
+            queued: .microseconds(queued), staged: .microseconds(staged), journalWaited: .microseconds(journalWaited),
+            journalSynced: .microseconds(journalSynced), waited: .microseconds(waited), merged: .microseconds(merged),
             committed: .microseconds(committed))
     }
 }

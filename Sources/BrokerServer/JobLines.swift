@@ -85,6 +85,8 @@ final class JobLines: Sendable {
         log(.slow, job.owner.user) {
             var all: Logger.Metadata = ["id": "\(job.id)"]
             if let sequence = job.sequence { all["sequence"] = "\(sequence)" }
+            all["operations"] = "\(job.operations.joined(separator: ","))"
+            all["entities"] = "\(job.entities.joined(separator: ","))"
             for (stage, microseconds) in job.times.named { all[stage] = "\(Double(microseconds) / 1_000)ms" }
             return ("A job was slow.", all)
         }

@@ -1,12 +1,12 @@
 internal import BrokerCoordinator
 internal import BrokerJSON
+internal import BrokerModel
 internal import BrokerStore
 internal import BrokerWire
 
 /// Lists of jobs, for people who look at the server.
 extension MessageHandler {
-    /// Answers at once, or when the ledger has been searched: one search of each process at a time, because a search may
-    /// delay those who await jobs by some milliseconds.
+    /// Answers at once, or when the ledger has been searched: one search of each process at a time.
     func listJobs(_ message: JobsMessage, _ frame: FrameReference, _ connection: Connection) {
         let asker = connection.peer.owner
         let running = message.lists.contains(.running) ? coordinator.runningJobs(message.limit, as: asker) : nil
@@ -15,12 +15,13 @@ extension MessageHandler {
             var writer = JSONWriter(capacity: 4_096)
             writer.list("running", running) { $0.members($1) }
             writer.list("failed", failed) { $0.members($1) }
-            if failed != nil {
-                writer.key("searched")
-                writer.integer(Coordinator.searchedOutcomes)
-            }
             writer.list("slow", slow) { $0.members($1) }
             connection.send(ServerMessageWriter.jobs(members: writer.bytes, tag: frame.tag), about: frame)
+        }
+        if let code = message.code, FaultCode(rawValue: code) == nil {
+            let codes = FaultCode.allCases.map(\.rawValue).listed
+            let reason = "There is no code \(code.quotedBriefly); the codes of failed jobs are \(codes)."
+            return connection.send(WireError(.unsupportedMessage, reason, path: "/code"), about: frame)
         }
         guard message.lists.contains(.failed) else { return answer(nil) }
         let process = connection.peer.process
@@ -29,7 +30,8 @@ extension MessageHandler {
                 .busy("Another list of failed jobs is being made for this process. Ask again when it is there."),
                 about: frame)
         }
-        coordinator.failedJobs(message.limit, as: asker) { [listing] result in
+        let filter = FailureFilter(since: message.since, user: message.user, code: message.code)
+        coordinator.failedJobs(message.limit, filter, as: asker) { [listing] result in
             listing.end(process)
             switch result {
             case .success(let jobs): answer(jobs)
@@ -86,6 +88,10 @@ extension JSONWriter {
         job(slow.id, slow.sequence, slow.owner)
         key("acceptedAt")
         integer(slow.acceptedAt)
+        key("operations")
+        array { writer in for name in slow.operations { writer.string(name) } }
+        key("entities")
+        array { writer in for name in slow.entities { writer.string(name) } }
         key("failed")
         bool(slow.isFailed)
         key("microseconds")

@@ -26,6 +26,9 @@ package enum ClientMessageWriter {
             writer.array { writer in for list in message.lists { writer.string(list.rawValue) } }
             writer.key("limit")
             writer.integer(message.limit)
+            if let since = message.since { writer.member("since", since) }
+            if let user = message.user { writer.member("user", Int(user)) }
+            if let code = message.code { writer.member("code", code) }
         }
     }
 

@@ -74,7 +74,7 @@ extension JSONValue {
 
 extension [String] {
     /// In backquotes, separated by commas, with "and" before the last.
-    var listed: String {
+    package var listed: String {
         let words = map { "`\($0)`" }
         guard words.count > 1, let last = words.last else { return words.joined() }
         return words.dropLast().joined(separator: ", ") + " and " + last

@@ -19,10 +19,22 @@ package struct JobsMessage: Sendable, Equatable {
     /// Without repetitions.
     package let lists: [List]
     package let limit: Int
+    /// Only failures of jobs that were accepted then or later, in milliseconds since 1970.
+    package let since: Int64?
+    /// Only failures of that user.
+    package let user: UInt32?
+    /// Only failures of that code.
+    package let code: String?
 
-    package init(lists: [List] = List.allCases, limit: Int = defaultLimit) {
+    package init(
+        lists: [List] = List.allCases, limit: Int = defaultLimit, since: Int64? = nil, user: UInt32? = nil,
+        code: String? = nil
+    ) {
         self.lists = lists
         self.limit = limit
+        self.since = since
+        self.user = user
+        self.code = code
     }
 
     init(_ root: JSONValue) throws(WireError) {
@@ -49,6 +61,14 @@ package struct JobsMessage: Sendable, Equatable {
             }
             limit = Int(number)
         }
-        self.init(lists: List.allCases.filter { lists.isEmpty || lists.contains($0) }, limit: limit)
+        let user = try root.optionalCount("user")
+        guard user.map({ UInt32(exactly: $0) != nil }) ?? true else {
+            throw WireError(
+                .unsupportedMessage, "`user` is the number of a user, at most \(UInt32.max).", path: "/user")
+        }
+        self.init(
+            lists: List.allCases.filter { lists.isEmpty || lists.contains($0) }, limit: limit,
+            since: try root.optionalCount("since").map { Int64($0) }, user: user.map { UInt32($0) },
+            code: try root.optionalString("code", in: ""))
     }
 }

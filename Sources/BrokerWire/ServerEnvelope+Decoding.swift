@@ -154,6 +154,9 @@ extension TimingBody {
             switch key.word {
             case "queued": queued = microseconds
             case "staged": staged = microseconds
+            case "journalWaited": journalWaited = microseconds
+            case "journalSynced": journalSynced = microseconds
+            case "waited": waited = microseconds
             case "merged": merged = microseconds
             case "committed": committed = microseconds
             default: break

@@ -146,6 +146,9 @@ package struct WarningBody: Sendable, Equatable {
 package struct TimingBody: Sendable, Equatable {
     package var queued: Int64 = 0
     package var staged: Int64 = 0
+    package var journalWaited: Int64 = 0
+    package var journalSynced: Int64 = 0
+    package var waited: Int64 = 0
     package var merged: Int64 = 0
     package var committed: Int64 = 0
 }

@@ -349,7 +349,8 @@ import Broker
              "changes":{"E":{"inserted":1,"updated":2,"unchanged":3,"deleted":4,"rejected":5}},
              "rejected":[{"code":"invalidValue","message":"m","path":"/json/3","entity":"E","attribute":"a"}],
              "warnings":[{"code":"unknownKey","entity":"E","key":"bunk","count":10}],
-             "timing":{"queued":12,"staged":340,"merged":95,"committed":180}}
+             "timing":{"queued":12,"staged":340,"journalWaited":7,"journalSynced":900,"waited":5,"merged":95,
+              "committed":180}}
             """#)
         let expected = Completion(
             id: job.id, sequence: 42, isDuplicate: true,
@@ -359,7 +360,8 @@ import Broker
             ],
             warnings: [.init(code: .unknownKey, entity: "E", key: "bunk", count: 10)],
             timing: .init(
-                queued: .microseconds(12), staged: .microseconds(340), merged: .microseconds(95),
+                queued: .microseconds(12), staged: .microseconds(340), journalWaited: .microseconds(7),
+                journalSynced: .microseconds(900), waited: .microseconds(5), merged: .microseconds(95),
                 committed: .microseconds(180)))
         #expect(try await job.completion == expected)
         client.close()

@@ -1,5 +1,6 @@
 import BrokerModel
 import BrokerStore
+import Glibc
 import TestSupport
 import Testing
 
@@ -14,7 +15,7 @@ import Testing
             for _ in 0..<count {
                 recent.note(at: second * Self.second) {
                     $0.counts.completed += 1
-                    $0.latencies.record(StageTimes(total: 1_000))
+                    $0.latencies.record(StageTimes(merged: 1_000))
                 }
             }
         }
@@ -41,16 +42,92 @@ import Testing
         #expect(buckets.cumulative.count == LatencyBuckets.bounds.count)
     }
 
-    @Test func `slow jobs are remembered up to a number, the newest ones`() {
+    private func slowJob(_ id: String, work: Int64, waited: Int64 = 0, acceptedAt: Int64 = 0) -> SlowJob {
+        SlowJob(
+            id: id, sequence: nil, owner: .server, operations: [], entities: [], isFailed: false,
+            acceptedAt: acceptedAt,
+            times: StageTimes(waited: waited, merged: work, work: work))
+    }
+
+    @Test func `a slow job is remembered, and is first, however many jobs waited for it`() {
         var slow = SlowJobs(from: 1)
-        for number in 0..<100 {
-            slow.add(
-                SlowJob(
-                    id: "\(number)", sequence: nil, owner: .server, isFailed: false, acceptedAt: 0,
-                    times: StageTimes(queued: 1, staged: 2, merged: 3, committed: 4, total: 15)))
+        for number in 0..<10 { slow.add(slowJob("before-\(number)", work: 5, waited: 5_000_000)) }
+        slow.add(slowJob("culprit", work: 4_900_000))
+        for number in 0..<200 { slow.add(slowJob("\(number)", work: Int64(number % 7), waited: 4_000_000)) }
+        #expect(slow.jobs.count == SlowJobs.maximumCount && slow.byWork.first?.id == "culprit")
+        #expect(zip(slow.byWork, slow.byWork.dropFirst()).allSatisfy { $0.times.work >= $1.times.work })
+    }
+
+    @Test func `slow jobs of more than an hour ago are the first to be forgotten`() {
+        var slow = SlowJobs(from: 1)
+        for number in 0..<SlowJobs.maximumCount { slow.add(slowJob("old-\(number)", work: 100, acceptedAt: 1)) }
+        for number in 0..<3 { slow.add(slowJob("new-\(number)", work: 1, acceptedAt: 3_700_000)) }
+        #expect(
+            slow.jobs.count == SlowJobs.maximumCount && slow.jobs.suffix(3).map(\.id) == ["new-0", "new-1", "new-2"])
+        #expect(!slow.jobs.contains { $0.id == "old-0" || $0.id == "old-2" } && slow.jobs.first?.id == "old-3")
+    }
+
+    @Test func `the time of a job's own work names it, and not the jobs that waited for it or shared its statements`()
+        throws
+    {
+        let model = #"{"entities": {"A": {"identity": "id", "attributes": {"id": "integer64"}}}}"#
+        let test = try TestCoordinator(model) { $0.slowJobMicroseconds = 1 }
+        #expect(test.coordinator.pause())
+        let (one, other) = (JobOwner(user: 70_001), JobOwner(user: 70_002))
+        for number in 0..<5 { test.submit("{\"A\": [{\"id\": \(number)}]}", id: "small-\(number)", as: one) }
+        let records = (100..<8_000).map { "{\"id\": \($0)}" }.joined(separator: ",")
+        test.submit("{\"A\": [\(records)]}", id: "large", as: other)
+        for number in 5..<10 { test.submit("{\"A\": [{\"id\": \(number)}]}", id: "small-\(number)", as: one) }
+        test.waitUntil(#""inFlight":11"#)
+        while test.coordinator.runningJobs(20, as: .server).contains(where: { $0.stage == .staging }) { usleep(100) }
+        test.coordinator.resume()
+        test.waitUntil(#""completed":11"#)
+        let slow = test.coordinator.slowJobs(20, as: .server)
+        let first = try #require(slow.first)
+        #expect(
+            first.id == "large" && first.owner == other && first.operations == ["process"] && first.entities == ["A"])
+        let next = try #require(slow.dropFirst().first)
+        #expect(next.times.work < first.times.work && slow.count == 11)
+        for job in slow {
+            let times = job.times
+            let stages = times.queued + times.staged + times.waited + times.merged + times.committed
+            #expect(stages == times.total && !times.named.contains { $0.name.hasPrefix("journal") })
         }
-        #expect(slow.jobs.count == SlowJobs.maximumCount && slow.jobs.first?.id == "36" && slow.jobs.last?.id == "99")
-        #expect(slow.jobs.last?.times.waited == 5)
+        #expect(test.coordinator.slowJobs(20, as: one).count == 10)
+    }
+
+    @Test func `the wait for a journal and its sync are stages, and the stages of a job add up to its time`() throws {
+        let model = #"{"entities": {"A": {"identity": "id", "attributes": {"id": "integer64"}}}}"#
+        let system = GatedSystem()
+        let test = try TestCoordinator(model) {
+            $0.slowJobMicroseconds = 1
+            $0.keepsJournal = true
+            $0.journalSystem = system
+        }
+        func waiting() -> RunningJob? { test.coordinator.runningJobs(9, as: .server).first { $0.id == "waiting" } }
+        system.close()
+        test.submit(#"{"A": [{"id": 1}]}"#, id: "written")
+        system.waitForWriter()
+        test.submit(#"{"A": [{"id": 2}]}"#, id: "waiting")
+        while waiting()?.stage != .staged { usleep(1_000) }
+        let age = try #require(waiting()).age
+        while waiting()?.age ?? 0 < age + 60_000 { usleep(1_000) }
+        system.open()
+        test.waitUntil(#""completed":2"#)
+        let slow = test.coordinator.slowJobs(9, as: .server)
+        let written = try #require(slow.first { $0.id == "written" }).times
+        let second = try #require(slow.first { $0.id == "waiting" }).times
+        #expect(written.journalSynced >= 60_000 && written.journalWaited < written.journalSynced, "\(written)")
+        #expect(second.journalWaited >= 60_000, "\(second)")
+        for times in [written, second] {
+            let other = times.queued + times.staged + times.waited + times.merged + times.committed
+            #expect(times.journalWaited + times.journalSynced + other == times.total)
+            #expect(times.work <= times.queued + times.staged + times.merged, "the wait for a disk is no work of a job")
+        }
+        let text = test.statistics
+        for member in [#""journalWaited":{"p50""#, #""journalSynced":{"counts""#, #""waited":{"counts""#] {
+            #expect(text.contains(member), "\(member)")
+        }
     }
 
     @Test func `users see their own jobs in the lists, and the server's user all`() throws {

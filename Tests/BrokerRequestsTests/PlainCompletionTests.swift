@@ -31,7 +31,10 @@ import Broker
             }
             return "\"\(name)\":{\(counts.joined(separator: ","))}"
         }
-        let times = ["queued", "staged", "merged", "committed"].map { "\"\($0)\":\(number(&generator))" }
+        let journal = Bool.random(using: &generator) ? ["journalWaited", "journalSynced"] : []
+        let times = (["queued", "staged"] + journal + ["waited", "merged", "committed"]).map {
+            "\"\($0)\":\(number(&generator))"
+        }
         return Array(
             #""changes":{\#(changes.joined(separator: ","))},"rejected":[],"warnings":[],"timing":{\#(times.joined(separator: ","))}"#
                 .utf8)

@@ -1,4 +1,5 @@
 import BrokerCoordinator
+import Glibc
 import Testing
 import TestSupport
 
@@ -64,11 +65,16 @@ import TestSupport
             #expect(try client.ask(#"{"id": "a", "entity": "Department", "json": [{"id": 1}]}"#).type == "completed")
             let jobs = try client.ask(#"{"type": "jobs", "lists": ["slow"]}"#)
             #expect(jobs["slow.0.id"] == "a" && jobs["slow.0.failed"] == "false" && jobs["running"] == nil)
-            #expect(Int(jobs["slow.0.microseconds.total"] ?? "") ?? 0 > 0)
+            #expect(Int(jobs["slow.0.microseconds.total"] ?? "") ?? 0 > 0 && jobs["slow.0.microseconds.work"] != nil)
+            #expect(jobs["slow.0.operations.0"] == "process" && jobs["slow.0.entities.0"] == "Department")
             // The line is written after the answer.
             while running.log.line(.notice, "A job was slow.") == nil { _ = try client.ask(#"{"type": "ping"}"#) }
             let line = try #require(running.log.line(.notice, "A job was slow."))
-            for part in ["id=a", "sequence=1", "queued=", "staged=", "waited=", "merged=", "committed=", "total="] {
+            for part in [
+                "id=a", "sequence=1", "user=", "operations=process", "entities=Department", "work=", "queued=",
+                "staged=",
+                "waited=", "merged=", "committed=", "total=",
+            ] {
                 #expect(line.contains(part), "\(line)")
             }
         }
@@ -78,6 +84,8 @@ import TestSupport
         try await RunningServer.run(slowJobMicroseconds: 3_600_000_000) { running in
             let client = try running.connect()
             #expect(try client.ask(Self.job("bad", Self.invalid)).type == "failed")
+            let nameless = #"{"id": "nameless", "entity": "Employee", "json": [{"name": "Ada"}]}"#
+            #expect(try client.ask(nameless).code == "missingIdentity")
             #expect(try client.ask(#"{"type": "admin", "action": "pause"}"#).type == "done")
             for id in ["b", "c"] {
                 try client.send(#"{"id": "\#(id)", "entity": "Department", "json": [{"id": 1}]}"#)
@@ -88,16 +96,30 @@ import TestSupport
             while jobs["running.0.stage"] == "staging" { jobs = try client.ask(#"{"type": "jobs", "tag": 7}"#) }
             #expect(jobs.type == "jobs" && jobs["tag"] == "7")
             #expect(jobs["running.0.id"] == "b" && jobs["running.0.stage"] == "staged")
-            #expect(jobs["running.0.sequence"] == "2" && jobs["running.1.stage"] == "cancelled")
-            #expect(jobs["failed.0.id"] == "bad" && jobs["failed.0.error.code"] == "invalidValue")
-            #expect(jobs["failed.1"] == nil && jobs["slow.0"] == nil)
+            #expect(jobs["running.0.sequence"] == "3" && jobs["running.1.stage"] == "cancelled")
+            #expect(jobs["failed.1.id"] == "bad" && jobs["failed.1.error.code"] == "invalidValue")
+            #expect(jobs["failed.0.id"] == "nameless" && jobs["failed.2"] == nil && jobs["slow.0"] == nil)
             #expect(try client.ask(#"{"type": "jobs", "lists": ["running"], "limit": 1}"#)["running.1"] == nil)
-            for wrong in [#""lists": ["old"]"#, #""lists": 1"#, #""limit": 0"#, #""limit": 1001"#, #""limit": 1.5"#] {
+            func failed(_ filter: String) throws -> [String?] {
+                let jobs = try client.ask("{\"type\": \"jobs\", \"lists\": [\"failed\"], \(filter)}")
+                return [jobs["failed.0.id"], jobs["failed.1.id"]]
+            }
+            #expect(try failed(#""code": "invalidValue""#) == ["bad", nil])
+            #expect(try failed(#""code": "busy""#) == [nil, nil])
+            #expect(try failed(#""code": "missingIdentity", "user": \#(getuid()), "since": 1"#) == ["nameless", nil])
+            #expect(try failed(#""user": 4294967295"#) == [nil, nil])
+            #expect(try failed(#""since": 99999999999999"#) == [nil, nil])
+            #expect(try client.ask(#"{"type": "jobs", "code": "busi"}"#).code == "unsupportedMessage")
+            for wrong in [
+                #""lists": ["old"]"#, #""lists": 1"#, #""limit": 0"#, #""limit": 1001"#, #""limit": 1.5"#,
+                #""since": "1h""#,
+                #""user": "ada""#, #""user": -1"#, #""user": 4294967296"#, #""code": 1"#,
+            ] {
                 #expect(try client.ask("{\"type\": \"jobs\", \(wrong)}").code == "unsupportedMessage", "\(wrong)")
             }
             let stats = try client.ask(#"{"type": "stats"}"#)
-            #expect(stats["paused"] == "true" && stats["connections.open"] == "1" && stats["store.outcomes"] == "1")
-            #expect(stats["lastMinute.jobs.failed"] == "1" && stats["histograms.total.count"] == "1")
+            #expect(stats["paused"] == "true" && stats["connections.open"] == "1" && stats["store.outcomes"] == "2")
+            #expect(stats["lastMinute.jobs.failed"] == "2" && stats["histograms.total.count"] == "2")
         }
     }
 }

@@ -63,33 +63,4 @@ import Testing
         #expect(try test.store.outcome(ofJob: "two") == nil)
         #expect(try test.store.outcome(ofJob: "one")?.sequence == 1)
     }
-
-    @Test func `a ledger with an index on the disk becomes one without, and keeps its lines`() throws {
-        let model = #"{"entities": {"T": {"identity": "id", "attributes": {"id": "integer64"}}}}"#
-        let test = try TestStore(model)
-        try test.apply(#"{"T": {"id": 1}}"#, id: "one")
-        try test.apply(#"{"T": {"id": "wrong"}}"#, id: "two")
-        let lines = "SELECT sequence, id, hash, failed, ended, outcome FROM _broker_jobs"
-        let before = try test.rows(lines)
-        try test.execute(
-            """
-            DROP VIEW _broker_jobs_readable;
-            ALTER TABLE _broker_jobs RENAME TO jobs;
-            CREATE TABLE _broker_jobs ("sequence" INTEGER PRIMARY KEY, "id" TEXT NOT NULL UNIQUE, "hash" BLOB,
-                "failed" INTEGER NOT NULL, "ended" INTEGER NOT NULL, "outcome" TEXT NOT NULL);
-            INSERT INTO _broker_jobs SELECT sequence, id, hash, failed, ended, outcome FROM jobs;
-            DROP TABLE jobs;
-            """)
-        try test.reopen()
-        #expect(try test.rows(lines) == before)
-        // Owners were not stored then: every user may see these jobs.
-        #expect(try test.rows("SELECT count(owner) FROM _broker_jobs") == ["0"])
-        #expect(try test.rows("SELECT count(*) FROM pragma_index_list('_broker_jobs')") == ["0"])
-        guard case .duplicate(let outcome) = try test.apply(#"{"T": {"id": 1}}"#, id: "one") else {
-            Issue.record("the job is applied again")
-            return
-        }
-        #expect(outcome.sequence == 1)
-        #expect(try test.store.outcome(ofJob: "two")?.isFailure == true)
-    }
 }

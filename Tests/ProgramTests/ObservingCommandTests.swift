@@ -54,6 +54,29 @@ import Testing
         }
     }
 
+    @Test func `top says since when a server is lost that was stopped or killed, and goes on when it answers`() throws {
+        let programs = try Programs()
+        let server = try programs.startServer()
+        _ = try programs.start(
+            "'\(programs.executable("broker").path)' top --socket broker.sock >'\(programs.path("top"))' 2>&1")
+        func text() -> String { (try? String(contentsOfFile: programs.path("top"), encoding: .utf8)) ?? "" }
+        func waitFor(_ line: String) { while !text().hasSuffix(line) { usleep(10_000) } }
+        waitFor(" serving\n")
+        let isLost = { text().split(separator: "\n").last?.hasPrefix("lost since ") == true }
+        for signal in [SIGSTOP, SIGKILL] {
+            kill(server.processIdentifier, signal)
+            let start = ContinuousClock.now
+            while !isLost() { usleep(10_000) }
+            #if !DEBUG
+            #expect(ContinuousClock.now - start < .seconds(3))
+            #endif
+            if signal == SIGSTOP {
+                kill(server.processIdentifier, SIGCONT)
+                waitFor(" serving\n")
+            }
+        }
+    }
+
     @Test func `the state, the jobs and the entities of a server are printed`() throws {
         let programs = try Programs()
         let log = programs.path("log")
@@ -80,6 +103,19 @@ import Testing
         #expect(text.output.contains("\nbroker_jobs_completed_total 1\n"))
         let file = try String(contentsOfFile: programs.path("broker.prom"), encoding: .utf8)
         #expect(file.contains("# TYPE broker_job_duration_seconds histogram\n"))
+        func failed(_ filter: String...) throws -> Bool {
+            try broker(programs, ["jobs"] + filter).output.contains(" bad-1  invalidValue")
+        }
+        let user = String(getuid())
+        #expect(try failed("--since", "1h", "--user", user, "--code", "invalidValue"))
+        #expect(try failed("--failed", "--since", "2026-03-01T12:00:00Z") && failed("--user", "4294967295") == false)
+        #expect(try failed("--code", "busy") == false && failed("--since", "2999-03-01T12:00:00Z") == false)
+        let unknown = try broker(programs, ["jobs", "--code", "busi"])
+        #expect(
+            unknown.status == 1 && unknown.complaints.contains("There is no code \"busi\""), "\(unknown.complaints)")
+        for wrong in [["--since", "yesterday"], ["--user", "no such user"], ["--slow", "--code", "busy"]] {
+            #expect(try broker(programs, ["jobs"] + wrong).status == 2, "\(wrong)")
+        }
         #expect(try broker(programs, ["top", "--once"]).output.hasPrefix("serving: "))
         #expect(try broker(programs, ["admin", "pause"]).status == 0)
         let paused = try broker(programs, ["health", "--json"])

@@ -11,9 +11,10 @@ struct JobsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "jobs", abstract: "Lists the jobs that run, the last ones that failed, and the last slow ones.",
         discussion: """
-            Each list begins with the newest job, and that of running ones with the oldest. Users see their own jobs; root \
-            and the server's own user see all. A slow job took a second or longer (brokerd --slow-job), since the server's \
-            start. With --store there are failed jobs only.
+            The list of failed jobs begins with the newest, that of running ones with the oldest, and that of slow ones with \
+            the one that had the most work of its own: those below it may only have waited for it. Users see their own \
+            jobs; root and the server's own user see all. A slow job took a second or longer (brokerd --slow-job), since \
+            the server's start. With --store there are failed jobs only.
             """)
 
     @OptionGroup var connection: ConnectionOptions
@@ -21,11 +22,23 @@ struct JobsCommand: AsyncParsableCommand {
     @Flag(help: "List the jobs that have not ended.")
     var running = false
 
-    @Flag(help: "List jobs that failed, among the newest 10,000.")
+    @Flag(help: "List jobs that failed, as long as their outcomes are stored.")
     var failed = false
 
-    @Flag(help: "List slow jobs, with the time of each stage.")
+    @Flag(help: "List slow jobs, with their work and the time of each stage.")
     var slow = false
+
+    @Option(
+        help: ArgumentHelp(
+            "List failures of jobs that were accepted in that time before now, as 10m, or since a moment, as "
+                + "2026-03-01T12:00:00Z.", valueName: "time"))
+    var since: JobsSince?
+
+    @Option(help: ArgumentHelp("List failures of that user, by name or number.", valueName: "user"))
+    var user: String?
+
+    @Option(help: ArgumentHelp("List failures with that code, such as invalidValue.", valueName: "code"))
+    var code: String?
 
     @Option(help: ArgumentHelp("The number of jobs in each list, at most.", valueName: "count"))
     var limit = JobsMessage.defaultLimit
@@ -38,16 +51,33 @@ struct JobsCommand: AsyncParsableCommand {
         if connection.isLocal, running || slow {
             throw ValidationError("Only a server has jobs that run or were slow; with --store there are failed ones.")
         }
+        if isFiltered, running || slow {
+            throw ValidationError(
+                "--since, --user and --code are of failed jobs: use them without --running and --slow.")
+        }
+        _ = try userNumber()
+    }
+
+    private var isFiltered: Bool { since != nil || user != nil || code != nil }
+
+    private func userNumber() throws -> UInt32? {
+        guard let user else { return nil }
+        guard let number = UInt32(user) ?? getpwnam(user)?.pointee.pw_uid else {
+            throw ValidationError("--user: this machine has no user \"\(user)\". Give the number.")
+        }
+        return number
     }
 
     func run() async throws {
         let lists: [JobsMessage.List] =
-            if connection.isLocal { [.failed] } else if running || failed || slow {
+            if connection.isLocal || isFiltered { [.failed] } else if running || failed || slow {
                 (running ? [.running] : []) + (failed ? [.failed] : []) + (slow ? [.slow] : [])
             } else { JobsMessage.List.allCases }
+        let message = JobsMessage(
+            lists: lists, limit: limit, since: since?.milliseconds, user: try userNumber(), code: code)
         let answer = try await connection.connected("broker jobs") { broker in
             do {
-                return try await broker.jobs(JobsMessage(lists: lists, limit: limit))
+                return try await broker.jobs(message)
             } catch {
                 throw CommandFailure(error)
             }
@@ -70,9 +100,7 @@ enum JobLists {
         let jobs = message[list.rawValue].map { Array($0.elements) } ?? []
         switch list {
         case .running: return lines(running(jobs), "No job is running.", columns)
-        case .failed:
-            let searched = message["searched"]?.int64.map { Int($0) } ?? 0
-            return lines(failed(jobs), "None of the newest \(Shown.count(searched)) jobs failed.", columns)
+        case .failed: return lines(failed(jobs), "There is no such failed job.", columns)
         case .slow: return lines(slow(jobs), "No job was slow.", columns)
         }
     }
@@ -104,16 +132,27 @@ enum JobLists {
     }
 
     private static func slow(_ jobs: [JSONValue]) -> TextTable {
-        let stages = ["total", "queued", "staged", "waited", "merged", "committed"]
+        let stages = [
+            "work", "total", "queued", "staged", "journalWaited", "journalSynced", "waited", "merged", "committed",
+        ]
         var table = TextTable(
-            ["slow", "total", "queued", "staged", "waited", "merged", "commit", "id"], right: Set(0...6))
+            [
+                "slow", "work", "total", "queued", "staged", "journal", "synced", "waited", "merged", "commit", "user",
+                "operations", "id",
+            ], right: Set(0...10))
         for job in jobs {
             let times = stages.map { stage in
                 job["microseconds"]?[stage]?.int64.map { Shown.time(microseconds: $0) } ?? ""
             }
+            let names = ["operations", "entities"].map { list in
+                job[list]?.elements.compactMap(\.string).joined(separator: ",") ?? ""
+            }
             table.add(
-                [sequence(job)] + times + [(job["id"]?.string ?? "") + (job["failed"]?.bool == true ? " (failed)" : "")]
-            )
+                [sequence(job)] + times
+                    + [
+                        user(job), names.joined(separator: " "),
+                        (job["id"]?.string ?? "") + (job["failed"]?.bool == true ? " (failed)" : ""),
+                    ])
         }
         return table
     }

@@ -74,16 +74,16 @@ struct TopScreen {
 
     private var latencyLines: [String] {
         let header = ["", "minute: p50", "p99", "max", "all: p50", "p99", "max"]
-        let stages: [(String, KeyPath<Statistics.Latencies, Statistics.Percentiles>)] = [
-            ("queued", \.queued), ("staged", \.staged), ("merged", \.merged), ("committed", \.committed),
-            ("total", \.total),
+        let stages: [(String, (Statistics.Latencies) -> Statistics.Percentiles?)] = [
+            ("queued", \.queued), ("staged", \.staged), ("journal", \.journalWaited), ("synced", \.journalSynced),
+            ("waited", \.waited), ("merged", \.merged), ("committed", \.committed), ("total", \.total),
         ]
         // No job takes no time: without one there is nothing to show.
         let latencies = now.lastMinute?.latencyMicroseconds
         let lastMinute = latencies?.total.max == 0 ? nil : latencies
-        let rows = stages.map { name, stage in
-            let minute = lastMinute?[keyPath: stage]
-            let all = now.latencyMicroseconds[keyPath: stage]
+        let rows = stages.compactMap { name, stage -> [String]? in
+            let minute = lastMinute.flatMap(stage)
+            guard let all = stage(now.latencyMicroseconds) else { return nil }
             return [name] + [minute?.p50, minute?.p99, minute?.max].map { $0.map(time) ?? "-" }
                 + [time(all.p50), time(all.p99), time(all.max)]
         }

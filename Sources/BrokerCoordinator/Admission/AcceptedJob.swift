@@ -36,6 +36,7 @@ final class AcceptedJob: JobFacts {
     let observer: @Sendable (JobEvent) -> Void
     /// Nil when the client does not want progress.
     let progress: JobProgress?
+    let contents: JobContents
     let contentBytes: Int
     /// Bytes that the job reserves while it is in flight: those of the frame and of its content, more for many elements
     /// in few bytes, and the share of its answer.
@@ -60,6 +61,7 @@ final class AcceptedJob: JobFacts {
         isFromLog = frame.logged != nil
         observer = job.observer
         self.progress = progress
+        contents = JobContents(job.operations)
         contentBytes = job.content.count
         let work = max(contentBytes, job.document.elementCount * CoordinatorLimits.bytesPerElement)
         weight = frame.payloadBytes + work + (job.wantsObjects ? CoordinatorLimits.objectsBytes : 0)
@@ -92,8 +94,8 @@ final class ReadyJob: Sendable {
     /// Declared after `work`, so that the rows are freed before their memory is given back.
     let memory: JobMemory
     let accepted: AcceptedJob
-    /// The timing as far as it is known.
-    let timing: Timing
+    /// As far as they are known.
+    let times: StageTimes
 
     /// Why the job is not merged, though it keeps its ticket.
     enum SkipReason {
@@ -106,12 +108,12 @@ final class ReadyJob: Sendable {
     let skipReason: SkipReason?
 
     init(
-        work: StoreJob.Work, memory: JobMemory, accepted: AcceptedJob, timing: Timing, skipReason: SkipReason? = nil
+        work: StoreJob.Work, memory: JobMemory, accepted: AcceptedJob, times: StageTimes, skipReason: SkipReason? = nil
     ) {
         self.work = work
         self.memory = memory
         self.accepted = accepted
-        self.timing = timing
+        self.times = times
         self.skipReason = skipReason
     }
 
@@ -150,6 +152,6 @@ final class ReadyJob: Sendable {
     func refused(_ fault: Fault) -> ReadyJob { skipReason == nil ? withdrawn(.refused, fault) : self }
 
     private func withdrawn(_ skipReason: SkipReason, _ fault: Fault) -> ReadyJob {
-        ReadyJob(work: .refused(fault), memory: memory, accepted: accepted, timing: timing, skipReason: skipReason)
+        ReadyJob(work: .refused(fault), memory: memory, accepted: accepted, times: times, skipReason: skipReason)
     }
 }

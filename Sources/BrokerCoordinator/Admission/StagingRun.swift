@@ -9,11 +9,13 @@ struct StagingRun: Sendable {
     /// That of the model under which it is staged.
     let generation: Int
 
-    func ready(_ work: StoreJob.Work) -> ReadyJob {
-        var timing = Timing()
-        timing.queued = accepted.openedAt - accepted.admittedAt
-        timing.staged = monotonicMicroseconds() - accepted.openedAt
-        return ReadyJob(work: work, memory: frame.memory, accepted: accepted, timing: timing)
+    /// - Parameter microseconds: the time that workers spent on the job.
+    func ready(_ work: StoreJob.Work, took microseconds: Int64 = 0) -> ReadyJob {
+        var times = StageTimes()
+        times.queued = accepted.openedAt - accepted.admittedAt
+        times.staged = monotonicMicroseconds() - accepted.openedAt
+        times.work = microseconds
+        return ReadyJob(work: work, memory: frame.memory, accepted: accepted, times: times)
     }
 
     /// The job on its way to the log.

@@ -5,7 +5,7 @@ extension JobCompletion {
     /// The completion of an outcome in the ledger.
     ///
     /// - Parameter timing: that of the message that is answered; nil when the message is not a job.
-    init(stored outcome: StoredOutcome, id: String, isDuplicate: Bool, timing: Timing?) {
+    init(stored outcome: StoredOutcome, id: String, isDuplicate: Bool, timing: StageTimes?) {
         // The ledger's object without its braces.
         let members = Array(outcome.body.dropFirst().dropLast())
         self.init(

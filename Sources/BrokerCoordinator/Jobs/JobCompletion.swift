@@ -20,7 +20,7 @@ package struct JobCompletion: Sendable {
     /// The job has changed nothing, and the ledger does not have it; unless it is a duplicate, which had been applied.
     package var isDryRun = false
     /// Nil for an outcome that was read from the ledger: the timing is that of a message.
-    package var timing: Timing?
+    package var timing: StageTimes?
     /// The objects of the job's own records, sent once, to the client that asked for them with the job.
     package var objects: ReplyObjects?
     /// For the log of the server: SQLite's text about the fault of the job, or of its first record that was rejected.

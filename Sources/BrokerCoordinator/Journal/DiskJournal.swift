@@ -161,26 +161,17 @@ final class DiskJournal: JobLog {
     private func write(_ entries: [LogEntry]) throws(StoreError) -> [LogItem] {
         var (position, time) = (files.last.position ?? 0, files.last.time)
         var stored: [JournalEntry] = []
-        var items: [LogItem] = []
         stored.reserveCapacity(entries.count)
-        items.reserveCapacity(entries.count)
+        let writtenAt = monotonicMicroseconds()
         for entry in entries {
             guard entry.kind.hasPosition else {
                 stored.append(entry.stored(at: nil))
-                items.append(.cancellation(entry))
                 continue
             }
             position += 1
             // The clock of the machine may be set back; the time of the log never falls.
             time = max(time, entry.time)
-            let place = LogPlace(position: position, time: time)
-            let written = entry.stored(at: place)
-            stored.append(written)
-            items.append(
-                entry.kind == .job
-                    ? .job(ticket: entry.ticket, place)
-                    : .change(
-                        LoggedChange(kind: entry.kind, payload: written.payload, place: place, ticket: entry.ticket)))
+            stored.append(entry.stored(at: LogPlace(position: position, time: time)))
         }
         do throws(JournalError) {
             try files.journal.append(stored)
@@ -191,7 +182,17 @@ final class DiskJournal: JobLog {
             return entries.map { .refused($0, cause) }
         }
         files.last = LogPlace(position: position, time: time)
-        return items
+        let durableAt = monotonicMicroseconds()
+        return zip(entries, stored).map { entry, written in
+            let place = LogPlace(
+                position: written.position, time: written.time, writtenAt: writtenAt, durableAt: durableAt)
+            return switch entry.kind {
+            case .cancellation: .cancellation(entry)
+            case .job: .job(ticket: entry.ticket, place)
+            case .model, .limits:
+                .change(LoggedChange(kind: entry.kind, payload: written.payload, place: place, ticket: entry.ticket))
+            }
+        }
     }
 
     private func noteFull(_ error: StoreError, _ bytes: Int) {

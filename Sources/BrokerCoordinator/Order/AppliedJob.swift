@@ -9,19 +9,22 @@ struct AppliedJob: Sendable {
     /// The ledger could not record the failure.
     let isUnwritten: Bool
     let mergedMicroseconds: Int64
+    /// The part of them that the writer spent on this job alone.
+    let ownMicroseconds: Int64
     let appliedAt: Int64
     /// Bytes of the objects in its answer.
     let objectBytes: Int
 
     init(
         place: LogPlace, job: ReadyJob, end: JobOutcome, isUnwritten: Bool = false, mergedMicroseconds: Int64 = 0,
-        appliedAt: Int64 = monotonicMicroseconds()
+        ownMicroseconds: Int64? = nil, appliedAt: Int64 = monotonicMicroseconds()
     ) {
         self.place = place
         self.job = job
         self.end = end
         self.isUnwritten = isUnwritten
         self.mergedMicroseconds = mergedMicroseconds
+        self.ownMicroseconds = ownMicroseconds ?? mergedMicroseconds
         self.appliedAt = appliedAt
         objectBytes = if case .completed(let outcome) = end { outcome.objects?.json?.count ?? 0 } else { 0 }
     }
@@ -36,6 +39,7 @@ struct AppliedJob: Sendable {
         end = .failed(fault)
         isUnwritten = false
         mergedMicroseconds = 0
+        ownMicroseconds = 0
         appliedAt = monotonicMicroseconds()
         objectBytes = 0
     }
@@ -72,23 +76,36 @@ extension AppliedJob {
         for waiter in waiters { waiter.notify(waiter.asker.maySee(jobOf: shared.owner) ? shared : completion) }
     }
 
+    func times(_ committedAt: Int64) -> StageTimes {
+        var times = job.times
+        times.work += ownMicroseconds
+        times.merged = mergedMicroseconds
+        times.committed = committedAt - appliedAt
+        if place.durableAt > 0 {
+            // A small job is staged while the journal stores it.
+            let stagedAt = job.accepted.admittedAt + times.queued + times.staged
+            times.isJournaled = true
+            times.journalWaited = max(0, place.writtenAt - stagedAt)
+            times.journalSynced = max(0, place.durableAt - max(place.writtenAt, stagedAt))
+        }
+        times.waited = max(0, committedAt - job.accepted.admittedAt - times.total)
+        return times
+    }
+
     func completion(_ committedAt: Int64) -> JobCompletion {
-        var timing = job.timing
-        timing.merged = mergedMicroseconds
-        timing.committed = committedAt - appliedAt
         switch end {
         case .failed(let fault), .conflict(let fault, _):
             return .failed(fault, id: job.id, owner: job.owner, sequence: sequence)
         case .duplicate(let outcome):
             // The changes are those of the first time; the timing is this message's own.
-            var completion = JobCompletion(stored: outcome, id: job.id, isDuplicate: true, timing: timing)
+            var completion = JobCompletion(stored: outcome, id: job.id, isDuplicate: true, timing: times(committedAt))
             completion.isDryRun = job.accepted.isDryRun
             return completion
         case .completed(let outcome):
             var completion = JobCompletion(
                 id: job.id, owner: job.owner, sequence: sequence,
                 result: .completed(members: outcome.members, isDuplicate: false))
-            completion.timing = timing
+            completion.timing = times(committedAt)
             completion.objects = outcome.objects
             completion.cause = outcome.rejected.lazy.compactMap(\.cause).first
             completion.isDryRun = job.accepted.isDryRun

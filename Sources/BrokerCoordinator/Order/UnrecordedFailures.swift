@@ -16,10 +16,8 @@ struct UnrecordedFailures {
     var jobs: [StoreJob] { failures.values.map(\.job).sorted { $0.sequence < $1.sequence } }
 
     /// The jobs that the asker may see, the newest first, with their completions.
-    func newest(_ count: Int, as asker: JobOwner) -> [(job: StoreJob, outcome: JobCompletion)] {
-        Array(
-            failures.values.filter { asker.maySee(jobOf: $0.job.owner) }
-                .sorted { $0.job.sequence > $1.job.sequence }.prefix(count))
+    func newest(as asker: JobOwner) -> [(job: StoreJob, outcome: JobCompletion)] {
+        failures.values.filter { asker.maySee(jobOf: $0.job.owner) }.sorted { $0.job.sequence > $1.job.sequence }
     }
 
     func outcome(of id: JobID, as asker: JobOwner) -> JobCompletion? {

@@ -34,16 +34,14 @@ final class LedgerThread: Sendable {
             }, notify)
     }
 
-    /// The newest failed jobs that the asker may see, the newest first.
-    ///
-    /// - Parameter searched: at most that many lines of the ledger are read.
+    /// The newest failed jobs that pass the filter and that the asker may see, the newest first.
     func findFailures(
-        _ count: Int, among searched: Int, as asker: JobOwner,
+        _ count: Int, _ filter: FailureFilter, as asker: JobOwner,
         _ notify: @escaping @Sendable (Result<[FailedJob], StoreError>) -> Void
     ) {
         read(
             { reader throws(StoreError) in
-                try reader.failures(count, among: searched, as: asker).map {
+                try reader.failures(count, filter, as: asker).map {
                     FailedJob(
                         id: $0.id, sequence: $0.outcome.sequence, owner: $0.outcome.owner, acceptedAt: $0.acceptedAt,
                         error: $0.outcome.body)

@@ -79,7 +79,8 @@ extension ReplicatedLog {
         switch entry.kind {
         case .job:
             if case .entry(let waiting)? = own {
-                return .job(ticket: waiting.ticket, place, payload: entry.payload)
+                let stored = LogPlace(position: position, time: time, durableAt: monotonicMicroseconds())
+                return .job(ticket: waiting.ticket, stored, payload: entry.payload)
             }
             let job = JournaledJob(
                 sequence: position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,

@@ -8,7 +8,7 @@ struct Latencies {
 
     private var histograms: [Histogram<UInt32>]
 
-    /// - Parameter digits: the digits that percentiles have; one takes 2 KiB for all stages, two take 60.
+    /// - Parameter digits: the digits that percentiles have; one takes 3 KiB for all stages, two take 96.
     init(digits: SignificantDigits = .two) {
         histograms = StageTimes.names.map { _ in
             Histogram<UInt32>(highestTrackableValue: Self.highest, numberOfSignificantValueDigits: digits)
@@ -17,7 +17,7 @@ struct Latencies {
 
     mutating func record(_ times: StageTimes) {
         let values = times.values
-        for stage in values.indices {
+        for stage in StageTimes.stages(isJournaled: times.isJournaled) {
             _ = histograms[stage].record(min(Self.highest, UInt64(max(0, values[stage]))))
         }
     }
@@ -26,9 +26,11 @@ struct Latencies {
         for stage in histograms.indices { histograms[stage].add(other.histograms[stage]) }
     }
 
-    func write(to writer: inout JSONWriter) {
+    func write(to writer: inout JSONWriter, isJournaled: Bool) {
         writer.object { writer in
-            for (name, histogram) in zip(StageTimes.names, histograms) { writer.member(name, histogram) }
+            for stage in StageTimes.stages(isJournaled: isJournaled) {
+                writer.member(StageTimes.names[stage], histograms[stage])
+            }
         }
     }
 }

@@ -57,7 +57,7 @@ struct RecentJobs {
         return (sum, now - max(startedAt, first * Self.slotMicroseconds))
     }
 
-    func write(to writer: inout JSONWriter, at now: Int64) {
+    func write(to writer: inout JSONWriter, at now: Int64, isJournaled: Bool) {
         let (slot, microseconds) = sum(at: now)
         writer.object { writer in
             writer.member("milliseconds", microseconds / 1_000)
@@ -71,7 +71,7 @@ struct RecentJobs {
             slot.counts.objects.write(to: &writer)
             writer.member("commits", slot.counts.commits)
             writer.key("latencyMicroseconds")
-            slot.latencies.write(to: &writer)
+            slot.latencies.write(to: &writer, isJournaled: isJournaled)
         }
     }
 }

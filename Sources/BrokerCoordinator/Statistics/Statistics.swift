@@ -68,8 +68,8 @@ final class Statistics: Sendable {
 
     var now: Counters { counters.withLock { $0 } }
 
-    /// The newest slow jobs, in the order in which they ended.
-    var slowJobs: [SlowJob] { counters.withLock { $0.slow.jobs } }
+    /// Those with the most work of their own first.
+    var slowJobs: [SlowJob] { counters.withLock { $0.slow.byWork } }
 
     /// Calls `notify` for each job that is slow from now on.
     func observeSlow(_ notify: @escaping @Sendable (SlowJob) -> Void) { slowObserver.set(notify) }

@@ -52,10 +52,10 @@ struct StatisticsReport {
             }
         }
         writer.key("latencyMicroseconds")
-        counters.latencies.write(to: &writer)
+        counters.latencies.write(to: &writer, isJournaled: log != nil)
         writer.key("lastMinute")
-        counters.recent.write(to: &writer, at: now)
-        writeHistograms(to: &writer)
+        counters.recent.write(to: &writer, at: now, isJournaled: log != nil)
+        writeHistograms(to: &writer, isJournaled: log != nil)
         writer.key("memory")
         writer.object { writer in
             writer.member("residentBytes", Self.residentBytes())
@@ -145,13 +145,13 @@ struct StatisticsReport {
         }
     }
 
-    private func writeHistograms(to writer: inout JSONWriter) {
+    private func writeHistograms(to writer: inout JSONWriter, isJournaled: Bool) {
         writer.key("histograms")
         writer.object { writer in
             LatencyBuckets.writeBounds(to: &writer)
-            for (name, buckets) in zip(StageTimes.names, counters.buckets) {
-                writer.key(name)
-                buckets.write(to: &writer)
+            for stage in StageTimes.stages(isJournaled: isJournaled) {
+                writer.key(StageTimes.names[stage])
+                counters.buckets[stage].write(to: &writer)
             }
             writer.key("commit")
             counters.batches.commits.write(to: &writer)

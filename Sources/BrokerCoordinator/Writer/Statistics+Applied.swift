@@ -6,6 +6,8 @@ extension Statistics.Counters {
     mutating func note(_ applied: [AppliedJob], _ committedAt: Int64) -> [SlowJob] {
         var slowJobs: [SlowJob] = []
         var slot = RecentJobs.Slot.Counts(commits: 1)
+        var allTimes: [StageTimes] = []
+        allTimes.reserveCapacity(applied.count)
         commits += 1
         batches.record(jobs: applied.count)
         for applied in applied {
@@ -18,6 +20,7 @@ extension Statistics.Counters {
             }
             let times = applied.times(committedAt)
             note(times)
+            allTimes.append(times)
             guard times.total >= slow.microseconds else { continue }
             slowJobs.append(applied.slowJob(times))
         }
@@ -27,7 +30,7 @@ extension Statistics.Counters {
         objects.add(slot.objects)
         recent.note(at: committedAt) { recent in
             recent.counts.add(slot)
-            for applied in applied { recent.latencies.record(applied.times(committedAt)) }
+            for times in allTimes { recent.latencies.record(times) }
         }
         return slowJobs
     }
@@ -43,20 +46,17 @@ extension Statistics.Counters {
     private mutating func note(_ times: StageTimes) {
         latencies.record(times)
         let values = times.values
-        for stage in values.indices { buckets[stage].record(max(0, values[stage])) }
+        for stage in StageTimes.stages(isJournaled: times.isJournaled) { buckets[stage].record(max(0, values[stage])) }
     }
 }
 
 extension AppliedJob {
-    fileprivate func times(_ committedAt: Int64) -> StageTimes {
-        StageTimes(
-            queued: job.timing.queued, staged: job.timing.staged, merged: mergedMicroseconds,
-            committed: committedAt - appliedAt, total: committedAt - job.accepted.admittedAt)
-    }
-
     fileprivate func slowJob(_ times: StageTimes) -> SlowJob {
-        SlowJob(
-            id: job.id, sequence: sequence, owner: job.owner, isFailed: !isCommitted,
+        var changed: [String] = []
+        if case .completed(let outcome) = end { changed = outcome.changes.map(\.entity) }
+        return SlowJob(
+            id: job.id, sequence: sequence, owner: job.owner, operations: job.accepted.contents.operationNames,
+            entities: job.accepted.contents.entityNames(changed), isFailed: !isCommitted,
             acceptedAt: job.accepted.acceptedAt, times: times)
     }
 }

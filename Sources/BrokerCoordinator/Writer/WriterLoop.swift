@@ -256,12 +256,14 @@ struct WriterLoop {
                 let begun = monotonicMicroseconds()
                 guard let ends = try store.applyBatch(run) else { return nil }
                 let now = monotonicMicroseconds()
+                let share = MergeShare(of: now - begun, batch[applied.count...].prefix(ends.count))
                 for end in ends {
                     let (place, job) = batch[applied.count]
                     job.noteMerged()
                     applied.append(
                         AppliedJob(
-                            place: place, job: job, end: end, mergedMicroseconds: now - begun, appliedAt: now))
+                            place: place, job: job, end: end, mergedMicroseconds: now - begun,
+                            ownMicroseconds: share.microseconds(of: job), appliedAt: now))
                 }
             }
         }

@@ -52,20 +52,6 @@ package struct Warning: Sendable, Equatable {
     }
 }
 
-/// The time of each stage of a job, in microseconds.
-package struct Timing: Sendable, Equatable {
-    /// From the whole frame to the start of staging.
-    package var queued: Int64 = 0
-    /// Decoding, parsing and staging.
-    package var staged: Int64 = 0
-    /// The writer's work on this job.
-    package var merged: Int64 = 0
-    /// From the end of its merge until its COMMIT was durable; zero in a stored outcome, which is written before that.
-    package var committed: Int64 = 0
-
-    package init() {}
-}
-
 /// The objects of a job's own records, in their state after the job: by operation, in payload order.
 package struct ReplyObjects: Sendable, Equatable {
     /// The maximum bytes of their JSON: the limit of the answer to a fetch.
@@ -115,7 +101,6 @@ package struct Outcome: Sendable {
         get { rare?.parts.feedKeys }
         set { change { $0.feedKeys = newValue } }
     }
-    package var timing = Timing()
 
     package init() {}
 
@@ -294,17 +279,6 @@ extension Warning {
             }
             writer.key("count")
             writer.integer(count)
-        }
-    }
-}
-
-extension Timing {
-    package func write(to writer: inout JSONWriter) {
-        writer.object { writer in
-            writer.member("queued", queued)
-            writer.member("staged", staged)
-            writer.member("merged", merged)
-            writer.member("committed", committed)
         }
     }
 }

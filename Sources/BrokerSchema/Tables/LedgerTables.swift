@@ -16,6 +16,10 @@ package enum LedgerTables {
             "owner" INTEGER /* number of the user who sent it */
         )
         """,
+        // It contains only failed jobs, so that completed ones cost nothing.
+        """
+        CREATE INDEX IF NOT EXISTS "_broker_failures" ON "_broker_jobs" ("sequence", "owner", "ended") WHERE "failed" = 1
+        """,
         """
         CREATE TABLE IF NOT EXISTS "_broker_meta" (
             /* Broker's: facts about the store, as the model in force */
@@ -51,23 +55,8 @@ package enum LedgerTables {
         """,
     ]
 
-    /// Earlier ledgers had an index of the ids, which cost more than all other work of a small job.
-    private static let slimming = [
-        "ALTER TABLE \"_broker_jobs\" RENAME TO \"_broker_jobs_before\"", tables[0],
-        """
-        INSERT INTO "_broker_jobs" ("sequence", "id", "hash", "failed", "ended", "outcome")
-            SELECT "sequence", "id", "hash", "failed", "ended", "outcome" FROM "_broker_jobs_before" ORDER BY "sequence"
-        """,
-        "DROP TABLE \"_broker_jobs_before\"",
-    ]
-
-    /// Creates the tables, or migrates those of an earlier version. Runs inside the caller's transaction.
+    /// Creates those that are not there. Runs inside the caller's transaction.
     package static func prepare(_ connection: Connection) throws(StoreError) {
         for sql in tables { try connection.execute(sql) }
-        let isIndexed = try connection.integer("SELECT 1 FROM pragma_index_list('_broker_jobs')") != nil
-        if isIndexed { for sql in slimming { try connection.execute(sql) } }
-        let hasOwners =
-            try connection.integer("SELECT 1 FROM pragma_table_info('_broker_jobs') WHERE name = 'owner'") != nil
-        if !hasOwners { try connection.execute("ALTER TABLE \"_broker_jobs\" ADD COLUMN \"owner\" INTEGER") }
     }
 }

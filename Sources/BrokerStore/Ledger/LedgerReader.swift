@@ -24,7 +24,7 @@ struct LedgerLines {
 /// Reads the ledger concurrently with the writer, on a connection of its own that cannot write. Belongs to one thread.
 package final class LedgerReader {
     private let lines: LedgerLines
-    private let newest: Statement
+    private let failed: Statement
     private let findBookmark: Statement
 
     /// A reader of a store that is open: its files must be those that were opened.
@@ -40,9 +40,13 @@ package final class LedgerReader {
         let connection = try Connection(store: path, .read)
         try connection.execute("PRAGMA query_only = ON")
         lines = try LedgerLines(on: connection, index)
-        newest = try connection.prepare(
-            "SELECT sequence, hash, failed, outcome, id, owner, ended FROM _broker_jobs ORDER BY sequence DESC LIMIT ?1"
-        )
+        // The index has the failed jobs alone, and all columns but the outcome, which is read for a code.
+        failed = try connection.prepare(
+            """
+            SELECT sequence, hash, failed, outcome, id, owner, ended FROM _broker_jobs INDEXED BY _broker_failures
+                WHERE failed = 1 AND (?2 IS NULL OR owner = ?2) AND (?3 IS NULL OR ended >= ?3)
+                AND (?4 IS NULL OR substr(outcome, 1, length(?4)) = ?4) ORDER BY sequence DESC LIMIT ?1
+            """)
         findBookmark = try connection.prepare("SELECT value, sequence FROM _broker_bookmarks WHERE name = ?1")
     }
 
@@ -57,25 +61,23 @@ package final class LedgerReader {
         return StoredBookmark(value: findBookmark.text(0), sequence: findBookmark.integer(1))
     }
 
-    /// The failed jobs among the newest lines, the newest first. The column `ended` has when a job was accepted, so that a
-    /// journal that is applied again writes the same lines.
+    /// The newest failed jobs that pass the filter and that the asker may see, the newest first. The column `ended` has when
+    /// a job was accepted, so that a journal that is applied again writes the same lines.
     ///
-    /// - Parameters:
-    ///   - count: at most that many are returned.
-    ///   - searched: at most that many lines are read.
-    ///   - asker: a job that it may not see is skipped.
+    /// - Parameter count: at most that many are returned.
     package func failures(
-        _ count: Int, among searched: Int, as asker: JobOwner
+        _ count: Int, _ filter: FailureFilter, as asker: JobOwner
     ) throws(StoreError) -> [(id: String, acceptedAt: Int64, outcome: StoredOutcome)] {
-        newest.bind(Int64(searched), at: 1)
-        defer { newest.reset() }
+        let user = filter.user ?? (asker.isPrivileged ? nil : asker.user)
+        guard asker.isPrivileged || user == asker.user else { return [] }
+        failed.bind(Int64(count), at: 1)
+        for index: Int in 2...4 { failed.bind(blob: nil, at: index) }
+        if let user { failed.bind(Int64(user), at: 2) }
+        if let since = filter.since { failed.bind(since, at: 3) }
+        if let beginning = filter.beginning { failed.bind(beginning, at: 4) }
+        defer { failed.reset() }
         var failures: [(id: String, acceptedAt: Int64, outcome: StoredOutcome)] = []
-        while failures.count < count, try newest.step() {
-            guard newest.integer(2) != 0 else { continue }
-            let outcome = StoredOutcome(newest)
-            guard asker.maySee(jobOf: outcome.owner) else { continue }
-            failures.append((newest.text(4), newest.integer(6), outcome))
-        }
+        while try failed.step() { failures.append((failed.text(4), failed.integer(6), StoredOutcome(failed))) }
         return failures
     }
 }
