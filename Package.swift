@@ -203,7 +203,7 @@ let package = Package(
         .target(
             name: "BrokerLoad",
             dependencies: [
-                "BrokerFastJSON", "BrokerJSON", "BrokerSQLite", "BrokerWire", "CGlibc", "CSQLite", "CZlib",
+                "BrokerFastJSON", "BrokerJSON", "BrokerSQLite", "BrokerWire", "CGlibc", "CSQLite",
                 forPrograms("Histogram", "hdrhistogram-swift"),
             ],
             swiftSettings: strict),
@@ -273,7 +273,7 @@ let package = Package(
         tests("BrokerWire", also: ["BrokerJSON"]),
         tests("Broker", also: ["BrokerWire"]),
         tests("BrokerRequests", also: ["Broker", "BrokerJSON", "BrokerWire"]),
-        tests("BrokerLoad", also: ["BrokerJSON", "BrokerWire", "CSQLite", "CZlib"]),
+        tests("BrokerLoad", also: ["BrokerJSON", "BrokerWire", "CSQLite"]),
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerModelSources", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
         tests("BrokerJournal"),

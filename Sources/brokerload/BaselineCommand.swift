@@ -11,8 +11,7 @@ struct BaselineCommand: AsyncParsableCommand {
         discussion: """
             With --group, one-record jobs over a pair of sockets instead: a loop reads what is there, upserts, commits \
             once for all of it, and answers; so many jobs are in flight.
-            """,
-        aliases: ["floor"])
+            """)
 
     @Option(help: "The SQLite database, which is replaced.", completion: .file())
     var store: String
@@ -72,14 +71,14 @@ struct BaselineCommand: AsyncParsableCommand {
         }
         for result in results {
             let report = BaselineReport(
-                name: "baseline", amount: result.records, unit: "records", seconds: result.seconds,
+                amount: result.records, unit: "records", seconds: result.seconds,
                 processorSeconds: result.processorSeconds)
             try report.say(json: json)
         }
     }
 
     private func payloads(_ mix: RecordMix) -> [JSONText] {
-        var options = JobOptions(.generated(record.options, mix))
+        var options = JobOptions(record.options, mix)
         options.recordsOfJob = size.records
         options.first = size.first
         if mix.needsExisting { options.existing = size.jobs * size.records }
@@ -91,7 +90,7 @@ struct BaselineCommand: AsyncParsableCommand {
         baseline.hasSavepoints = savepoints
         baseline.hasLedger = ledger
         let result = try reporting { () throws(LoadError) in try baseline.run() }
-        var report = BaselineReport(name: "baseline", amount: result.jobs, unit: "jobs", seconds: result.seconds)
+        var report = BaselineReport(amount: result.jobs, unit: "jobs", seconds: result.seconds)
         report.commits = result.commits
         report.latencies = result.latencies
         try report.say(json: json)

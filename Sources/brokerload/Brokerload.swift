@@ -8,15 +8,14 @@ import Glibc
 struct Brokerload: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "brokerload",
-        abstract: "Loads a brokerd, and measures it beside others that do the same work.",
+        abstract: "Loads a brokerd, and measures it, and the same work without Broker.",
         discussion: """
             \(ExitStatus.explanation([.success, .failed, .usage, .rejected, .cannotConnect]))
             \(OptionUnits.explanation)
             """,
         version: BrokerVersion.text,
         subcommands: [
-            RunCommand.self, SweepCommand.self, ReplayCommand.self, CompareCommand.self, BaselineCommand.self,
-            RecordsCommand.self, ModelCommand.self,
+            RunCommand.self, BaselineCommand.self, RecordsCommand.self, ModelCommand.self,
         ],
         defaultSubcommand: RunCommand.self)
 

@@ -1,8 +1,6 @@
 import ArgumentParser
 import BrokerCommandLine
-import BrokerJSON
 import BrokerLoad
-import BrokerModel
 import BrokerWire
 
 /// The options of a run's jobs.
@@ -41,23 +39,6 @@ struct JobArguments: ParsableArguments {
     @Flag(help: "Ask for `accepted`, too, and measure when it comes.")
     var accepted = false
 
-    @Option(
-        help: ArgumentHelp("A model of your own, for --samples. May be repeated.", valueName: "file"),
-        completion: .file())
-    var model: [String] = []
-
-    @Option(
-        help: ArgumentHelp(
-            "Records of your own, which are sent in turn: an array, or a record a line.", valueName: "file"),
-        completion: .file())
-    var samples: String?
-
-    @Option(help: ArgumentHelp("The entity of the samples.", valueName: "name"))
-    var entity: String?
-
-    @Flag(help: "Give each sample an identity of its own, by the model's identity attribute.")
-    var freshIdentities = false
-
     private static let defaultExisting = 10_000
     /// The number of jobs that send the existing records.
     private static let recordsOfPreload = 1_000
@@ -69,86 +50,34 @@ struct JobArguments: ParsableArguments {
         ].check()
         do throws(LoadError) {
             let mix = try RecordMix(parsing: mix)
-            if samples != nil, mix != .allNew {
-                throw LoadError(.usage, "--mix is for generated records, not samples.")
-            }
             if mix.needsExisting, existing == 0 {
                 throw LoadError(.usage, "--mix has records of what must be there before, but --existing is 0.")
             }
         } catch {
             throw ValidationError(error.message)
         }
-        guard (samples == nil) == (entity == nil) else {
-            throw ValidationError("--samples and --entity belong together; give both.")
-        }
-        guard samples != nil || (model.isEmpty && !freshIdentities) else {
-            throw ValidationError("--model and --fresh-identities are for --samples; give those, too.")
-        }
-        guard !freshIdentities || !model.isEmpty else {
-            throw ValidationError("--fresh-identities needs the --model, which says what the identity is.")
-        }
     }
 
     /// The jobs that bring what is there before, and those that are measured.
     func jobs(_ record: RecordArguments) throws(CommandFailure) -> (preload: JobOptions?, jobs: JobOptions) {
-        var jobs = JobOptions(try recordsOfJobs(record))
+        let mix = try reporting { () throws(LoadError) in try RecordMix(parsing: self.mix) }
+        var jobs = JobOptions(record.options, mix)
         jobs.recordsOfJob = records
         jobs.first = first
         jobs.onInvalid = onInvalid
         jobs.hasIDs = ids
         jobs.wantsAccepted = accepted
-        guard case .generated(let options, let mix) = jobs.records, mix.needsExisting else { return (nil, jobs) }
+        guard mix.needsExisting else { return (nil, jobs) }
         jobs.existing = existing ?? Self.defaultExisting
         guard preload ?? (existing == nil) else { return (nil, jobs) }
-        var before = JobOptions(.generated(options, .allNew))
+        var before = JobOptions(record.options)
         before.recordsOfJob = min(Self.recordsOfPreload, jobs.existing)
         before.first = first
         return (before, jobs)
     }
 
-    private func recordsOfJobs(_ record: RecordArguments) throws(CommandFailure) -> JobOptions.Records {
-        guard let samples, let entity else {
-            return .generated(record.options, try reporting { () throws(LoadError) in try RecordMix(parsing: mix) })
-        }
-        let identity = freshIdentities ? try identity(of: entity) : nil
-        let text = try JSONText.file(samples)
-        return .samples(
-            try reporting { () throws(LoadError) in try SampleRecords(text, identity: identity, seed: record.seed) },
-            entity: entity)
-    }
-
-    private func identity(of entity: String) throws(CommandFailure) -> SampleRecords.Identity {
-        let model = try ModelFile(model).planOrComplain().model
-        guard let found = model.entities.first(where: { $0.name == entity }) else {
-            let ending = NearMiss.ending(entity, among: model.entities.map(\.name))
-            throw CommandFailure(.usage, "The model has no entity \(entity)\(ending) Name one of it with --entity.")
-        }
-        guard let attribute = found.singleIdentity, let path = attribute.keyPaths.first, path.count == 1 else {
-            throw CommandFailure(
-                .usage,
-                "\(entity) has no identity of one attribute at the top of its records, so --fresh-identities can give "
-                    + "it none; omit the flag.")
-        }
-        switch attribute.type {
-        case .integer64, .integer32: return .init(key: path[0], kind: .integer)
-        case .string: return .init(key: path[0], kind: .text)
-        case .uuid: return .init(key: path[0], kind: .uuid)
-        default:
-            throw CommandFailure(
-                .usage,
-                "The identity of \(entity) is of the type \(attribute.type), and fresh ones can be made of integers, "
-                    + "strings and UUIDs; omit --fresh-identities.")
-        }
-    }
-
     func settings(_ record: RecordArguments) -> [(name: String, value: String)] {
-        var settings = [("records a job", "\(records)")]
-        if let samples {
-            settings += [("samples", samples), ("seed", "\(record.seed)")]
-        } else {
-            settings += record.settings + [("mix", mix)]
-        }
-        return settings + [("ids", ids ? "yes" : "no")]
+        [("records a job", "\(records)")] + record.settings + [("mix", mix), ("ids", ids ? "yes" : "no")]
     }
 }
 

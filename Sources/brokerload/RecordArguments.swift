@@ -89,7 +89,7 @@ struct RecordsCommand: AsyncParsableCommand {
     @OptionGroup var size: SizeArguments
 
     func run() async throws {
-        var job = JobOptions(.generated(records.options, .allNew))
+        var job = JobOptions(records.options)
         job.recordsOfJob = size.jobs * size.records
         job.first = size.first
         var source = JobSource(job)

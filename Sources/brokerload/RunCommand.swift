@@ -7,8 +7,7 @@ struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Sends jobs to a brokerd, and measures.",
         discussion: """
-            The server must have the model that `brokerload model` prints for the same options, or your own with \
-            --samples. Without --rate the loop is closed: a job is sent when another has ended. With it, jobs are sent \
+            The server must have the model that `brokerload model` prints for the same options. Without --rate the loop is closed: a job is sent when another has ended. With it, jobs are sent \
             on a fixed schedule whatever the server does, and latency is measured from when each ought to have been \
             sent.
             """)
@@ -50,18 +49,29 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let load = Load(sending: sending, job: job, record: record)
         let (preload, jobs) = try job.jobs(record)
-        if let preload { try load.preload(preload, records: jobs.existing) }
+        if let preload {
+            let count = (jobs.existing + preload.recordsOfJob - 1) / preload.recordsOfJob
+            let result = try run(sending.options(Schedule(.closed, .jobs(count))), preload)
+            if let failure = result.failure { throw failure }
+        }
         var options = sending.options(schedule)
         options.warmUpSeconds = warmUpSeconds
-        options.wantsLog = report.hdr != nil
-        let result = try load.run("run", options, jobs)
-        let run = RunReport(
-            name: "run", offeredRate: rate, settings: load.settings(options),
-            environment: RunEnvironment(server: result.server.name, process: result.server.process), result: result)
-        try report.show(run)
+        let result = try run(options, jobs)
+        let settings =
+            [("connections", "\(options.connections)"), ("in flight", "\(options.inFlight)")] + job.settings(record)
+            + [("warm-up", "\(options.warmUpSeconds) s")]
+        let environment = RunEnvironment(server: result.server.name, process: result.server.process)
+        try report.show(
+            RunReport(offeredRate: rate, settings: settings, environment: environment, result: result))
         if let failure = result.failure { throw failure }
+    }
+
+    private func run(_ options: RunOptions, _ jobs: JobOptions) throws(CommandFailure) -> RunResult {
+        try reporting { () throws(LoadError) in
+            let supply = FrameSupply(jobs, jobs: options.schedule.jobs, budget: sending.prepareBytes)
+            return try LoadRun(options, supply: supply, idPrefix: jobs.hasIDs ? jobs.idPrefix : nil).run()
+        }
     }
 
     private var schedule: Schedule {
@@ -71,35 +81,5 @@ struct RunCommand: AsyncParsableCommand {
 
     private var warmUpSeconds: Double {
         warmUp?.exactSeconds ?? duration.map { min(2, $0.exactSeconds / 10) } ?? 0
-    }
-}
-
-/// The options that the runs of one command share.
-struct Load {
-    let sending: SendingArguments
-    let job: JobArguments
-    let record: RecordArguments
-
-    func run(_ name: String, _ options: RunOptions, _ jobs: JobOptions) throws(CommandFailure) -> RunResult {
-        let line = ProgressLine(name, total: options.schedule.jobs)
-        line.say("\(name): making the jobs")
-        defer { line.clear() }
-        return try reporting { () throws(LoadError) in
-            let supply = FrameSupply(jobs, jobs: options.schedule.jobs, budget: sending.prepareBytes)
-            let run = try LoadRun(options, supply: supply, idPrefix: jobs.hasIDs ? jobs.idPrefix : nil)
-            return try run.run { line.update($0) }
-        }
-    }
-
-    /// Brings what must be there before, and measures nothing.
-    func preload(_ jobs: JobOptions, records: Int) throws(CommandFailure) {
-        let count = (records + jobs.recordsOfJob - 1) / jobs.recordsOfJob
-        let result = try run("preload", sending.options(Schedule(.closed, .jobs(count))), jobs)
-        if let failure = result.failure { throw failure }
-    }
-
-    func settings(_ options: RunOptions) -> [(name: String, value: String)] {
-        [("connections", "\(options.connections)"), ("in flight", "\(options.inFlight)")] + job.settings(record)
-            + [("warm-up", "\(options.warmUpSeconds) s")]
     }
 }

@@ -49,30 +49,18 @@ struct SendingArguments: ParsableArguments {
     }
 }
 
-/// Where a report goes.
+/// How a report is printed.
 struct ReportArguments: ParsableArguments {
-    @Flag(help: "Print the report as JSON.")
+    @Flag(help: "Print the whole report, as JSON.")
     var json = false
 
-    @Option(help: ArgumentHelp("Write the report as one page with plots, too.", valueName: "file"), completion: .file())
-    var html: String?
-
-    @Option(
-        help: ArgumentHelp("Write the latencies of the intervals as a log of HdrHistogram's.", valueName: "file"),
-        completion: .file())
-    var hdr: String?
-
     func show(_ report: RunReport) throws {
-        if let html { try write(RunPage(report).html, to: html) }
-        if let hdr { try write(HistogramLog.text(report.result, name: report.name), to: hdr) }
         if json {
             try StandardOutput.write(report.json + [UInt8(ascii: "\n")])
         } else {
-            try Program.write(report.text)
+            try Program.say(report.text)
         }
     }
-
-    func write(_ text: String, to path: String) throws(CommandFailure) { try OutputFile.write(text, to: path) }
 }
 
 extension RunResult {

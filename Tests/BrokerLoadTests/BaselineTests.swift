@@ -22,7 +22,7 @@ struct BaselineTests {
     }
 
     private func payloads(_ options: RecordOptions, _ mix: RecordMix = .allNew, existing: Int = 0) -> [JSONText] {
-        var job = JobOptions(.generated(options, mix))
+        var job = JobOptions(options, mix)
         job.recordsOfJob = 50
         job.existing = existing
         return Baseline.payloads(job, jobs: 4)
@@ -91,17 +91,5 @@ struct BaselineTests {
             try Baseline(path: "/nowhere/f", records: RecordOptions()).load([])
         }
         #expect(error?.message.contains("/nowhere/f") == true)
-    }
-
-    @Test func `a working folder is deleted with its owner`() throws {
-        var path = ""
-        do {
-            let work = try WorkFolder(in: nil)
-            path = work.path
-            try work.write([1], to: "a")
-            #expect(ProgramPath.find("sh") != nil)
-            #expect(ProgramPath.find("no-such-program") == nil)
-        }
-        #expect(ProgramPath.find(path) == nil)
     }
 }

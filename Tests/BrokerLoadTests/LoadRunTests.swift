@@ -7,14 +7,14 @@ import TestSupport
 @Suite(.timeLimit(.minutes(5)))
 struct LoadRunTests {
     private func completed(_ id: String) -> String {
-        #"{"type":"completed","id":"\#(id)","sequence":1,"duplicate":false,"changes":{},"rejected":[],"warnings":[],"timing":{"queued":1,"staged":2,"merged":3,"committed":4}}"#
+        #"{"type":"completed","id":"\#(id)","sequence":1,"duplicate":false,"changes":{},"rejected":[],"warnings":[],"timing":{"queued":1,"staged":2,"journalWaited":5,"journalSynced":6,"waited":7,"merged":3,"committed":4}}"#
     }
 
     private func run(
         _ server: ScriptedServer, jobs: Int, inFlight: Int = 4, pace: Pace = .closed, patience: Double = 10,
         change: (inout RunOptions, inout JobOptions) -> Void = { _, _ in }
     ) throws -> RunResult {
-        var job = JobOptions(.generated(RecordOptions(), .allNew))
+        var job = JobOptions(RecordOptions())
         job.recordsOfJob = 3
         var options = RunOptions(socketPath: server.path, schedule: Schedule(pace, .jobs(jobs)))
         options.inFlight = inFlight
@@ -33,7 +33,7 @@ struct LoadRunTests {
         #expect(result.records == 3_000)
         #expect(result.completed.count == 1_000)
         #expect(result.intervals.reduce(0) { $0 + $1.jobs } == 1_000)
-        #expect(result.stages.map { $0.percentile(50) / 1_000 } == [1, 2, 3, 4])
+        #expect(result.stages.map { $0.percentile(50) / 1_000 } == [1, 2, 5, 6, 7, 3, 4])
         #expect(result.server.name == "scripted 1")
         #expect(result.server.samples.last?.logBytes == 7)
     }
@@ -101,53 +101,15 @@ struct LoadRunTests {
         let error = #expect(throws: LoadError.self) {
             try LoadRun(
                 RunOptions(socketPath: "/nowhere/b.sock", schedule: Schedule(.closed, .jobs(1))),
-                supply: FrameSupply(PreparedFrames()), idPrefix: "")
+                supply: FrameSupply(JobOptions(RecordOptions()), jobs: 1, budget: 1 << 20), idPrefix: "")
         }
         #expect(error?.code == .cannotConnect)
-    }
-
-    // MARK: - Recordings
-
-    private func recording(_ messages: [String]) throws -> JSONText {
-        JSONText(copying: Array(try messages.map { try RawClient.frame(Array($0.utf8)) }.joined()))
-    }
-
-    @Test func `a recording is sent as it is, and its answers are found`() throws {
-        let server = ScriptedServer { job, id in
-            job == 2 ? [#"{"type":"pong","tag":{"a":1}}"#] : [id.isEmpty ? completed("broker-1") : completed(id)]
-        }
-        let frames = try RecordedFrames.read(
-            try recording([
-                #"{"id":"a","entity":"E","json":[{"id":1},{"id":2}]}"#, #"{"entity":"E","json":{}}"#,
-                #"{"type":"ping","tag":{"a":1}}"#, #"{"id":"a","entity":"E","json":[{"id":1},{"id":2}]}"#,
-            ]), name: "recording")
-        #expect(frames.jobs.map(\.records) == [2, 1, 0, 2])
-        var options = RunOptions(socketPath: server.path, schedule: Schedule(.closed, .jobs(4)))
-        options.patienceSeconds = 0.5
-        let result = try LoadRun(options, supply: FrameSupply(frames), idPrefix: "").run()
-        // The job without id and tag gets an id of the server, which the client cannot know.
-        #expect(result.totals.sent == 4)
-        #expect(result.totals.ok == 3)
-        #expect(result.lost == 1)
-        #expect(result.totals.strangeAnswers == 1)
-    }
-
-    @Test func `a recording that is truncated or invalid is refused with the position`() throws {
-        let whole = try recording([#"{"type":"ping"}"#, #"{"type":"ping"}"#])
-        let cut = JSONText(copying: Array(whole.bytes.dropLast()))
-        let error = #expect(throws: LoadError.self) { try RecordedFrames.read(cut, name: "cut") }
-        #expect(error?.message.contains("after 1 frames: It ends inside a frame.") == true, "\(error as Any)")
-        for text in ["", "{}"] {
-            #expect(throws: LoadError.self) {
-                try RecordedFrames.read(JSONText(copying: Array(text.utf8)), name: "none")
-            }
-        }
     }
 
     // MARK: - Frames
 
     @Test func `frames come in order, and no more wait than may`() throws {
-        var job = JobOptions(.generated(RecordOptions(), .allNew))
+        var job = JobOptions(RecordOptions())
         job.recordsOfJob = 50
         let supply = FrameSupply(job, jobs: 300, budget: 300 << 10)
         try supply.prepare()
@@ -168,7 +130,7 @@ struct LoadRunTests {
     }
 
     @Test func `frames without an end can be stopped`() throws {
-        let supply = FrameSupply(JobOptions(.generated(RecordOptions(), .allNew)), jobs: nil, budget: 1 << 20)
+        let supply = FrameSupply(JobOptions(RecordOptions()), jobs: nil, budget: 1 << 20)
         try supply.prepare()
         #expect(try supply.next() != nil)
         supply.stop()

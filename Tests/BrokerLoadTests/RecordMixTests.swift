@@ -48,12 +48,12 @@ struct RecordMixTests {
     }
 
     @Test func `an unchanged record is as it was sent last, and a changed one is not`() throws {
-        var before = JobOptions(.generated(RecordOptions(), .allNew))
+        var before = JobOptions(RecordOptions())
         before.recordsOfJob = 30
         var stored: [Int: String] = [:]
         for (id, text) in try records(before, jobs: 1) { stored[id] = text }
         let mix = try RecordMix(parsing: "new:1,changed:2,unchanged:3")
-        var options = JobOptions(.generated(RecordOptions(), mix))
+        var options = JobOptions(RecordOptions(), mix)
         options.recordsOfJob = 6
         options.existing = 30
         var counts: [RecordKind: Int] = [:]
@@ -66,7 +66,7 @@ struct RecordMixTests {
     }
 
     @Test func `a job is what the server reads, with an id of its own`() throws {
-        var options = JobOptions(.generated(RecordOptions(), .allNew))
+        var options = JobOptions(RecordOptions())
         options.recordsOfJob = 2
         options.onInvalid = .skip
         options.wantsAccepted = true
@@ -83,41 +83,14 @@ struct RecordMixTests {
             #expect(job.notify == [.accepted, .completed])
             #expect(content.records == 2)
         }
-        #expect(JobOptions.newRun() != JobOptions.newRun())
+        #expect(JobOptions(RecordOptions()).run != JobOptions(RecordOptions()).run)
     }
 
     @Test func `an invalid record has an identity that nothing converts`() throws {
-        var options = JobOptions(.generated(RecordOptions(), try RecordMix(parsing: "invalid:1")))
+        var options = JobOptions(RecordOptions(), try RecordMix(parsing: "invalid:1"))
         options.recordsOfJob = 1
         var source = JobSource(options)
         let document = try JSONDocument(parsing: JSONText(copying: source.nextRecords()))
         #expect(document.root.elements.map { $0["id"]?.kind } == [.array])
-    }
-
-    @Test func `samples are sent in turn, with fresh identities where that is asked for`() throws {
-        let lines = "{\"id\": 7, \"name\": \"a\"}\n\n{\"name\": \"b\\n\", \"id\": 8}\n{}"
-        let text = JSONText(copying: Array(lines.utf8))
-        func sent(_ identity: SampleRecords.Identity?) throws -> String {
-            let samples = try SampleRecords(text, identity: identity, seed: 1)
-            var options = JobOptions(.samples(samples, entity: "E"))
-            options.recordsOfJob = 4
-            options.first = 100
-            var source = JobSource(options)
-            return String(decoding: source.nextRecords(), as: UTF8.self)
-        }
-        // The first is number 100, and 100 % 3 is 1.
-        #expect(try sent(nil) == #"[{"name":"b\n","id":8},{},{"id":7,"name":"a"},{"name":"b\n","id":8}]"#)
-        #expect(
-            try sent(.init(key: "id", kind: .integer))
-                == #"[{"id":100,"name":"b\n"},{"id":101},{"id":102,"name":"a"},{"id":103,"name":"b\n"}]"#)
-        #expect(try sent(.init(key: "k", kind: .text)).hasPrefix(#"[{"k":"sample-100","name":"b\n","id":8},"#))
-    }
-
-    @Test(arguments: [("[1]", "Sample 1 is a number"), ("[]", "no samples"), ("{\"a\"\n:}", "line 1")])
-    func `invalid samples are refused with their position`(text: String, message: String) {
-        let error = #expect(throws: LoadError.self) {
-            try SampleRecords(JSONText(copying: Array(text.utf8)), identity: nil, seed: 1)
-        }
-        #expect(error?.message.contains(message) == true, "\(error as Any)")
     }
 }

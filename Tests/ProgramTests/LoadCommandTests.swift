@@ -24,9 +24,7 @@ struct LoadCommandTests {
     @Test func `run commits the requested jobs, and reports them`() throws {
         _ = try programs.startServer()
         let result = try load([
-            "run", "--jobs", "20", "--records", "100", "--connections", "2", "--accepted", "--json", "--html",
-            "run.html",
-            "--hdr", "run.hdr",
+            "run", "--jobs", "20", "--records", "100", "--connections", "2", "--accepted", "--json",
         ])
         #expect(result.status == 0, "\(result.complaints)")
         let report = try json(result.output)
@@ -40,8 +38,6 @@ struct LoadCommandTests {
         let environment = try #require(report["environment"] as? [String: String])
         #expect(environment["pragmas"]?.contains("synchronous = full") == true)
         #expect(environment["file system"] != nil)
-        #expect(try String(contentsOfFile: programs.path("run.html"), encoding: .utf8).contains("<svg"))
-        #expect(try String(contentsOfFile: programs.path("run.hdr"), encoding: .utf8).contains("Tag=accepted"))
     }
 
     @Test func `a mix has the stated effects, and rejected records give status 3`() throws {
@@ -61,79 +57,6 @@ struct LoadCommandTests {
         #expect(failed.complaints.contains("Of 2 jobs 2 failed"))
     }
 
-    @Test func `samples of one's own get fresh identities`() throws {
-        _ = try programs.startServer()
-        try programs.write(#"[{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]"#, to: "samples.json")
-        let result = try load([
-            "run", "--model", "model.json", "--samples", "samples.json", "--entity", "Employee", "--fresh-identities",
-            "--jobs", "3", "--records", "4",
-        ])
-        #expect(result.status == 0, "\(result.complaints)")
-        let rows = try Database(programs.path("store.sqlite")).rows("SELECT name, count(*) FROM Employee GROUP BY 1")
-        #expect(rows == ["a|6", "b|6"])
-        for (arguments, message) in [
-            (["--samples", "samples.json"], "--entity"), (["--fresh-identities"], "--samples"),
-            (["--samples", "samples.json", "--entity", "None", "--model", "model.json", "--fresh-identities"], "None"),
-        ] {
-            let refused = try load(["run"] + arguments)
-            #expect(refused.status == 2)
-            #expect(refused.complaints.contains(message), "\(refused.complaints)")
-        }
-    }
-
-    @Test func `sweep finds a ceiling and runs its steps`() throws {
-        _ = try programs.startServer()
-        let result = try load([
-            "sweep", "--duration", "0.5", "--records", "1", "--prepare", "1", "--steps", "20,40", "--html",
-            "sweep.html", "--json",
-        ])
-        #expect(result.status == 0, "\(result.complaints)")
-        let report = try json(result.output)
-        #expect((report["ceilingJobsPerSecond"] as? Double ?? 0) > 0)
-        #expect((report["steps"] as? [[String: Any]])?.compactMap { $0["percent"] as? Double } == [20, 40])
-    }
-
-    @Test func `replay sends recorded frames, and the same again are duplicates`() throws {
-        _ = try programs.startServer()
-        let made = try programs.shell(
-            """
-            for id in 1 2; do
-            echo '{"id": "job-'$id'", "entity": "Employee", "json": [{"id": '$id'}]}' | \
-            \(programs.executable("broker").path) frame
-            done >recording
-            """)
-        #expect(made.status == 0)
-        for duplicates in [0, 2] {
-            let result = try load(["replay", "recording", "--in-flight", "2", "--json"])
-            #expect(result.status == 0, "\(result.complaints)")
-            let total = try #require(try json(result.output)["total"] as? [String: Int])
-            #expect(total["ok"] == 2 && total["duplicate"] == duplicates && total["lost"] == 0)
-        }
-        #expect(try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee") == ["2"])
-        #expect(try load(["replay", "model.json"]).status == 1)
-    }
-
-    @Test(arguments: ["nested", "links"])
-    func `compare runs the available peers and names the absent ones`(shape: String) throws {
-        let result = try programs.run(
-            "brokerload",
-            [
-                "compare", "--jobs", "2", "--records", "100", "--small-jobs", "50", "--shape", shape, "--peers",
-                "baseline,broker,sqlite-utils,sqlite3", "--sqlite-utils", "no-such-program", "--folder", ".", "--json",
-            ])
-        #expect(result.status == 0, "\(result.complaints)")
-        let results = try #require(try json(result.output)["results"] as? [[String: Any]])
-        try #require(
-            results.map { "\($0["peer"] ?? "") \($0["work"] ?? "")" } == [
-                "baseline bulk", "broker bulk", "sqlite-utils bulk", "sqlite3 bulk", "baseline oneByOne",
-                "broker oneByOne",
-            ])
-        #expect(results[0]["brokerRatio"] as? Double != nil)
-        #expect(results[2]["skipped"] as? String == "no-such-program is not installed")
-        let left = try FileManager.default.contentsOfDirectory(atPath: programs.folder)
-        #expect(!left.contains { $0.hasPrefix("brokerload-") })
-    }
-
     @Test func `baseline loads its database, once or in groups`() throws {
         let bulk = try programs.run(
             "brokerload",
@@ -142,7 +65,7 @@ struct LoadCommandTests {
         #expect(bulk.output.split(separator: "\n").count == 2)
         #expect(try Database(programs.path("f")).rows("SELECT count(*) FROM Employee") == ["100"])
         let group = try programs.run(
-            "brokerload", ["floor", "--store", "g", "--jobs", "40", "--group", "8", "--json"])
+            "brokerload", ["baseline", "--store", "g", "--jobs", "40", "--group", "8", "--json"])
         #expect(group.status == 0, "\(group.complaints)")
         #expect(try json(group.output)["jobs"] as? Int == 40)
     }
@@ -157,18 +80,16 @@ struct LoadCommandTests {
     }
 
     @Test func `without a server the status is 4`() throws {
-        for command in ["run", "sweep"] {
-            let result = try load([command])
-            #expect(result.status == 4)
-            #expect(result.complaints.split(separator: "\n").count == 1, "\(result.complaints)")
-        }
+        let result = try load(["run"])
+        #expect(result.status == 4)
+        #expect(result.complaints.split(separator: "\n").count == 1, "\(result.complaints)")
     }
 
     @Test(arguments: [
         ["run", "--mix", "new"], ["run", "--jobs", "1", "--duration", "1"], ["run", "--rate", "0"],
         ["run", "--shape", "round"], ["run", "--presence", "2"], ["run", "--attributes", "3"],
-        ["sweep", "--steps", "50,much"], ["compare", "--peers", "oracle"], ["floor", "--store", "f", "--group", "0"],
-        ["replay"], ["floor", "--store", "f", "--then", "new:1"], ["run", "--mix", "changed:1", "--existing", "0"],
+        ["baseline", "--store", "f", "--group", "0"], ["baseline", "--store", "f", "--then", "new:1"],
+        ["run", "--mix", "changed:1", "--existing", "0"],
     ])
     func `invalid arguments are reported in one line, with status 2`(arguments: [String]) throws {
         let result = try programs.run("brokerload", arguments)
@@ -176,7 +97,7 @@ struct LoadCommandTests {
         #expect(result.complaints.split(separator: "\n").count == 1, "\(result.complaints)")
     }
 
-    private static let commands = ["run", "sweep", "replay", "compare", "baseline", "records", "model"]
+    private static let commands = ["run", "baseline", "records", "model"]
 
     @Test(arguments: commands) func `every command has help`(command: String) throws {
         let help = try programs.run("brokerload", [command, "--help"])

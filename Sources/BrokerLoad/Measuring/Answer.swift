@@ -1,11 +1,3 @@
-/// The identification of an answer.
-package enum AnswerKey: Sendable, Hashable {
-    /// The number of a job of this run.
-    case job(Int)
-    /// The id of a recorded job, or its tag as JSON text.
-    case text(String)
-}
-
 /// The counts of changed objects of a job, or of several.
 package struct ObjectCounts: Sendable, Equatable {
     package var inserted = 0
@@ -36,13 +28,26 @@ package struct Answer: Sendable, Equatable {
 
     /// Microseconds that the server says a job spent in each of its stages.
     package struct Stages: Sendable, Equatable {
+        package static let names = [
+            "queued", "staged", "journalWaited", "journalSynced", "waited", "merged", "committed",
+        ]
+
         package var queued = 0
         package var staged = 0
+        package var journalWaited = 0
+        package var journalSynced = 0
+        package var waited = 0
         package var merged = 0
         package var committed = 0
+
+        /// In the order of ``names``.
+        var values: InlineArray<7, Int> {
+            [queued, staged, journalWaited, journalSynced, waited, merged, committed]
+        }
     }
 
-    package var key: AnswerKey?
+    /// The number of the job in this run; nil for an answer to anything else.
+    package var job: Int?
     package var kind: Kind
     /// The job had been applied before it was sent.
     package var isDuplicate = false

@@ -25,14 +25,4 @@ package struct LatencyHistogram: Sendable {
     package var highestRecorded: UInt64 { counts.totalCount == 0 ? 0 : counts.max }
 
     package var mean: Double { counts.totalCount == 0 ? 0 : counts.mean }
-
-    /// The counts by value, in ascending order, without zeros.
-    package var recorded: [(value: UInt64, count: UInt64)] {
-        counts.recordedValues().map { ($0.value, UInt64($0.count)) }
-    }
-
-    package func percentileCurve() -> [(percent: Double, value: UInt64)] {
-        guard counts.totalCount > 0 else { return [] }
-        return counts.percentiles(ticksPerHalfDistance: 5).map { ($0.percentile, $0.value) }
-    }
 }

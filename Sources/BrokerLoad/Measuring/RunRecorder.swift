@@ -9,11 +9,6 @@ package struct RunInterval: Sendable {
     package var p50: UInt64 = 0
     package var p99: UInt64 = 0
     package var highest: UInt64 = 0
-    /// The latencies to `completed`, and to `accepted` where that was asked for, encoded for the log; nil when no log
-    /// is wanted.
-    package var completedHistogram: [UInt8]?
-    package var acceptedHistogram: [UInt8]?
-    package var acceptedHighest: UInt64 = 0
 }
 
 /// Counts the measurements, interval by interval. Jobs that were sent before the measured time are not counted.
@@ -22,8 +17,8 @@ struct RunRecorder {
     private(set) var accepted = LatencyHistogram()
     /// How late jobs were sent.
     private(set) var lag = LatencyHistogram()
-    /// The server's own times: queued, staged, merged, committed.
-    private(set) var stages = [LatencyHistogram](repeating: LatencyHistogram(), count: 4)
+    /// The server's own times, in the order of ``Answer/Stages/names``.
+    private(set) var stages = Answer.Stages.names.map { _ in LatencyHistogram() }
     private(set) var intervals: [RunInterval] = []
     /// Ends within the measured time.
     private(set) var jobs = 0
@@ -32,15 +27,12 @@ struct RunRecorder {
     private(set) var contentBytes = 0
     private(set) var frameBytes = 0
 
-    private let wantsLog: Bool
     private var current = RunInterval(start: 0, seconds: 0)
     private var currentCompleted = LatencyHistogram()
     private var currentAccepted = LatencyHistogram()
 
-    init(wantsLog: Bool) { self.wantsLog = wantsLog }
-
     /// All that was counted so far was warm-up.
-    mutating func begin() { self = RunRecorder(wantsLog: wantsLog) }
+    mutating func begin() { self = RunRecorder() }
 
     mutating func sent(late: UInt64, contentBytes: Int, frameBytes: Int) {
         lag.record(late)
@@ -57,9 +49,8 @@ struct RunRecorder {
         current.records += records
         if let latency { currentCompleted.record(latency) }
         guard let stages else { return }
-        for (place, microseconds) in [stages.queued, stages.staged, stages.merged, stages.committed].enumerated() {
-            self.stages[place].record(UInt64(max(0, microseconds)) * 1_000)
-        }
+        let times = stages.values
+        for place in times.indices { self.stages[place].record(UInt64(max(0, times[place])) * 1_000) }
     }
 
     mutating func accepted(latency: UInt64) { currentAccepted.record(latency) }
@@ -74,13 +65,6 @@ struct RunRecorder {
             current.p50 = currentCompleted.percentile(50)
             current.p99 = currentCompleted.percentile(99)
             current.highest = currentCompleted.highestRecorded
-            if wantsLog {
-                current.completedHistogram = HistogramEncoding.payload(currentCompleted)
-                if currentAccepted.count > 0 {
-                    current.acceptedHistogram = HistogramEncoding.payload(currentAccepted)
-                    current.acceptedHighest = currentAccepted.highestRecorded
-                }
-            }
             intervals.append(current)
         }
         completed.add(currentCompleted)

@@ -4,13 +4,7 @@ extension RunReport {
     /// One object on one line. Times are microseconds unless a name says otherwise.
     package var json: [UInt8] {
         var writer = JSONWriter(capacity: 16 << 10)
-        write(to: &writer)
-        return writer.bytes
-    }
-
-    func write(to writer: inout JSONWriter) {
         writer.object { writer in
-            writer.member("name", name)
             if let offeredRate { writer.member("offeredJobsPerSecond", offeredRate) }
             writer.member("seconds", result.seconds)
             writer.member("jobs", result.jobs)
@@ -28,7 +22,7 @@ extension RunReport {
             writer.member("lagMicroseconds", result.lag)
             writer.key("stagesMicroseconds")
             writer.object { writer in
-                for (name, histogram) in zip(Self.stageNames, result.stages) { writer.member(name, histogram) }
+                for (name, histogram) in zip(Answer.Stages.names, result.stages) { writer.member(name, histogram) }
             }
             writeServer(to: &writer)
             writer.key("harness")
@@ -41,6 +35,7 @@ extension RunReport {
             writer.member("settings", settings)
             writer.member("environment", environment.facts)
         }
+        return writer.bytes
     }
 
     private func writeTotals(to writer: inout JSONWriter) {

@@ -30,7 +30,7 @@ struct AnswerReader: Sendable {
         guard cursor.skip(completedPrefix), let job = cursor.integer(), cursor.skip("\",\"sequence\":"),
             cursor.integer() != nil, cursor.skip(",\"duplicate\":")
         else { return nil }
-        var answer = Answer(key: .job(job), kind: .completed)
+        var answer = Answer(job: job, kind: .completed)
         if cursor.skip("true") {
             answer.isDuplicate = true
         } else {
@@ -38,11 +38,22 @@ struct AnswerReader: Sendable {
         }
         guard cursor.skip(",\"changes\":{"), readChanges(&cursor, into: &answer.objects) else { return nil }
         guard cursor.skip(",\"rejected\":[],\"warnings\":[],\"timing\":{\"queued\":") else { return nil }
-        guard let queued = cursor.integer(), cursor.skip(",\"staged\":"), let staged = cursor.integer(),
-            cursor.skip(",\"merged\":"), let merged = cursor.integer(), cursor.skip(",\"committed\":"),
-            let committed = cursor.integer(), cursor.skip("}}")
+        var stages = Answer.Stages()
+        guard let queued = cursor.integer(), cursor.skip(",\"staged\":"), let staged = cursor.integer() else {
+            return nil
+        }
+        if cursor.skip(",\"journalWaited\":") {
+            guard let waited = cursor.integer(), cursor.skip(",\"journalSynced\":"), let synced = cursor.integer()
+            else { return nil }
+            (stages.journalWaited, stages.journalSynced) = (waited, synced)
+        }
+        guard cursor.skip(",\"waited\":"), let waited = cursor.integer(), cursor.skip(",\"merged\":"),
+            let merged = cursor.integer(), cursor.skip(",\"committed\":"), let committed = cursor.integer(),
+            cursor.skip("}}")
         else { return nil }
-        answer.stages = Answer.Stages(queued: queued, staged: staged, merged: merged, committed: committed)
+        (stages.queued, stages.staged, stages.waited) = (queued, staged, waited)
+        (stages.merged, stages.committed) = (merged, committed)
+        answer.stages = stages
         return answer
     }
 
@@ -70,7 +81,7 @@ struct AnswerReader: Sendable {
         let tag = envelope.tag.map { String(decoding: $0, as: UTF8.self) }
         switch envelope.message {
         case .completed(let completed):
-            var answer = Answer(key: key(completed.id, tag), kind: .completed, isDuplicate: completed.duplicate)
+            var answer = Answer(job: job(completed.id, tag), kind: .completed, isDuplicate: completed.duplicate)
             for changes in completed.changes.values {
                 answer.objects.add(
                     ObjectCounts(
@@ -79,27 +90,25 @@ struct AnswerReader: Sendable {
             }
             answer.stages = completed.timing.map {
                 Answer.Stages(
-                    queued: Int($0.queued), staged: Int($0.staged), merged: Int($0.merged), committed: Int($0.committed)
-                )
+                    queued: Int($0.queued), staged: Int($0.staged), journalWaited: Int($0.journalWaited),
+                    journalSynced: Int($0.journalSynced), waited: Int($0.waited), merged: Int($0.merged),
+                    committed: Int($0.committed))
             }
             return answer
-        case .accepted(let id, _): return Answer(key: key(id, tag), kind: .accepted)
+        case .accepted(let id, _): return Answer(job: job(id, tag), kind: .accepted)
         case .failed(let failed):
             return Answer(
-                key: key(failed.id, tag), kind: .failed(code: failed.error.code, message: failed.description))
+                job: job(failed.id, tag), kind: .failed(code: failed.error.code, message: failed.description))
         case .error(let error):
-            return Answer(key: key(error.id, tag), kind: .failed(code: error.error.code, message: error.description))
-        default: return Answer(key: tag.map { .text($0) }, kind: .other)
+            return Answer(job: job(error.id, tag), kind: .failed(code: error.error.code, message: error.description))
+        default: return Answer(kind: .other)
         }
     }
 
-    private func key(_ id: String?, _ tag: String?) -> AnswerKey? {
-        if isByTag { return tag.flatMap(Int.init).map { .job($0) } }
-        guard let id else { return tag.map { .text($0) } }
-        guard !idPrefix.isEmpty, id.hasPrefix(idPrefix), let number = Int(id.dropFirst(idPrefix.count)) else {
-            return .text(id)
-        }
-        return .job(number)
+    private func job(_ id: String?, _ tag: String?) -> Int? {
+        if isByTag { return tag.flatMap(Int.init) }
+        guard let id, id.hasPrefix(idPrefix) else { return nil }
+        return Int(id.dropFirst(idPrefix.count))
     }
 }
 

@@ -8,14 +8,10 @@ final class LoadConnection {
     let socket: LoadSocket
     /// Jobs without an end.
     var inFlight = 0
-    /// Recorded messages without id and tag, in the order of sending: their answers come in that order.
-    var nameless: [Int] = []
     /// No answer comes any more.
     private(set) var isClosed = false
     /// The server takes nothing more; answers that it sent before can still be read.
     private var isSendingOver = false
-    private(set) var sentBytes = 0
-    private(set) var receivedBytes = 0
 
     private var outgoing: [UInt8] = []
     private var sent = 0
@@ -40,7 +36,6 @@ final class LoadConnection {
             switch result {
             case .bytes(let count):
                 sent += count
-                sentBytes += count
             case .wouldBlock: return
             case .closed: isSendingOver = true
             }
@@ -57,7 +52,6 @@ final class LoadConnection {
         switch result {
         case .bytes(let count):
             received += count
-            receivedBytes += count
         case .wouldBlock: return
         case .closed:
             isClosed = true

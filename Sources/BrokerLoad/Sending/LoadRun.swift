@@ -21,8 +21,6 @@ package final class LoadRun {
     private var accounts = JobAccounts()
     private var recorder: RunRecorder
     private var result = RunResult()
-    /// Recorded jobs in flight by what their answers are known by.
-    private var keyed: [AnswerKey: [Int]] = [:]
     private var chunk = PreparedFrames()
     private var placeInChunk = 0
     private var nextConnection = 0
@@ -38,14 +36,14 @@ package final class LoadRun {
 
     /// Connects.
     ///
-    /// - Parameter idPrefix: what the ids of the jobs begin with; nil when they have tags, or were recorded.
+    /// - Parameter idPrefix: what the ids of the jobs begin with; nil when they have tags.
     /// - Throws: `cannotConnect`.
     package init(_ options: RunOptions, supply: FrameSupply, idPrefix: String?) throws(LoadError) {
         self.options = options
         self.supply = supply
         schedule = options.schedule
         reader = AnswerReader(idPrefix: idPrefix)
-        recorder = RunRecorder(wantsLog: options.wantsLog)
+        recorder = RunRecorder()
         watch = try ServerWatch(options.socketPath)
         var connections: [LoadConnection] = []
         for _ in 0..<options.connections {
@@ -55,9 +53,7 @@ package final class LoadRun {
     }
 
     /// Runs to the end of the schedule and of the last answer.
-    ///
-    /// - Parameter progress: called at the end of every interval.
-    package func run(_ progress: (RunProgress) -> Void = { _ in }) throws(LoadError) -> RunResult {
+    package func run() throws(LoadError) -> RunResult {
         try supply.prepare()
         Self.wakePunctually()
         start = monotonicNanoseconds()
@@ -72,7 +68,7 @@ package final class LoadRun {
                 nextTick = now + interval
             }
             if now >= nextTick {
-                tick(at: now, progress)
+                tick(at: now)
                 nextTick = max(nextTick + interval, now)
             }
             try sendDue(at: now)
@@ -110,22 +106,12 @@ package final class LoadRun {
         watch.begin()
         watch.ask()
         usageBefore = (ProcessUsage.ofThisThread, Self.harnessSeconds)
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        result.startedAt = Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 
-    private func tick(at now: UInt64, _ progress: (RunProgress) -> Void) {
-        if isMeasuring {
-            recorder.closeInterval(at: Double(now - measuredFrom) / 1e9)
-            watch.ask()
-        }
-        let last = recorder.intervals.last
-        progress(
-            RunProgress(
-                seconds: Double(now - start) / 1e9, isWarmUp: !isMeasuring, sent: accounts.sent,
-                ended: accounts.sent - accounts.lost,
-                jobsPerSecond: last.map { Double($0.jobs) / $0.seconds } ?? 0, p99: last?.p99 ?? 0))
+    private func tick(at now: UInt64) {
+        guard isMeasuring else { return }
+        recorder.closeInterval(at: Double(now - measuredFrom) / 1e9)
+        watch.ask()
     }
 
     private func finish() throws(LoadError) -> RunResult {
@@ -142,7 +128,6 @@ package final class LoadRun {
         result.objects = accounts.objects
         result.jobs = recorder.jobs
         result.records = recorder.records
-        result.sentJobs = recorder.sentJobs
         result.contentBytes = recorder.contentBytes
         result.frameBytes = recorder.frameBytes
         result.completed = recorder.completed
@@ -195,16 +180,9 @@ package final class LoadRun {
     private func send(on connection: LoadConnection, intendedAt: UInt64, at now: UInt64) {
         let job = chunk.jobs[placeInChunk]
         placeInChunk += 1
-        let number = accounts.send(intendedAt: intendedAt, records: job.records)
+        _ = accounts.send(intendedAt: intendedAt, records: job.records)
         connection.enqueue(chunk.bytes[job.place])
         connection.inFlight += 1
-        if let key = job.key {
-            if key == .text("") {
-                connection.nameless.append(number)
-            } else {
-                keyed[key, default: []].append(number)
-            }
-        }
         recorder.sent(late: now - intendedAt, contentBytes: job.contentBytes, frameBytes: job.place.count)
     }
 
@@ -236,7 +214,7 @@ package final class LoadRun {
     private func receive(at now: UInt64) throws(LoadError) {
         for place in readable {
             guard place < connections.count else {
-                watch.receive(at: now - start)
+                watch.receive()
                 continue
             }
             let connection = connections[place]
@@ -254,12 +232,12 @@ package final class LoadRun {
     private func note(_ answer: Answer, on connection: LoadConnection, at now: UInt64) {
         lastHeardAt = now
         if case .accepted = answer.kind {
-            if let at = accounts.accepted(job(of: answer, on: connection, isEnd: false)), at >= measuredFrom {
+            if let at = accounts.accepted(answer.job), at >= measuredFrom {
                 recorder.accepted(latency: now - at)
             }
             return
         }
-        guard let ended = accounts.end(job(of: answer, on: connection, isEnd: true), answer) else {
+        guard let ended = accounts.end(answer.job, answer) else {
             if case .failed(_, let message) = answer.kind { result.strangeMessage = result.strangeMessage ?? message }
             return
         }
@@ -273,20 +251,6 @@ package final class LoadRun {
                 records: isCommitted ? accounts.records(of: ended.job) : 0, latency: latency, stages: answer.stages)
         } else if let latency {
             recorder.endedLate(latency: latency)
-        }
-    }
-
-    private func job(of answer: Answer, on connection: LoadConnection, isEnd: Bool) -> Int? {
-        switch answer.key {
-        case .job(let number): return number
-        case .text(let text):
-            guard let jobs = keyed[.text(text)], let first = jobs.first else { return nil }
-            if isEnd { keyed[.text(text)] = jobs.count == 1 ? nil : Array(jobs.dropFirst()) }
-            return first
-        case nil:
-            guard let first = connection.nameless.first else { return nil }
-            if isEnd { connection.nameless.removeFirst() }
-            return first
         }
     }
 

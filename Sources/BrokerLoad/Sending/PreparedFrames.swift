@@ -11,8 +11,6 @@ package struct PreparedFrames: Sendable {
         /// Bytes of the message, before it was compressed.
         package let contentBytes: Int
         package let records: Int
-        /// For recorded frames: what its answer is known by; nil for jobs that are known by their number.
-        package var key: AnswerKey?
     }
 
     package var bytes: [UInt8] = []
@@ -20,18 +18,10 @@ package struct PreparedFrames: Sendable {
 
     package init() {}
 
-    package mutating func append(
-        _ frame: some Collection<UInt8>, contentBytes: Int, records: Int, key: AnswerKey? = nil
-    ) {
+    package mutating func append(_ frame: some Collection<UInt8>, contentBytes: Int, records: Int) {
         let start = bytes.count
         bytes.append(contentsOf: frame)
-        jobs.append(Job(place: start..<bytes.count, contentBytes: contentBytes, records: records, key: key))
-    }
-
-    package mutating func append(_ other: PreparedFrames) {
-        for job in other.jobs {
-            append(other.bytes[job.place], contentBytes: job.contentBytes, records: job.records, key: job.key)
-        }
+        jobs.append(Job(place: start..<bytes.count, contentBytes: contentBytes, records: records))
     }
 }
 
@@ -67,16 +57,6 @@ package final class FrameSupply: Sendable {
     package init(_ options: JobOptions, jobs: Int?, budget: Int) {
         self.budget = budget
         DispatchQueue(label: "brokerload.frames").async { [self] in make(JobSource(options), jobs) }
-    }
-
-    /// The number of finished frames.
-    package init(_ frames: PreparedFrames) {
-        budget = .max
-        state.withLock {
-            $0.chunks = [frames]
-            $0.isFinished = true
-        }
-        prepared.signal()
     }
 
     /// How often the sender had to wait: the harness was the limit then.

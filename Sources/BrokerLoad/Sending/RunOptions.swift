@@ -11,25 +11,11 @@ package struct RunOptions: Sendable {
     package var intervalSeconds = 0.5
     /// Seconds without any answer after which what is in flight is lost.
     package var patienceSeconds = 60.0
-    /// Histograms of the intervals are stored for a log.
-    package var wantsLog = false
 
     package init(socketPath: String, schedule: Schedule) {
         self.socketPath = socketPath
         self.schedule = schedule
     }
-}
-
-/// How far a run is.
-package struct RunProgress: Sendable {
-    package let seconds: Double
-    package let isWarmUp: Bool
-    package let sent: Int
-    package let ended: Int
-    /// The figures of the last interval.
-    package let jobsPerSecond: Double
-    /// Nanoseconds, of the last interval.
-    package let p99: UInt64
 }
 
 /// The result of a run.
@@ -47,7 +33,6 @@ package struct RunResult: Sendable {
     // The measured time only.
     package var jobs = 0
     package var records = 0
-    package var sentJobs = 0
     package var contentBytes = 0
     package var frameBytes = 0
     package var completed = LatencyHistogram()
@@ -62,8 +47,6 @@ package struct RunResult: Sendable {
     package var harnessSeconds = 0.0
     /// How often the sender had to wait for frames.
     package var frameWaits = 0
-    /// Seconds since 1970 when the measured time began.
-    package var startedAt = 0.0
 
     package var jobsPerSecond: Double { seconds > 0 ? Double(jobs) / seconds : 0 }
     package var recordsPerSecond: Double { seconds > 0 ? Double(records) / seconds : 0 }

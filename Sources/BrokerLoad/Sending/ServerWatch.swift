@@ -50,7 +50,7 @@ final class ServerWatch {
             connection.flush()
             var poll = pollfd(fd: connection.socket.descriptor, events: Int16(POLLIN), revents: 0)
             Glibc.poll(&poll, 1, 1_000)
-            receive(at: 0)
+            receive()
             guard monotonicNanoseconds() < deadline else {
                 throw LoadError(.failed, "The server does not answer `stats` within ten seconds.")
             }
@@ -60,31 +60,23 @@ final class ServerWatch {
         }
     }
 
-    /// - Parameter at: nanoseconds from the start of the run.
-    func receive(at now: UInt64) {
+    func receive() {
         do throws(WireError) {
-            try connection.receive { content throws(WireError) in try read(content, now) }
+            try connection.receive { content throws(WireError) in try read(content) }
         } catch {
             // An unreadable answer counts as none; the run itself reports a failing server.
             isAsking = false
         }
     }
 
-    private func read(_ content: JSONText, _ now: UInt64) throws(WireError) {
+    private func read(_ content: JSONText) throws(WireError) {
         let envelope = try ServerEnvelope.decode(parsing: content)
         switch envelope.message {
         case .welcome(let welcome): observations.name = welcome.server
         case .stats:
             isAsking = false
             observations.stats = Array(content.bytes)
-            var sample = withExtendedLifetime(envelope) {
-                observations.batches = ServerBatches(envelope.document.root)
-                return ServerSample(envelope.document.root, at: now)
-            }
-            if let process = observations.process, let usage = ProcessUsage(of: process) {
-                sample.processorSeconds = usage.processorSeconds
-            }
-            observations.samples.append(sample)
+            observations.samples.append(withExtendedLifetime(envelope) { ServerSample(envelope.document.root) })
         default: if observations.name.isEmpty { observations.name = "unknown" }
         }
     }

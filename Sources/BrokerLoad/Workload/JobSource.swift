@@ -3,12 +3,8 @@ package import BrokerWire
 
 /// The content of a run's jobs.
 package struct JobOptions: Sendable {
-    package enum Records: Sendable {
-        case generated(RecordOptions, RecordMix)
-        case samples(SampleRecords, entity: String)
-    }
-
-    package var records: Records
+    package var records: RecordOptions
+    package var mix: RecordMix
     package var recordsOfJob = 5_000
     /// The number of the first record.
     package var first = 0
@@ -20,26 +16,14 @@ package struct JobOptions: Sendable {
     /// Begins the ids of the run's jobs, and of no other run's.
     package var run: String
 
-    package init(_ records: Records, run: String = JobOptions.newRun()) {
+    package init(_ records: RecordOptions, _ mix: RecordMix = .allNew) {
         self.records = records
-        self.run = run
+        self.mix = mix
+        run = String(UInt64.random(in: 1 << 60 ... .max), radix: 36)
     }
-
-    /// A name that no other run has.
-    package static func newRun() -> String { String(UInt64.random(in: 1 << 60 ... .max), radix: 36) }
 
     /// The prefix of the number in a job's id.
     package var idPrefix: String { "\(run)-" }
-
-    /// For another run: all numbers begin after those of so many jobs.
-    package mutating func moveOn(behind jobs: Int) {
-        first += existing + jobs * recordsOfJob
-        run = Self.newRun()
-    }
-
-    package var seed: UInt64 {
-        if case .generated(let options, _) = records { options.seed } else { 1 }
-    }
 }
 
 /// A job, ready to be made a frame.
@@ -51,10 +35,10 @@ package struct JobContent: Sendable {
 /// Makes the jobs of a run, one after the other.
 package struct JobSource: Sendable {
     private let options: JobOptions
-    private var generator: GeneratedRecords?
+    private var generator: GeneratedRecords
     private var kinds: MixOrder
     private var job = 0
-    /// New records and samples made so far.
+    /// New records made so far.
     private var made = 0
     /// Records drawn so far from those that are there before.
     private var drawn = 0
@@ -63,13 +47,9 @@ package struct JobSource: Sendable {
 
     package init(_ options: JobOptions) {
         self.options = options
-        switch options.records {
-        case .generated(let record, let mix):
-            generator = GeneratedRecords(record)
-            kinds = MixOrder(mix, seed: record.seed)
-            if mix.shares[.changed] != nil { versions = [Int32](repeating: 0, count: options.existing) }
-        case .samples: kinds = MixOrder(.allNew, seed: 1)
-        }
+        generator = GeneratedRecords(options.records)
+        kinds = MixOrder(options.mix, seed: options.records.seed)
+        if options.mix.shares[.changed] != nil { versions = [Int32](repeating: 0, count: options.existing) }
     }
 
     /// - Throws: ``JSONError`` when the records are not one JSON array; brokerload sends nothing else.
@@ -93,15 +73,10 @@ package struct JobSource: Sendable {
     }
 
     private mutating func writeRecord(to bytes: inout [UInt8]) {
-        if case .samples(let samples, _) = options.records {
-            samples.write(options.first + made, to: &bytes)
-            made += 1
-            return
-        }
         let kind = kinds.next()
         switch kind {
         case .new, .invalid:
-            generator?.write(
+            generator.write(
                 options.first + options.existing + made, isInvalid: kind == .invalid, to: &bytes)
             made += 1
         case .changed, .unchanged:
@@ -109,15 +84,13 @@ package struct JobSource: Sendable {
             drawn += 1
             if kind == .changed { versions[place] &+= 1 }
             let version = versions.isEmpty ? 0 : Int(versions[place])
-            generator?.write(options.first + place, version: version, to: &bytes)
+            generator.write(options.first + place, version: version, to: &bytes)
         }
     }
 
     private func message(_ records: ProvenJSON) -> JobMessageWriter {
-        let entity =
-            if case .samples(_, let entity) = options.records { entity } else { generator?.layout.entity ?? "" }
         let id = options.hasIDs ? options.idPrefix + String(job) : nil
-        var message = JobMessageWriter(id: id, operations: [.init(entity: entity, json: records)])
+        var message = JobMessageWriter(id: id, operations: [.init(entity: generator.layout.entity, json: records)])
         message.onInvalid = options.onInvalid
         if options.wantsAccepted { message.notify = [.accepted, .completed] }
         if !options.hasIDs { message.tag = .integer(job) }
