@@ -103,7 +103,6 @@ extension Coordinator {
 
     private func useWantedLimits() throws(StoreError) {
         let wanted = LoggedLimits(storeOptions)
-        // A journal of an earlier version has none.
         guard try Store.limitsInForce(path: storePath) != wanted else { return }
         let ended = Monitor<Result<StoreMigration, StoreError>?>(nil)
         append(.limits(wanted), at: Self.ticketOfLimits) { result in ended.update { $0 = result } }

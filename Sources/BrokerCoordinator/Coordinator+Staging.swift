@@ -107,8 +107,7 @@ extension Coordinator {
             job.wantsProgress
             ? JobProgress(JobID(id), waitsForAcceptance: job.wantsAcceptance, completions, job.observer) : nil
         let accepted = AcceptedJob(
-            job, id: JobID(id), frame, openedAt: openedAt, progress: progress, isLogged: writer.log != nil,
-            earlierForms: earlierForms)
+            job, id: JobID(id), frame, openedAt: openedAt, progress: progress, isLogged: writer.log != nil)
         let run = StagingRun(frame: frame, accepted: accepted, generation: generation)
         var acceptance: (@Sendable (Int64) -> Void)?
         if job.wantsAcceptance {

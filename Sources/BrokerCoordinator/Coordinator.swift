@@ -51,8 +51,6 @@ package final class Coordinator: Sendable {
     let readers: ReaderPool
     let backups: BackupThread
     let writer: Writer
-    /// The ledger has hashes in these forms of earlier versions, which jobs are compared with.
-    let earlierForms: Set<JobHashForm>
     /// The changes that opening the store made, because the model differs from the stored one.
     package var migration: StoreMigration { writer.migration }
     /// The plan of the wanted model. Until the entries of the journal are applied, the model in force may be another one.
@@ -94,7 +92,6 @@ package final class Coordinator: Sendable {
             completions.stop()
             throw error
         }
-        earlierForms = writer.jobs.earlierForms
         applied = writer.applied
         planInForce = Monitor(PlanInForce(plan: opening.plan, generation: 0))
         limitsInForce = Monitor(LoggedLimits(opening.options.store))

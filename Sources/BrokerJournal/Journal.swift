@@ -102,11 +102,7 @@ package final class Journal {
             try folder.cut(file, to: end)
             try folder.rewrite(last.head.path, file, to: end)
             folder.removeUnfinished(last.head.number + 1)
-            if last.head.format == JournalSegment.currentFormat {
-                try writeMark()
-            } else {
-                try startSegment(number: last.head.number + 1, before: lastPosition)
-            }
+            try writeMark()
         } else {
             try startSegment(number: 1, before: applied)
         }
@@ -263,8 +259,7 @@ package final class Journal {
         let header = JournalSegment.header(number, identity, before: before)
         let new = try folder.create(path, header)
         if file >= 0 {
-            // Format 1 has no mark.
-            if segments.last!.head.format > 1 { try close(before: new) }
+            try close(before: new)
             Glibc.close(file)
         }
         file = new

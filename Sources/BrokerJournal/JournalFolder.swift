@@ -193,7 +193,7 @@ struct JournalFolder: Sendable {
     private func unknownFormat(_ format: UInt32, _ file: String) -> JournalError {
         JournalError(
             .unusable,
-            "The journal's file \(file) has format \(format), and this version of the server reads formats 1 to "
+            "The journal's file \(file) has format \(format), and this version of the server reads format "
                 + "\(JournalSegment.currentFormat). Start the version that wrote it.")
     }
 

@@ -37,9 +37,7 @@ struct JournalRecovery {
             do throws(JournalSegment.HeaderFault) {
                 head = try JournalSegment(file.bytes, number: number, path: path)
             } catch {
-                guard isLast, isUnfinished(file.bytes.count, expected) else { throw folder.unreadable(path, error) }
-                unneeded.append(path)
-                break
+                throw folder.unreadable(path, error)
             }
             let isOurs = head.identity == expected
             if isOurs, head.before <= applied { forgetApplied(upTo: head) }
@@ -51,12 +49,6 @@ struct JournalRecovery {
             throw folder.cutShort(last: last.last, applied: applied)
         }
         if last.head.mark.isClosed { throw folder.hasGap(after: last.head.path) }
-    }
-
-    /// Whether a server of format 1 did not finish creating the last segment, so that it never had a record. A server
-    /// of format 2 renames a segment's file when it is complete.
-    private func isUnfinished(_ bytes: Int, _ expected: JournalIdentity?) -> Bool {
-        bytes <= JournalSegment.markOffset && (segments.last.map { $0.head.format == 1 } ?? (expected == nil))
     }
 
     /// A power failure may leave any of the segments that were being deleted one after the other: those before a gap

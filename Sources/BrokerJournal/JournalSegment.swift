@@ -4,22 +4,18 @@ internal import Glibc
 ///
 /// | offset | bytes | the header |
 /// |---|---|---|
-/// | 0 | 8 | `BrokerJ2`; `BrokerJ1` in format 1 |
+/// | 0 | 8 | `BrokerJ2` |
 /// | 8 | 4 | CRC-32 of bytes 12 to 47 |
-/// | 12 | 4 | the format's number, 2; 0 in format 1 |
+/// | 12 | 4 | the format's number, 2 |
 /// | 16 | 16 | the journal's identity |
 /// | 32 | 8 | the segment's number |
 /// | 40 | 8 | the newest position before this segment, 0 for none |
-/// | 48 | 16 | ``SegmentMark``; not in format 1 |
-///
-/// Segments of format 1 are read. Records are appended to segments of `currentFormat` only.
+/// | 48 | 16 | ``SegmentMark`` |
 package struct JournalSegment {
     static let currentFormat: UInt32 = 2
     package static let headerCount = markOffset + SegmentMark.count
-    /// The offset of the mark, and of the first record in a segment of format 1.
     package static let markOffset = 48
-    /// The magic numbers of formats 1, and 2 and later.
-    private static let magics: [UInt64] = [0x314A_7265_6B6F_7242, 0x324A_7265_6B6F_7242]
+    private static let magic: UInt64 = 0x324A_7265_6B6F_7242
 
     /// Why bytes are no segment.
     package enum HeaderFault: Error, Equatable {
@@ -29,7 +25,6 @@ package struct JournalSegment {
         case unknownFormat(UInt32)
     }
 
-    let format: UInt32
     let number: UInt64
     let path: String
     let identity: JournalIdentity
@@ -37,9 +32,6 @@ package struct JournalSegment {
     let before: Int64
     let headerChecksum: UInt32
     let mark: SegmentMark
-
-    /// The offset of the first record.
-    var recordsOffset: Int { format == 1 ? Self.markOffset : Self.headerCount }
 
     static func path(_ number: UInt64, in folder: String) -> String {
         let digits = String(number)
@@ -52,25 +44,23 @@ package struct JournalSegment {
     }
 
     package static func header(
-        _ number: UInt64, _ identity: JournalIdentity, before: Int64, format: UInt32 = currentFormat
+        _ number: UInt64, _ identity: JournalIdentity, before: Int64, format: UInt32? = nil
     ) -> [UInt8] {
         var bytes: [UInt8] = []
-        bytes.append(number: format == 1 ? 0 : format)
+        bytes.append(number: format ?? currentFormat)
         bytes += identity.bytes
         bytes.append(number: number)
         bytes.append(number: UInt64(bitPattern: before))
         let checksum = bytes.withUnsafeBytes { JournalRecord.checksum($0, seed: 0) }
         var header: [UInt8] = []
-        header.append(number: magics[format == 1 ? 0 : 1])
+        header.append(number: magic)
         header.append(number: checksum)
         header += bytes
-        return format == 1 ? header : header + SegmentMark(synced: headerCount).bytes(seed: identity.seed)
+        return header + SegmentMark(synced: headerCount).bytes(seed: identity.seed)
     }
 
     package init(_ bytes: UnsafeRawBufferPointer, number: UInt64, path: String) throws(HeaderFault) {
-        guard bytes.count >= Self.markOffset,
-            let magic = Self.magics.firstIndex(of: bytes.number(0, UInt64.self))
-        else { throw .damaged(at: 0) }
+        guard bytes.count >= Self.markOffset, bytes.number(0, UInt64.self) == Self.magic else { throw .damaged(at: 0) }
         headerChecksum = bytes.number(8, UInt32.self)
         let rest = UnsafeRawBufferPointer(rebasing: bytes[12..<Self.markOffset])
         guard JournalRecord.checksum(rest, seed: 0) == headerChecksum, bytes.number(32, UInt64.self) == number else {
@@ -81,14 +71,7 @@ package struct JournalSegment {
         identity = JournalIdentity(Array(bytes[16..<32]))!
         before = Int64(bitPattern: bytes.number(40, UInt64.self))
         let written = bytes.number(12, UInt32.self)
-        guard magic == 1 else {
-            guard written == 0 else { throw .damaged(at: 0) }
-            format = 1
-            mark = SegmentMark(synced: Self.markOffset)
-            return
-        }
         guard written == Self.currentFormat else { throw .unknownFormat(written) }
-        format = written
         guard bytes.count >= Self.headerCount,
             let mark = SegmentMark(
                 UnsafeRawBufferPointer(rebasing: bytes[Self.markOffset..<Self.headerCount]), seed: identity.seed)

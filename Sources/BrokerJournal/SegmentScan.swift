@@ -26,7 +26,7 @@ package struct SegmentScan: @unchecked Sendable {
         self.segment = segment
         self.bytes = bytes
         seed = segment.identity.seed
-        offset = segment.recordsOffset
+        offset = JournalSegment.headerCount
         checksum = segment.headerChecksum
     }
 

@@ -44,13 +44,8 @@ package struct StoreOpening {
         switch kind {
         case .foreign: preconditionFailure("it has been seen to above")
         case .new: (isMarked, isNew) = (false, true)
-        case .unmarked:
-            (isMarked, isNew) = (false, false)
-            // The model that made it is not known: the store is assumed to have the wanted one.
-            (inForce, stored) = (model, model)
         case .store(let text, let heldText):
-            isMarked = try connection.integer("PRAGMA application_id") == StoreFormat.applicationID
-            isNew = false
+            (isMarked, isNew) = (true, false)
             inForce = try Self.read(text, path)
             stored = try heldText.map { text throws(StoreError) in try Self.read(text, path) } ?? inForce
         }
@@ -166,7 +161,7 @@ package struct StoreOpening {
             if !isNew { try MigrationRecord.add(changes, at: time, on: connection) }
             try OpenSyncs(on: connection).rename(renamedEntities)
             if !isMarked { try connection.execute("PRAGMA application_id = \(StoreFormat.applicationID)") }
-            try meta.set(.formatVersion, to: "\(StoreFormat.version(after: plan.makesColumns, meta))")
+            try meta.set(.formatVersion, to: "\(StoreFormat.version)")
             let views = ReadableViews(model)
             notes = [views.note].compactMap { $0 }
             notes += try views.update(on: connection).map {

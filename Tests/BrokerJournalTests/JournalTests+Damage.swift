@@ -83,19 +83,6 @@ extension JournalTests {
         }
     }
 
-    @Test func `a segment of the format before is read, and what is appended goes into one of this format`() throws {
-        let identity = try formatOne(jobs: 1...3, cut: 20)
-        let journal = try open(identity)
-        #expect(try jobs(of: journal) == [entry(1), entry(2)])
-        #expect(journal.tail != nil)
-        try journal.append([entry(7)])
-        #expect(try files.count == 2)
-        #expect(try jobs(of: open(identity)) == [entry(1), entry(2), entry(7)])
-        try journal.trim(through: 2)
-        #expect(try files.count == 1)
-        #expect(try jobs(of: open(identity, applied: 2), after: 2) == [entry(7)])
-    }
-
     @Test func `a segment of a later format stops the start, and names the format`() throws {
         let journal = try open()
         let header = JournalSegment.header(1, journal.identity, before: 0, format: 3)
@@ -155,19 +142,5 @@ extension JournalTests {
             error?.message.contains("\(file) is damaged at byte") == true, "\(what): \(String(describing: error))",
             sourceLocation: location)
         #expect(try Data(contentsOf: URL(filePath: file)) == bytes, "\(what)", sourceLocation: location)
-    }
-
-    /// A journal as the version before wrote it.
-    private func formatOne(jobs: ClosedRange<Int64>, cut: Int) throws -> JournalIdentity {
-        let identity = JournalIdentity()
-        var bytes = JournalSegment.header(1, identity, before: 0, format: 1)
-        var checksum = bytes.withUnsafeBytes { $0.number(8, UInt32.self) }
-        for position in jobs {
-            checksum = JournalRecord.write(
-                entry(position), seed: identity.seed, after: checksum, durable: bytes.count, to: &bytes)
-        }
-        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
-        try Data(bytes).dropLast(cut).write(to: URL(filePath: JournalSegment.path(1, in: path)))
-        return identity
     }
 }

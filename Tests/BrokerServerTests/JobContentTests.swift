@@ -112,42 +112,4 @@ import Testing
             }
         }
     }
-
-    private static let recordedJob = #"{"id": "j", "entity": "Department", "json": {"id": 1}, "tag": 1}"#
-    /// Those of it that versions before this one wrote, and whether they cover the whole message, with `tag`.
-    private static let earlierHashes = [
-        (Array(recordedJob.utf8).withUnsafeBytes { ContentHash.hash($0) }.map(digits).joined(), true),
-        ("022CA48E896CE17C6498FC963EAC958F6B", false),
-    ]
-
-    private static func digits(_ byte: UInt8) -> String { String(byte >> 4, radix: 16) + String(byte & 15, radix: 16) }
-
-    @Test(arguments: earlierHashes)
-    func `a job that a version before recorded is known by its hash`(hash: String, coversTag: Bool) async throws {
-        let folder = TemporaryFolder()
-        let old = folder.path("old.sqlite")
-        try await RunningServer.run { running in
-            let client = try running.connect()
-            #expect(try client.ask(Self.recordedJob).type == "completed")
-            #expect(try client.ask(#"{"type": "admin", "action": "backup", "file": "\#(old)"}"#).type == "done")
-        }
-        try {
-            let store = try Locker(old)
-            try store.execute("UPDATE _broker_jobs SET hash = x'\(hash)'")
-            try store.execute("COMMIT")
-        }()
-        try await RunningServer.run(copying: old) { running in
-            let client = try running.connect()
-            #expect(try client.ask(Self.recordedJob)["duplicate"] == "true")
-            let other = try client.ask(#"{"id": "j", "entity": "Department", "json": {"id": 1}, "tag": 2}"#)
-            #expect(coversTag ? other.code == "idConflict" : other["duplicate"] == "true")
-            #expect(
-                try client.ask(#"{"id": "j", "entity": "Department", "json": {"id": 2}, "tag": 1}"#).code
-                    == "idConflict")
-            // A job that this version records is known beside it.
-            let new = #"{"id": "k", "entity": "Department", "json": {"id": 3}, "tag": 1}"#
-            #expect(try client.ask(new)["duplicate"] == "false")
-            #expect(try client.ask(new)["duplicate"] == "true")
-        }
-    }
 }

@@ -64,14 +64,6 @@ import Testing
         #expect(try bookmarks(test) == ["feed|b|3", "other|c|4"])
     }
 
-    @Test func `a store of an earlier version gets the table when it is opened`() throws {
-        let test = try TestStore(Self.model)
-        try test.execute("DROP TABLE _broker_bookmarks")
-        try test.reopen()
-        try test.apply(job(test, "a"))
-        #expect(try bookmarks(test) == ["feed|a|1"])
-    }
-
     @Test func `bookmarks stay when the model changes and outcomes are forgotten`() throws {
         var options = StoreOptions()
         options.retention = LedgerRetention(count: 1, seconds: 1_000)

@@ -55,14 +55,6 @@ import Testing
         }
     }
 
-    @Test func `a hash shows which version made it`() {
-        let form = { (bytes: [UInt8]) in bytes.withUnsafeBytes { JobHashForm(of: $0) } }
-        #expect(FieldHasher().finish().withBytes { JobHashForm(of: $0) } == .fields)
-        #expect(FieldHasher.earlier.finish().withBytes { JobHashForm(of: $0) } == .earlierFields)
-        #expect(form(Array(repeating: 2, count: 16)) == .message)
-        #expect(form(Array(repeating: 3, count: 16)) == .message)
-    }
-
     @Test func `a job's hash has the bytes that it is made of, and differs where they do`() {
         let hashes = (0...40).map { count in (0..<count).map { UInt8($0 + 1) } }
         for bytes in hashes {

@@ -276,17 +276,6 @@ import Testing
         #expect(commits.map { $0.changes.count > 2 } == [true, true, true, true])
     }
 
-    @Test func `a store of an earlier version gets the table, and what that version deleted is gone`() throws {
-        let store = try TestStore(Self.model)
-        for number in 1...5 { try store.apply(#"{"Team": {"id": \#(number)}}"#) }
-        try store.execute("DROP TABLE _broker_feed; DELETE FROM _broker_jobs WHERE sequence < 3")
-        try store.reopen()
-        #expect(try feed(store, after: 1) == nil)
-        let commits = try #require(try feed(store, after: 2))
-        #expect(commits.map(\.sequence) == [3, 4, 5])
-        #expect(commits.allSatisfy { $0.keys == nil })
-    }
-
     @Test func `a damaged line of the ledger or of the keys is an error, and no commit is skipped`() throws {
         let store = try TestStore(Self.model)
         for number in 1...2 { try store.apply(#"{"Team": {"id": \#(number)}, "Desk": {"id": \#(number)}}"#) }

@@ -38,9 +38,9 @@ import Testing
 
     @Test func `the oldest id that is remembered is found when others have made every shard grow`() {
         let index = JobIndex()
-        for number in 1...2_000 { index.load("job \(number)", Int64(number), .fields) }
+        for number in 1...2_000 { index.load("job \(number)", Int64(number)) }
         index.expire(before: 1_000)
-        for number in 2_001...60_000 { index.load("job \(number)", Int64(number), .fields) }
+        for number in 2_001...60_000 { index.load("job \(number)", Int64(number)) }
         #expect(index.sequences(of: "job 1000") == [1_000])
         #expect(index.sequences(of: "job 1001") == [1_001])
     }

@@ -76,43 +76,6 @@ import Testing
         }
     }
 
-    /// Changes the store's tables to those of a program that declared the storage alone, without comments.
-    private func makePlain(_ store: TestStore) throws {
-        try store.execute(
-            """
-            PRAGMA writable_schema = ON;
-            UPDATE sqlite_schema SET sql = 'CREATE TABLE "Thing" ("_pk" INTEGER PRIMARY KEY, "at" TEXT, "watts" REAL, '
-                || '"_entity" TEXT NOT NULL)' WHERE name = 'Thing';
-            UPDATE _broker_meta SET value = '1' WHERE key = 'formatVersion';
-            DROP VIEW "Thing_readable";
-            """)
-    }
-
-    @Test func `a store of an earlier program keeps its tables until the model changes them`() throws {
-        let store = try TestStore(Self.model)
-        try makePlain(store)
-        let sql = "SELECT sql FROM sqlite_schema WHERE name = 'Thing'"
-        let version = "SELECT value FROM _broker_meta WHERE key = 'formatVersion'"
-        let before = try store.rows(sql)
-        try store.reopen(Self.model.replacing("\"at\": \"date\"", with: #""at": {"type": "date", "description": "x"}"#))
-        #expect(store.store.migration.changes == [])
-        #expect(try store.rows(sql) == before)
-        #expect(try store.rows(version) == ["1"])
-        #expect(try store.rows("SELECT count(*) FROM Thing_readable") == ["0"])
-        let added = Self.model.replacing("\"at\": \"date\"", with: #""at": "date", "cost": "decimal""#)
-        try store.reopen(added)
-        #expect(
-            try store.rows(sql)[0].hasSuffix(
-                #""cost" DECIMAL_TEXT /* decimal as text: compare with CAST("cost" AS REAL), or use Thing_readable */)"#
-            ))
-        #expect(try store.rows(version) == ["3"])
-        try store.reopen(
-            added.replacing(
-                "\"at\": \"date\"", with: #""at": {"type": "date", "optional": false, "default": "2020-01-01"}"#))
-        #expect(try store.rows(sql)[0].contains(#""at" DATETIME_TEXT NOT NULL /* time in UTC"#))
-        #expect(try store.isSound())
-    }
-
     @Test func `comments survive new names and new columns`() throws {
         let store = try TestStore(Self.model)
         try store.reopen(

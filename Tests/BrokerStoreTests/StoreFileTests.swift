@@ -127,16 +127,6 @@ import TestSupport
         #expect(try refusal(path).message.contains("does not state the version of its format"))
     }
 
-    @Test func `a store of the first versions, without marks, is opened and marked`() throws {
-        do { _ = try Store(path: path, plan: stagingPlan(Self.model)) }
-        try Connection(store: path).execute(
-            "PRAGMA application_id = 0; DELETE FROM _broker_meta; INSERT INTO Person VALUES (1, 'a')")
-        do { _ = try Store(path: path, plan: stagingPlan(Self.model)) }
-        #expect(try SQLRows.of("PRAGMA application_id", in: path) == ["1114795883"])
-        #expect(try SQLRows.of("SELECT key FROM _broker_meta ORDER BY 1", in: path) == ["formatVersion", "model"])
-        #expect(try SQLRows.of("SELECT * FROM Person", in: path) == ["1|a"])
-    }
-
     @Test func `a defect's message contains no SQL, and its description for the log does`() throws {
         let connection = try Connection(store: path)
         let error = try #require(throws: StoreError.self) { try connection.execute("SELEKT secret") }

@@ -127,7 +127,7 @@ extension StoreJob {
         isDryRun: Bool = false, _ limit: DeletionLimit? = nil, bookmark: Bookmark? = nil, mayDelete: Bool? = nil
     ) -> StoreJob {
         StoreJob(
-            id: id, owner: owner, contentHash: contentHash, contentDigest: contentDigest, earlierHashes: earlierHashes,
+            id: id, owner: owner, contentHash: contentHash, contentDigest: contentDigest,
             sequence: sequence, policy: policy, wantsKeys: wantsKeys, wantsObjects: wantsObjects,
             objectDates: objectDates, isDryRun: isDryRun, maximumDeletions: limit ?? maximumDeletions,
             bookmark: bookmark ?? self.bookmark, mayDelete: mayDelete ?? self.mayDelete, work: work, now: now,

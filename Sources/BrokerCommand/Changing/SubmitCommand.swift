@@ -48,18 +48,15 @@ struct SubmitCommand: AsyncParsableCommand {
     var take: Int?
 
     @Option(
-        name: [.customLong("batch-records"), .customLong("records")],
         help: ArgumentHelp("The maximum number of records in a job.", valueName: "count"))
     var batchRecords = 5_000
 
     @Option(
-        name: [.customLong("batch-bytes"), .customLong("job-bytes")],
         help: ArgumentHelp(
             "The maximum bytes of records in a job; a larger record is a job of its own.", valueName: "size"))
     var batchBytes = ByteSize(4 << 20)
 
     @Option(
-        name: [.customLong("max-in-flight"), .customLong("window")],
         help: ArgumentHelp("The maximum number of jobs in flight.", valueName: "count"))
     var maxInFlight = 16
 

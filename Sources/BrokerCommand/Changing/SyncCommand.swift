@@ -35,7 +35,6 @@ struct SyncCommand: AsyncParsableCommand {
     var empty = false
 
     @Option(
-        name: [.customLong("batch-bytes"), .customLong("job-bytes")],
         help: ArgumentHelp(
             "The maximum bytes of records in a job; a larger record is a job of its own.", valueName: "size"))
     var batchBytes = ByteSize(12 << 20)

@@ -46,7 +46,6 @@ struct ConnectionOptions: ParsableArguments {
     var wait: TimeSpan?
 
     @Option(
-        name: [.customLong("reconnect-timeout"), .customLong("patience")],
         help: ArgumentHelp(
             "How long to try to reconnect after the connection is lost, before unanswered jobs are given up.",
             valueName: "time"))

@@ -13,8 +13,6 @@ final class AcceptedJob: JobFacts {
     let contentHash: JobHash?
     /// For the state digest of the journal; nil when the content hash serves, or without a journal.
     let contentDigest: JobHash?
-    /// The hashes that earlier versions recorded instead of ``contentHash``, in the forms that the ledger has.
-    let earlierHashes: [JobHash]
     let policy: InvalidRecordPolicy
     let wantsKeys: Bool
     let wantsObjects: Bool
@@ -47,12 +45,9 @@ final class AcceptedJob: JobFacts {
     /// For the log, in milliseconds since 1970.
     let acceptedAt: Int64
 
-    /// - Parameters:
-    ///   - isLogged: there is a journal.
-    ///   - earlierForms: the ledger may have the job under a hash of these forms.
+    /// - Parameter isLogged: there is a journal.
     init(
-        _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress?, isLogged: Bool = false,
-        earlierForms: Set<JobHashForm> = []
+        _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress?, isLogged: Bool = false
     ) {
         isIDMade = job.id == nil
         ticket = frame.ticket
@@ -73,7 +68,6 @@ final class AcceptedJob: JobFacts {
         isPrivileged = frame.logged?.isPrivileged ?? job.owner.isPrivileged
         contentHash = job.id == nil ? nil : job.contentHash
         contentDigest = isLogged && job.id == nil ? job.contentHash : nil
-        earlierHashes = job.id == nil ? [] : earlierForms.map { job.hash(in: $0) }
         policy = job.policy
         wantsKeys = job.wantsKeys
         wantsObjects = job.wantsObjects

@@ -8,20 +8,9 @@ extension Job {
     ///
     /// Texts and names count as strings; a number, an array or an object counts byte by byte as it was sent, with the white
     /// space inside. The job's id, `tag`, `reply`, `notify`, `lenient` and unknown fields do not count.
-    var contentHash: JobHash { hash(FieldHasher()) }
-
-    /// The same job's hash in any version's form.
-    func hash(in form: JobHashForm) -> JobHash {
-        switch form {
-        case .fields: contentHash
-        case .earlierFields: hash(.earlier)
-        case .message: JobHash(ContentHash.hash(content.bytes))
-        }
-    }
-
-    private func hash(_ empty: FieldHasher) -> JobHash {
+    var contentHash: JobHash {
         withExtendedLifetime(document) {
-            var hasher = empty
+            var hasher = FieldHasher()
             hasher.add((policy == .skip ? 1 : 0) | (refusesUnknownKeys ? 2 : 0) | (bookmark == nil ? 0 : 4))
             hasher.add(UInt64(operations.count))
             for operation in operations { hasher.add(operation) }

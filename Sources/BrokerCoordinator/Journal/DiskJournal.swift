@@ -28,8 +28,6 @@ final class DiskJournal: JobLog {
         var earlier: JournalReader
         var earlierCount: Int
         var last: LogPlace
-        /// The time of the last entry of earlier runs that was delivered.
-        var earlierTime: Int64 = 0
         /// Bytes of the group for which there was no room, and when to look again; nil while there is room.
         var full: (bytes: Int, nextLook: Int64)?
 
@@ -123,17 +121,15 @@ final class DiskJournal: JobLog {
             while files.earlierCount > 0, count < bytes, let entry = try files.earlier.next() {
                 count += entry.payload.count
                 files.earlierCount -= 1
-                // Earlier versions stored the time of the clock, which may have been set back.
-                files.earlierTime = max(files.earlierTime, entry.time)
                 guard entry.kind == .job else {
-                    let place = LogPlace(position: entry.position, time: files.earlierTime)
+                    let place = LogPlace(position: entry.position, time: entry.time)
                     items.append(
                         .change(LoggedChange(kind: entry.kind, payload: entry.payload, place: place, ticket: nil)))
                     continue
                 }
                 let job = JournaledJob(
                     sequence: entry.position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
-                    mayDelete: entry.mayDelete, isPrivileged: entry.isPrivileged, time: files.earlierTime,
+                    mayDelete: entry.mayDelete, isPrivileged: entry.isPrivileged, time: entry.time,
                     isCancelled: files.journal.cancelled.contains(entry.position))
                 items.append(.other(job, payload: entry.payload))
             }

@@ -5,15 +5,12 @@ package import BrokerModel
 /// How a database is recognized as a store, and of which version.
 ///
 /// Its header has ``applicationID``, which `file(1)` and every SQLite tool can read; `_broker_meta` has the version of
-/// the format and the model in force. Stores made before these marks existed are recognized by their `_broker_` tables.
+/// the format and the model in force.
 package enum StoreFormat {
     /// "Brok" in ASCII, 0x42726F6B: SQLite's `application_id` (sqlite.org/fileformat2.html, offset 68).
     package static let applicationID: Int64 = 0x4272_6F6B
-    /// Rises when an older version of Broker would misread a store. From version 3 on, columns may have the declared types
-    /// of ``ColumnType``.
+    /// Rises when an older version of Broker would misread a store.
     package static let version: Int64 = 3
-    /// The version of stores whose columns all have the names of SQLite's storage classes as their types.
-    package static let plainVersion: Int64 = 1
     /// The version of a database that another program made: a Broker that does not support such databases would treat
     /// it as its own.
     package static let foreignVersion: Int64 = 2
@@ -26,8 +23,6 @@ package enum StoreFormat {
         /// - Parameter held: the effective model, with the retained parts of earlier models; nil when nothing is
         ///   retained.
         case store(model: String, held: String?)
-        /// A store made before models were stored: adopted as it is.
-        case unmarked
         /// Another program's database, to which Broker applies jobs if the model fits its tables.
         ///
         /// - Parameter isMarked: Broker applied jobs to it before.
@@ -47,26 +42,19 @@ package enum StoreFormat {
             try checkVersion(StoreMeta(connection: connection).value(of: .formatVersion), foreignVersion, path)
             return .foreign(isMarked: true)
         }
-        guard isMarked || id == 0, ["_broker_jobs", "_broker_meta"].allSatisfy(tables.contains) else {
+        guard isMarked, ["_broker_jobs", "_broker_meta"].allSatisfy(tables.contains) else {
             throw foreignDatabase(path, id, tables)
         }
         let meta = StoreMeta(connection: connection)
-        guard let version = try meta.value(of: .formatVersion) else {
-            guard isMarked else { return .unmarked }
+        let version = try meta.value(of: .formatVersion)
+        if version != nil { try checkVersion(version, Self.version, path) }
+        guard version != nil, let model = try meta.value(of: .model) else {
             throw StoreError(
                 .incompatible,
-                "The store \(path) does not state the version of its format, so it is damaged. Put a good copy in its "
-                    + "place; nothing was touched.")
+                "The store \(path) does not state the version of its format and its model, so it is damaged. Put a good "
+                    + "copy in its place; nothing was touched.")
         }
-        try checkVersion(version, Self.version, path)
-        guard let model = try meta.value(of: .model) else { return .unmarked }
         return .store(model: model, held: try meta.value(of: .heldModel))
-    }
-
-    /// The version to store after a migration: it stays where an older Broker can still read the tables.
-    static func version(after makesColumns: Bool, _ meta: StoreMeta) throws(StoreError) -> Int64 {
-        let before = try meta.value(of: .formatVersion).flatMap { Int64($0) } ?? plainVersion
-        return makesColumns ? version : before
     }
 
     /// The model in force of a store, or of another program's database that Broker has opened; nil for any other
@@ -75,16 +63,17 @@ package enum StoreFormat {
         switch try kind(of: connection, path: path) {
         case .store(let model, _): model
         case .foreign(isMarked: true): try StoreMeta(connection: connection).value(of: .model)
-        case .new, .unmarked, .foreign(isMarked: false): nil
+        case .new, .foreign(isMarked: false): nil
         }
     }
 
     private static func checkVersion(_ text: String?, _ known: Int64, _ path: String) throws(StoreError) {
-        if let number = text.flatMap({ Int64($0) }), number <= known { return }
+        let number = text.flatMap { Int64($0) }
+        if number == known { return }
         throw StoreError(
             .incompatible,
-            "The store \(path) is of a newer Broker: format \(text ?? "unknown"), and this one knows \(known). Use "
-                + "that Broker; nothing was touched.")
+            "The store \(path) is of \(number ?? .max < known ? "an earlier" : "a newer") Broker: format "
+                + "\(text ?? "unknown"), and this one knows \(known). Use that Broker; nothing was touched.")
     }
 
     /// Whether Broker has opened the database before, without having made it.

@@ -246,11 +246,6 @@ package struct StorePlan {
         return groups.prefix(Self.maximumCollisions).joined(separator: ", ") + more
     }
 
-    /// Tables or columns are made, with declared types that earlier programs do not know.
-    package var makesColumns: Bool {
-        !newTables.isEmpty || tables.contains { $0.needsRebuild || !$0.addedColumns.isEmpty }
-    }
-
     /// Nothing is to be done.
     package var isIdle: Bool {
         newTables.isEmpty && goneTables.isEmpty && goneViews.isEmpty && newViews.isEmpty

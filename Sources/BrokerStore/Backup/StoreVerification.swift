@@ -31,7 +31,7 @@ package enum StoreVerification {
         guard file.exists else { throw StoreError(.unavailable, "There is no store \(path). Check the path.") }
         let connection = try Store.look(at: file)
         switch try StoreFormat.kind(of: connection, path: path) {
-        case .store, .unmarked, .foreign(isMarked: true): return connection
+        case .store, .foreign(isMarked: true): return connection
         case .new, .foreign(isMarked: false):
             throw noStore(path)
         }

@@ -93,23 +93,13 @@ package enum ContentHash {
 /// Hashes a sequence of fields with 128 bits of output. Each field is hashed with its length, so no two sequences are the same
 /// bytes.
 package struct FieldHasher {
-    /// The marker of an earlier version, whose hashes had more rounds.
-    static let earlierMarker: UInt8 = 2
-
     /// The first byte of each hash that ``finish()`` returns.
-    private let marker: UInt8
-    private var state: ContentHash.SipState
+    private static let marker: UInt8 = 3
 
     /// SipHash-1-3: a job's content is hashed byte by byte, which with SipHash-2-4 took 5 % of a load that changes nothing.
-    package init() { self.init(marker: 3) }
+    private var state = ContentHash.SipState((0x6272_6F6B_6572, 0x6669_656C_6473), isLong: false)
 
-    /// SipHash-2-4, as an earlier version hashed.
-    package static var earlier: FieldHasher { FieldHasher(marker: earlierMarker) }
-
-    private init(marker: UInt8) {
-        self.marker = marker
-        state = ContentHash.SipState((0x6272_6F6B_6572, 0x6669_656C_6473), isLong: marker == Self.earlierMarker)
-    }
+    package init() {}
 
     package mutating func add(_ number: UInt64) { state.absorb(number) }
 
@@ -128,7 +118,7 @@ package struct FieldHasher {
         var state = state
         let (low, high) = state.finish()
         return withUnsafeTemporaryAllocation(byteCount: 17, alignment: 1) { bytes in
-            bytes[0] = marker
+            bytes[0] = Self.marker
             bytes.storeBytes(of: low.littleEndian, toByteOffset: 1, as: UInt64.self)
             bytes.storeBytes(of: high.littleEndian, toByteOffset: 9, as: UInt64.self)
             return JobHash(UnsafeRawBufferPointer(bytes))

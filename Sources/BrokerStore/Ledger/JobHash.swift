@@ -1,22 +1,4 @@
-/// How a version of Broker makes the hash by which a job is recognised.
-package enum JobHashForm: Sendable {
-    /// This version's: that of a ``FieldHasher``.
-    case fields
-    /// An earlier one's: ``FieldHasher/earlier``.
-    case earlierFields
-    /// The first one's: 16 bytes, ``ContentHash`` of the whole message.
-    case message
-
-    init(of hash: UnsafeRawBufferPointer) {
-        if hash.count == ContentHash.byteCount {
-            self = .message
-        } else {
-            self = hash.first == FieldHasher.earlierMarker ? .earlierFields : .fields
-        }
-    }
-}
-
-/// The bytes of a job's hash, without an allocation: those of this version have 17 bytes.
+/// The bytes of a job's hash, without an allocation: those of a ``FieldHasher`` have 17 bytes.
 package struct JobHash: Sendable, Equatable, ExpressibleByArrayLiteral {
     private var words: (UInt64, UInt64, UInt64) = (0, 0, 0)
     private var count = 0

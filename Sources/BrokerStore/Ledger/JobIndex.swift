@@ -11,7 +11,6 @@ package final class JobIndex: Sendable {
         var shards = Array(repeating: Shard(), count: JobIndex.shardCount)
         /// Earlier lines have expired.
         var first: Int64 = 0
-        var earlierForms: Set<JobHashForm> = []
         /// Changes since the last transaction that became durable.
         var changes: [Change] = []
 
@@ -30,10 +29,6 @@ package final class JobIndex: Sendable {
     private static let shardCount = 256
 
     private let state = Mutex(State())
-
-    /// The forms of the hashes that earlier versions had written into the ledger when it was opened
-    /// (``StoreJob/earlierHashes``).
-    package var earlierForms: Set<JobHashForm> { state.withLock { $0.earlierForms } }
 
     /// An id has the same hash for the life of the process, and clients cannot predict which ids share one.
     static func hash(_ id: String) -> UInt64 {
@@ -77,14 +72,9 @@ package final class JobIndex: Sendable {
         }
     }
 
-    /// Adds the lines of a ledger that existed before.
-    ///
-    /// - Parameter form: the form of the line's hash; nil without one.
-    func load(_ id: String, _ sequence: Int64, _ form: JobHashForm?) {
-        state.withLock { state in
-            state.apply(Change(hash: Self.hash(id), old: 0, new: sequence))
-            if let form, form != .fields { state.earlierForms.insert(form) }
-        }
+    /// Adds a line of a ledger that existed before.
+    func load(_ id: String, _ sequence: Int64) {
+        state.withLock { $0.apply(Change(hash: Self.hash(id), old: 0, new: sequence)) }
     }
 
     /// The number of slots, for tests.

@@ -71,23 +71,13 @@ final class Ledger {
             "DELETE FROM _broker_jobs WHERE sequence IN (SELECT sequence FROM _broker_jobs ORDER BY sequence LIMIT ?1) "
                 + "AND ended < ?2")
         tally = Tally(rows: 0)
-        let all = try connection.prepare("SELECT id, sequence, hash FROM _broker_jobs ORDER BY sequence")
+        let all = try connection.prepare("SELECT id, sequence FROM _broker_jobs ORDER BY sequence")
         while try all.step() {
-            let form = all.isNull(2) ? nil : JobHashForm(of: UnsafeRawBufferPointer(all.bytes(2)))
-            index.load(all.text(0), all.integer(1), form)
+            index.load(all.text(0), all.integer(1))
             tally.rows += 1
         }
         tally.history = try StoreMeta(connection: connection).value(of: .logApplied).flatMap { StateDigest($0) }
-        let first = try connection.integer("SELECT min(sequence) FROM _broker_jobs")
-        tally.first = first ?? 0
-        // An earlier version may have deleted lines without a note of it; none did that knew of journals. What a journal's jobs
-        // write does not depend on openings: lines are also missing of dry runs, and of failures whose ids were sent again.
-        let meta = StoreMeta(connection: connection)
-        if tally.history == nil, tally.first > 1,
-            try meta.value(of: .forgotten).flatMap({ Int64($0) }) ?? 0 < tally.first - 1
-        {
-            try meta.set(.forgotten, to: String(tally.first - 1))
-        }
+        tally.first = try connection.integer("SELECT min(sequence) FROM _broker_jobs") ?? 0
         tally.newestTime = try connection.integer("SELECT ended FROM _broker_jobs ORDER BY sequence DESC LIMIT 1")
         durable = tally
     }

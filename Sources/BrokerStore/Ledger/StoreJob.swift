@@ -12,8 +12,6 @@ package protocol JobFacts: AnyObject, Sendable {
     var contentHash: JobHash? { get }
     /// A hash of the content for ``StateDigest``; nil when it is ``contentHash``, or there is no journal.
     var contentDigest: JobHash? { get }
-    /// The hashes of the job that earlier versions wrote into the ledger, in those forms that the ledger has.
-    var earlierHashes: [JobHash] { get }
     var policy: InvalidRecordPolicy { get }
     var wantsKeys: Bool { get }
     /// Whether the reply has the objects of the job's records; see `Outcome.objects`.
@@ -38,7 +36,6 @@ private final class PlainJobFacts: JobFacts {
     let isPrivileged: Bool
     let contentHash: JobHash?
     let contentDigest: JobHash?
-    let earlierHashes: [JobHash]
     let policy: InvalidRecordPolicy
     let wantsKeys: Bool
     let wantsObjects: Bool
@@ -50,7 +47,7 @@ private final class PlainJobFacts: JobFacts {
 
     init(
         id: String, owner: JobOwner, isPrivileged: Bool, contentHash: JobHash?, contentDigest: JobHash?,
-        earlierHashes: [JobHash], policy: InvalidRecordPolicy, wantsKeys: Bool, wantsObjects: Bool,
+        policy: InvalidRecordPolicy, wantsKeys: Bool, wantsObjects: Bool,
         objectDates: FetchDates, isDryRun: Bool, maximumDeletions: DeletionLimit?, bookmark: Bookmark?, mayDelete: Bool
     ) {
         self.id = id
@@ -58,7 +55,6 @@ private final class PlainJobFacts: JobFacts {
         self.isPrivileged = isPrivileged
         self.contentHash = contentHash
         self.contentDigest = contentDigest
-        self.earlierHashes = earlierHashes
         self.policy = policy
         self.wantsKeys = wantsKeys
         self.wantsObjects = wantsObjects
@@ -108,7 +104,7 @@ package struct StoreJob: Sendable {
     package init(
         id: String, owner: JobOwner = .server, isPrivileged: Bool? = nil, contentHash: JobHash?,
         contentDigest: JobHash? = nil,
-        earlierHashes: [JobHash] = [], sequence: Int64,
+        sequence: Int64,
         policy: InvalidRecordPolicy,
         wantsKeys: Bool,
         wantsObjects: Bool = false, objectDates: FetchDates = .model, isDryRun: Bool = false,
@@ -117,7 +113,7 @@ package struct StoreJob: Sendable {
     ) {
         let facts = PlainJobFacts(
             id: id, owner: owner, isPrivileged: isPrivileged ?? owner.isPrivileged, contentHash: contentHash,
-            contentDigest: contentDigest, earlierHashes: earlierHashes, policy: policy, wantsKeys: wantsKeys,
+            contentDigest: contentDigest, policy: policy, wantsKeys: wantsKeys,
             wantsObjects: wantsObjects, objectDates: objectDates, isDryRun: isDryRun,
             maximumDeletions: maximumDeletions, bookmark: bookmark, mayDelete: mayDelete)
         self.init(facts, sequence: sequence, work: work, now: now, memory: memory)
@@ -128,7 +124,6 @@ package struct StoreJob: Sendable {
     package var isPrivileged: Bool { facts.isPrivileged }
     package var contentHash: JobHash? { facts.contentHash }
     package var contentDigest: JobHash? { facts.contentDigest }
-    package var earlierHashes: [JobHash] { facts.earlierHashes }
     package var policy: InvalidRecordPolicy { facts.policy }
     package var wantsKeys: Bool { facts.wantsKeys }
     package var wantsObjects: Bool { facts.wantsObjects }
@@ -144,7 +139,7 @@ extension StoreJob {
     /// whichever user it runs as.
     package func isRepetition(of recorded: StoredOutcome) -> Bool {
         guard recorded.owner == nil || recorded.owner == owner || isPrivileged else { return false }
-        return recorded.contentHash == contentHash || earlierHashes.contains { $0 == recorded.contentHash }
+        return recorded.contentHash == contentHash
     }
 }
 

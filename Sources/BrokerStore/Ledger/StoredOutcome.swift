@@ -3,8 +3,7 @@ package struct StoredOutcome: Sendable, Equatable {
     package let sequence: Int64
     /// Nil for a job that ended before owners were stored.
     package let owner: JobOwner?
-    /// The hash of the job's content, in the form of the version that wrote it (``JobHashForm``); nil for a job whose id the
-    /// server made.
+    /// The hash of the job's content; nil for a job whose id the server made.
     package let contentHash: JobHash?
     package let isFailure: Bool
     /// A JSON object: a completed job's members of `completed` except `timing`, or a failed job's `error`.
