@@ -55,16 +55,40 @@ package struct EnvelopeScan {
     package mutating func scan(_ bytes: UnsafeRawBufferPointer) {
         var index = 0
         while index < bytes.count, expected != .nothing {
-            if longestToken == 0, isInString, !isEscaped {
-                // Most of a text is inside of strings that are not needed.
-                while index < bytes.count, bytes[index] != UInt8(ascii: "\""), bytes[index] != UInt8(ascii: "\\") {
-                    index += 1
+            if longestToken == 0, !isEscaped {
+                // Most of a text is not needed.
+                if isInString {
+                    while index < bytes.count, bytes[index] != UInt8(ascii: "\""), bytes[index] != UInt8(ascii: "\\") {
+                        index += 1
+                    }
+                } else if expected == .value {
+                    index = skip(bytes, from: index)
                 }
                 guard index < bytes.count else { return }
             }
             take(bytes[index])
             index += 1
         }
+    }
+
+    /// Counts the brackets of a value that is not needed, up to a string or the end of the value.
+    private mutating func skip(_ bytes: UnsafeRawBufferPointer, from start: Int) -> Int {
+        var index = start
+        var depth = depth
+        defer { self.depth = depth }
+        while index < bytes.count {
+            switch bytes[index] {
+            case UInt8(ascii: "\""): return index
+            case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                guard depth > 1 else { return index }
+                depth -= 1
+            case UInt8(ascii: ",") where depth == 0: return index
+            default: break
+            }
+            index += 1
+        }
+        return index
     }
 
     private mutating func take(_ byte: UInt8) {
