@@ -182,4 +182,42 @@ import TestSupport
         #expect(error?.message.contains("Repo.releases does not own its objects in the store") == true)
         #expect(error?.message.contains("Release is identified by tag in the store, and by parent_name, tag") == true)
     }
+
+    @Test(arguments: [false, true])
+    func `objects that the last operation ends are only counted, with their keys, in little memory`(
+        isSync: Bool
+    ) throws {
+        var options = StoreOptions()
+        // An entry of the net changes for each would take five times as much.
+        options.mergeMemory = 512 << 10
+        let store = try TestStore(
+            """
+            {"entities": {
+              "Repo": {"identity": "name", "attributes": {"name": "string"},
+                 "relationships": {"releases": {"entity": "Release", "toMany": true, "owned": true}}},
+              "Release": {"identity": "tag", "attributes": {"tag": "string"}}}}
+            """, options: options)
+        let tags = (0..<5_000).map { #"{"tag": "\#($0)"}"# }.joined(separator: ",")
+        try store.apply(#"{"Repo": [{"name": "a", "releases": [\#(tags)]}, {"name": "b", "releases": {"tag": "x"}}]}"#)
+        let (operation, repos) = isSync ? ("sync", 1) : ("process", 0)
+        let job = try store.job(
+            operations:
+                #"{"op": "\#(operation)", "entity": "Repo", "json": [{"name": "a", "releases": {"tag": "7"}}]}"#,
+            wantsKeys: false)
+        guard case .completed(let outcome) = try store.apply(job) else {
+            Issue.record("the job fails")
+            return
+        }
+        let counts = Dictionary(uniqueKeysWithValues: outcome.changes.map { ($0.entity, $0.counts) })
+        #expect(counts["Release"]?.deleted == 4_999 + repos && counts["Release"]?.unchanged == 1)
+        #expect(counts["Repo"]?.deleted ?? 0 == repos)
+        let keys = String(decoding: try #require(outcome.feedKeys), as: UTF8.self)
+        #expect(keys.contains(#""parent_name":"a","tag":"4999""#) && keys.contains(#""tag":"x""#) == isSync)
+        #expect(try releases(store, "tag") == (isSync ? ["7"] : ["7", "x"]))
+        #expect(try store.isSound())
+    }
+
+    private func releases(_ store: TestStore, _ column: String) throws -> [String] {
+        try store.rows("SELECT \(column) FROM Release ORDER BY 1")
+    }
 }

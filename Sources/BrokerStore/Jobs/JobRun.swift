@@ -57,13 +57,13 @@ struct JobRun {
     private mutating func act(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
         switch step.action {
         case .merge:
-            let merged = try merge(step, isFirst: isFirst)
+            let merged = try merge(step, isFirst: isFirst, isLast: isLast)
             try objects?.note(step.rows!, merged)
         case .sync(let sync):
             let part = try sync.part.map { part throws(MergeFailure) in
                 try syncParts.begin(part, at: step.pointer, now: job.now)
             }
-            let merged = try merge(step, isFirst: isFirst, sync)
+            let merged = try merge(step, isFirst: isFirst, isLast: isLast, sync)
             try objects?.note(step.rows!, merged)
             try deleteUnnamed(merged, sync, part, step, isLast: isLast)
         case .delete(let entity):
@@ -96,14 +96,14 @@ struct JobRun {
     ///
     /// - Returns: the merged batches in their order; empty when all records were rejected.
     private mutating func merge(
-        _ step: StagedStep, isFirst: Bool, _ sync: StagedSync? = nil
+        _ step: StagedStep, isFirst: Bool, isLast: Bool, _ sync: StagedSync? = nil
     ) throws(MergeFailure) -> [MergedBatch] {
         let rows = step.rows!
         guard rows.tombstoneDeletions == nil else { return try mergeInOrder(rows, nil, step, sync) }
         // The stored names of a sync's part, and parked values, must outlast an attempt that is rolled back.
         let merged = try merge(
-            rows, isFirst: isFirst, isAlone: isSingle && sync == nil && !endsOwnedObjects, sync, at: step.pointer,
-            preparing: { _ in })
+            rows, isFirst: isFirst, isLast: isLast, isAlone: isSingle && sync == nil && !endsOwnedObjects, sync,
+            at: step.pointer, preparing: { _ in })
         return merged.map { [$0] } ?? []
     }
 
@@ -175,7 +175,7 @@ struct JobRun {
             guard !tables.isEmpty else { return nil }
             return Tombstones(tables: tables, otherDeletions: isPiece ? step.rows!.tombstoneDeletions?.all ?? [] : [])
         }
-        let merged = try merge(rows, isFirst: false, isAlone: false, sync, at: step.pointer) {
+        let merged = try merge(rows, isFirst: false, isLast: false, isAlone: false, sync, at: step.pointer) {
             rows throws(MergeFailure) in
             let isNamedBefore =
                 rows.tombstoneDeletions?.namedBefore.contains { merger.deletions.reachesOthers[$0] } ?? false
@@ -194,10 +194,12 @@ struct JobRun {
         return [merged]
     }
 
-    /// - Parameter prepare: called before each attempt to merge the rows.
+    /// - Parameters:
+    ///   - isLast: nothing but deletions follows in the job.
+    ///   - prepare: called before each attempt to merge the rows.
     /// - Returns: the rows of the last attempt, and their states; nil when all of them were rejected.
     private mutating func merge(
-        _ rows: StagedRows, isFirst: Bool, isAlone: Bool, _ sync: StagedSync?, at pointer: String,
+        _ rows: StagedRows, isFirst: Bool, isLast: Bool, isAlone: Bool, _ sync: StagedSync?, at pointer: String,
         preparing prepare: (StagedRows) throws(MergeFailure) -> Void
     ) throws(MergeFailure) -> MergedBatch? {
         let isBase = isFirst && rows.target == nil
@@ -210,7 +212,7 @@ struct JobRun {
             base = (rows, merged)
             merger.digest?.add(rows, merged)
             reported.add(rows)
-            try deleteOrphans(merged, at: pointer)
+            try deleteOrphans(merged, isLast: isLast, at: pointer)
             return MergedBatch(rows: rows, result: merged)
         }
         let history = started()
@@ -218,7 +220,7 @@ struct JobRun {
             let (rows, merged) = try merge.run(rows, history, prepare: prepare)
             reported.add(rows)
             try touch(rows, merged, history)
-            try deleteOrphans(merged, at: pointer)
+            try deleteOrphans(merged, isLast: isLast, at: pointer)
             return MergedBatch(rows: rows, result: merged)
         } catch {
             guard case .targetRejected(let fault) = error else { throw error }
@@ -238,12 +240,14 @@ struct JobRun {
     }
 
     /// Deletes the owned objects that no owner names any more.
-    private mutating func deleteOrphans(_ merged: MergedRows, at pointer: String) throws(MergeFailure) {
+    private mutating func deleteOrphans(
+        _ merged: MergedRows, isLast: Bool, at pointer: String
+    ) throws(MergeFailure) {
         guard merged.orphans.contains(where: { !$0.value.isEmpty }) else { return }
         let (merger, history) = (merger, started())
         history.ownedEntities = merger.plan.model.holders.owners
         defer { history.ownedEntities = [:] }
-        try recording(false) { () throws(MergeFailure) in
+        try recording(isLast) { () throws(MergeFailure) in
             try Deletion.delete(orphans: merged.orphans, merger, at: pointer)
         }
     }
@@ -333,12 +337,12 @@ struct JobRun {
         }
     }
 
-    /// - Parameter isLast: nothing follows it in the job, so counting suffices for most objects.
+    /// - Parameter isLast: nothing but deletions follows in the job, so counting suffices for most objects.
     private mutating func recording(
         _ isLast: Bool, _ body: () throws(MergeFailure) -> Void
     ) throws(MergeFailure) {
         let history = started()
-        if isLast, !job.wantsKeys {
+        if isLast, !job.wantsKeys, history.needsEntry == nil {
             history.needsEntry = try entryCondition()
             if job.isDryRun {
                 history.countedKeys = CountedKeys(merger.entities, ofEach: JobTally.exampleCount)

@@ -49,7 +49,11 @@ struct JobTally {
         linkStates = run.base?.merged.linkStates ?? Array(repeating: [], count: entities.count)
         changedOutside = run.base?.merged.changedOutside ?? Array(repeating: [], count: entities.count)
         recordedChanges = Array(repeating: [], count: entities.count)
-        deletions = run.history?.deletedCounts ?? [:]
+        deletions = [:]
+        for (entity, count) in run.history?.deletedCounts ?? [:] {
+            let others = count - (run.history?.unnamedCounts[entity] ?? 0)
+            if others > 0 { deletions[entity] = others }
+        }
         concreteEntities = BaseConcreteEntities(run.merger.plan.model)
         for table in run.base?.rows.tables.compactMap(\.self) ?? [] {
             // The object of an ignored record counts only when the record of another object changes its row.

@@ -50,6 +50,9 @@ final class NetChanges {
         let key: StoredKey
     }
 
+    /// Units of work for a row of the deletion set and of its index, beside SQLite's instructions.
+    private static let unitsPerDeletion = 40
+
     private let connection: Connection
     private let tables: ChangedTables
     private var memory: RecordingMemory
@@ -69,6 +72,8 @@ final class NetChanges {
     var needsEntry: ((_ entity: Int, _ number: Int64, _ key: StoredKey) -> Bool)?
     /// By the index of their concrete entity, the number of deleted objects for which a count suffices.
     private(set) var deletedCounts: [Int: Int] = [:]
+    /// Those of them that their owners' values do not name.
+    private(set) var unnamedCounts: [Int: Int] = [:]
     /// By the index of their concrete entity, the row numbers of changed objects for which a count suffices.
     private(set) var changedNumbers: [Int: Set<Int64>] = [:]
     /// The keys of the deleted objects for which a count suffices; nil where the store keeps no keys for the feed.
@@ -128,7 +133,10 @@ final class NetChanges {
         switch tables.table(table) {
         case nil: return
         case .links(let link): return recordChange(operation, link, count, database)
-        case .deletionSet: return memory.note(operation == SQLITE_INSERT ? .inDeletionSet : .outOfDeletionSet)
+        case .deletionSet:
+            guard operation == SQLITE_INSERT else { return memory.note(.outOfDeletionSet) }
+            connection.work.budget.charge(Self.unitsPerDeletion)
+            return memory.note(.inDeletionSet)
         case .entity(let table): changedTable = table
         }
         let entity = changedTable.entity
@@ -164,8 +172,9 @@ final class NetChanges {
             note(operation, entity, now)
             inserted(entity, new, now)
         case SQLITE_DELETE:
-            if digest != nil { note(operation, entity, before()) }
-            gone(entity, old, before)
+            let row = before()
+            note(operation, entity, row)
+            gone(entity, old, row)
         default:
             let now = after()
             note(operation, entity, now)
@@ -173,7 +182,7 @@ final class NetChanges {
         }
     }
 
-    /// Reads a row, and charges its bytes: a change of one column reads and writes the whole row.
+    /// Reads a row, and charges it with its bytes: a change of one column reads and writes the whole row.
     private func read(
         _ count: Int32, _ table: ChangedTables.Table, _ value: (Int32) -> OpaquePointer?
     ) -> RowValues {
@@ -238,16 +247,16 @@ final class NetChanges {
         }
     }
 
-    private func gone(_ entity: Int, _ number: Int64, _ old: () -> RowValues) {
-        if isOnlyCounted(entity, number, old) {
-            let old = old()
+    private func gone(_ entity: Int, _ number: Int64, _ old: RowValues) {
+        if isOnlyCounted(entity, number, { old }) {
             deletedCounts[old.concreteEntity, default: 0] += 1
+            if ownedEntities[entity] != nil { unnamedCounts[old.concreteEntity, default: 0] += 1 }
             countedKeys?.noteDeletion(old.concreteEntity, old.identity ?? old.key)
             changedNumbers[old.concreteEntity]?.remove(number)
             return
         }
-        let index = entry(entity, number, old)
-        let identity = tables.hasOwnIdentities(entity) ? old().identity : nil
+        let index = entry(entity, number) { old }
+        let identity = tables.hasOwnIdentities(entity) ? old.identity : nil
         change(index) {
             ($0.number, $0.identity) = (nil, identity)
             if ownedEntities[entity] == nil { $0.wasDeleted = true }

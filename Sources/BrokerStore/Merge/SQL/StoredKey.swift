@@ -8,6 +8,8 @@ struct StoredKey: Hashable {
     private(set) var hasNull = false
 
     init(_ cells: [Cell]) {
+        // One allocation for keys of numbers, which most are.
+        bytes.reserveCapacity(9 * cells.count)
         for cell in cells {
             bytes.append(cell.kind.rawValue)
             switch cell.kind {
