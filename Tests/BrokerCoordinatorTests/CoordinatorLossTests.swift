@@ -39,8 +39,8 @@ import TestSupport
         test.submit(#"{"Row": {"id": 1000}}"#, id: "refused")
         #expect(test.events.ends(count + 1).last?.code == "storeUnavailable")
         #expect(test.events.ends(count + 1).last?.body.contains("This server has halted. ") == true)
-        #expect(test.reload(Self.other)[0].contains("has halted") || test.reload(Self.other)[0].contains(cause))
-        #expect(test.compare(Self.other, .drop)[0].contains(cause))
+        #expect(test.reload(Self.other).first?.contains(cause) == true)
+        #expect(test.compare(Self.other, .drop).first?.contains(cause) == true)
         let backup = Monitor<String?>(nil)
         test.coordinator.backup(to: folder.path("copy")) { end in backup.update { $0 = "\(end)" } }
         #expect(backup.patiently("a backup") { $0 }.contains(cause))
@@ -59,8 +59,8 @@ import TestSupport
             _ = test.events.ends(200)
             try files.moveItem(atPath: store, toPath: moved)
             switch first {
-            case "reload": #expect(test.reload(Self.other)[0].contains("was deleted or moved"))
-            case "compare": #expect(test.compare(Self.other, .drop)[0].contains("was deleted or moved"))
+            case "reload": #expect(test.reload(Self.other).first?.contains("was deleted or moved") == true)
+            case "compare": #expect(test.compare(Self.other, .drop).first?.contains("was deleted or moved") == true)
             case "backup": test.coordinator.backup(to: folder.path("copy")) { _ in }
             default: break
             }
@@ -153,16 +153,12 @@ import TestSupport
             #expect(!test.events.all.contains { $0.hasPrefix("accepted job-4") })
             test.waitUntil(#""store":{"state":"halted","cause":""#)
             #expect(test.coordinator.storageFailure.error == nil)
-            #expect(test.reload(Self.other)[0].hasPrefix("refused storeUnavailable"))
+            #expect(test.reload(Self.other).first?.hasPrefix("refused storeUnavailable") == true)
         }
         guard change == "folder moved" else { return }
         try files.moveItem(atPath: moved, toPath: journal)
         let again = try open(keepsJournal: true)
         #expect(try again.rows("SELECT id FROM Row") == ["1", "2", "3"])
-        test(again)
-    }
-
-    private func test(_ again: TestCoordinator) {
         submit(4...4, to: again)
         #expect(again.events.ends(1)[0].code == nil)
     }
