@@ -29,6 +29,7 @@ extension Store {
         let file = try StoreFile(path: path)
         try SQLiteLibrary.check()
         try file.checkAccess()
+        try file.checkWAL()
         return file.exists ? try changes(path: path, plan: plan, removal: removal) : nil
     }
 
