@@ -60,7 +60,7 @@ import Testing
             #expect(try silent.receive() == nil)
             // Answered, or closed before the message came: the time is short.
             let client = try running.connect()
-            guard try client.ask(#"{"type": "hello"}"#).type == "welcome" else { return }
+            guard (try? client.ask(#"{"type": "hello"}"#).type) == "welcome" else { return }
             #expect(try running.connect().next().code == "busy")
             #expect(try client.ask(#"{"type": "ping"}"#).type == "pong")
         }

@@ -82,7 +82,7 @@ import Testing
         description.sort = sort
         description.isStreamed = true
         var limits = FetchLimits.part
-        (limits.answerBytes, limits.gatheredBytes) = (1, 1)
+        limits.answerBytes = 1
         let reader = try StoreReader(path: store.path, plan: store.plan)
         let stream = ObjectStream(try store.plan.fetchRequest(description), on: reader, limits)
         defer { stream.end() }
