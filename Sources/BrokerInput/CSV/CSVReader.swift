@@ -16,9 +16,9 @@ struct CSVReader: RecordReader {
         case carriageReturn
     }
 
-    /// As many columns as a spreadsheet has.
-    private static let mostFields = 16_384
-    private static let largestHeader = 1 << 20
+    /// Each field of a header takes far more room than its bytes.
+    private static let mostFields = 1 << 17
+    private static let largestHeader = 4 << 20
 
     private let limits: RecordLimits
     private var state = State.mark(0)
