@@ -67,10 +67,10 @@ import Testing
         #expect(reading.records.count == 1 && reading.fault == nil)
     }
 
-    @Test(arguments: ["&", "a&", "a[]&", "a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p%u=1&"])
+    @Test(arguments: ["a&", "a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p%u=1&"])
     func `a form of too many names and values is refused before they are stored`(pair: String) {
         var text = ""
-        for number in 0..<(pair.contains("%u") ? 80_000 : 1 << 20) {
+        for number in 0..<(pair.contains("%u") ? 70_000 : 1 << 20) {
             text += pair.contains("%u") ? pair.replacing("a.", with: "a\(number).").replacing("%u", with: "") : pair
         }
         #expect(Reading(.form, text).faultText.contains("more than 1048576 names and values"))

@@ -283,12 +283,12 @@ import Testing
     @Test func `a document of ever new names is refused, and one that repeats many is read`() {
         let names = { (count: Int) in (0..<count).map { "<e><a\($0)/></e>" }.joined() }
         #expect(
-            Reading(.xml, "<r>\(names(80_000))</r>", root: "r.e").faultText.contains("more than 65536 different names"))
-        let attributes = (0..<80_000).map { "<e a\($0)='1'/>" }.joined()
+            Reading(.xml, "<r>\(names(70_000))</r>", root: "r.e").faultText.contains("more than 65536 different names"))
+        let attributes = (0..<70_000).map { "<e a\($0)='1'/>" }.joined()
         #expect(
             Reading(.xml, "<r>\(attributes)</r>", root: "r.x").faultText.contains("more than 65536 different names"))
-        let read = Reading(.xml, "<r>\(names(20_000))\(names(20_000))\(names(20_000))\(names(20_000))</r>", root: "r.e")
-        #expect(read.records.count == 80_000 && read.fault == nil)
+        let read = Reading(.xml, "<r>\(names(10_000))\(names(10_000))</r>", root: "r.e")
+        #expect(read.records.count == 20_000 && read.fault == nil)
     }
 
     @Test func `records of a document without end are handed on as they end`() {
