@@ -49,9 +49,11 @@ extension Coordinator {
         case .noRoom where frame.memory.canWait: waitForRoom(frame, run)
         case .noRoom:
             if let run { return finish(run, .failure(.noRoom)) }
-            frame.refuse(frame.memory.message)
-            // A job of the journal holds its ticket, so that no later job is applied before it.
+            let message = frame.memory.message
+            // A job of the journal holds its ticket, so that no later job is applied before it. No other one waits while
+            // the frame is searched for what its answer repeats.
             if frame.logged == nil { skip(frame) }
+            frame.refuse(message)
         case .nothing where frame.logged != nil: break
         case .nothing: skip(frame)
         case .question where holds(frame), .job where holds(frame): frame.memory.dropAll()
@@ -64,10 +66,7 @@ extension Coordinator {
             // After `holds`: no reload changes it before the job has ended.
             let (plan, generation) = planInForce.withLock { ($0.plan, $0.generation) }
             if let run { return stage(job, run, plan, since: openedAt) }
-            // A share of an entity's objects is known when all of them have been counted.
-            let countsObjects = if case .share = job.maximumDeletions { true } else { false }
-            let isSearch = countsObjects || job.operations.contains { $0.isSearch(in: plan.model) }
-            if goesOn(frame, isSearch ? .search : .job) {
+            if goesOn(frame, job.content(under: plan), of: job.owner.user) {
                 stage(job, begin(job, frame, openedAt, under: generation), plan, since: openedAt)
             }
         }
@@ -75,12 +74,14 @@ extension Coordinator {
 
     /// Whether the frame goes on with its ticket. If not, it gives up the ticket and all memory, and is opened again
     /// when its turn to scan has come, or that of an earlier frame of its source.
-    func goesOn(_ frame: AdmittedFrame, _ content: ScanScheduler<JobTable.WaitingFrame>.Content) -> Bool {
+    ///
+    /// - Parameter user: the user of a job.
+    func goesOn(_ frame: AdmittedFrame, _ content: ScanContent, of user: UInt32 = 0) -> Bool {
         guard !frame.isCalled else { return true }
         var goesOn = true
         jobTable.change(completions) { jobTable in
             let effects: Effects
-            (goesOn, effects) = jobTable.opened(frame.ticket, from: frame.source, content) {
+            (goesOn, effects) = jobTable.opened(frame.ticket, from: frame.source, of: user, content) {
                 { [self] ticket in
                     let again = frame.again(at: ticket, memory.admit(ticket, payloadBytes: frame.payloadBytes))
                     return { self.open(again) }

@@ -41,6 +41,30 @@ import Testing
         test.waitUntil(#""staging":0,"bytes":0,"#)
     }
 
+    @Test func `a flood of jobs that end all links of an object lets another user's job pass`() throws {
+        let model = """
+            {"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64"},
+                "relationships": {"parts": {"entity": "Part", "toMany": true, "owned": true}}},
+                "Part": {"identity": "id", "attributes": {"id": "integer64"}}}}
+            """
+        let gate = Gate()
+        let test = try TestCoordinator(model) { $0.limits.workers = 1 }
+        test.submit(#"{"Row": {"id": 1, "parts": [{"id": 1}, {"id": 2}]}}"#, id: "gate", behind: gate, from: 9)
+        for number in 1...20 {
+            let source = number % 2
+            test.submit(#"{"Row": {"id": 1, "parts": null}}"#, id: "flood \(number)", from: source) {
+                $0.isDryRun = true
+            }
+        }
+        test.submit(#"{"Row": {"id": 2}}"#, id: "good", from: 2, as: JobOwner(user: 7))
+        test.waitUntil(unopened: 1)
+        gate.open()
+        let ends = test.events.ends(22)
+        #expect(ends.prefix(3).map(\.id) == ["gate", "flood 1", "good"])
+        #expect(ends.allSatisfy { $0.code == nil })
+        #expect(try test.rows("SELECT count(*) FROM Part") == ["2"])
+    }
+
     @Test func `sources whose scans wait have no room, and are called when they have`() {
         for number in 1...2 { search(number, from: 1) }
         test.submit("{}", id: "good", from: 2)

@@ -154,4 +154,61 @@ import Testing
             sync(deletes: false), sync(part: false),
         ] { #expect(!isSearch(action), "\(action)") }
     }
+
+    private static let linkedModel = """
+        {"entities": {
+            "Team": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}, "relationships": {
+                "members": {"entity": "Member", "toMany": true, "inverse": "team"},
+                "tags": {"entity": "Tag", "toMany": true, "assignment": "replace", "key": ["extra.labels"]},
+                "list": {"entity": "Tag", "toMany": true, "ordered": true},
+                "notes": {"entity": "Note", "toMany": true, "owned": true},
+                "plan": {"entity": "Plan", "owned": true}}},
+            "Member": {"identity": "id", "attributes": {"id": "integer64"},
+                "relationships": {"team": {"entity": "Team", "inverse": "members"}}},
+            "Tag": {"identity": "id", "attributes": {"id": "integer64"}},
+            "Note": {"attributes": {"text": "string"}}, "Plan": {"attributes": {"text": "string"}}}}
+        """
+
+    /// The content of a job that processes a record of a team.
+    private func content(
+        _ record: String, _ model: String = linkedModel, operations: Int = 1, _ change: (Job) -> Void = { _ in }
+    ) throws -> ScanContent {
+        let plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(model.utf8))))
+        let text = JSONText(copying: Array(record.utf8))
+        let document = try JSONDocument(parsing: text)
+        let operation = JobOperation(entity: "Team", json: document.root, entityPointer: "/entity")
+        let job = Job(
+            id: nil, document: document, operations: ShortList(Array(repeating: operation, count: operations)),
+            policy: .fail, wantsKeys: false, wantsAcceptance: false, content: text, observer: { _ in })
+        change(job)
+        return withExtendedLifetime(document) { job.content(under: plan) }
+    }
+
+    @Test(arguments: [
+        (#"{"id": 1, "name": "a"}"#, false), (#"{"id": 1, "members": [{"id": 1}, 2]}"#, false),
+        (#"{"id": 1, "members": null}"#, true), (#"{"id": 1, "extra": {"labels": []}}"#, true),
+        (#"{"id": 1, "list": [4]}"#, true), (#"{"id": 1, "notes": [{"text": "a"}]}"#, true),
+        (#"{"id": 1, "plan": null}"#, true), (#"[{"id": 1}, {"id": 2, "members": [{"team": {"notes": []}}]}]"#, true),
+        (#"{"id": 1, "tags": []}"#, false),
+    ])
+    func `a record that may end very many links or delete very many objects makes its job take turns`(
+        record: String, isLinking: Bool
+    ) throws {
+        #expect(try content(record) == (isLinking ? .linking : .job))
+        // A job that is undone may be sent again.
+        let undone: ScanContent = isLinking ? .search : .job
+        #expect(try content(record) { $0.isDryRun = true } == undone)
+        #expect(try content(record) { $0.mayDelete = false } == undone)
+        #expect(try content(record) { $0.maximumDeletions = .objects(5) } == undone)
+        #expect(try content(record, operations: 2) == undone)
+        let denying = Self.linkedModel.replacing(
+            #""inverse": "members"}"#, with: #""inverse": "members", "deleteRule": "deny"}"#)
+        #expect(try content(record, denying) == undone)
+    }
+
+    @Test func `any record of a model with a tombstone that deletes others makes its job take turns`() throws {
+        let model = Self.linkedModel.replacing(
+            #""Team": {"identity""#, with: #""Team": {"tombstone": "name == 'gone'", "identity""#)
+        #expect(try content(#"{"id": 1}"#, model) == .linking)
+    }
 }

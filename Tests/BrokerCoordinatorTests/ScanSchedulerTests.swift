@@ -18,30 +18,36 @@ import Testing
         private var gone: [Int: Int] = [:]
         private(set) var searching: [Int] = []
 
-        func admit(from source: Int) -> Int {
+        /// By source.
+        private var users: [Int: UInt32] = [:]
+
+        func admit(from source: Int, of user: UInt32 = 0) -> Int {
             defer { nextTicket += 1 }
             turns.admit(nextTicket, from: source)
             sources[nextTicket] = source
+            users[source] = user
             return nextTicket
         }
 
         @discardableResult func open(_ arrival: Int, _ content: Content) -> Bool {
             contents[arrival] = content
-            let goesOn = turns.opened(arrival, from: sources[arrival]!, content) { arrival }
+            let source = sources[arrival]!
+            let goesOn = turns.opened(arrival, from: source, of: users[source]!, content) { arrival }
             if goesOn, content != .nothing { go(arrival, at: arrival) }
-            take(turns.call(sources[arrival]!, from: nextTicket))
+            take(turns.call(source, from: nextTicket))
             callNext()
             return goesOn
         }
 
-        func end(_ arrival: Int) {
+        func end(_ arrival: Int, took microseconds: Int64? = nil) {
+            if let microseconds { turns.note(arrival, took: microseconds, at: 0) }
             searching.removeAll { $0 == arrival }
             turns.ended(arrival)
             callNext()
         }
 
         private func callNext() {
-            while let source = turns.next() { take(turns.call(source, from: nextTicket)) }
+            while let source = turns.next() { take(turns.call(source, from: nextTicket, isItsTurn: true)) }
         }
 
         private func take(_ called: [Int]) {
@@ -53,7 +59,7 @@ import Testing
 
         private func go(_ arrival: Int, at ticket: Int) {
             gone[ticket] = arrival
-            if contents[arrival] == .search { searching.append(arrival) }
+            if contents[arrival]?.widest != nil { searching.append(arrival) }
         }
 
         /// Arrivals in the order of their places.
@@ -85,11 +91,11 @@ import Testing
         order.turns.note(first, took: 100, at: 60_000_000)
         order.turns.note(first, took: 100, at: 120_000_000)
         for search in flood { order.open(search, .search) }
-        #expect(order.searching.count == ScanConcurrency.widest)
+        #expect(order.searching.count == 4)
         order.end(first)
-        #expect(order.searching.count == ScanConcurrency.widest)
+        #expect(order.searching.count == 4)
         order.turns.note(flood[0], took: 300_000, at: 120_100_000)
-        for search in flood.prefix(ScanConcurrency.widest - 1) { order.end(search) }
+        for search in flood.prefix(4 - 1) { order.end(search) }
         #expect(order.searching.count == 1)
     }
 
@@ -101,6 +107,34 @@ import Testing
         for search in first + second + [third] { order.open(search, .search) }
         for _ in 0..<6 { order.end(order.searching[0]) }
         #expect(order.inOrder == [first[0], first[1], second[0], third, first[2], second[1]])
+    }
+
+    @Test func `users take turns by the time that their scans took, however many sources they have`() {
+        let order = Order()
+        let flood = (0..<12).map { order.admit(from: $0, of: 1) }
+        let good = (0..<3).map { _ in order.admit(from: 20, of: 2) }
+        for search in flood + good { order.open(search, .search) }
+        for _ in 0..<5 {
+            let search = order.searching[0]
+            order.end(search, took: good.contains(search) ? 300_000 : 900_000)
+        }
+        #expect(order.inOrder == [flood[0], flood[1], good[0], good[1], good[2], flood[2]])
+    }
+
+    @Test func `cheap scans that end links have more in the order, and do not hold back another user's search`() {
+        let order = Order()
+        for _ in 0..<ScanConcurrency.firstScans {
+            let first = order.admit(from: 1)
+            order.open(first, .linking)
+            order.end(first, took: 10)
+        }
+        let flood = (0..<100).map { _ in order.admit(from: 1) }
+        for job in flood { order.open(job, .linking) }
+        #expect(order.searching.count == 32)
+        let search = order.admit(from: 2, of: 2)
+        #expect(!order.open(search, .search))
+        while !order.searching.contains(search) { order.end(order.searching[0]) }
+        #expect(order.searching.count == 4, "others pass it no more")
     }
 
     @Test func `frames that a source sends after a waiting scan wait with it`() {

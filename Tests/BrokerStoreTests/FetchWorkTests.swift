@@ -45,7 +45,7 @@ import Testing
         }
         #expect(try !fetch(2))
         #expect(try fetch(400))
-        #expect(FetchLimits.maximumWork == JobWork.maximum)
+        #expect(FetchLimits.maximumWork == 6 * JobWork.maximum)
     }
 
     @Test func `each object that is examined and that is sorted counts`() throws {

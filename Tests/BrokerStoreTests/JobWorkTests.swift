@@ -79,8 +79,9 @@ import Testing
     @Test func `an honest search through all objects passes`() throws {
         let test = try store(20_000)
         _ = try test.apply(deletion(test, ["name == 'x' AND salary > 3"]))
-        // Ten million objects fit into the budget of a store (protocol/limits.md), and not many more.
-        #expect(test.store.connection.work.jobLimit == 10_000_000 * 30)
+        // A million and a half objects fit into the budget of a store (protocol/limits.md), and not many more.
+        #expect(test.store.connection.work.jobLimit > 1_500_000 * 30)
+        #expect(test.store.connection.work.jobLimit < 2_000_000 * 30)
         #expect(test.store.connection.work.newest < 20_000 * 30)
     }
 

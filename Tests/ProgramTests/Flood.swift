@@ -6,28 +6,59 @@ import TestSupport
 /// server does not take any more, and then comes again.
 enum Flood: String, CaseIterable, Sendable {
     case hello, ping, stats, awaiting, fetch, cancel, checkpoint, reload, backup, progress, objects, oneID, nonsense
-    case hostileText, largestContents, connections, deletions, search, sortedStream
+    case hostileText, largestContents, blankContents, emptyObjects, connections, deletions, search, sortedStream
+    case ownedObjects, failingReplacements, replacedLinks, searches
 
     /// Frames that a connection sends before it goes; nil for as many as the server takes.
     var framesPerConnection: Int? {
         switch self {
         case .connections: 1
-        case .largestContents: 2
+        case .largestContents, .blankContents, .emptyObjects: 2
         default: nil
         }
     }
 
+    /// As much as a frame's content may be, in a megabyte.
+    var hasLargestContents: Bool { [.largestContents, .blankContents, .emptyObjects].contains(self) }
+
+    /// Each of its jobs does as much work as one job may.
+    var hasLongestJobs: Bool { self == .searches }
+
+    /// The model of the store.
+    var model: String {
+        guard [.ownedObjects, .failingReplacements, .replacedLinks].contains(self) else { return Programs.model }
+        return """
+            {"entities": {
+              "Employee": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}},
+              "Department": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}, "relationships": {
+                "lines": {"entity": "Line", "toMany": true, "owned": true},
+                "rooms": {"entity": "Room", "toMany": true, "inverse": "department", "assignment": "replace"}}},
+              "Line": {"identity": "id", "attributes": {"id": "integer64"}},
+              "Room": {"identity": "id", "attributes": {"id": "integer64"},
+                "relationships": {"department": {"entity": "Department", "inverse": "rooms"}}}}}
+            """
+    }
+
     /// A job that prepares the store.
-    var preparation: String? {
+    ///
+    /// - Parameter count: the objects of which the jobs of the flood concern all.
+    func preparation(_ count: Int) -> String? {
+        func records(_ body: (Int) -> String) -> String { (10..<10 + count).map(body).joined(separator: ",") }
         switch self {
         case .deletions:
-            let rows = (10..<50_000).map { #"{"id": \#($0), "department": 1}"# }.joined(separator: ",")
-            return #"{"entity": "Employee", "json": [\#(rows)]}"#
+            return #"{"entity": "Employee", "json": [\#(records { #"{"id": \#($0), "department": 1}"# })]}"#
         case .search, .sortedStream:
             let text = String(repeating: "ab", count: 100_000)
             let rows = (10..<100).map { #"{"id": \#($0), "name": "\#($0 * 7_919 % 101)\#(text)"}"# }.joined(
                 separator: ",")
             return #"{"entity": "Employee", "json": [\#(rows)]}"#
+        case .ownedObjects, .failingReplacements:
+            return #"{"entity": "Department", "json": {"id": 1, "lines": [\#(records { #"{"id": \#($0)}"# })]}}"#
+        case .replacedLinks:
+            return #"{"entity": "Department", "json": {"id": 1, "rooms": [\#(records { "\($0)" })]}}"#
+        case .searches:
+            let name = String(repeating: "ab", count: 20)
+            return #"{"entity": "Employee", "json": [\#(records { #"{"id": \#($0), "name": "\#(name)"}"# })]}"#
         default: return nil
         }
     }
@@ -63,9 +94,12 @@ enum Flood: String, CaseIterable, Sendable {
                 #"{"entity": "Department", "json": [{"id": \#(digits)}]}"#,
             ]
         case .largestContents:
-            // As much as a frame's content may be, in a megabyte.
             let name = String(repeating: " ", count: 250 << 20)
             return [#"{"entity": "Department", "json": [{"id": 4, "name": "\#(name)"}]}"#]
+        case .blankContents:
+            return [#"{"entity": "Department", "json": [\#(String(repeating: " ", count: 250 << 20))]}"#]
+        case .emptyObjects:
+            return [#"{"entity": "Department", "json": [{}\#(String(repeating: ",{}", count: 80 << 20))]}"#]
         case .connections: return [#"{"type": "ping"}"#]
         case .search:
             // As much as a fetch may do, and more than that.
@@ -78,12 +112,27 @@ enum Flood: String, CaseIterable, Sendable {
             // Ends the links of all employees, then fails.
             return [
                 """
-                {"operations": [{"op": "delete", "entity": "Department", "objects": [1]},
-                    {"op": "relate", "entity": "Employee", "object": -1, "relationship": "department", "json": 2}]}
+                {"operations": [{"op": "delete", "entity": "Department", "objects": [1]}, \(Self.failure)]}
                 """
             ]
+        case .ownedObjects: return [#"{"entity": "Department", "json": {"id": 1, "lines": null}, "dryRun": true}"#]
+        case .failingReplacements:
+            return [
+                """
+                {"operations": [{"op": "process", "entity": "Department", "json": {"id": 1, "lines": []}}, \(Self.failure)]}
+                """
+            ]
+        case .replacedLinks: return [#"{"entity": "Department", "json": {"id": 1, "rooms": [7]}, "dryRun": true}"#]
+        case .searches:
+            let searches = (0..<200).map {
+                #"{"op": "delete", "entity": "Employee", "where": "name LIKE '*a*a*a*a*a*\#($0)'"}"#
+            }
+            return [#"{"operations": [\#(searches.joined(separator: ","))]}"#]
         }
     }
+
+    /// An operation that fails.
+    private static let failure = #"{"op": "process", "entity": "Employee", "object": -1, "json": {"id": 2}}"#
 }
 
 /// Runs a flood on threads of its own until it is stopped.

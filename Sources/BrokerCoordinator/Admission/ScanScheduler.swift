@@ -1,7 +1,7 @@
 internal import BrokerJSON
 internal import DequeModule
 
-/// Lets scans of different sources take turns. A scan is a job that may read all objects of an entity, however few its
+/// Lets scans of different users and sources take turns. A scan is a job that may do much work in the store, however few its
 /// bytes are; ``ScanConcurrency`` limits how many are in the order of jobs at a time. A pure machine.
 ///
 /// ```
@@ -11,8 +11,8 @@ internal import DequeModule
 /// ```
 ///
 /// The content of a frame is known when it has been opened, and until then no client has been sent its sequence: so the
-/// frame can still give up its ticket. Sources take turns, so that a flood of scans delays its own source, and others
-/// by a few of them only.
+/// frame can still give up its ticket. The next turn is that of the user whose scans have taken the least time, and the
+/// sources of one user take turns. So a flood of scans delays its own user, and others by a few of them only.
 ///
 /// Invariants
 ///  1. The frames of one source go on with tickets that rise with their arrivals: they take effect as sent.
@@ -21,19 +21,15 @@ internal import DequeModule
 ///
 /// An arrival is a frame's first ticket, which names the frame here from then on.
 struct ScanScheduler<Frame> {
-    enum Content {
-        /// A message that has no place in an order: it was answered, or could not be.
-        case nothing
-        case job
-        case search
-        case question
-    }
+    typealias Content = ScanContent
 
     private struct Source {
         /// Arrivals of the frames that are not opened yet, in order; each still has its first ticket.
         var opening = ShortList<Int>()
         /// In the order of arrivals.
-        var waiting = Deque<(arrival: Int, isSearch: Bool, frame: Frame)>()
+        var waiting = Deque<(arrival: Int, content: Content, frame: Frame)>()
+        /// The user of the waiting scans.
+        var user: UInt32 = 0
         /// The newest arrival that went on.
         var newestGone = -1
         /// The newest ticket that was given to a waiting frame.
@@ -48,19 +44,27 @@ struct ScanScheduler<Frame> {
 
     /// The sources of which a frame is being opened or waits.
     private var sources: [Int: Source] = [:]
-    /// The sources of which a frame waits, each once; the next turn is the first one's.
+    /// The sources of which a frame waits, each once; of those of one user, the next turn is the first one's.
     private var turns = Deque<Int>()
-    /// Arrivals of the scans in the order: at most the allowed number, and those that could not give up their tickets.
-    private var searching: Set<Int> = []
+    /// The users of the scans in the order, by arrival: at most the allowed number, and those that could not give up their
+    /// tickets.
+    private var searching: [Int: UInt32] = [:]
+    /// By user, the microseconds of their scans since a scan waited first. A user who comes later begins with those of the
+    /// user whose turn it was last.
+    private var spent: [UInt32: Int64] = [:]
+    private var spentAtTurn: Int64 = 0
     private var pace = ScanConcurrency()
 
     /// Whether a scan is in the order and recent scans took long.
-    var hasLong: Bool { !searching.isEmpty && pace.width == 1 }
+    var hasLong: Bool { !searching.isEmpty && pace.isSlow }
 
     /// Whether the arrival is a scan in the order.
-    func isSearching(_ arrival: Int) -> Bool { searching.contains(arrival) }
+    func isSearching(_ arrival: Int) -> Bool { searching[arrival] != nil }
 
-    private var mayAnotherSearch: Bool { searching.count < pace.width }
+    /// Whether another frame with that content may go on.
+    private func mayGoOn(_ content: Content) -> Bool {
+        content.widest.map { searching.count < pace.width(atMost: $0) } ?? true
+    }
 
     /// Whether a frame of that source waits.
     func isWaiting(_ source: Int) -> Bool { !turns.isEmpty && sources[source]?.waiting.isEmpty == false }
@@ -70,21 +74,29 @@ struct ScanScheduler<Frame> {
 
     /// A frame was opened that has not been called.
     ///
-    /// - Parameter frame: called if it must wait.
+    /// - Parameters:
+    ///   - user: the user of the source.
+    ///   - frame: called if it must wait.
     /// - Returns: whether it goes on. If not, it gives up its ticket, and is called later.
-    mutating func opened(_ arrival: Int, from source: Int, _ content: Content, _ frame: () -> Frame) -> Bool {
+    mutating func opened(
+        _ arrival: Int, from source: Int, of user: UInt32 = 0, _ content: Content, _ frame: () -> Frame
+    ) -> Bool {
         guard var own = sources.removeValue(forKey: source) else { return true }
         defer { if !own.opening.isEmpty || !own.waiting.isEmpty { sources[source] = own } }
         if let position = own.opening.firstIndex(where: { $0 == arrival }) { own.opening.remove(at: position) }
         guard content != .nothing else { return true }
         guard mustWait(arrival, content, own) else {
             own.newestGone = max(own.newestGone, arrival)
-            if content == .search { searching.insert(arrival) }
+            if content.widest != nil { searching[arrival] = user }
             return true
         }
         if own.waiting.isEmpty { turns.append(source) }
+        if content.widest != nil {
+            own.user = user
+            spent[user] = max(spent[user] ?? 0, spentAtTurn)
+        }
         let position = (own.waiting.lastIndex { $0.arrival < arrival } ?? -1) + 1
-        own.waiting.insert((arrival, content == .search, frame()), at: position)
+        own.waiting.insert((arrival, content, frame()), at: position)
         return false
     }
 
@@ -94,51 +106,71 @@ struct ScanScheduler<Frame> {
         if let first = own.waiting.first, first.arrival < arrival { return true }
         let before = own.opening.first.flatMap { $0 < arrival ? $0 : nil }
         guard (before ?? arrival) > own.newestCalled else { return true }
+        if content.widest != nil, !turns.isEmpty { return true }
         // While no other scan is allowed, nothing overtakes a frame that may turn out to be a scan.
-        return !mayAnotherSearch && (content == .search || before != nil)
+        return !mayGoOn(before == nil ? content : .search)
     }
 
     // MARK: - Calling
 
-    /// Calls the frames of that source that need not wait any longer, one scan at most.
+    /// Calls the frames of that source that need not wait any longer.
     ///
-    /// - Parameter ticket: the ticket for the first of them; the others get those after it.
+    /// - Parameters:
+    ///   - ticket: the ticket for the first of them; the others get those after it.
+    ///   - isItsTurn: the source may scan, once.
     /// - Returns: frames in the order of their new tickets.
-    mutating func call(_ source: Int, from ticket: Int) -> [Frame] {
+    mutating func call(_ source: Int, from ticket: Int, isItsTurn: Bool = false) -> [Frame] {
         guard !turns.isEmpty, var own = sources.removeValue(forKey: source) else { return [] }
         defer { if !own.opening.isEmpty || !own.waiting.isEmpty { sources[source] = own } }
         guard !own.waiting.isEmpty else { return [] }
         var called: [Frame] = []
-        var hasSearch = false
+        var mayScan = isItsTurn
         while own.mayBeCalled, let first = own.waiting.first {
-            if first.isSearch {
-                guard !hasSearch, mayAnotherSearch else { break }
-                hasSearch = true
-                searching.insert(first.arrival)
+            if first.content.widest != nil {
+                guard mayScan, mayGoOn(first.content) else { break }
+                mayScan = false
+                searching[first.arrival] = own.user
             }
             own.waiting.removeFirst()
             own.newestGone = first.arrival
             own.newestCalled = ticket + called.count
             called.append(first.frame)
         }
-        if own.waiting.isEmpty { turns.removeAll { $0 == source } }
+        if own.waiting.isEmpty {
+            turns.removeAll { $0 == source }
+            if turns.isEmpty { (spent, spentAtTurn) = ([:], 0) }
+        }
         return called
     }
 
     /// A scan has taken that long, on a clock of microseconds that never goes back.
-    mutating func note(_ arrival: Int, took microseconds: Int64, at now: Int64) {
-        if searching.contains(arrival) { pace.note(microseconds, at: now) }
+    ///
+    /// - Parameter own: the part of the time that is paid for by the job's bytes.
+    mutating func note(_ arrival: Int, took microseconds: Int64, own: Int64 = 0, at now: Int64) {
+        guard let user = searching[arrival] else { return }
+        pace.note(max(0, microseconds - own), at: now)
+        if !turns.isEmpty { spent[user, default: spentAtTurn] += microseconds }
     }
 
     /// A frame that went on has ended, or was not a job after all.
-    mutating func ended(_ arrival: Int) { searching.remove(arrival) }
+    mutating func ended(_ arrival: Int) { searching[arrival] = nil }
 
     /// The source whose turn it is to scan, to be called; nil when there is none. The caller asks until it is nil,
     /// whenever a frame was opened or has ended.
     mutating func next() -> Int? {
-        guard !turns.isEmpty, mayAnotherSearch else { return nil }
-        guard let position = turns.firstIndex(where: { sources[$0]?.mayBeCalled == true }) else { return nil }
-        let source = turns.remove(at: position)
+        guard !turns.isEmpty, mayGoOn(.linking) else { return nil }
+        var first: (position: Int, spent: Int64)?
+        for (position, source) in turns.enumerated() {
+            guard let own = sources[source], own.mayBeCalled else { continue }
+            let spent = spent[own.user] ?? 0
+            if first.map({ spent < $0.spent }) ?? true { first = (position, spent) }
+        }
+        // No other source passes the one whose turn it is, even if its frame might go on.
+        guard let first, let content = sources[turns[first.position]]?.waiting.first?.content, mayGoOn(content) else {
+            return nil
+        }
+        spentAtTurn = max(spentAtTurn, first.spent)
+        let source = turns.remove(at: first.position)
         turns.append(source)
         return source
     }

@@ -51,6 +51,9 @@ package struct CoordinatorLimits: Sendable {
     static let defaultTransactionMicroseconds: Int64 = 100_000
     /// Bytes of a job and its frame from which it is large: merging it takes about as long as a COMMIT.
     static let largeBytes = 256 << 10
+    /// Bytes of a job and its frame of which the rows are merged in a microsecond at least. What takes longer, the job does
+    /// beside its own rows.
+    static let bytesPerMicrosecond = 8
     /// More than twice the jobs in flight, so that none waits for another block.
     package static let defaultSequenceBlock: Int64 = 10_000
     /// How long a server that stops waits for a store that another program has locked, before jobs fail.

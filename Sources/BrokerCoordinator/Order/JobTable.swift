@@ -187,12 +187,15 @@ struct JobTable {
 
     /// A frame was opened at its first ticket, so that its content is known.
     ///
-    /// - Parameter again: makes the call for a frame that must wait.
+    /// - Parameters:
+    ///   - user: the user of the source.
+    ///   - again: makes the call for a frame that must wait.
     /// - Returns: whether the frame continues with its ticket now.
     mutating func opened(
-        _ ticket: Int, from source: Int, _ content: ScanScheduler<WaitingFrame>.Content, _ again: () -> WaitingFrame
+        _ ticket: Int, from source: Int, of user: UInt32 = 0, _ content: ScanScheduler<WaitingFrame>.Content,
+        _ again: () -> WaitingFrame
     ) -> (goesOn: Bool, Effects) {
-        let goesOn = turns.opened(ticket, from: source, content, again)
+        let goesOn = turns.opened(ticket, from: source, of: user, content, again)
         if !goesOn { unopened -= 1 }
         let completions = goesOn ? [] : settle(ticket, .nothing)
         take(turns.call(source, from: admission.nextTicket), of: source)
@@ -211,7 +214,9 @@ struct JobTable {
     }
 
     private mutating func callNext() {
-        while let source = turns.next() { take(turns.call(source, from: admission.nextTicket), of: source) }
+        while let source = turns.next() {
+            take(turns.call(source, from: admission.nextTicket, isItsTurn: true), of: source)
+        }
     }
 
     /// The frame held a job.
@@ -266,7 +271,8 @@ struct JobTable {
     mutating func ended(
         _ job: AcceptedJob, isCommitted: Bool, owner: JobOwner?, took microseconds: Int64, at now: Int64
     ) -> [RunningJobs.Waiter] {
-        turns.note(job.arrival, took: microseconds, at: now)
+        turns.note(
+            job.arrival, took: microseconds, own: Int64(job.weight / CoordinatorLimits.bytesPerMicrosecond), at: now)
         bytes -= job.weight
         count -= 1
         if job.isFromLog {

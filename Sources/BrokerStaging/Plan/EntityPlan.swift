@@ -54,6 +54,9 @@ final class EntityPlan: Sendable {
         /// The inverse owns the objects that have this relationship.
         let leadsToOwner: Bool
 
+        /// A value may end the links of very many objects, delete them, or look at their positions in a list.
+        var mayReachOthers: Bool { relationship.isToMany || relationship.isOwned || orderedInverse != nil }
+
         init(_ index: Int, _ entity: Entity, _ form: RelationshipForm, nodes: [Int], mapping: Int?, of model: Model) {
             let relationship = entity.relationships[index]
             self.index = index

@@ -1,3 +1,4 @@
+internal import BrokerJSON
 package import BrokerModel
 
 /// The model, compiled for staging: key trees, converters and columns. Immutable, shared by all workers.
@@ -15,6 +16,16 @@ package final class StagingPlan: Sendable {
     let unretainedEntities: [Unmanaged<EntityPlan>]
     /// By mapping index.
     let mappings: [MappingPlan]
+    let linkKeys: LinkKeys
+    /// The consequences of a record may be undone because a rule of the model is broken at last.
+    package var mayFailLast: Bool { linkKeys.mayFailLast }
+
+    /// Whether a value of that relationship of the entity may have consequences for very many objects.
+    func mayReachOthers(_ entity: Int, _ relationship: JSONValue) -> Bool {
+        entities[entity].ownRelationships.contains { plan in
+            plan.mayReachOthers && plan.relationship.name == relationship.string
+        }
+    }
     /// Nodes of all key trees together; a tree's own begin at its ``EntityPlan/firstNode``.
     let nodeCount: Int
     /// Little content is staged in little time: the model has no pattern, which few bytes can keep busy for a second,
@@ -49,6 +60,7 @@ package final class StagingPlan: Sendable {
             nodeCount += plan.nodeCount
             return plan
         }
+        linkKeys = LinkKeys(entities, mappings, of: model)
         self.model = model
         self.hooks = hooks?.completed(for: model)
         isBrief =

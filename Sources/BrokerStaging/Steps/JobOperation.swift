@@ -41,8 +41,8 @@ package struct JobOperation {
         self.pointer = pointer
     }
 
-    /// Whether the operation may read all objects of its entity, delete or unlink all objects that are linked to one, or
-    /// rename an object to which all objects of another entity refer, however few bytes the operation has.
+    /// Whether the operation may, any number of times, read all objects of its entity, delete or unlink all objects that are
+    /// linked to one, or rename an object to which all objects of another entity refer, however few bytes it has.
     package func isSearch(in model: Model) -> Bool {
         switch action {
         case .sync(_, _, let actions, let part): actions.deletes && part?.isLast ?? true
@@ -50,6 +50,16 @@ package struct JobOperation {
         case .process(let object): object != nil
         case .delete: model.index(ofEntity: entity).map(model.deletionReachesOthers) ?? false
         case .relate, .map: false
+        }
+    }
+
+    /// Whether its records may end very many links, or delete very many objects: to do it again, a job must make them first.
+    package func mayReachOthers(under plan: StagingPlan) -> Bool {
+        switch action {
+        case .process, .sync, .map: plan.linkKeys.mayReachOthers(json)
+        case .relate(_, let relationship):
+            plan.model.index(ofEntity: entity).map { plan.mayReachOthers($0, relationship) } ?? false
+        case .delete, .deleteMatching: false
         }
     }
 }

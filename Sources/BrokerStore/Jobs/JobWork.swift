@@ -11,8 +11,8 @@ internal import BrokerStaging
 /// Instructions count, not time: a replayed job must end as it did before. The instructions are the same for the same
 /// version of SQLite, statement and data.
 enum JobWork {
-    /// A unit takes 10 to 20 ns, so this is three to six seconds.
-    static let maximum = 300_000_000
+    /// A unit takes 10 to 25 ns, so this is about a second at most.
+    static let maximum = 50_000_000
     /// The units that a staged row or link pays for: the cost of merging it, with some indexes.
     static let unitsPerRow = 200
     /// An operation takes 20 us.
