@@ -2,8 +2,8 @@
 ///
 /// 1. A user may have another place while it has no more than are free, as in ``SharedBudget``. So one user alone gets half of
 ///    them, and there is always one for the next user, whatever the others hold.
-/// 2. Some places are reserved for processes of root and of the server's own user that have no other one. So an operator can
-///    always look at the server and stop it.
+/// 2. Root and the server's own user have no such share. Some places are reserved for those of their processes that have no
+///    other one, so an operator can always look at the server and stop it.
 struct ConnectionPlaces {
     /// Enough for the commands of some operators and monitors at once.
     private static let mostReserved = 16
@@ -24,7 +24,7 @@ struct ConnectionPlaces {
     /// - Returns: whether the client has a place now, until ``leave(_:)``.
     mutating func take(_ peer: PeerCredentials, isPrivileged: Bool) -> Bool {
         let free = count - reserved - taken
-        let hasShare = free > 0 && places(of: peer.user) <= free
+        let hasShare = free > 0 && (isPrivileged || places(of: peer.user) <= free)
         guard hasShare || isPrivileged && taken < count && processes[peer.process] == nil else { return false }
         taken += 1
         users[peer.user, default: 0] += 1

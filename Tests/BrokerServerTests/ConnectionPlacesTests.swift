@@ -16,24 +16,36 @@ import Testing
         }
     }
 
+    private func takes(_ places: inout ConnectionPlaces, _ peer: PeerCredentials, isPrivileged: Bool) -> Bool {
+        places.take(peer, isPrivileged: isPrivileged)
+    }
+
     @Test func `a user may have another place while it has no more than are free`() {
         var places = ConnectionPlaces(1_024)
         // 16 of them are reserved.
         #expect(take(&places, user: 1, processes: 0..<2_000) == 504 + 1)
         #expect(take(&places, user: 2, processes: 0..<2_000) == 252)
         #expect(take(&places, user: 3, processes: 0..<2_000) > 100)
-        #expect(places.take(PeerCredentials(process: 1, user: 4), isPrivileged: false))
+        #expect(take(&places, user: 4, processes: 1..<2) == 1)
         #expect(places.places(of: 1) == 505)
+    }
+
+    @Test func `root and the server's own user may have all places that are not reserved`() {
+        var places = ConnectionPlaces(1_024)
+        #expect(take(&places, user: 0, processes: 0..<1, isPrivileged: true) == 1)
+        var count = 1
+        while places.take(PeerCredentials(process: 0, user: 0), isPrivileged: true) { count += 1 }
+        #expect(count == 1_008)
     }
 
     @Test func `a place that is left is free for another client`() {
         var places = ConnectionPlaces(2)
         let (one, other) = (PeerCredentials(process: 1, user: 1), PeerCredentials(process: 2, user: 1))
-        #expect(places.take(one, isPrivileged: false))
-        #expect(places.take(other, isPrivileged: false))
-        #expect(!places.take(one, isPrivileged: true))
+        #expect(takes(&places, one, isPrivileged: false))
+        #expect(takes(&places, other, isPrivileged: false))
+        #expect(!takes(&places, one, isPrivileged: true))
         places.leave(other)
-        #expect(places.take(one, isPrivileged: false))
+        #expect(takes(&places, one, isPrivileged: false))
         places.leave(one)
         places.leave(one)
         #expect(places.places(of: 1) == 0)
@@ -42,13 +54,13 @@ import Testing
     @Test func `a process of a privileged user gets a reserved place whatever others hold, and only one`() {
         var places = ConnectionPlaces(64)
         for user in 1...500 as ClosedRange<UInt32> { _ = take(&places, user: user, processes: 0..<64) }
-        #expect(!places.take(PeerCredentials(process: 1, user: 501), isPrivileged: false))
+        #expect(!takes(&places, PeerCredentials(process: 1, user: 501), isPrivileged: false))
         let process = PeerCredentials(process: 100, user: 0)
-        #expect(places.take(process, isPrivileged: true))
-        #expect(!places.take(process, isPrivileged: true), "the other reserved ones are for other processes")
+        #expect(takes(&places, process, isPrivileged: true))
+        #expect(!takes(&places, process, isPrivileged: true), "the other reserved ones are for other processes")
         #expect(take(&places, user: 0, processes: 101..<200, isPrivileged: true) == 7)
         places.leave(process)
-        #expect(places.take(PeerCredentials(process: 300, user: 0), isPrivileged: true))
+        #expect(takes(&places, PeerCredentials(process: 300, user: 0), isPrivileged: true))
     }
 
     @Test func `a connection on which nothing comes is closed, and one that spoke stays`() async throws {
