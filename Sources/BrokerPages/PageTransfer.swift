@@ -94,13 +94,18 @@ final class PageTransfer {
         let end = byteCount > 0 ? " after \(byteCount) bytes, and nothing of it is used" : ""
         let text = "\(url.absoluteString) could not be read\(end)"
         if isLate { return PageError("\(text): it took longer than --timeout allows.") }
-        let isSlow = code == CURLE_OPERATION_TIMEDOUT
         // Another attempt would end in the same way.
         let isPermanent = [
             CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT, CURLE_WEIRD_SERVER_REPLY, CURLE_BAD_CONTENT_ENCODING,
-            CURLE_PEER_FAILED_VERIFICATION,
+            CURLE_WRITE_ERROR, CURLE_PEER_FAILED_VERIFICATION,
         ].contains(code)
-        let cause = isSlow ? "no bytes came in the time of --request-timeout" : reason
+        let cause =
+            switch code {
+            case CURLE_OPERATION_TIMEDOUT: "no bytes came in the time of --request-timeout"
+            // libcurl stops at bytes after the end of a gzip member.
+            case CURLE_WRITE_ERROR: "it goes on after the end of its Content-Encoding"
+            default: reason
+            }
         return PageError("\(text): \(cause).", isTemporary: !isPermanent)
     }
 

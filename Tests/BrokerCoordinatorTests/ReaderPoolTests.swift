@@ -97,10 +97,11 @@ import Testing
             return try test.coordinator.plan.fetchRequest(description)
         }()
         func fetch(_ source: Int, _ user: UInt32) {
-            test.coordinator.fetch(request, from: source, of: user) {
+            let mayBeLong = { @Sendable () -> Bool in
                 gate.pass()
                 return true
-            } notify: { _ in
+            }
+            test.coordinator.fetch(request, from: source, of: user, mayBeLong: mayBeLong) { _ in
                 order.broadcast {
                     $0.append(user)
                     return true

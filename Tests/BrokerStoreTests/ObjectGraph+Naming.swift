@@ -119,11 +119,12 @@ struct JobReading {
         _ attribute: RandomModel.Attribute, _ record: PlacedTree, _ path: String
     ) -> (PlacedTree, path: String)? {
         var found = record[attribute.name].map { ($0, "\(path)/\(attribute.name)") }
-        if attribute.hasFallback, found?.0.isNull ?? true, let below = record["\(attribute.name)Of"]?["it"],
-            found == nil || !below.isNull
-        {
-            found = (below, "\(path)/\(attribute.name)Of/it")
+        guard attribute.hasFallback, found?.0.isNull ?? true, let around = record["\(attribute.name)Of"] else {
+            return found
         }
+        // A null in the place of an object clears what is below it.
+        if around.isNull, found == nil { found = (around, "\(path)/\(attribute.name)Of") }
+        if let below = around["it"], found == nil || !below.isNull { found = (below, "\(path)/\(attribute.name)Of/it") }
         return found
     }
 

@@ -54,10 +54,10 @@ import Testing
         #expect(try store.outcome(#"{"D": [\#(Self.chain(100))]}"#, .skip).rejections.count == 100)
         let long = try store.fault(#"{"D": [\#(Self.chain(101))]}"#, .skip)
         #expect(long?.message.contains("(100 times over)") == true, "\(long?.message ?? "no fault")")
-        let text = String(repeating: "x", count: 8 << 20)
+        let text = String(repeating: "x", count: 2 << 20)
         let fault = try store.fault(#"{"D": [\#(Self.chain(40))], "E": {"id": 99, "name": "\#(text)"}}"#, .skip)
         #expect(fault?.code == .constraintViolation)
-        #expect(fault?.message.contains("(11 times over)") == true, "four are free, and seven of 8 MiB fit")
+        #expect(fault?.message.contains("(11 times over)") == true, "four are free, and seven of 2 MiB fit")
         #expect(try store.rows("SELECT count(*) FROM E") == ["0"])
     }
 

@@ -21,6 +21,9 @@ enum Flood: String, CaseIterable, Sendable {
     /// As much as a frame's content may be, in a megabyte.
     var hasLargestContents: Bool { [.largestContents, .blankContents, .emptyObjects].contains(self) }
 
+    /// Its fetches take all the room that those of one process have.
+    var isOfFetches: Bool { [.search, .sortedStream].contains(self) }
+
     /// Each of its jobs does as much work as one job may.
     var hasLongestJobs: Bool { self == .searches }
 

@@ -124,10 +124,11 @@ import Testing
 
     @Test func `the worst state of a server decides its health`() throws {
         let waiting = (#""state": "waiting", "cause": "Another program has locked the store.""#, #""state": "serving""#)
+        let reloaded = (#""successful": false"#, #""successful": true"#)
         let paused = (#""paused": false"#, #""paused": true"#)
         let draining = (#""draining": false"#, #""draining": true"#)
         let cases: [([(String, String)], Health.State, Int32)] = [
-            ([waiting], .serving, 0), ([], .waiting, 5), ([paused], .waiting, 5), ([waiting, paused], .paused, 6),
+            ([waiting, reloaded], .serving, 0), ([waiting], .degraded, 7), ([], .waiting, 5), ([paused], .waiting, 5), ([waiting, paused], .paused, 6),
             ([waiting, paused, draining], .stopping, 6),
             ([(#""state": "waiting""#, #""state": "failed""#), paused], .failed, 1),
         ]

@@ -27,7 +27,7 @@ struct TopScreen {
     var lines: [String] {
         let health = Health(now)
         let cause = TableText(health.cause.map { "  \($0)" } ?? "", columns: Self.columns).shown
-        return [title(health), cause] + rateLines + [""] + latencyLines + [""] + memoryLines
+        return [title(health), cause] + rateLines + latencyLines + memoryLines
     }
 
     private func title(_ health: Health) -> String {
@@ -75,8 +75,8 @@ struct TopScreen {
     private var latencyLines: [String] {
         let header = ["", "minute: p50", "p99", "max", "all: p50", "p99", "max"]
         let stages: [(String, (Statistics.Latencies) -> Statistics.Percentiles?)] = [
-            ("queued", \.queued), ("staged", \.staged), ("journal", \.journalWaited), ("synced", \.journalSynced),
-            ("waited", \.waited), ("merged", \.merged), ("committed", \.committed), ("total", \.total),
+            ("queued", \.queued), ("staged", \.staged), ("journal", \.journalSynced), ("waited", \.waited),
+            ("merged", \.merged), ("committed", \.committed), ("total", \.total),
         ]
         // No job takes no time: without one there is nothing to show.
         let latencies = now.lastMinute?.latencyMicroseconds

@@ -324,6 +324,7 @@ extension StagingContext {
         if case .absent = decision(destination, identity: cells) { throw .skipped }
         let row = try findOrAdd(
             destination, identity: cells, offset: textOffset(of: value), relationship.missing.origin)
+        noteInexactKey(destination, column)
         try noteNesting(destination, at: textOffset(of: value))
         return row
     }

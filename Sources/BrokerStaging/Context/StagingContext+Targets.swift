@@ -187,7 +187,9 @@ extension StagingContext {
         guard !value.isNull else {
             throw fault(.missingIdentity, "null is the key of no \(entity.name).", value, entity)
         }
-        return try convertedKey(value, value, column, entity)
+        let cell = try convertedKey(value, value, column, entity)
+        noteInexactKey(entity, column)
+        return cell
     }
 
     /// Converts the value of a key that is no part of a record.
@@ -202,11 +204,14 @@ extension StagingContext {
         } catch {
             throw invalid(error, value, column, entity)
         }
-        if arena.isInexact {
-            valueWarnings.note(entity: entity.ownIndex, [ValueNote(property: column, code: .inexact)])
-        }
         try take(arena.takeFresh())
         return cell
+    }
+
+    /// Counts the key that was converted last, if it names the object of another number.
+    mutating func noteInexactKey(_ entity: EntityPlan, _ column: Int) {
+        guard arena.isInexact else { return }
+        valueWarnings.note(entity: entity.ownIndex, [ValueNote(property: column, code: .inexact)])
     }
 
     mutating func row(

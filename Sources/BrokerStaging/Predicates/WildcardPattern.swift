@@ -28,17 +28,16 @@ struct WildcardPattern: Sendable {
         self.parts = parts
     }
 
-    /// SQL's pattern with the wildcards of this one; nil for a pattern that has some of these, or no `%`.
+    /// SQL's pattern with the wildcards of this one; nil for a pattern that has some of these, or no `%` at an end.
     static func form(ofSQL pattern: String) -> String? {
-        var (form, isEscaped, hasPercent) = ("", false, false)
+        guard pattern.hasPrefix("%") || pattern.hasSuffix("%") && !pattern.hasSuffix("\\%") else { return nil }
+        var (form, isEscaped) = ("", false)
         for character in pattern.unicodeScalars {
             guard isEscaped || (character != "*" && character != "?") else { return nil }
-            let isWildcard = character == "%" && !isEscaped
-            hasPercent = hasPercent || isWildcard
-            form.unicodeScalars.append(isWildcard ? "*" : character)
+            form.unicodeScalars.append(character == "%" && !isEscaped ? "*" : character)
             isEscaped = character == "\\" && !isEscaped
         }
-        return hasPercent ? form : nil
+        return form
     }
 
     enum Verdict: Equatable {

@@ -29,8 +29,8 @@ final class MergeResources {
     private static let freeStagings = 4
     /// The maximum number of stagings of one step.
     private static let mostStagings = 100
-    /// Units of ``StagedRows/stagingWork`` for all further stagings of the job's steps: some tenths of a second.
-    private static let mostStagingWork = 64 << 20
+    /// Units of ``StagedRows/stagingWork`` for all further stagings of the job's steps: a tenth of a second or two.
+    private static let mostStagingWork = 16 << 20
 
     private var stagingWork = 0
 
