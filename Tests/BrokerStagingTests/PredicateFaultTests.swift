@@ -149,7 +149,9 @@ import Testing
         try expect("name LIKE '%a_b%'", nil, "Column 11 ", "LIKE \"*a_b*\"")
         try expect("name LIKE[c] %@", "[\"a%\"]", "Column 14 ", "LIKE \"a*\"")
         try expect("ANY department.employees.name LIKE '%'", nil, "LIKE \"*\"")
-        for pattern in ["*50%*", "5?%", "50\\\\%", "5%0", "a_b", ""] { try expect("name LIKE \"\(pattern)\"", nil, "fine") }
+        for pattern in ["*50%*", "5?%", "50\\\\%", "5%0", "a_b", ""] {
+            try expect("name LIKE \"\(pattern)\"", nil, "fine")
+        }
         try expect("name CONTAINS '%'", nil, "fine")
     }
 

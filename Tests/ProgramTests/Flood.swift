@@ -113,18 +113,11 @@ enum Flood: String, CaseIterable, Sendable {
         case .sortedStream: return [#"{"type": "fetch", "entity": "Employee", "sort": ["-name"], "stream": true}"#]
         case .deletions:
             // Ends the links of all employees, then fails.
-            return [
-                """
-                {"operations": [{"op": "delete", "entity": "Department", "objects": [1]}, \(Self.failure)]}
-                """
-            ]
+            return [#"{"operations": [{"op": "delete", "entity": "Department", "objects": [1]}, \#(Self.failure)]}"#]
         case .ownedObjects: return [#"{"entity": "Department", "json": {"id": 1, "lines": null}, "dryRun": true}"#]
         case .failingReplacements:
-            return [
-                """
-                {"operations": [{"op": "process", "entity": "Department", "json": {"id": 1, "lines": []}}, \(Self.failure)]}
-                """
-            ]
+            let record = #"{"op": "process", "entity": "Department", "json": {"id": 1, "lines": []}}"#
+            return [#"{"operations": [\#(record), \#(Self.failure)]}"#]
         case .replacedLinks: return [#"{"entity": "Department", "json": {"id": 1, "rooms": [7]}, "dryRun": true}"#]
         case .searches:
             let searches = (0..<200).map {

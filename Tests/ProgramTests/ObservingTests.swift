@@ -128,7 +128,8 @@ import Testing
         let paused = (#""paused": false"#, #""paused": true"#)
         let draining = (#""draining": false"#, #""draining": true"#)
         let cases: [([(String, String)], Health.State, Int32)] = [
-            ([waiting, reloaded], .serving, 0), ([waiting], .degraded, 7), ([], .waiting, 5), ([paused], .waiting, 5), ([waiting, paused], .paused, 6),
+            ([waiting, reloaded], .serving, 0), ([waiting], .degraded, 7), ([], .waiting, 5), ([paused], .waiting, 5),
+            ([waiting, paused], .paused, 6),
             ([waiting, paused, draining], .stopping, 6),
             ([(#""state": "waiting""#, #""state": "failed""#), paused], .failed, 1),
         ]
