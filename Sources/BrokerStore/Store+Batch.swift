@@ -11,7 +11,7 @@ extension Store {
 
     private func joinableRows(_ job: StoreJob) -> StagedRows? {
         guard let rows = job.work.onlyRows, rows.isBatchable, !job.wantsKeys, !job.wantsObjects, !job.isDryRun,
-            !merger.isForeign
+            !merger.isForeign, !merger.interpretsAll
         else { return nil }
         return rows
     }

@@ -75,6 +75,7 @@ package final class Store {
         isForeign = try StoreFormat.isForeign(connection)
         defersForeignKeys = try isForeign ? Self.hasForeignKeys(connection) : false
         merger = try Merger(plan, on: connection, isForeign: isForeign)
+        merger.interpretsAll = options.interpretsAll
         syncParts = try SyncParts(on: connection, expirationSeconds: options.retention.seconds)
         ledger = try Ledger(on: connection, options.retention)
         feed = try FeedKeys(on: connection, maximumBytes: options.feedBytes)

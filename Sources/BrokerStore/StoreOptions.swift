@@ -38,6 +38,8 @@ package struct StoreOptions: Sendable {
     package var mergeMemory: Int?
     /// Units of work that one job may take; tests lower it.
     package var jobWork = JobWork.maximum
+    /// For tests: every job is applied record by record.
+    package var interpretsAll = false
     /// For tests: SQLite's name for a VFS between it and the files, which must outlive the store.
     package var vfs: String?
 

@@ -8,7 +8,7 @@ package final class OwnedCell: Sendable {
     nonisolated(unsafe) private let start: UnsafeMutablePointer<UInt8>?
 
     /// Copies the bytes, so that `cell` need not outlive the call.
-    init(copying cell: Cell) {
+    package init(copying cell: Cell) {
         guard cell.kind == .text || cell.kind == .blob else {
             self.cell = cell
             start = nil

@@ -121,7 +121,7 @@ extension StagingContext {
         return entity.ownIndex
     }
 
-    private func abstract(_ entity: EntityPlan, offset: Int) -> StagingFault {
+    func abstract(_ entity: EntityPlan, offset: Int) -> StagingFault {
         let below = plan.model.subentities(of: entity.ownIndex).filter { !plan.model.entities[$0].isAbstract }
         let names = below.map { plan.model.entities[$0].name }.prefix(20).joined(separator: ", ")
         return fault(
@@ -131,7 +131,7 @@ extension StagingContext {
             at: offset, entity)
     }
 
-    private func notFound(_ entity: EntityPlan, _ concreteEntity: Int, offset: Int) -> StagingFault {
+    func notFound(_ entity: EntityPlan, _ concreteEntity: Int, offset: Int) -> StagingFault {
         fault(
             .objectNotFound,
             "The object with the key given here is one of \(plan.model.entities[concreteEntity].name), not of "
@@ -139,7 +139,7 @@ extension StagingContext {
                 + "with this identity, or another key.", at: offset, entity)
     }
 
-    private func unrelatedObject(_ entity: EntityPlan, _ concreteEntity: Int, offset: Int) -> StagingFault {
+    func unrelatedObject(_ entity: EntityPlan, _ concreteEntity: Int, offset: Int) -> StagingFault {
         fault(
             .constraintViolation,
             "The object with this identity is one of \(plan.model.entities[concreteEntity].name), and cannot be one of "

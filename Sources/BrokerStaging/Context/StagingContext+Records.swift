@@ -135,7 +135,7 @@ extension StagingContext {
     ///
     /// - Returns: the first fault in the text, and its offset.
     @inline(__always)
-    private mutating func convertAttributes(
+    mutating func convertAttributes(
         _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource, _ cells: Int, _ failed: inout Set<Int>,
         _ notes: inout [ValueNote]
     ) -> (StagingFault?, Int) {
@@ -256,7 +256,7 @@ extension StagingContext {
     /// Whether the record has an identity. Where the identity is optional, missing values become NULL.
     ///
     /// - Parameter isTarget: the record is of the operation's target, which retains its identity.
-    private mutating func identity(
+    mutating func identity(
         _ record: JSONValue, _ entity: EntityPlan, _ cells: Int, isTarget: Bool
     ) throws(StagingFault) -> Bool {
         let missing = entity.identity.first { scratch[cells + $0].kind.rawValue <= Cell.Kind.null.rawValue }
@@ -268,7 +268,7 @@ extension StagingContext {
         return false
     }
 
-    private func noKnownKey(_ record: JSONValue, _ entity: EntityPlan) -> StagingFault {
+    func noKnownKey(_ record: JSONValue, _ entity: EntityPlan) -> StagingFault {
         fault(
             .noKnownKey,
             "The model names none of this record's keys (\(Self.shownKeys(of: record))), so it is no record of "
@@ -292,7 +292,7 @@ extension StagingContext {
 
     /// - Parameter notes: gets a note if the attribute does not hold the value as it was sent.
     @inline(__always)
-    private mutating func cell(
+    mutating func cell(
         _ value: JSONValue, _ attribute: EntityPlan.AttributePlan, _ column: Int, _ entity: EntityPlan,
         _ notes: inout [ValueNote]
     ) throws(StagingFault) -> Cell {

@@ -60,7 +60,7 @@ extension StagingContext {
         }
     }
 
-    private func valuesInTextOrder(
+    func valuesInTextOrder(
         _ entity: EntityPlan, _ slots: Int
     ) -> [(value: JSONValue, relationship: EntityPlan.RelationshipPlan)] {
         var values: [(value: JSONValue, relationship: EntityPlan.RelationshipPlan)] = []
@@ -145,7 +145,7 @@ extension StagingContext {
     }
 
     /// Returns the plan for the records of a dictionary of records; nil for a value that is one record.
-    private mutating func dictionaryPlan(
+    mutating func dictionaryPlan(
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan
     ) throws(StagingFault) -> EntityPlan? {
         guard let mapping = plan.mapping, value.kind == .object, case .record(let entity) = self.plan.mappings[mapping],
@@ -294,10 +294,26 @@ extension StagingContext {
     private mutating func stageBareKey(
         _ value: JSONValue, _ relationship: Relationship, of linkSource: LinkSource, to destination: EntityPlan
     ) throws(StagingFault) -> Int {
+        let cells = try readKey(value, relationship, of: linkSource.entity, to: destination)
+        defer { scratch.pop(destination.attributes.count) }
+        if case .absent = decision(destination, identity: cells) { throw .skipped }
+        let row = try findOrAdd(
+            destination, identity: cells, offset: textOffset(of: value), relationship.missing.origin)
+        noteInexactKey(destination, destination.identity[0])
+        try noteNesting(destination, at: textOffset(of: value))
+        return row
+    }
+
+    /// Converts a bare key to a row's worth of cells on the stack, which the caller pops, and returns their index.
+    ///
+    /// - Parameter source: the entity of the record that has the key.
+    mutating func readKey(
+        _ value: JSONValue, _ relationship: Relationship, of source: Int, to destination: EntityPlan
+    ) throws(StagingFault) -> Int {
         guard value.kind != .array, !value.isNull else {
             throw fault(
                 .invalidValue,
-                "\(relationship.name) of \(plan.entities[linkSource.entity].name) takes objects and bare keys"
+                "\(relationship.name) of \(plan.entities[source].name) takes objects and bare keys"
                     + "\(relationship.isToMany ? ", or an array of those" : ""), not \(value.kind.phrase) here.",
                 value, destination)
         }
@@ -305,8 +321,7 @@ extension StagingContext {
             throw fault(
                 .invalidValue,
                 "A bare key cannot name an object of \(destination.name), which lives in the "
-                    + "\(plan.entities[linkSource.entity].name) whose record has it. Send an object.", value,
-                destination)
+                    + "\(plan.entities[source].name) whose record has it. Send an object.", value, destination)
         }
         guard destination.identity.count == 1 else {
             let why = destination.identity.isEmpty ? "has no identity" : "has an identity of several attributes"
@@ -316,17 +331,11 @@ extension StagingContext {
                 value, destination)
         }
         let column = destination.identity[0]
-        let cells = scratch.push(destination.attributes.count)
-        defer { scratch.pop(destination.attributes.count) }
         let meant = try converted(value, column, destination) ?? value
         let key = try convertedKey(meant, value, column, destination)
+        let cells = scratch.push(destination.attributes.count)
         scratch[cells + column] = key
-        if case .absent = decision(destination, identity: cells) { throw .skipped }
-        let row = try findOrAdd(
-            destination, identity: cells, offset: textOffset(of: value), relationship.missing.origin)
-        noteInexactKey(destination, column)
-        try noteNesting(destination, at: textOffset(of: value))
-        return row
+        return cells
     }
 
     // MARK: - Assertions about links

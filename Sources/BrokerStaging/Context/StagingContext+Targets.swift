@@ -149,7 +149,7 @@ extension StagingContext {
     // MARK: - Keys
 
     /// Returns the key's cells: of the identity, in its order, or the store's own key.
-    private mutating func keyCells(_ key: JSONValue, _ entity: EntityPlan) throws(StagingFault) -> [Cell] {
+    mutating func keyCells(_ key: JSONValue, _ entity: EntityPlan) throws(StagingFault) -> [Cell] {
         let model = plan.model.entities[entity.ownIndex]
         guard !model.isNamedByRowKey else {
             guard key.kind == .number, let number = key.int64 else {

@@ -56,6 +56,16 @@ struct JobRun {
 
     private mutating func act(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
         switch step.action {
+        case .merge where merger.interpretsAll:
+            let applied = try interpret(step, nil)
+            try objects?.note(applied.payload, applied.renamings)
+        case .sync(let sync) where merger.interpretsAll:
+            let part = try sync.part.map { part throws(MergeFailure) in
+                try syncParts.begin(part, at: step.pointer, now: job.now)
+            }
+            let applied = try interpret(step, sync)
+            try objects?.note(applied.payload, applied.renamings)
+            try deleteUnnamed(applied, sync, part, step, isLast: isLast)
         case .merge:
             let merged = try merge(step, isFirst: isFirst, isLast: isLast)
             try objects?.note(step.rows!, merged)
@@ -88,6 +98,30 @@ struct JobRun {
                 }
             }
         }
+    }
+
+    // MARK: - Interpreting
+
+    /// Applies the step record by record.
+    private mutating func interpret(_ step: StagedStep, _ sync: StagedSync?) throws(MergeFailure) -> AppliedStep {
+        let (history, rows) = (started(), step.rows!)
+        let objects = StoredObjects(merger, savepoints, history, job.policy, resources.parked, at: step.pointer)
+        objects.unique.locate = rows.located
+        let memory = resources.memory()
+        resources.retain(memory)
+        let interpreter = Interpreter(rows, merger.plan, job.policy, objects, sync: sync, memory)
+        do throws(ApplyingFault) {
+            try history.record { () throws(ApplyingFault) in try interpreter.apply() }
+        } catch {
+            switch error {
+            case .invalid(let fault, _): throw .fault(fault)
+            case .ended(let failure as MergeFailure): throw failure
+            case .ended(let refusal as StagingRefusal): throw MergeFailure(refusal)
+            case .ended, .skipped: preconditionFailure("a step ends by its fault, or the store's: \(error)")
+            }
+        }
+        reported.add(interpreter)
+        return try storing { () throws(StoreError) in try AppliedStep(interpreter, objects) }
     }
 
     // MARK: - Merging
@@ -290,6 +324,33 @@ struct JobRun {
             }
             guard part.isLast else { return }
         }
+        try deleteSelected(sync, part, step, isLast: isLast, isComplete: isComplete) { run throws(MergeFailure) in
+            try run.isUnnamed(merged.count == 1 ? merged[0].rows : step.rows!, merged, selection)
+        }
+    }
+
+    /// The same, after a step that the interpreter has applied.
+    private mutating func deleteUnnamed(
+        _ applied: AppliedStep, _ sync: StagedSync, _ part: OpenSyncPart?, _ step: StagedStep, isLast: Bool
+    ) throws(MergeFailure) {
+        var isComplete = applied.isComplete
+        let table = merger.plan.model.topmost(of: sync.selection.entity)
+        if let part {
+            isComplete = try part.note(applied, table, merger, isComplete: isComplete)
+            guard part.isLast else { return }
+        }
+        try deleteSelected(sync, part, step, isLast: isLast, isComplete: isComplete) { run in
+            "NOT \(run.merger.namedObjects(applied.named, table))"
+        }
+    }
+
+    /// - Parameter isUnnamed: returns the condition that the step did not name an object `o`; nil when there is no memory for
+    ///   the names.
+    private mutating func deleteSelected(
+        _ sync: StagedSync, _ part: OpenSyncPart?, _ step: StagedStep, isLast: Bool, isComplete: Bool,
+        _ isUnnamed: (JobRun) throws(MergeFailure) -> String?
+    ) throws(MergeFailure) {
+        let selection = sync.selection
         guard sync.deletes else {
             try part?.end()
             return
@@ -302,9 +363,7 @@ struct JobRun {
         try resources.parked.restore(job.policy, askedBy: selection)
         let selected = SelectedObjects(selection, merger)
         let unnamed: String? =
-            if let part { part.isUnnamed(merger.entities[selection.entity]) } else {
-                try isUnnamed(merged.count == 1 ? merged[0].rows : step.rows!, merged, selection)
-            }
+            if let part { part.isUnnamed(merger.entities[selection.entity]) } else { try isUnnamed(self) }
         guard let unnamed else { throw .fault(Self.tooManyNames(step)) }
         defer { merger.clearNamedObjects() }
         let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)

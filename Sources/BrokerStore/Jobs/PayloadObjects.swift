@@ -13,7 +13,9 @@ internal import BrokerStaging
 struct PayloadObjects {
     private struct Step {
         /// The merged batches in their order; empty when all records were rejected.
-        let merged: [MergedBatch]
+        var merged: [MergedBatch] = []
+        /// By operation, the objects of a step that the interpreter applied, with their keys after the step.
+        var applied: [[AppliedStep.Named?]]?
         /// The number of records of each operation.
         let counts: [Int]
 
@@ -51,6 +53,12 @@ struct PayloadObjects {
             for batch in merged { try noteRenaming(batch.rows, batch.result) }
         }
         steps.append(Step(merged: merged, counts: operations.map(\.count)))
+    }
+
+    /// Adds the next step, which the interpreter has applied.
+    mutating func note(_ applied: [[AppliedStep.Named?]], _ renamed: [AppliedStep.Renaming]) throws(MergeFailure) {
+        for one in renamed { renamings.add(one.entity, from: one.old, to: one.new, step: steps.count) }
+        steps.append(Step(applied: applied, counts: applied.map(\.count)))
     }
 
     /// Adds the next step, which has no records of its own.
@@ -91,6 +99,18 @@ struct PayloadObjects {
         _ step: Step, _ operation: Int, _ writer: inout JSONWriter, _ limit: Int,
         _ lastKey: (StoredKey, Int) -> StoredKey?
     ) throws(StoreError) {
+        if let applied = step.applied {
+            for object in applied[operation] where writer.count <= limit {
+                guard let object, let key = lastKey(object.key, object.table) else {
+                    writer.null()
+                    continue
+                }
+                let read = try merger.entities[object.table].object(dates)
+                key.bind(to: read.statement, from: 1)
+                try read.write(to: &writer)
+            }
+            return
+        }
         guard !step.merged.isEmpty else {
             for _ in 0..<step.counts[operation] { writer.null() }
             return

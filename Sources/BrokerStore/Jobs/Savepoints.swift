@@ -17,10 +17,13 @@ struct Savepoints {
 
     private let job: Savepoint
     private let step: Savepoint
+    /// Of a record; one of a nested record is inside that of the record around it, and has the same name.
+    private let record: Savepoint
 
     init(on connection: Connection) throws(StoreError) {
         job = try Savepoint("job", on: connection)
         step = try Savepoint("step", on: connection)
+        record = try Savepoint("record", on: connection)
     }
 
     func beginJob() throws(StoreError) { try job.begin.run() }
@@ -35,6 +38,15 @@ struct Savepoints {
     func beginStep() throws(MergeFailure) { try run(step.begin) }
 
     func endStep() throws(MergeFailure) { try run(step.release) }
+
+    func beginRecord() throws(StoreError) { try record.begin.run() }
+
+    func endRecord() throws(StoreError) { try record.release.run() }
+
+    func undoRecord() throws(StoreError) {
+        try record.undo.run()
+        try record.release.run()
+    }
 
     /// - Parameter isSingle: the step is the whole job, whose savepoint stays.
     func undoStep(isSingle: Bool) throws(MergeFailure) {

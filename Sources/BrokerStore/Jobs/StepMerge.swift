@@ -37,7 +37,7 @@ struct StepMerge {
             } catch {
                 switch error {
                 case .contended: isCareful = true
-                case .occupied(let values): try resources.parked.park(values, staged)
+                case .occupied(let values): try resources.parked.park(values, staged.located)
                 case .rejected, .stale, .misjudged, .mismatchedKeys, .needsTargetIdentity:
                     try resources.chargeStaging(staged, after: count)
                     merger.connection.work.budget.charge(staged.stagingWork)

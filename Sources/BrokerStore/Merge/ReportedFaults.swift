@@ -8,20 +8,28 @@ struct ReportedFaults {
     private(set) var unlisted: [String: Int] = [:]
     var warnings: [Warning] = []
 
-    mutating func add(_ rows: StagedRows) {
-        if !rows.unlistedRejections.isEmpty { unlisted.merge(rows.unlistedRejections, uniquingKeysWith: +) }
-        for fault in rows.rejected { reject(fault) }
-        for warning in rows.warnings {
-            let known = warnings.firstIndex { known in
-                known.code == warning.code && known.entity.hasSameBytes(as: warning.entity)
-                    && (known.key ?? "").hasSameBytes(as: warning.key ?? "")
-            }
-            // A job of few steps reports each key once; comparing many warnings with each other would take too long.
-            if let known, warnings.count <= Self.maximumCompared {
-                warnings[known].count += warning.count
-            } else {
-                warnings.append(warning)
-            }
+    mutating func add(_ rows: StagedRows) { add(rows.rejected, rows.unlistedRejections, rows.warnings) }
+
+    mutating func add(_ interpreter: Interpreter) {
+        add(interpreter.rejected, interpreter.unlistedRejections, interpreter.warnings)
+    }
+
+    private mutating func add(_ rejected: [Fault], _ unlisted: [String: Int], _ warnings: [Warning]) {
+        if !unlisted.isEmpty { self.unlisted.merge(unlisted, uniquingKeysWith: +) }
+        for fault in rejected { reject(fault) }
+        for warning in warnings { add(warning) }
+    }
+
+    private mutating func add(_ warning: Warning) {
+        let known = warnings.firstIndex { known in
+            known.code == warning.code && known.entity.hasSameBytes(as: warning.entity)
+                && (known.key ?? "").hasSameBytes(as: warning.key ?? "")
+        }
+        // A job of few steps reports each key once; comparing many warnings with each other would take too long.
+        if let known, warnings.count <= Self.maximumCompared {
+            warnings[known].count += warning.count
+        } else {
+            warnings.append(warning)
         }
     }
 

@@ -140,16 +140,43 @@ struct OpenSyncPart {
     ) throws(MergeFailure) -> Bool {
         return try storing { () throws(StoreError) in
             try note(rows, merged, entity, merger)
-            let update = try parts.connection.prepare(
-                "UPDATE _broker_open_syncs SET rejected = rejected OR ?2, changed = ?3 WHERE number = ?1 "
-                    + "RETURNING rejected")
-            update.bind(number, at: 1)
-            update.bind(isComplete ? 0 : 1, at: 2)
-            update.bind(now, at: 3)
-            var isRejected = false
-            while try update.step() { isRejected = update.integer(0) != 0 }
-            return !isRejected
+            return try end(isComplete: isComplete)
         }
+    }
+
+    /// Stores the keys that the part's records name.
+    ///
+    /// - Returns: whether no record was rejected, in any part.
+    func note(
+        _ applied: AppliedStep, _ entity: Int, _ merger: Merger, isComplete: Bool
+    ) throws(MergeFailure) -> Bool {
+        try storing { () throws(StoreError) in
+            let insert = try parts.connection.prepare("INSERT OR IGNORE INTO _broker_open_sync_keys VALUES (?1, ?2)")
+            insert.bind(number, at: 1)
+            func keep(_ key: StoredKey) throws(StoreError) {
+                insert.bind(blob: key.bytes, at: 2)
+                try insert.run()
+            }
+            for key in applied.namedKeys { try keep(key) }
+            // Another job may insert these objects before the last part arrives.
+            for identity in applied.absent {
+                let identity = try merger.forms.stored(identity.map(\.cell), of: entity)
+                try keep(merger.entities[entity].hasRowKey ? .naming(identity) : StoredKey(identity))
+            }
+            return try end(isComplete: isComplete)
+        }
+    }
+
+    private func end(isComplete: Bool) throws(StoreError) -> Bool {
+        let update = try parts.connection.prepare(
+            "UPDATE _broker_open_syncs SET rejected = rejected OR ?2, changed = ?3 WHERE number = ?1 "
+                + "RETURNING rejected")
+        update.bind(number, at: 1)
+        update.bind(isComplete ? 0 : 1, at: 2)
+        update.bind(now, at: 3)
+        var isRejected = false
+        while try update.step() { isRejected = update.integer(0) != 0 }
+        return !isRejected
     }
 
     private func note(

@@ -7,31 +7,32 @@ internal import BrokerStaging
 /// with the number of links or of changes. Objects, too, are identified by a digest of their keys; two objects, or two
 /// sets of links, are mistaken for each other once in 2⁶⁴.
 struct LinkChanges {
-    /// By the digest of an object's key.
-    private var sums: [Int: Int] = [:]
-    /// The changes since the last ``mark()``.
-    private var newest: [Int: Int] = [:]
+    /// By the digest of an object's key; then the changes since each ``mark()``, the outermost first.
+    private var sums: [[Int: Int]] = [[:]]
 
     mutating func add(_ row: LinkRow) {
-        for object in row.objects { newest[object, default: 0] &+= row.content }
+        for object in row.objects { sums[sums.count - 1][object, default: 0] &+= row.content }
     }
 
     mutating func remove(_ row: LinkRow) {
-        for object in row.objects { newest[object, default: 0] &-= row.content }
+        for object in row.objects { sums[sums.count - 1][object, default: 0] &-= row.content }
     }
 
     /// Begins changes that may be rolled back.
-    mutating func mark() {
-        sums.merge(newest, uniquingKeysWith: &+)
-        newest = [:]
+    mutating func mark() { sums.append([:]) }
+
+    /// The changes since the mark stay.
+    mutating func accept() {
+        let newest = sums.removeLast()
+        if !newest.isEmpty { sums[sums.count - 1].merge(newest, uniquingKeysWith: &+) }
     }
 
-    mutating func rollBack() { newest = [:] }
+    mutating func rollBack() { sums.removeLast() }
 
     /// Whether the object with this key at the end of the job has other links than before the job.
     func hasOthers(_ entity: Int, _ key: StoredKey) -> Bool {
         let object = LinkRow.object(entity) { hasher in key.forEachCell { $0.hash(into: &hasher) } }
-        return sums[object, default: 0] &+ newest[object, default: 0] != 0
+        return sums.reduce(0) { $0 &+ $1[object, default: 0] } != 0
     }
 }
 

@@ -80,10 +80,12 @@ final class NetChanges {
     var countedKeys: CountedKeys?
     /// While owned objects are deleted that their owners' values do not name: the owned entities; else empty.
     var ownedEntities: [Int: HolderRelationship] = [:]
-    /// Entries as they were before the last ``mark()``.
+    /// Entries as they were before the changes since the first ``mark()``.
     private var undo: [(index: Int, entry: Entry)] = []
-    /// After a ``mark()``, the number of entries and the memory then; nil when the changes are not rolled back here.
-    private var marked: (entries: Int, memory: Int)?
+    /// By ``mark()``, the outermost first: the numbers of entries and of changes to undo, and the memory then.
+    private var marks: [(entries: Int, undo: Int, memory: Int)] = []
+    /// The hook is set: recordings may be nested.
+    private var isRecording = false
     /// The digest of every change, also of those that were undone: the same job makes the same attempts on the same
     /// store. Nil when no caller asked for it.
     private(set) var digest: RowDigest?
@@ -104,7 +106,8 @@ final class NetChanges {
     func record<Failure: Error>(
         toBase isBase: Bool = false, _ body: () throws(Failure) -> Void
     ) throws(Failure) {
-        isRecordingBase = isBase
+        guard !isRecording else { return try body() }
+        (isRecordingBase, isRecording) = (isBase, true)
         tables.beginListening()
         sqlite3_preupdate_hook(
             connection.handle,
@@ -113,7 +116,10 @@ final class NetChanges {
                 let history = Unmanaged<NetChanges>.fromOpaque(context).takeUnretainedValue()
                 history.recordChange(operation, UnsafePointer(table), old: old, new: new, database)
             }, Unmanaged.passUnretained(self).toOpaque())
-        defer { sqlite3_preupdate_hook(connection.handle, nil, nil) }
+        defer {
+            sqlite3_preupdate_hook(connection.handle, nil, nil)
+            isRecording = false
+        }
         try body()
     }
 
@@ -322,6 +328,11 @@ final class NetChanges {
         return entries.count - 1
     }
 
+    /// Whether the object of that row is counted.
+    func knows(_ entity: Int, _ number: Int64) -> Bool {
+        entryIndices[RowLocation(entity: entity, number: number)] != nil
+    }
+
     /// Counts an object, even if nothing in it changes.
     ///
     /// - Parameter concreteEntity: the object's.
@@ -335,7 +346,8 @@ final class NetChanges {
                     number: number,
                     content: 0, key: key))
         }
-        if isLinkChanged { change(known ?? entries.count - 1) { $0.isLinkChanged = true } }
+        let index = known ?? entries.count - 1
+        if isLinkChanged, !entries[index].isLinkChanged { change(index) { $0.isLinkChanged = true } }
     }
 
     // MARK: - Rolling back
@@ -349,7 +361,7 @@ final class NetChanges {
     }
 
     private func change(_ index: Int, _ body: (inout Entry) -> Void) {
-        if marked != nil {
+        if !marks.isEmpty {
             undo.append((index, entries[index]))
             memory.note(.undo)
         }
@@ -380,20 +392,23 @@ final class NetChanges {
 
     /// Begins changes that may be rolled back.
     func mark() {
-        marked = (entries.count, memory.bytes)
+        marks.append((entries.count, undo.count, memory.bytes))
         links.mark()
     }
 
     /// The changes since the mark stay.
     func accept() {
+        marks.removeLast()
+        links.accept()
+        guard marks.isEmpty else { return }
         memory.forget(undo.count)
-        (undo, marked) = ([], nil)
+        undo = []
     }
 
     /// Discards everything that was recorded since the mark.
     func rollBack() {
-        guard let marked else { return }
-        for (index, entry) in undo.reversed() {
+        guard let marked = marks.popLast() else { return }
+        for (index, entry) in undo[marked.undo...].reversed() {
             removeFromIndex(index)
             entries[index] = entry
             addToIndex(index)
@@ -401,7 +416,7 @@ final class NetChanges {
         for index in (marked.entries..<entries.count).reversed() { removeFromIndex(index) }
         entries.removeLast(entries.count - marked.entries)
         memory.reset(to: marked.memory)
-        (undo, self.marked) = ([], nil)
+        undo.removeLast(undo.count - marked.undo)
         links.rollBack()
         if isRecordingBase { baseOriginals = [:] }
     }

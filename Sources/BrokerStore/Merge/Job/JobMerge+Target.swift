@@ -62,7 +62,7 @@ extension JobMerge {
             key.withCells { targetRowKey = $0[0].integer }
             guard rows.tables[target.entity]!.hasIdentity(target.row) else { return nil }
             if let holder = try merger.rowKey(of: cells, target.concreteEntity) {
-                return holder == targetRowKey ? nil : taken(model)
+                return holder == targetRowKey ? nil : Self.taken(model)
             }
             // From here on, the old identity names another object.
             let identify = try merger.entities[target.concreteEntity].identify()
@@ -75,7 +75,7 @@ extension JobMerge {
         guard target.isRenamed else { return nil }
         let new = try merger.forms.key(model.identity.map { cells[$0] }, of: target.entity)
         guard new != key else { return nil }
-        if try statements.find(new) != nil { return taken(model) }
+        if try statements.find(new) != nil { return Self.taken(model) }
         let rename = try statements.rename()
         new.bind(to: rename, from: 1)
         key.bind(to: rename, from: 1 + model.identity.count)
@@ -98,7 +98,7 @@ extension JobMerge {
             && !model.entities[target.concreteEntity].isAbstract
     }
 
-    private func taken(_ model: Entity) -> Fault {
+    static func taken(_ model: Entity) -> Fault {
         Fault(
             .constraintViolation,
             "Another \(model.name) has the identity that the record brings, so the object cannot get it. Change that "

@@ -22,6 +22,8 @@ final class Merger {
     let links: [LinkStatements]
     let deletions: DeletionStatements
     let ownedKeys: OwnedKeyStatements
+    /// The statements of the interpreter.
+    let objects: ObjectStatements
     let forms: ColumnAffinities
     let historyTables: ChangedTables
     private let named: NamedObjects
@@ -42,6 +44,8 @@ final class Merger {
     /// Foreign keys are not checked for a batch of so many rows: to compile its statements again costs as much as some hundred
     /// checks, for each of which SQLite opens and searches the other table. Tests lower it.
     var rowsWithoutChecks = 2_000
+    /// Every job is applied by the interpreter, for tests that compare its results.
+    var interpretsAll = false
     /// So many rows of one entity are worth a statement that finds those to be written (``Upsert``). Tests lower it.
     var comparedRows = 64
     /// The memory for the feed keys of small jobs.
@@ -66,6 +70,7 @@ final class Merger {
         links = plan.layout.linkTables.indices.map { LinkStatements($0, plan, scans, on: connection) }
         deletions = try DeletionStatements(plan, on: connection)
         ownedKeys = OwnedKeyStatements(plan, on: connection)
+        objects = ObjectStatements(plan, on: connection)
         named = try NamedObjects(on: connection)
         historyTables = try ChangedTables(entities, plan, on: connection)
         order = Self.parentsFirst(plan.layout)
@@ -167,6 +172,11 @@ final class Merger {
         return keys
     }
 
+    /// The condition that an object `o` has one of these row numbers. It is valid until ``clearNamedObjects()``.
+    func namedObjects(_ numbers: Set<Int64>, _ entity: Int) -> String {
+        named.set(numbers, naming: plan, entity)
+    }
+
     func clearNamedObjects() { named.clear() }
 
     /// The key in the store of a staged row's object.
@@ -194,11 +204,19 @@ final class Merger {
     /// The stored key of the object that an operation names; nil when an identity of an entity below the topmost names
     /// none.
     func storedKey(of target: StagedTarget) throws(StoreError) -> StoredKey? {
-        guard entities[target.entity].hasRowKey, !entities[target.concreteEntity].entity.isNamedByRowKey else {
-            return try forms.key(target.key, of: target.entity)
+        try storedKey(target.key, of: target.concreteEntity)
+    }
+
+    /// - Parameters:
+    ///   - key: the values of the entity's identity, or the store's own key.
+    ///   - entity: the entity by which an operation names the object.
+    func storedKey(_ key: [Cell], of entity: Int) throws(StoreError) -> StoredKey? {
+        let table = plan.model.topmost(of: entity)
+        guard entities[table].hasRowKey, !entities[entity].entity.isNamedByRowKey else {
+            return try forms.key(key, of: table)
         }
-        let identity = StoredKey(target.key)
-        return try rowKey(target.concreteEntity) { identity.bind(to: $0, from: 1) }.map { StoredKey([.integer($0)]) }
+        let identity = StoredKey(key)
+        return try rowKey(entity) { identity.bind(to: $0, from: 1) }.map { StoredKey([.integer($0)]) }
     }
 
     /// The object with the identity in this row of cells; nil when there is none.

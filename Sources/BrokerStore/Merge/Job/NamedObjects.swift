@@ -12,6 +12,8 @@ final class NamedObjects {
     private var tables: [(table: FrozenTable, stored: [StoredKey: Int]?)] = []
     private var entity: Entity?
     private var rowKeys: Set<Int64> = []
+    /// The numbers of the named rows, where they are known by these.
+    private var numbers: Set<Int64>?
     private var cells: [Cell] = []
     private let meter: WorkMeter
 
@@ -48,12 +50,22 @@ final class NamedObjects {
         return "\(Self.function)(\(statements.keyNames.map { "o.\(quoted($0))" }.joined(separator: ", ")))"
     }
 
+    /// Sets the numbers of the rows that are named.
+    ///
+    /// - Returns: the condition that an object `o` is named.
+    func set(_ numbers: Set<Int64>, naming plan: StagingPlan, _ entity: Int) -> String {
+        self.numbers = numbers
+        return "\(Self.function)(o.\(ColumnNaming(model: plan.model, layout: plan.layout).rowNumber(entity)))"
+    }
+
     func clear() {
         tables = []
+        numbers = nil
         rowKeys = []
     }
 
     private func contains(_ values: UnsafeBufferPointer<OpaquePointer?>) -> Bool {
+        if let numbers { return numbers.contains(sqlite3_value_int64(values[0])) }
         guard let entity else { return false }
         if entity.hasRowKey { return rowKeys.contains(sqlite3_value_int64(values[0])) }
         for (position, column) in entity.identity.enumerated() where !cells.isEmpty {

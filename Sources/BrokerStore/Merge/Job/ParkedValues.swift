@@ -16,8 +16,8 @@ internal import BrokerStaging
 final class ParkedValues {
     private struct Parked {
         let occupied: OccupiedValue
-        /// Any rows of the step that claims the value: they know the offsets in the text.
-        let rows: StagedRows
+        /// Returns a fault with the path of the value at that offset.
+        let locate: (Fault, Int) -> Fault
         let column: Int
         let rowNumber: Int64
         /// The value in the column meanwhile.
@@ -78,8 +78,10 @@ final class ParkedValues {
         return column
     }
 
-    /// - Parameter rows: any rows of the step that claims the values.
-    func park(_ values: [OccupiedValue], _ rows: StagedRows) throws(MergeFailure) {
+    /// - Parameter locate: returns a fault with the path of the value at that offset.
+    func park(
+        _ values: [OccupiedValue], _ locate: @escaping (Fault, Int) -> Fault
+    ) throws(MergeFailure) {
         guard count + values.count <= Self.maximum else {
             throw .fault(
                 .busy(
@@ -94,11 +96,13 @@ final class ParkedValues {
                         + "one job may. Delete these objects in a job before it, or split it into several jobs."))
         }
         try storing { () throws(StoreError) in
-            for occupied in values { try park(occupied, rows) }
+            for occupied in values { try park(occupied, locate) }
         }
     }
 
-    private func park(_ occupied: OccupiedValue, _ rows: StagedRows) throws(StoreError) {
+    private func park(
+        _ occupied: OccupiedValue, _ locate: @escaping (Fault, Int) -> Fault
+    ) throws(StoreError) {
         let value = occupied.value
         guard let column = column(of: value) else { return }
         let statements = try statements(of: value, column)
@@ -118,7 +122,7 @@ final class ParkedValues {
             parkingColumns[value.list] = .some(nil)
             return
         }
-        parked.append(Parked(occupied: occupied, rows: rows, column: column, rowNumber: rowNumber, mark: mark))
+        parked.append(Parked(occupied: occupied, locate: locate, column: column, rowNumber: rowNumber, mark: mark))
         columns.insert([value.entity, column])
     }
 
@@ -184,8 +188,8 @@ final class ParkedValues {
 
     private func fault(of one: Parked) -> Fault {
         let model = merger.plan.model.entities[one.occupied.claimant]
-        return one.rows.located(
-            JobMerge.taken(one.occupied.value.attributes, model, isListed: true), at: one.occupied.claimedAt)
+        return one.locate(
+            JobMerge.taken(one.occupied.value.attributes, model, isListed: true), one.occupied.claimedAt)
     }
 
     /// Restores the values that a predicate compares, because it must find them in their columns.

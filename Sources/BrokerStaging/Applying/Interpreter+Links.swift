@@ -1,0 +1,333 @@
+internal import BrokerJSON
+internal import BrokerModel
+
+/// What holds the values of relationships: a record, or the `json` of a `relate`.
+struct LinkingRecord {
+    /// The values that nested records take from it.
+    enum Values {
+        case record(OpenRecord)
+        /// The values of the identity, or the store's own key.
+        case key([Cell])
+        case none
+    }
+
+    let entity: EntityPlan
+    /// Nil where its elements are applied without links.
+    let object: AppliedObject?
+    let values: Values
+    /// The row of its values in the reader, once a nested record needs them.
+    var row: Int?
+    /// The position of the next element among the values of its relationship.
+    var position: UInt32 = 0
+    /// Its elements are records of the operation.
+    var isNoted = false
+}
+
+/// An element of a relationship's value.
+enum LinkedElement {
+    case object(AppliedObject)
+    /// A key of an object that does not exist yet.
+    case key(PendingKey)
+    /// It is rejected or skipped: the existing link to this object, if any, stays.
+    case skipped(AppliedObject?)
+}
+
+extension Interpreter {
+    /// Applies the value of a relationship: nested records and bare keys, which it links, or null.
+    func apply(
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ source: inout LinkingRecord
+    ) throws(ApplyingFault) {
+        guard let object = source.object else { return }
+        let relationship = plan.relationship
+        let set = LinkSet(object: object, relationship: plan.index)
+        if case .linkTable = plan.form { try store.touch(object, namesLinks: true) }
+        if plan.isNone(value) {
+            pending.replace(set)
+            if relationship.isToMany { return try store.set([], of: object, plan.index, replacing: true) }
+            return try store.link(object, plan.index, to: nil)
+        }
+        let elements = try elements(of: value, plan, &source)
+        if source.isNoted { for element in elements { note(element.object) } }
+        guard relationship.isToMany else {
+            guard let element = elements.first else { return }
+            switch element {
+            case .object(let destination):
+                pending.replace(set)
+                try store.link(object, plan.index, to: destination)
+            case .key:
+                pending.replace(set)
+                pending.add(set, plan, elements, of: source.entity.ownIndex)
+            case .skipped: break
+            }
+            return
+        }
+        let replaces = relationship.assignment == .replace
+        if replaces { pending.replace(set) }
+        try store.set(
+            elements.compactMap(\.object), of: object, plan.index, replacing: replaces,
+            retaining: elements.compactMap(\.retained))
+        if elements.contains(where: \.isPending) {
+            pending.add(set, plan, elements, of: source.entity.ownIndex)
+        }
+    }
+
+    /// Applies the elements of a relationship's value, in their order.
+    func elements(
+        of value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ source: inout LinkingRecord
+    ) throws(ApplyingFault) -> [LinkedElement] {
+        source.position = 0
+        guard plan.relationship.isToMany, value.kind == .array else {
+            var elements: [LinkedElement] = []
+            try apply(oneOrMore: value, plan, &source, &elements)
+            return elements
+        }
+        var elements: [LinkedElement] = []
+        for element in value.elements {
+            guard plan.isNone(element: element) else {
+                try apply(oneOrMore: element, plan, &source, &elements)
+                continue
+            }
+            elements.append(.skipped(nil))
+            source.position += 1
+        }
+        return elements
+    }
+
+    /// Applies one element, or the members of a dictionary of records.
+    private func apply(
+        oneOrMore value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ source: inout LinkingRecord,
+        _ elements: inout [LinkedElement]
+    ) throws(ApplyingFault) {
+        let dictionary =
+            plan.relationship.isToMany
+            ? try reading { reader throws(StagingFault) in try reader.dictionaryPlan(value, plan) } : nil
+        guard let dictionary else {
+            elements.append(try element(value, plan, &source))
+            source.position += 1
+            return
+        }
+        for (key, record) in value.members {
+            let mapped = MappedRecord(value: record, entity: dictionary, nestedKey: key)
+            elements.append(try element(record, plan, &source, mapped))
+            source.position += 1
+        }
+    }
+
+    /// Applies an element: a record, or a bare key.
+    func element(
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ source: inout LinkingRecord,
+        _ mapped: MappedRecord? = nil
+    ) throws(ApplyingFault) -> LinkedElement {
+        let destination = self.plan.entities[plan.relationship.destination]
+        var record = mapped ?? MappedRecord(value: value, entity: destination)
+        var (isApplied, key): (Bool, PendingKey?) = (false, nil)
+        let object = try guarded(at: reader.textOffset(of: value)) { () throws(ApplyingFault) in
+            if record.entity.needsHolder { record.holder = try holder(plan, &source) }
+            if mapped == nil, value.kind == .object, let mapping = plan.mapping {
+                let chosen = try reading { reader throws(StagingFault) in try reader.plan(of: mapping, for: value) }
+                guard let chosen else {
+                    isApplied = true
+                    return nil
+                }
+                record = MappedRecord(value: value, entity: chosen)
+                if chosen.needsHolder { record.holder = try holder(plan, &source) }
+            }
+            guard value.kind == .object || mapped != nil else {
+                let object = try bareKey(value, plan, source.entity, destination, &key)
+                isApplied = true
+                return object
+            }
+            let object = try apply(record, nil, parent: parent(plan, source))
+            isApplied = true
+            return object
+        }
+        if let key { return .key(key) }
+        if let object, isKind(object.entity, of: destination.ownIndex) { return .object(object) }
+        guard !isApplied, plan.relationship.isToMany, plan.relationship.assignment == .replace else {
+            return .skipped(nil)
+        }
+        return .skipped(try storedObject(of: record))
+    }
+
+    private func parent(
+        _ plan: EntityPlan.RelationshipPlan, _ source: LinkingRecord
+    ) -> (column: Int, object: AppliedObject)? {
+        // A link that is made with its object has no position yet.
+        guard let object = source.object, case .destinationColumn(let column) = plan.form,
+            !plan.relationship.isOrdered || store.required(plan.relationship.destination).contains(column)
+        else { return nil }
+        return (column, object)
+    }
+
+    /// The stored object of a rejected element, if its identity is readable.
+    private func storedObject(of record: MappedRecord) throws(ApplyingFault) -> AppliedObject? {
+        let entity = record.entity
+        guard let identity = try readableIdentity(of: record) else { return nil }
+        return try Cell.row(identity, at: entity.identity, width: entity.columnCount).withUnsafeBufferPointer {
+            cells throws(ApplyingFault) in try store.object(entity.ownIndex, identity: cells.baseAddress!)
+        }
+    }
+
+    private func readableIdentity(of record: MappedRecord) throws(ApplyingFault) -> [Cell]? {
+        do throws(ApplyingFault) {
+            return try reading { reader throws(StagingFault) in try reader.identityCells(of: record) }
+        } catch {
+            // The fault is that of the rejected record.
+            if case .ended = error { throw error }
+            return nil
+        }
+    }
+
+    /// The values that nested records take from the record that holds them.
+    ///
+    /// - Throws: `skipped` when they are not known.
+    private func holder(
+        _ plan: EntityPlan.RelationshipPlan, _ source: inout LinkingRecord
+    ) throws(ApplyingFault) -> RecordHolder {
+        let row: Int
+        if let known = source.row {
+            row = known
+        } else {
+            let (entity, values) = (source.entity, source.values)
+            row = try reading { reader throws(StagingFault) in
+                switch values {
+                case .record(let record): return try reader.holderRow(record)
+                case .key(let cells): return try reader.holderRow(entity, key: cells)
+                case .none: throw .skipped
+                }
+            }
+            source.row = row
+        }
+        return RecordHolder(
+            entity: UInt32(source.entity.index), row: UInt32(row), relationship: UInt32(plan.index),
+            position: source.position)
+    }
+
+    // MARK: - Bare keys
+
+    /// - Parameter pending: set when the object does not exist, and the key does not make it now.
+    private func bareKey(
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ source: EntityPlan, _ destination: EntityPlan,
+        _ pending: inout PendingKey?
+    ) throws(ApplyingFault) -> AppliedObject? {
+        let relationship = plan.relationship
+        let cells = try reading { reader throws(StagingFault) in
+            try reader.readKey(value, relationship, of: source.ownIndex, to: destination)
+        }
+        defer { reader.scratch.pop(destination.attributes.count) }
+        reader.noteInexactKey(destination, destination.identity[0])
+        let offset = reader.textOffset(of: value)
+        let known = try reader.scratch.withCells(at: cells) { cells throws(ApplyingFault) in
+            try store.object(destination.ownIndex, identity: cells)
+        }
+        noteName(known, destination, cells)
+        if let known, isKind(known.entity, of: destination.ownIndex) {
+            try store.touch(known, namesLinks: false)
+            return known
+        }
+        func isPending(_ fault: Fault?) {
+            pending = PendingKey(
+                entity: destination, key: OwnedCell(copying: reader.scratch[cells + destination.identity[0]]),
+                offset: offset, fault: fault)
+        }
+        guard relationship.missing == .stub, !destination.isAbstract else {
+            isPending(relationship.missing == .ignore ? nil : MissingObject.notFound(destination))
+            return nil
+        }
+        if isIgnored(destination, known) { return known }
+        let before = known.map { self.plan.model.entities[$0.entity] }
+        let lacking = store.required(destination.ownIndex).first { column in
+            !destination.identity.contains(column) && !(before?.attributeIndices.contains(column) ?? false)
+        }
+        if let lacking {
+            isPending(MissingObject.lacks(lacking, destination, before.map { .becoming($0.name) } ?? .stub))
+            return nil
+        }
+        return try reader.scratch.withCells(at: cells) { cells throws(ApplyingFault) in
+            guard let known else {
+                let stub = try store.insert(destination.ownIndex, cells, links: [:], claimedAt: offset)
+                if sentModified[stub.withoutEntity] != nil { setSentModified(nil, of: stub.withoutEntity) }
+                try store.touch(stub, namesLinks: false)
+                return stub
+            }
+            guard isKind(destination.ownIndex, of: known.entity) else {
+                throw invalid(reader.unrelatedObject(destination, known.entity, offset: offset))
+            }
+            let object = try store.update(known, as: destination.ownIndex, cells, claimedAt: offset)
+            try store.touch(object, namesLinks: false)
+            return object
+        }
+    }
+
+    /// Looks up the keys of the operation whose objects did not exist, and links the objects that exist by now.
+    func settlePendingKeys() throws(ApplyingFault) {
+        for value in pending.takeAll() {
+            let object = value.set.object
+            guard try store.exists(object) else { continue }
+            var found: [AppliedObject] = []
+            var all: [AppliedObject] = []
+            for element in value.elements {
+                if let object = element.object { all.append(object) }
+                guard case .key(let key) = element else { continue }
+                if let object = try settle(key, of: value) {
+                    found.append(object)
+                    all.append(object)
+                }
+            }
+            guard !found.isEmpty else { continue }
+            let (index, relationship) = (value.set.relationship, value.plan.relationship)
+            guard relationship.isToMany else {
+                try store.link(object, index, to: found[0])
+                continue
+            }
+            try store.set(found, of: object, index, replacing: false)
+            if relationship.isOrdered, relationship.assignment == .replace {
+                try store.order(all, of: object, index)
+            }
+        }
+    }
+
+    private func settle(_ key: PendingKey, of value: PendingKeys.Value) throws(ApplyingFault) -> AppliedObject? {
+        let entity = key.entity
+        let object = try Cell.row([key.key.cell], at: entity.identity, width: entity.columnCount)
+            .withUnsafeBufferPointer { cells throws(ApplyingFault) in
+                try store.object(entity.ownIndex, identity: cells.baseAddress!)
+            }
+        if let object, isKind(object.entity, of: entity.ownIndex) {
+            try store.touch(object, namesLinks: false)
+            return object
+        }
+        guard var fault = key.fault else {
+            reader.valueWarnings.note(
+                entity: value.source, [ValueNote(property: value.plan.index, code: .ignoredKey)])
+            return nil
+        }
+        if let object, fault.code == .objectNotFound,
+            case .invalid(let other, _) = reader.notFound(entity, object.entity, offset: key.offset)
+        {
+            fault = other
+        }
+        guard policy == .skip else { throw .invalid(fault, offset: key.offset) }
+        try reject(fault, at: key.offset)
+        return nil
+    }
+}
+
+extension LinkedElement {
+    var object: AppliedObject? { if case .object(let object) = self { object } else { nil } }
+    fileprivate var retained: AppliedObject? { if case .skipped(let object) = self { object } else { nil } }
+    fileprivate var isPending: Bool { if case .key = self { true } else { false } }
+}
+
+extension StagingContext {
+    /// Adds a row with the key of an object, for the nested records that take values from it.
+    fileprivate mutating func holderRow(_ entity: EntityPlan, key: [Cell]) throws(StagingFault) -> Int {
+        guard !plan.model.entities[entity.ownIndex].isNamedByRowKey else { throw .skipped }
+        try take(entity.rowByteCount)
+        let row = tables[entity.index].pointee.findOrAdd(
+            identity: nil, offset: 0, origin: .record, concreteEntity: entity.ownIndex)
+        let own = tables[entity.index].pointee.row(row)
+        for (cell, column) in zip(key, entity.identity) { own[column] = cell }
+        return row
+    }
+}

@@ -1,0 +1,298 @@
+internal import BrokerJSON
+package import BrokerModel
+
+/// Applies the records of one step of a job: one after the other, in the order of the text, each beside what came before it.
+///
+/// It is the rules of `records.md` as code. ``ObjectStore`` has the objects; nothing is looked up ahead, and nothing that was
+/// applied is judged again, but for two things: keys of objects that do not exist (``PendingKeys``) at the end of the
+/// step, and unique values, by the store, at the end of the job.
+///
+/// One thread uses it. With the policy `skip`, each record is undone by itself; with `fail`, the caller undoes the job.
+package final class Interpreter {
+    let plan: StagingPlan
+    let store: any ObjectStore
+    let policy: InvalidRecordPolicy
+    private let sync: StagedSync?
+    private let collections: ShortList<JobCollection>
+    /// Reads the records; its rows are only those of records from which nested ones take values.
+    var reader: StagingContext
+    private let space: StagingSpace
+    /// The object that the operation names.
+    var target: AppliedObject?
+    var pending = PendingKeys()
+    /// By object, the newest value of `modified` that a record of the step brought.
+    private(set) var sentModified: [AppliedObject: OwnedCell] = [:]
+    /// Such values as they were before.
+    private var formerModified: [(object: AppliedObject, value: OwnedCell?)] = []
+
+    /// By operation, the objects of its own records in their order; nil for a record without one.
+    package private(set) var payload: [[AppliedObject?]] = []
+    /// The sync's objects that its records name.
+    package private(set) var namedObjects: Set<AppliedObject> = []
+    package var named: Set<Int64> { Set(namedObjects.map(\.number)) }
+    /// The identities of the sync's objects that do not exist, and that its records name.
+    package private(set) var absent: [[OwnedCell]] = []
+
+    /// - Parameters:
+    ///   - rows: the staged rows of the step.
+    ///   - allowance: asked for memory; nil grants all.
+    package init(
+        _ rows: StagedRows, _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ store: any ObjectStore,
+        sync: StagedSync? = nil, _ allowance: (any StagingAllowance)? = nil
+    ) {
+        self.plan = plan
+        self.store = store
+        self.policy = policy
+        self.sync = sync
+        collections = rows.collections
+        space = StagingSpace.allocate()
+        reader = StagingContext(plan, collections[0], policy, StagingMemory(allowance), nil, space)
+    }
+
+    deinit { space.deallocate() }
+
+    // MARK: - Results
+
+    /// The listed rejections with their paths, in the order of the text.
+    package var rejected: [Fault] { reader.rejections.located(in: collections[0].document) }
+
+    /// By entity name, the number of rejections that are not listed.
+    package var unlistedRejections: [String: Int] { reader.rejections.unlisted }
+
+    package var warnings: [Warning] { reader.scanner.warnings() + reader.valueWarnings.warnings(plan.model) }
+
+    /// Returns the fault with the path of the value at that offset.
+    package func located(_ fault: Fault, at offset: Int) -> Fault {
+        ValuePaths.located(fault, at: offset, in: collections[0].document)
+    }
+
+    // MARK: - Operations
+
+    /// Applies all operations of the step.
+    ///
+    /// - Throws: `invalid` with a fault that has its path, when the policy is `fail`; or `ended`.
+    package func apply() throws(ApplyingFault) {
+        do throws(ApplyingFault) {
+            for collection in collections {
+                for operation in collection.operations {
+                    payload.append([])
+                    try apply(operation)
+                }
+            }
+            try settlePendingKeys()
+        } catch {
+            guard case .invalid(let fault, let offset?) = error else { throw error }
+            throw .invalid(located(fault, at: offset), offset: nil)
+        }
+    }
+
+    private func apply(_ operation: StagingOperation) throws(ApplyingFault) {
+        let entity = plan.entities[operation.entity]
+        switch operation.action {
+        case .process:
+            try forEachRecord(of: operation.json) { record throws(ApplyingFault) in
+                try applyOwn(MappedRecord(value: record, entity: entity))
+            }
+        case .map(let mapping, let parameters): try map(operation.json, mapping, parameters)
+        case .route(let tree):
+            try tree.forEachPart(of: operation.json) { value, target throws(ApplyingFault) in
+                try map(value, target.mapping!, target.parameters)
+            }
+        case .change(let key):
+            note(try guarded(at: key.offset) { () throws(ApplyingFault) in try change(operation.json, key, entity) })
+        case .relate(let key, let relationship):
+            _ = try guarded(at: key.offset) { () throws(ApplyingFault) in
+                try relate(operation.json, key, entity, relationship)
+            }
+        case .name: preconditionFailure("keys that only name objects are not applied")
+        }
+    }
+
+    /// Calls `body` with each record of an operation. Staging has refused any other value.
+    private func forEachRecord(
+        of json: JSONValue, _ body: (JSONValue) throws(ApplyingFault) -> Void
+    ) throws(ApplyingFault) {
+        guard json.kind == .array else { return try body(json) }
+        for record in json.elements { try body(record) }
+    }
+
+    private func map(_ json: JSONValue, _ mapping: Int, _ parameters: PathParameters?) throws(ApplyingFault) {
+        try forEachRecord(of: json) { record throws(ApplyingFault) in
+            var chosen: EntityPlan?
+            _ = try guarded(at: record.offset) { () throws(ApplyingFault) in
+                chosen = try reading { reader throws(StagingFault) in try reader.plan(of: mapping, for: record) }
+                return nil
+            }
+            guard let entity = chosen else { return note(nil) }
+            guard entity.nesting?.isCollection ?? false, record.kind == .object else {
+                return try applyOwn(MappedRecord(value: record, entity: entity), parameters)
+            }
+            for (key, value) in record.members {
+                try applyOwn(MappedRecord(value: value, entity: entity, nestedKey: key), parameters)
+            }
+        }
+    }
+
+    /// Applies one of the operation's own records.
+    private func applyOwn(_ record: MappedRecord, _ parameters: PathParameters? = nil) throws(ApplyingFault) {
+        note(
+            try guarded(at: reader.textOffset(of: record.value)) { () throws(ApplyingFault) in
+                try apply(record, parameters)
+            })
+    }
+
+    /// Applies a record for the object that the operation names.
+    private func change(
+        _ json: JSONValue, _ key: JSONValue, _ entity: EntityPlan
+    ) throws(ApplyingFault) -> AppliedObject? {
+        guard json.kind == .object else {
+            throw .invalid(
+                Fault(
+                    .invalidValue,
+                    "With `object`, `json` is one record of \(entity.name), not \(json.kind.phrase). Send one operation for "
+                        + "each object.", entity: entity.name), offset: json.offset)
+        }
+        let cells = try reading { reader throws(StagingFault) in try reader.keyCells(key, entity) }
+        let mayBecome = !entity.isAbstract
+        let object = try namedObject(entity, cells, key) {
+            isKind($0, of: entity.ownIndex) || mayBecome && isKind(entity.ownIndex, of: $0)
+        }
+        target = object
+        reader.target = StagedTarget(
+            entity: entity.index, concreteEntity: entity.ownIndex, mayBecome: true, row: 0, key: cells,
+            offset: key.offset, recordOffset: entity.unwrap(json).offset)
+        defer { (target, reader.target) = (nil, nil) }
+        return try apply(MappedRecord(value: json, entity: entity), nil)
+    }
+
+    /// Applies the value of a relationship of the object that the operation names.
+    private func relate(
+        _ json: JSONValue, _ key: JSONValue, _ entity: EntityPlan, _ relationship: Int
+    ) throws(ApplyingFault) -> AppliedObject? {
+        guard !entity.relationships[relationship].leadsToOwner else {
+            throw .invalid(
+                Fault(
+                    .invalidValue,
+                    "An object of \(entity.name) lives in its owner and has no other one. Process the record of the owner "
+                        + "that is to have it, or delete it.", entity: entity.name), offset: json.offset)
+        }
+        let cells = try reading { reader throws(StagingFault) in try reader.keyCells(key, entity) }
+        let object = try namedObject(entity, cells, key) { isKind($0, of: entity.ownIndex) }
+        try store.touch(object, namesLinks: false)
+        var source = LinkingRecord(entity: entity, object: object, values: .key(cells))
+        source.isNoted = true
+        try apply(json, entity.relationships[relationship], &source)
+        return object
+    }
+
+    private func namedObject(
+        _ entity: EntityPlan, _ key: [Cell], _ value: JSONValue, _ isFitting: (Int) -> Bool
+    ) throws(ApplyingFault) -> AppliedObject {
+        guard let object = try store.object(entity.ownIndex, key: key), isFitting(object.entity) else {
+            throw .invalid(
+                Fault(
+                    .objectNotFound,
+                    "There is no \(entity.name) \(String(decoding: value.bytes.prefix(200), as: UTF8.self)). Process it without "
+                        + "`object` first, or send another key.", entity: entity.name), offset: value.offset)
+        }
+        return object
+    }
+
+    // MARK: - Records that are skipped
+
+    /// Runs `body`. With the policy `skip`, what it did is undone when it is at fault, and the fault is listed.
+    ///
+    /// - Parameter offset: of the record, for a fault without an offset.
+    func guarded(
+        at offset: Int, _ body: () throws(ApplyingFault) -> AppliedObject?
+    ) throws(ApplyingFault) -> AppliedObject? {
+        guard policy == .skip else {
+            do throws(ApplyingFault) {
+                return try body()
+            } catch {
+                switch error {
+                case .skipped: return nil
+                case .invalid(let fault, nil): throw .invalid(fault, offset: offset)
+                case .invalid, .ended: throw error
+                }
+            }
+        }
+        try store.mark()
+        let (mark, modifiedMark) = (pending.mark(), formerModified.count)
+        do throws(ApplyingFault) {
+            let object = try body()
+            try store.accept()
+            return object
+        } catch {
+            if case .ended = error { throw error }
+            try store.undo()
+            pending.undo(to: mark)
+            while formerModified.count > modifiedMark, let former = formerModified.popLast() {
+                sentModified[former.object] = former.value
+            }
+            if case .invalid(let fault, let own) = error { try reject(fault, at: own ?? offset) }
+            return nil
+        }
+    }
+
+    func reject(_ fault: Fault, at offset: Int) throws(ApplyingFault) {
+        guard reader.reject(fault, at: offset) else { throw .ended(StagingRefusal.noRoom) }
+    }
+
+    func reading<Value>(
+        _ body: (inout StagingContext) throws(StagingFault) -> Value
+    ) throws(ApplyingFault) -> Value {
+        do throws(StagingFault) {
+            return try body(&reader)
+        } catch {
+            switch error {
+            case .invalid(let fault, let offset): throw .invalid(fault, offset: offset)
+            case .skipped: throw .skipped
+            case .noRoom: throw .ended(StagingRefusal.noRoom)
+            }
+        }
+    }
+
+    // MARK: - Notes
+
+    func note(_ object: AppliedObject?) { payload[payload.count - 1].append(object) }
+
+    func setSentModified(_ value: OwnedCell?, of object: AppliedObject) {
+        if policy == .skip { formerModified.append((object, sentModified[object])) }
+        sentModified[object] = value
+    }
+
+    /// Notes an object that the sync's records name.
+    func noteName(_ object: AppliedObject?, _ entity: EntityPlan, _ cells: Int) {
+        guard let sync, entity.index == plan.model.topmost(of: sync.selection.entity) else { return }
+        if let object {
+            namedObjects.insert(object)
+        } else {
+            absent.append(entity.identity.map { OwnedCell(copying: reader.scratch[cells + $0]) })
+        }
+    }
+
+    /// Whether the sync may not make the change that a record of the entity asks for.
+    func isIgnored(_ entity: EntityPlan, _ object: AppliedObject?) -> Bool {
+        guard let sync, sync.ignoresRecords, isKind(entity.ownIndex, of: sync.selection.entity) else { return false }
+        return object == nil ? !sync.inserts : !sync.updates
+    }
+
+    func isKind(_ entity: Int, of other: Int) -> Bool { entity == other || plan.model.isKind(entity, of: other) }
+}
+
+extension StagingSpace {
+    /// Space on the heap, for longer than a call.
+    fileprivate static func allocate() -> StagingSpace {
+        let slots = UnsafeMutableBufferPointer<JSONValue?>.allocate(capacity: 64)
+        slots.initialize(repeating: nil)
+        let cells = UnsafeMutableBufferPointer<Cell>.allocate(capacity: 64)
+        cells.initialize(repeating: .absent)
+        return StagingSpace(slots: slots, cells: cells)
+    }
+
+    fileprivate func deallocate() {
+        slots.deallocate()
+        cells.deallocate()
+    }
+}

@@ -1,0 +1,283 @@
+internal import BrokerModel
+internal import BrokerSchema
+internal import BrokerStaging
+
+/// The SQL of single objects, each prepared on first use. Objects are named by the entity of their table and the number of
+/// their row.
+final class ObjectStatements {
+    private enum Key: Hashable {
+        case insert(entity: Int, columns: [Int])
+        case update(entity: Int, columns: [Int], becomes: Bool)
+        case value(Int, Int)
+        case exists(Int)
+        case setLink(Int, Int)
+        case clearLink(Int, Int)
+        case links(table: Int, isReversed: Bool)
+        case holders(Int, Int)
+        case insertLink(Int)
+        case deleteLink(Int)
+        case position(Int, relationship: Int)
+        case lastPosition(Int, relationship: Int)
+        case positions(Int, relationship: Int)
+        case holder(Int, [Int])
+    }
+
+    private let plan: StagingPlan
+    private let naming: ColumnNaming
+    private let cache: StatementCache<Key>
+    private var model: Model { plan.model }
+
+    init(_ plan: StagingPlan, on connection: Connection) {
+        self.plan = plan
+        naming = ColumnNaming(model: plan.model, layout: plan.layout)
+        cache = StatementCache(on: connection)
+    }
+
+    // MARK: - Objects
+
+    /// Parameters: the row key if the entity has row keys; the values of the attributes among the columns; the row numbers
+    /// of the objects at the links among them.
+    ///
+    /// - Parameter columns: attributes, then links.
+    func insert(_ entity: Int, _ columns: [Int]) throws(StoreError) -> Statement {
+        try cache.statement(.insert(entity: entity, columns: columns), insertSQL(entity, columns))
+    }
+
+    private func insertSQL(_ entity: Int, _ columns: [Int]) -> String {
+        var (names, values): ([String], [String]) = ([], [])
+        func add(_ name: String) {
+            names.append(quoted(name))
+            values.append("?\(names.count)")
+        }
+        if model.entities[entity].hasRowKey { add(rowKeyName) }
+        let layout = plan.layout.entities[entity]
+        for column in columns where column < layout.attributeCount {
+            add(model.entities[entity].attributes[column].column)
+        }
+        var parameter = names.count
+        for column in columns where column >= layout.attributeCount {
+            parameter += 1
+            let destination = layout.link(atColumn: column).destination
+            for (name, key) in zip(linkNames(entity, column), keyNames(destination)) {
+                names.append(quoted(name))
+                values.append(
+                    "(SELECT \(quoted(key)) FROM \(table(destination)) WHERE \(rowNumber(destination)) = ?\(parameter))"
+                )
+            }
+        }
+        if model.isInHierarchy(entity) {
+            names.append(quoted(entityColumnName))
+            values.append(naming.names([entity]))
+        }
+        let content =
+            names.isEmpty
+            ? "DEFAULT VALUES" : "(\(names.joined(separator: ", "))) VALUES (\(values.joined(separator: ", ")))"
+        return "INSERT INTO \(table(entity)) \(content)"
+    }
+
+    /// Parameters: the values of the attributes, then a row number. A row that has these values does not change.
+    ///
+    /// - Parameter becomes: the object becomes one of the entity.
+    func update(_ entity: Int, _ attributes: [Int], becomes: Bool) throws(StoreError) -> Statement {
+        try cache.statement(
+            .update(entity: entity, columns: attributes, becomes: becomes),
+            updateSQL(entity, attributes, becomes: becomes))
+    }
+
+    private func updateSQL(_ entity: Int, _ attributes: [Int], becomes: Bool) -> String {
+        let names = attributes.map { quoted(model.entities[entity].attributes[$0].column) }
+        var assignments = names.enumerated().map { "\($1) = ?\($0 + 1)" }
+        var condition = "\(rowNumber(entity)) = ?\(names.count + 1)"
+        if becomes {
+            assignments.append("\(quoted(entityColumnName)) = \(naming.names([entity]))")
+        } else {
+            condition += " AND (\(anyOf(names.enumerated().map { "\($1) IS NOT ?\($0 + 1)" })))"
+        }
+        return "UPDATE \(table(entity)) SET \(assignments.joined(separator: ", ")) WHERE \(condition)"
+    }
+
+    /// Parameters: a row number. Returns the value of the attribute.
+    func value(of attribute: Int, _ entity: Int) throws(StoreError) -> Statement {
+        try cache.statement(
+            .value(entity, attribute),
+            "SELECT \(quoted(model.entities[entity].attributes[attribute].column)) FROM \(table(entity)) "
+                + "WHERE \(rowNumber(entity)) = ?1")
+    }
+
+    /// Parameters: a row number. Returns a row if there is one.
+    func exists(_ entity: Int) throws(StoreError) -> Statement {
+        try cache.statement(.exists(entity), "SELECT 1 FROM \(table(entity)) WHERE \(rowNumber(entity)) = ?1")
+    }
+
+    /// Parameters: the values of the attributes. Returns the number of the row that has them all.
+    func holder(of attributes: [Int], _ entity: Int) throws(StoreError) -> Statement {
+        try cache.statement(
+            .holder(entity, attributes),
+            "SELECT \(rowNumber(entity)) FROM \(table(entity)) WHERE "
+                + equations(attributes.map { model.entities[entity].attributes[$0].column }))
+    }
+
+    // MARK: - Links in columns
+
+    /// Parameters: a row number, and that of the object to which the row's link at the column is to lead. Only rows whose
+    /// link changes are changed; their position in an ordered relationship is cleared.
+    func setLink(_ entity: Int, _ column: Int) throws(StoreError) -> Statement {
+        let destination = plan.layout.entities[entity].link(atColumn: column).destination
+        let key = keyNames(destination).map(quoted).joined(separator: ", ")
+        let source = "FROM \(table(destination)) WHERE \(rowNumber(destination)) = ?2"
+        let links = linkNames(entity, column).map(quoted).joined(separator: ", ")
+        return try cache.statement(
+            .setLink(entity, column),
+            "UPDATE \(table(entity)) SET (\(links)) = (SELECT \(key) \(source))\(clearingPosition(entity, column)) "
+                + "WHERE \(rowNumber(entity)) = ?1 AND EXISTS (SELECT 1 \(source)) "
+                + "AND (\(links)) IS NOT (SELECT \(key) \(source))")
+    }
+
+    /// Parameters: a row number. Ends the row's link at the column.
+    func clearLink(_ entity: Int, _ column: Int) throws(StoreError) -> Statement {
+        let links = linkNames(entity, column).map(quoted)
+        return try cache.statement(
+            .clearLink(entity, column),
+            "UPDATE \(table(entity)) SET \(links.map { "\($0) = NULL" }.joined(separator: ", "))"
+                + "\(clearingPosition(entity, column)) WHERE \(rowNumber(entity)) = ?1 AND \(links[0]) IS NOT NULL")
+    }
+
+    /// Parameters: a row number of the destination. Returns the numbers of the entity's rows whose link at the column leads
+    /// there.
+    func holders(_ entity: Int, _ column: Int) throws(StoreError) -> Statement {
+        let destination = plan.layout.entities[entity].link(atColumn: column).destination
+        let isLinked = zip(linkNames(entity, column), keyNames(destination)).map { "o.\(quoted($0)) = e.\(quoted($1))" }
+        return try cache.statement(
+            .holders(entity, column),
+            "SELECT o.\(rowNumber(entity)) FROM \(table(destination)) e CROSS JOIN \(table(entity)) o "
+                + "WHERE e.\(rowNumber(destination)) = ?1 AND \(isLinked.joined(separator: " AND "))")
+    }
+
+    private func clearingPosition(_ entity: Int, _ column: Int) -> String {
+        positionColumn(entity, column).map { ", \(quoted($0)) = NULL" } ?? ""
+    }
+
+    /// The column of a row's position in the ordered relationship to which its link at the column belongs.
+    func positionColumn(_ entity: Int, _ column: Int) -> String? {
+        let link = plan.layout.entities[entity].link(atColumn: column)
+        return model.positionColumn(of: model.entities[entity].relationships[link.relationship])
+    }
+
+    // MARK: - Links in tables
+
+    /// Parameters: the row numbers of the objects at the source and at the destination. An existing link does not change.
+    func insertLink(_ number: Int) throws(StoreError) -> Statement {
+        let link = plan.layout.linkTables[number]
+        let sides = naming.linkSides(link)
+        let names = (sides[0] + sides[1]).map(quoted).joined(separator: ", ")
+        let values =
+            keyNames(link.source).map { "s.\(quoted($0))" } + keyNames(link.destination).map { "d.\(quoted($0))" }
+        return try cache.statement(
+            .insertLink(number),
+            "INSERT INTO \(linkTable(number)) (\(names)) SELECT \(values.joined(separator: ", ")) "
+                + "FROM \(table(link.source)) s CROSS JOIN \(table(link.destination)) d "
+                + "WHERE s.\(rowNumber(link.source)) = ?1 AND d.\(rowNumber(link.destination)) = ?2 ON CONFLICT DO NOTHING"
+        )
+    }
+
+    /// Parameters: the number of a row of the link table.
+    func deleteLink(_ number: Int) throws(StoreError) -> Statement {
+        try cache.statement(.deleteLink(number), "DELETE FROM \(linkTable(number)) WHERE rowid = ?1")
+    }
+
+    /// Parameters: the row number of the object at one side. Returns the number of the link's row, and that of the object at
+    /// the other side.
+    func links(_ number: Int, isReversed: Bool) throws(StoreError) -> Statement {
+        let link = plan.layout.linkTables[number]
+        let sides = naming.linkSides(link)
+        let (near, far) = isReversed ? (link.destination, link.source) : (link.source, link.destination)
+        let joins = [("e", near, sides[isReversed ? 1 : 0]), ("o", far, sides[isReversed ? 0 : 1])].map {
+            row, entity, side in
+            zip(side, keyNames(entity)).map { "l.\(quoted($0)) = \(row).\(quoted($1))" }.joined(separator: " AND ")
+        }
+        return try cache.statement(
+            .links(table: number, isReversed: isReversed),
+            "SELECT l.rowid, o.\(rowNumber(far)) FROM \(table(near)) e CROSS JOIN \(linkTable(number)) l ON \(joins[0]) "
+                + "CROSS JOIN \(table(far)) o ON \(joins[1]) WHERE e.\(rowNumber(near)) = ?1")
+    }
+
+    // MARK: - Positions
+
+    /// Parameters: the row number of an object, and that of an element of its ordered relationship, then a position.
+    func setPosition(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
+        try cache.statement(
+            .position(entity, relationship: relationship),
+            list(entity, relationship) { table, position, isObject, isElement in
+                "UPDATE \(table) SET \(position) = ?3 WHERE \(isObject) AND \(isElement) AND \(position) IS NOT ?3"
+            })
+    }
+
+    /// Parameters: the row number of an object. Returns the greatest position in its ordered relationship.
+    func lastPosition(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
+        try cache.statement(
+            .lastPosition(entity, relationship: relationship),
+            list(entity, relationship) { table, position, isObject, _ in
+                "SELECT max(\(position)) FROM \(table) WHERE \(isObject)"
+            })
+    }
+
+    /// Parameters: the row number of an object. Returns the row number of each element of its ordered relationship, and its
+    /// position.
+    func positions(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
+        let destination = model.destinationTable(entity, relationship)
+        return try cache.statement(
+            .positions(entity, relationship: relationship),
+            list(entity, relationship) { table, position, isObject, _ in
+                guard case .linkTable(let number, let isReversed) = plan.layout.entities[entity].forms[relationship]
+                else {
+                    return "SELECT \(rowNumber(destination)), \(position) FROM \(table) WHERE \(isObject)"
+                }
+                let side = naming.linkSides(plan.layout.linkTables[number])[isReversed ? 0 : 1]
+                let isFar = zip(side, keyNames(destination)).map { "l.\(quoted($0)) = o.\(quoted($1))" }
+                return
+                    "SELECT o.\(rowNumber(destination)), l.\(position) FROM \(table) l CROSS JOIN \(self.table(destination)) o "
+                    + "ON \(isFar.joined(separator: " AND ")) WHERE \(isObject)"
+            })
+    }
+
+    /// The SQL over the rows with the positions of an ordered relationship.
+    private func list(
+        _ entity: Int, _ relationship: Int,
+        _ sql: (_ table: String, _ position: String, _ isObject: String, _ isElement: String) -> String
+    ) -> String {
+        func isKey(_ names: [String], of entity: Int, _ parameter: Int) -> String {
+            let key = keyNames(entity).map(quoted).joined(separator: ", ")
+            return "(\(names.map(quoted).joined(separator: ", "))) = (SELECT \(key) FROM \(table(entity)) "
+                + "WHERE \(rowNumber(entity)) = ?\(parameter))"
+        }
+        let destination = model.destinationTable(entity, relationship)
+        switch plan.layout.entities[entity].forms[relationship] {
+        case .column: preconditionFailure("a to-one relationship has no order")
+        case .destinationColumn(let column):
+            return sql(
+                table(destination), quoted(positionColumn(destination, column)!),
+                isKey(linkNames(destination, column), of: entity, 1), "\(rowNumber(destination)) = ?2")
+        case .linkTable(let number, let isReversed):
+            let sides = naming.linkSides(plan.layout.linkTables[number])
+            let position = isReversed ? LinkPosition.inversePosition : .position
+            return sql(
+                linkTable(number), quoted(position.rawValue), isKey(sides[isReversed ? 1 : 0], of: entity, 1),
+                isKey(sides[isReversed ? 0 : 1], of: destination, 2))
+        }
+    }
+
+    // MARK: - Names
+
+    private func table(_ entity: Int) -> String { quoted(model.table(of: entity)) }
+
+    private func linkTable(_ number: Int) -> String { quoted(naming.linkTable(plan.layout.linkTables[number])) }
+
+    private func rowNumber(_ entity: Int) -> String { naming.rowNumber(entity) }
+
+    private func keyNames(_ entity: Int) -> [String] { naming.keyColumns(entity).map(\.name) }
+
+    private func linkNames(_ entity: Int, _ column: Int) -> [String] {
+        let link = plan.layout.entities[entity].link(atColumn: column)
+        return naming.linkColumns(model.entities[entity].relationships[link.relationship])
+    }
+}

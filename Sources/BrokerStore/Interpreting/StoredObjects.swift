@@ -1,0 +1,485 @@
+internal import BrokerModel
+internal import BrokerSchema
+internal import BrokerStaging
+internal import CSQLite
+
+/// The objects of the store, one at a time, for an ``Interpreter``.
+///
+/// Inside the savepoint of the job, while its net changes record.
+final class StoredObjects: ObjectStore {
+    private let merger: Merger
+    private let statements: ObjectStatements
+    private let history: NetChanges
+    private let policy: InvalidRecordPolicy
+    private let savepoints: Savepoints
+    /// The location of the operations, for faults of deletions.
+    private let pointer: String
+    let unique: UniqueValues
+    private var rowKeys: [RowKeys] = []
+    /// The greatest positions of ordered relationships, as far as they are known.
+    private var lastPositions: [List: Int64] = [:]
+    /// The value that was read last.
+    private var lastValue: OwnedCell?
+    /// Objects that were given other identities: their tables, old and new keys.
+    private(set) var renamings: [AppliedStep.Renaming] = []
+
+    private struct List: Hashable {
+        let entity: Int
+        let number: Int64
+        let relationship: Int
+    }
+
+    private var plan: StagingPlan { merger.plan }
+    private var model: Model { merger.plan.model }
+
+    init(
+        _ merger: Merger, _ savepoints: Savepoints, _ history: NetChanges, _ policy: InvalidRecordPolicy,
+        _ parked: ParkedValues, at pointer: String
+    ) {
+        self.merger = merger
+        self.savepoints = savepoints
+        self.history = history
+        self.policy = policy
+        self.pointer = pointer
+        statements = merger.objects
+        unique = UniqueValues(merger, policy == .skip ? nil : parked)
+    }
+
+    // MARK: - Objects
+
+    func object(_ entity: Int, identity: UnsafePointer<Cell>) throws(ApplyingFault) -> AppliedObject? {
+        try running { () throws(StoreError) in
+            try merger.object(of: identity, entity, charging: merger.historyTables.longColumns[entity]).map {
+                applied($0, entity)
+            }
+        }
+    }
+
+    func object(_ entity: Int, key: [Cell]) throws(ApplyingFault) -> AppliedObject? {
+        try running { () throws(StoreError) in
+            guard let stored = try merger.storedKey(key, of: entity) else { return nil }
+            return try merger.entities[model.topmost(of: entity)].find(
+                stored, charging: merger.historyTables.longColumns[entity]
+            ).map { applied($0, entity) }
+        }
+    }
+
+    private func applied(_ object: StoredObject, _ entity: Int) -> AppliedObject {
+        let table = model.topmost(of: entity)
+        let concreteEntity = model.isInHierarchy(table) ? object.concreteEntity : table
+        return AppliedObject(table: table, number: object.number, entity: concreteEntity)
+    }
+
+    func value(of attribute: Int, _ object: AppliedObject) throws(ApplyingFault) -> Cell {
+        try running { () throws(StoreError) in
+            let find = try statements.value(of: attribute, object.table)
+            find.bind(object.number, at: 1)
+            defer { find.reset() }
+            let value = OwnedCell(copying: try find.step() ? find.cell(0) : .null)
+            lastValue = value
+            return value.cell
+        }
+    }
+
+    func exists(_ object: AppliedObject) throws(ApplyingFault) -> Bool {
+        try running { () throws(StoreError) in
+            let find = try statements.exists(object.table)
+            find.bind(object.number, at: 1)
+            defer { find.reset() }
+            return try find.step()
+        }
+    }
+
+    func required(_ entity: Int) -> [Int] { merger.entities[entity].upserts.required }
+
+    func insert(
+        _ entity: Int, _ cells: UnsafePointer<Cell>, links: [Int: AppliedObject], claimedAt offset: Int
+    ) throws(ApplyingFault) -> AppliedObject {
+        let number = try writing(entity, cells, nil, at: offset) { () throws(StoreError) in
+            try insert(entity, cells, links)
+        }
+        return AppliedObject(table: model.topmost(of: entity), number: number, entity: entity)
+    }
+
+    private func insert(
+        _ entity: Int, _ cells: UnsafePointer<Cell>, _ links: [Int: AppliedObject]
+    ) throws(StoreError) -> Int64 {
+        let attributes = model.entities[entity].attributeIndices
+        let present = attributes.filter {
+            cells[$0].kind != .absent || plan.defaultCell(entity: entity, attribute: $0) != nil
+        }
+        let linked = links.keys.sorted()
+        let insert = try statements.insert(entity, present + linked)
+        var parameter = 1
+        var key: Int64?
+        if model.entities[entity].hasRowKey {
+            key = try merger.takeRowKey(model.topmost(of: entity))
+            insert.bind(key!, at: 1)
+            parameter = 2
+        }
+        for attribute in present {
+            let cell = cells[attribute]
+            insert.bind(
+                cell.kind == .absent ? plan.defaultCell(entity: entity, attribute: attribute)! : cell, at: parameter)
+            parameter += 1
+        }
+        for column in linked {
+            insert.bind(links[column]!.number, at: parameter)
+            parameter += 1
+        }
+        try insert.run()
+        return key ?? sqlite3_last_insert_rowid(merger.connection.handle)
+    }
+
+    func update(
+        _ object: AppliedObject, as entity: Int, _ cells: UnsafePointer<Cell>, claimedAt offset: Int
+    ) throws(ApplyingFault) -> AppliedObject {
+        let becomes = entity != object.entity
+        let isKey = model.entities[entity].hasRowKey ? [] : model.entities[entity].identity
+        let before = becomes ? model.entities[object.entity].attributeIndices : []
+        let attributes = model.entities[entity].attributeIndices.filter { attribute in
+            guard !isKey.contains(attribute) else { return false }
+            return cells[attribute].kind != .absent
+                || becomes && !before.contains(attribute)
+                    && plan.defaultCell(entity: entity, attribute: attribute) != nil
+        }
+        guard !attributes.isEmpty || becomes else { return object }
+        try writing(entity, cells, object, at: offset) { () throws(StoreError) in
+            let update = try statements.update(entity, attributes, becomes: becomes)
+            for (position, attribute) in attributes.enumerated() {
+                let cell = cells[attribute]
+                update.bind(
+                    cell.kind == .absent ? plan.defaultCell(entity: entity, attribute: attribute)! : cell,
+                    at: position + 1)
+            }
+            update.bind(object.number, at: attributes.count + 1)
+            try update.run()
+        }
+        return AppliedObject(table: object.table, number: object.number, entity: entity)
+    }
+
+    func rename(_ object: AppliedObject, _ cells: UnsafePointer<Cell>) throws(ApplyingFault) -> AppliedObject {
+        let entity = merger.entities[object.table]
+        let (new, isTaken) = try running { () throws(StoreError) -> (StoredKey, Bool) in
+            let new = try merger.forms.key(entity.identity.map { cells[$0] }, of: object.table)
+            let old = try key(of: object)
+            guard new != old else { return (new, false) }
+            if try entity.find(new) != nil { return (new, true) }
+            let rename = try entity.rename()
+            new.bind(to: rename, from: 1)
+            old.bind(to: rename, from: 1 + entity.identity.count)
+            merger.hasRenamed = true
+            try rename.run()
+            for update in try merger.ownedKeys.updates(object.table) {
+                new.bind(to: update, from: 1)
+                try update.run()
+            }
+            renamings.append(AppliedStep.Renaming(entity: object.table, old: old, new: new))
+            return (new, false)
+        }
+        if isTaken { throw .invalid(JobMerge.taken(merger.entities[object.entity].entity), offset: nil) }
+        return try running { () throws(StoreError) in applied(try entity.find(new)!, object.table) }
+    }
+
+    func delete(_ object: AppliedObject) throws(ApplyingFault) { try delete([object.number], object.table) }
+
+    private func delete(_ numbers: Set<Int64>, _ entity: Int) throws(ApplyingFault) {
+        guard !numbers.isEmpty else { return }
+        lastPositions = [:]
+        do throws(MergeFailure) {
+            try Deletion.delete(orphans: [entity: numbers], merger, at: pointer)
+        } catch {
+            // The path of the record takes the place of the operation's.
+            guard case .fault(var fault) = error else { throw .ended(error) }
+            fault.path = nil
+            throw .invalid(fault, offset: nil)
+        }
+    }
+
+    func touch(_ object: AppliedObject, namesLinks: Bool) throws(ApplyingFault) {
+        if !namesLinks, history.knows(object.table, object.number) { return }
+        try running { () throws(StoreError) in
+            history.touch(
+                object.table, concreteEntity: object.entity, object.number, try key(of: object),
+                isLinkChanged: namesLinks)
+        }
+    }
+
+    /// The key by which the store names the object.
+    func key(of object: AppliedObject) throws(StoreError) -> StoredKey {
+        let entity = merger.entities[object.table]
+        if entity.hasRowKey { return StoredKey([.integer(object.number)]) }
+        let find = try entity.key()
+        find.bind(object.number, at: 1)
+        defer { find.reset() }
+        guard try find.step() else { return StoredKey([]) }
+        return StoredKey(entity.keyNames.indices.map { find.cell($0) })
+    }
+
+    // MARK: - Links
+
+    func link(_ object: AppliedObject, _ relationship: Int, to destination: AppliedObject?) throws(ApplyingFault) {
+        guard case .column(let column) = plan.layout.entities[object.table].forms[relationship] else { return }
+        let back = plan.layout.entities[object.table].link(atColumn: column).oneToOneColumn
+        if let back {
+            let other = plan.layout.entities[object.table].link(atColumn: column).destination
+            try unlink(other, back, from: object, except: destination)
+            if let destination { try unlink(object.table, column, from: destination, except: object) }
+        }
+        guard let destination else { return try clear([object.number], object.table, column) }
+        try set(object, column, to: destination, isOrdered: true)
+        if let back { try set(destination, back, to: object, isOrdered: true) }
+    }
+
+    /// Sets the link at a column.
+    ///
+    /// - Parameter isOrdered: a new link gets the next position, if it belongs to an ordered relationship.
+    private func set(
+        _ object: AppliedObject, _ column: Int, to destination: AppliedObject, isOrdered: Bool
+    ) throws(ApplyingFault) {
+        let isChanged = try running { () throws(StoreError) -> Bool in
+            let set = try statements.setLink(object.table, column)
+            set.bind(object.number, at: 1)
+            set.bind(destination.number, at: 2)
+            try set.run()
+            return merger.connection.changes > 0
+        }
+        guard isChanged, isOrdered, statements.positionColumn(object.table, column) != nil else { return }
+        let link = plan.layout.entities[object.table].link(atColumn: column)
+        let inverse = model.entities[object.table].relationships[link.relationship].inverse!
+        try append(object, to: destination, inverse)
+    }
+
+    private func clear(_ numbers: some Sequence<Int64>, _ entity: Int, _ column: Int) throws(ApplyingFault) {
+        if plan.ownerColumns[entity] == column { return try delete(Set(numbers), entity) }
+        lastPositions = [:]
+        try running { () throws(StoreError) in
+            let clear = try statements.clearLink(entity, column)
+            for number in numbers {
+                clear.bind(number, at: 1)
+                try clear.run()
+            }
+        }
+    }
+
+    /// Ends the links at a column that lead to an object, but for one.
+    private func unlink(
+        _ entity: Int, _ column: Int, from destination: AppliedObject, except retained: AppliedObject?
+    ) throws(ApplyingFault) {
+        let linked = try linked(entity, column, destination)
+        try clear(linked.filter { $0 != retained?.number }, entity, column)
+    }
+
+    /// The numbers of the entity's rows whose link at the column leads to the object.
+    private func linked(_ entity: Int, _ column: Int, _ object: AppliedObject) throws(ApplyingFault) -> [Int64] {
+        try running { () throws(StoreError) -> [Int64] in
+            let find = try statements.holders(entity, column)
+            find.bind(object.number, at: 1)
+            var numbers: [Int64] = []
+            while try find.step() { numbers.append(find.integer(0)) }
+            return numbers
+        }
+    }
+
+    func set(
+        _ elements: [AppliedObject], of object: AppliedObject, _ relationship: Int, replacing replaces: Bool,
+        retaining retained: [AppliedObject]
+    ) throws(ApplyingFault) {
+        let model = model.entities[object.table].relationships[relationship]
+        let isAppended = model.isOrdered && !replaces
+        switch plan.layout.entities[object.table].forms[relationship] {
+        case .column: return
+        case .destinationColumn(let column):
+            for element in elements { try set(element, column, to: object, isOrdered: isAppended) }
+            if replaces {
+                let staying = Set((elements + retained).map(\.number))
+                let destination = plan.model.destinationTable(object.table, relationship)
+                let linked = try linked(destination, column, object)
+                try clear(linked.filter { !staying.contains($0) }, destination, column)
+            }
+        case .linkTable(let number, let isReversed):
+            for element in elements { try add(element, to: object, relationship, number, isReversed, isAppended) }
+            if replaces { try endLinks(of: object, number, isReversed, except: elements + retained) }
+        }
+        if model.isOrdered, replaces { try order(elements, of: object, relationship) }
+    }
+
+    /// Adds a link in a link table, at both ends of a relationship that is its own inverse.
+    private func add(
+        _ element: AppliedObject, to object: AppliedObject, _ relationship: Int, _ number: Int, _ isReversed: Bool,
+        _ isAppended: Bool
+    ) throws(ApplyingFault) {
+        let link = plan.layout.linkTables[number]
+        let (source, destination) = isReversed ? (element, object) : (object, element)
+        let isNew = try insertLink(number, source, destination)
+        if link.isSymmetric, source != destination {
+            let isNewBack = try insertLink(number, destination, source)
+            if isNewBack, link.isOrdered { try append(object, to: element, relationship) }
+        }
+        guard isNew else { return }
+        if isAppended { try append(element, to: object, relationship) }
+        if !link.isSymmetric, isReversed ? link.isOrdered : link.isInverseOrdered,
+            let inverse = model.entities[object.table].relationships[relationship].inverse
+        {
+            try append(object, to: element, inverse)
+        }
+    }
+
+    private func insertLink(
+        _ number: Int, _ source: AppliedObject, _ destination: AppliedObject
+    ) throws(ApplyingFault) -> Bool {
+        try running { () throws(StoreError) in
+            let insert = try statements.insertLink(number)
+            insert.bind(source.number, at: 1)
+            insert.bind(destination.number, at: 2)
+            try insert.run()
+            return merger.connection.changes > 0
+        }
+    }
+
+    private func endLinks(
+        of object: AppliedObject, _ number: Int, _ isReversed: Bool, except staying: [AppliedObject]
+    ) throws(ApplyingFault) {
+        let staying = Set(staying.map(\.number))
+        let directions = plan.layout.linkTables[number].isSymmetric ? [false, true] : [isReversed]
+        lastPositions = [:]
+        try running { () throws(StoreError) in
+            var ended: [Int64] = []
+            for isReversed in directions {
+                let links = try statements.links(number, isReversed: isReversed)
+                links.bind(object.number, at: 1)
+                while try links.step() {
+                    if !staying.contains(links.integer(1)) { ended.append(links.integer(0)) }
+                }
+            }
+            let delete = try statements.deleteLink(number)
+            for link in ended {
+                delete.bind(link, at: 1)
+                try delete.run()
+            }
+        }
+    }
+
+    // MARK: - Positions
+
+    private func append(
+        _ element: AppliedObject, to object: AppliedObject, _ relationship: Int
+    ) throws(ApplyingFault) {
+        let list = List(entity: object.table, number: object.number, relationship: relationship)
+        try running { () throws(StoreError) in
+            var last = lastPositions[list]
+            if last == nil {
+                let find = try statements.lastPosition(object.table, relationship)
+                find.bind(object.number, at: 1)
+                last = try find.step() && !find.isNull(0) ? find.integer(0) : -1
+                find.reset()
+            }
+            lastPositions[list] = last! + 1
+            try set(last! + 1, element, object, relationship)
+        }
+    }
+
+    func order(
+        _ elements: [AppliedObject], of object: AppliedObject, _ relationship: Int
+    ) throws(ApplyingFault) {
+        lastPositions[List(entity: object.table, number: object.number, relationship: relationship)] = nil
+        try running { () throws(StoreError) in
+            let ordered = Set(elements.map(\.number))
+            let all = try statements.positions(object.table, relationship)
+            all.bind(object.number, at: 1)
+            var (linked, taken): (Set<Int64>, Set<Int64>) = ([], [])
+            while try all.step() {
+                linked.insert(all.integer(0))
+                if !ordered.contains(all.integer(0)), !all.isNull(1) { taken.insert(all.integer(1)) }
+            }
+            var next: Int64 = 0
+            for element in elements where linked.remove(element.number) != nil {
+                while taken.contains(next) { next += 1 }
+                try set(next, element, object, relationship)
+                next += 1
+            }
+        }
+    }
+
+    private func set(
+        _ position: Int64, _ element: AppliedObject, _ object: AppliedObject, _ relationship: Int
+    ) throws(StoreError) {
+        let set = try statements.setPosition(object.table, relationship)
+        set.bind(object.number, at: 1)
+        set.bind(element.number, at: 2)
+        set.bind(position, at: 3)
+        try set.run()
+    }
+
+    // MARK: - Records that are undone
+
+    func mark() throws(ApplyingFault) {
+        try running { () throws(StoreError) in try savepoints.beginRecord() }
+        history.mark()
+        rowKeys.append(merger.rowKeys)
+    }
+
+    func accept() throws(ApplyingFault) {
+        try running { () throws(StoreError) in try savepoints.endRecord() }
+        history.accept()
+        rowKeys.removeLast()
+    }
+
+    func undo() throws(ApplyingFault) {
+        guard !merger.connection.isAutocommit else {
+            throw .ended(MergeFailure.store(StoreError(.unavailable, "SQLite gave the transaction up.")))
+        }
+        try running { () throws(StoreError) in try savepoints.undoRecord() }
+        history.rollBack()
+        merger.rowKeys = rowKeys.removeLast()
+        lastPositions = [:]
+    }
+
+    // MARK: - Errors
+
+    private func running<Value>(_ body: () throws(StoreError) -> Value) throws(ApplyingFault) -> Value {
+        do throws(StoreError) {
+            return try body()
+        } catch {
+            throw .ended(MergeFailure.store(error))
+        }
+    }
+
+    /// Writes a row. Where another object has a unique value that the record brings, that object's is parked, or the record
+    /// is at fault.
+    ///
+    /// - Parameter object: nil for a new one.
+    private func writing<Value>(
+        _ entity: Int, _ cells: UnsafePointer<Cell>, _ object: AppliedObject?, at offset: Int,
+        _ body: () throws(StoreError) -> Value
+    ) throws(ApplyingFault) -> Value {
+        while true {
+            do throws(StoreError) {
+                return try body()
+            } catch {
+                guard error.code == .constraint, !merger.connection.isAutocommit else {
+                    throw .ended(MergeFailure.store(error))
+                }
+                if try unique.free(entity, cells, object, claimedAt: offset) { continue }
+                throw .invalid(refusal(error, entity, cells), offset: offset)
+            }
+        }
+    }
+
+    /// The fault of a record that the table does not take for a reason that the model does not explain: another program made
+    /// or changed the table.
+    private func refusal(_ error: StoreError, _ entity: Int, _ cells: UnsafePointer<Cell>) -> Fault {
+        let (name, statements) = (merger.entities[model.topmost(of: entity)].name, merger.entities[entity])
+        let null = error.isOfNull ? statements.upserts.required.first { cells[$0].kind == .null } : nil
+        let remedy =
+            error.isTooLarge
+            ? "Send shorter values of this \(name)."
+            : "A table requires of this \(name) what the model does not know. Send a record that meets it, or look at the "
+                + "table's constraints."
+        var fault = Fault(
+            .constraintViolation, "\(error.message) \(remedy)", entity: name,
+            attribute: null.map(statements.name(ofColumn:)))
+        fault.cause = error.sqliteMessage
+        return fault
+    }
+}
