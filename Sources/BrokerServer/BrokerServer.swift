@@ -195,3 +195,183 @@ package final class BrokerServer: Sendable {
         group.next().execute(end)
     }
 }
+
+extension BrokerServer {
+    /// Connects a client within the process, by a pair of sockets that has no name. Any thread may call.
+    ///
+    /// - Returns: the client's end, connected and non-blocking, for the caller to close.
+    /// - Throws: ``ServerError`` when the system has no more descriptors, or the server stops.
+    package func makeConnection() throws(ServerError) -> Int32 {
+        try isStopping.withLock { isStopping throws(ServerError) in
+            guard !isStopping else { throw ServerError("The server is stopping.") }
+            var pair: [Int32] = [-1, -1]
+            let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+            guard socketpair(AF_UNIX, kind, 0, &pair) == 0 else {
+                throw ServerError("No pair of sockets can be made: \(String(cString: strerror(errno))).")
+            }
+            // A connection that cannot be served is closed, which the client sees as a lost connection.
+            _ = ClientBootstrap(group: group)
+                .channelInitializer { [connections] in FrameHandler.install(on: $0, connections) }
+                .withConnectedSocket(pair[0])
+            return pair[1]
+        }
+    }
+}
+
+extension FrameHandler {
+    /// Makes a new channel the connection of a client.
+    static func install(
+        on channel: any Channel, _ connections: NIOLoopBound<ConnectionSet>
+    ) -> EventLoopFuture<Void> {
+        channel.eventLoop.makeCompletedFuture {
+            let server = connections.value.options
+            let peer = try Peer(of: channel, wantsGroups: !server.allowedGroups.isEmpty)
+            guard let options = channel.syncOptions else { throw ChannelError.operationUnsupported }
+            try options.setOption(.allowRemoteHalfClosure, value: true)
+            // One small read at a time: what is read before it is known to have room is little, and so is the memory of
+            // an idle connection. A socket's own pieces are not much larger.
+            try options.setOption(.maxMessagesPerRead, value: 1)
+            try options.setOption(
+                .recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: FrameAssembler.freeByteCount))
+            try channel.pipeline.syncOperations.addHandler(
+                FrameHandler(connections.value, peer: peer.credentials, role: server.role(of: peer)))
+        }
+    }
+}
+
+/// The server's log. Lines that clients can cause are rationed at the levels that operators see, so that no client
+/// fills a disk with them, or blocks the server when no process reads the log.
+///
+/// | level | what |
+/// |---|---|
+/// | error | the socket is no longer listened on |
+/// | warning | users who are refused, no place, no descriptors, clients that are cut off |
+/// | notice | start, stop, frames that end their connection, jobs that fail or are slow (``JobLines``) |
+/// | info | messages that are not valid |
+/// | debug | the names in `hello`, and lines above the ration |
+final class ServerLog: Sendable {
+    /// The events that a client can cause.
+    enum Cause: Hashable {
+        case refusedUser, noPlace, badFrame, cutOff
+    }
+
+    private struct Ration {
+        var since: ContinuousClock.Instant
+        var left: Int
+        var notLogged = 0
+    }
+
+    /// Lines for each event in a minute.
+    private static let linesPerMinute = 10
+
+    let logger: Logger
+    let jobs: JobLines
+    private let rations = Mutex<[Cause: Ration]>([:])
+
+    init(_ logger: Logger) {
+        self.logger = logger.escaping
+        jobs = JobLines(self.logger)
+    }
+
+    /// Logs an event that a client has caused.
+    func log(_ level: Logger.Level, _ cause: Cause, _ message: Logger.Message, _ metadata: Logger.Metadata) {
+        let now = ContinuousClock.now
+        let notLogged = rations.withLock { rations -> Int? in
+            var ration = rations[cause] ?? Ration(since: now, left: Self.linesPerMinute)
+            if ration.since.duration(to: now) > .seconds(60) {
+                ration.since = now
+                ration.left = Self.linesPerMinute
+            }
+            defer { rations[cause] = ration }
+            guard ration.left > 0 else {
+                ration.notLogged += 1
+                return nil
+            }
+            ration.left -= 1
+            defer { ration.notLogged = 0 }
+            return ration.notLogged
+        }
+        guard let notLogged else { return logger.debug(message, metadata: metadata) }
+        var metadata = metadata
+        if notLogged > 0 { metadata["notLoggedBefore"] = "\(notLogged)" }
+        logger.log(level: level, message, metadata: metadata)
+    }
+}
+
+extension PeerCredentials {
+    /// The peer, for the log.
+    var metadata: Logger.Metadata { ["user": "\(user)", "process": "\(process)"] }
+}
+
+/// Stops accepting for a while when the system has no more descriptors, so that the server does not spin: clients wait
+/// in the socket's queue. Part of the listener's pipeline.
+final class AcceptGate: ChannelInboundHandler {
+    typealias InboundIn = any Channel
+
+    /// The errors of accept(2) after which a later attempt may succeed.
+    private static let passing = [EMFILE, ENFILE, ENOBUFS, ENOMEM]
+    /// The pause before the next attempt, which also comes when a connection ends.
+    private static let pause = TimeAmount.seconds(1)
+
+    private let log: ServerLog
+    private var timer: Scheduled<Void>?
+    private var context: ChannelHandlerContext?
+    /// Whether the pause has been logged, until a client is accepted again.
+    private var isShort = false
+
+    init(_ log: ServerLog) { self.log = log }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        timer?.cancel()
+        timer = nil
+        self.context = nil
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if isShort {
+            isShort = false
+            log.logger.notice("Clients are accepted again.")
+        }
+        context.fireChannelRead(data)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        guard let error = error as? IOError, Self.passing.contains(error.errnoCode) else {
+            // A client that left before it was accepted; the listener itself closes when it must.
+            return log.logger.debug("A client could not be accepted.", metadata: ["cause": "\(error)"])
+        }
+        guard timer == nil else { return }
+        if !isShort {
+            isShort = true
+            log.logger.warning(
+                """
+                No more clients can be accepted, for lack of descriptors or memory; they wait. Raise the limit \
+                (`ulimit -n`), or lower --connections.
+                """, metadata: ["cause": "\(error)"])
+        }
+        setAccepting(false)
+        let gate = NIOLoopBound(self, eventLoop: context.eventLoop)
+        timer = context.eventLoop.scheduleTask(in: Self.pause) { gate.value.resume() }
+    }
+
+    /// A connection has ended: there may be descriptors again.
+    func resume() {
+        guard let timer else { return }
+        timer.cancel()
+        self.timer = nil
+        setAccepting(true)
+    }
+
+    /// Only its option stops the listener: an error of accept(2) leaves it registered for reading.
+    private func setAccepting(_ isAccepting: Bool) {
+        guard let context else { return }
+        do {
+            try context.channel.syncOptions?.setOption(.autoRead, value: isAccepting)
+        } catch {
+            // Only a closed listener has no options.
+            log.logger.debug("The listener is closed.", metadata: ["cause": "\(error)"])
+        }
+    }
+}

@@ -220,3 +220,113 @@ final class HandlerCount: Sendable {
     var value: Int { count.load(ordering: .relaxed) }
     func add(_ change: Int) { count.add(change, ordering: .relaxed) }
 }
+
+/// The places for connections, and whether a client gets one. A pure value.
+///
+/// 1. A user may have another place while it has no more than are free, as in ``SharedBudget``. So one user alone gets half of
+///    them, and there is always one for the next user, whatever the others hold.
+/// 2. Root and the server's own user have no such share. Some places are reserved for those of their processes that have no
+///    other one, so an operator can always look at the server and stop it.
+struct ConnectionPlaces {
+    /// Enough for the commands of some operators and monitors at once.
+    private static let mostReserved = 16
+
+    /// Those of all, with the reserved ones.
+    let count: Int
+    private let reserved: Int
+    private var taken = 0
+    private var users: [UInt32: Int] = [:]
+    private var processes: [Int32: Int] = [:]
+
+    init(_ count: Int) {
+        self.count = count
+        reserved = min(Self.mostReserved, count / 8)
+    }
+
+    /// - Parameter isPrivileged: it is root, or the server's own user.
+    /// - Returns: whether the client has a place now, until ``leave(_:)``.
+    mutating func take(_ peer: PeerCredentials, isPrivileged: Bool) -> Bool {
+        let free = count - reserved - taken
+        let hasShare = free > 0 && (isPrivileged || places(of: peer.user) <= free)
+        guard hasShare || isPrivileged && taken < count && processes[peer.process] == nil else { return false }
+        taken += 1
+        users[peer.user, default: 0] += 1
+        processes[peer.process, default: 0] += 1
+        return true
+    }
+
+    mutating func leave(_ peer: PeerCredentials) {
+        taken -= 1
+        users[peer.user] = users[peer.user].flatMap { $0 > 1 ? $0 - 1 : nil }
+        processes[peer.process] = processes[peer.process].flatMap { $0 > 1 ? $0 - 1 : nil }
+    }
+
+    func places(of user: UInt32) -> Int { users[user, default: 0] }
+}
+
+/// Which connections may read a large frame: a bound on the bytes of unfinished ones, over all connections. A pure
+/// machine.
+///
+/// Processes take turns, and the connections of one process in the order of their requests, so that a process with many
+/// connections delays itself and not the others. One frame may always be read, so that reading never stalls.
+struct AssemblyTurns<Holder: Hashable> {
+    private struct Process {
+        let identifier: Int32
+        var waiting: [(holder: Holder, bytes: Int)]
+    }
+
+    let byteLimit: Int
+    private(set) var heldBytes = 0
+    private var holders: [Holder: Int] = [:]
+    private var processes: [Process] = []
+
+    init(byteLimit: Int) { self.byteLimit = byteLimit }
+
+    /// The holders that read a large frame.
+    var current: [Holder] { Array(holders.keys) }
+
+    /// Whether a holder waits.
+    var isContended: Bool { !processes.isEmpty }
+
+    /// - Returns: whether it is the holder's turn at once; otherwise a later ``leave(_:)`` names it.
+    mutating func ask(_ holder: Holder, process: Int32, bytes: Int) -> Bool {
+        if processes.isEmpty, fits(bytes) {
+            give(holder, bytes)
+            return true
+        }
+        if let index = processes.firstIndex(where: { $0.identifier == process }) {
+            processes[index].waiting.append((holder, bytes))
+        } else {
+            processes.append(Process(identifier: process, waiting: [(holder, bytes)]))
+        }
+        return false
+    }
+
+    /// The holder has its frame, or waits no longer.
+    ///
+    /// - Returns: the holders whose turn it is now.
+    mutating func leave(_ holder: Holder) -> [Holder] {
+        if let bytes = holders.removeValue(forKey: holder) {
+            heldBytes -= bytes
+        } else {
+            for index in processes.indices { processes[index].waiting.removeAll { $0.holder == holder } }
+            processes.removeAll { $0.waiting.isEmpty }
+        }
+        var next: [Holder] = []
+        while let first = processes.first?.waiting.first, fits(first.bytes) {
+            give(first.holder, first.bytes)
+            next.append(first.holder)
+            var process = processes.removeFirst()
+            process.waiting.removeFirst()
+            if !process.waiting.isEmpty { processes.append(process) }
+        }
+        return next
+    }
+
+    private func fits(_ bytes: Int) -> Bool { holders.isEmpty || heldBytes + bytes <= byteLimit }
+
+    private mutating func give(_ holder: Holder, _ bytes: Int) {
+        holders[holder] = bytes
+        heldBytes += bytes
+    }
+}

@@ -1,5 +1,7 @@
 internal import BrokerCoordinator
+internal import BrokerJSON
 internal import BrokerWire
+internal import DequeModule
 internal import NIOCore
 
 /// Reads the frames of one client and writes its answers: performs what its ``ConnectionState`` decides. Lives on the
@@ -279,4 +281,105 @@ extension WireError {
     fileprivate static var noRoomForFrames: WireError {
         .busy("Too much is waiting to be read from all connections. Send again when answers have come.")
     }
+}
+
+/// Frames that are not handed to the channel yet, cut into pieces of a size that is worth a system call: many small
+/// frames in one, a large one in many.
+struct OutgoingFrames {
+    private var frames = Deque<[UInt8]>()
+    /// Bytes of the first frame that were taken.
+    private var taken = 0
+
+    var isEmpty: Bool { frames.isEmpty }
+
+    mutating func append(contentsOf more: [[UInt8]]) { frames.append(contentsOf: more) }
+
+    /// The next bytes, `count` at most.
+    mutating func takeChunk(of count: Int, _ allocator: ByteBufferAllocator) -> ByteBuffer {
+        var available = -taken
+        for frame in frames {
+            available += frame.count
+            if available >= count { break }
+        }
+        var chunk = allocator.buffer(capacity: min(count, available))
+        while let frame = frames.first, chunk.readableBytes < count {
+            let piece = min(count - chunk.readableBytes, frame.count - taken)
+            chunk.writeBytes(frame[taken..<taken + piece])
+            taken += piece
+            guard taken == frame.count else { break }
+            frames.removeFirst()
+            taken = 0
+        }
+        return chunk
+    }
+}
+
+/// A whole frame of a connection, until its message is answered or its job is staged.
+struct ArrivedFrame: FrameContent {
+    typealias Reply = JobReply
+
+    let bytes: FrameBytes
+    let ordinal: Int
+    let connection: Connection
+    let messages: MessageHandler
+
+    /// Without its length, as it arrived.
+    var payload: [UInt8] { bytes.payload }
+
+    func open(_ memory: JobMemory, of frame: ContentFrame<ArrivedFrame>) -> Opened { messages.open(frame, memory) }
+
+    func refuse(_ message: String) {
+        payload.withUnsafeBytes { messages.refuseTooLarge($0, ordinal, message, on: connection) }
+    }
+
+    /// The frame is little memory, which its job may retain until it has ended. It has no other bytes than the content, which
+    /// the job's rows retain.
+    var isSmall: Bool {
+        if case .content(let content) = bytes { content.count <= Self.smallBytes } else { false }
+    }
+
+    private static let smallBytes = 2_048
+}
+
+/// Which answers the client of a job wants.
+struct JobReply: Sendable {
+    let frame: FrameReference
+    let isBrief: Bool
+    let wantsCompletion: Bool
+    let trace: String?
+}
+
+/// A whole frame of a connection without its length, in memory of its own.
+enum FrameBytes: Sendable {
+    case payload([UInt8])
+    /// A frame as ``StoredFrame`` makes it, of which the content is the only part that is not known: that is all its memory.
+    case content(JSONText)
+
+    init(_ bytes: UnsafeRawBufferPointer, limits: FrameLimits) {
+        if let content = StoredFrame.content(of: bytes), content.count <= limits.maximumContentCount {
+            self = .content(JSONText(copying: content))
+        } else {
+            self = .payload([UInt8](bytes))
+        }
+    }
+
+    /// The bytes as they arrived.
+    var payload: [UInt8] {
+        switch self {
+        case .payload(let payload): payload
+        // Such a frame can always be made again.
+        case .content(let content): StoredFrame.payload(content.bytes) ?? []
+        }
+    }
+
+    var payloadCount: Int {
+        switch self {
+        case .payload(let payload): payload.count
+        case .content(let content): StoredFrame.payloadCount(content.count)
+        }
+    }
+}
+
+extension FrameBytes: Equatable {
+    static func == (left: FrameBytes, right: FrameBytes) -> Bool { left.payload == right.payload }
 }

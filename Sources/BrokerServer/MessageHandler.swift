@@ -5,6 +5,7 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerWire
 internal import Logging
+internal import Synchronization
 
 /// Opens frames on the workers: a job goes on to the coordinator, any other message is answered here.
 ///
@@ -291,4 +292,117 @@ extension WireError {
         .unsupportedMessage,
         "A `ping` has at most \(ServerMessageWriter.maximumPingCount) bytes. Send a shorter one: its answer has all its fields."
     )
+}
+
+extension MessageHandler {
+    func subscribe(_ message: SubscribeMessage, _ frame: FrameReference, _ connection: Connection) -> Opened {
+        let bytes = Self.bytesPerSubscription + (message.entities?.count ?? 0) * Self.bytesPerFollowedEntity
+        return .question { [self] ticket in
+            guard connection.subscriptions.withLock({ $0.reserve() }) else {
+                return connection.send(Self.tooManySubscriptions, about: frame)
+            }
+            guard fetches.hasRoom(connection.peer.process) else {
+                return connection.breakOff(
+                    .busy("Too many fetches and subscriptions of this process are open."), about: frame)
+            }
+            connection.subscribe(
+                PendingSubscription(
+                    message: message, ticket: ticket, frame: frame,
+                    share: BudgetShare(of: fetches, bytes, connection.peer.process)))
+        }
+    }
+
+    private static var tooManySubscriptions: WireError {
+        WireError(
+            .unsupportedMessage,
+            "A connection has at most \(ConnectionSubscriptions.maximum) subscriptions. Name several entities in one, or "
+                + "connect again.")
+    }
+
+    /// Bytes that a subscription takes beside the names of its entities.
+    private static let bytesPerSubscription = 1 << 10
+    private static let bytesPerFollowedEntity = 160
+}
+
+extension MessageHandler {
+    /// Checks a fetch; a fault is sent at once.
+    func fetch(
+        _ message: FetchMessage, _ content: JSONText, _ memory: JobMemory, _ frame: FrameReference,
+        _ connection: Connection
+    ) throws(FrameRefusal) -> Opened {
+        // The names and what they are resolved to.
+        guard memory.take(content.count * Self.memoryPerFetchByte) else { throw .noRoom }
+        do throws(Fault) {
+            let request = try coordinator.plan.fetchRequest(FetchDescription(message))
+            let afterSequence = message.afterSequence
+            let bytes = Self.bytesPerFetch + content.count * Self.memoryPerFetchByte
+            return .question { [self] ticket in
+                ask(request, bytes, before: ticket, after: afterSequence, frame, connection)
+            }
+        } catch {
+            connection.send(error, about: frame)
+            return .nothing
+        }
+    }
+
+    private func ask(
+        _ request: FetchRequest, _ bytes: Int, before ticket: Int, after sequence: Int64?, _ frame: FrameReference,
+        _ connection: Connection
+    ) {
+        guard fetches.hasRoom(connection.peer.process) else {
+            return connection.breakOff(
+                .busy("Too many fetches of this process wait. Ask again when some have ended."), about: frame)
+        }
+        let fetch = PendingFetch(
+            request: request, ticket: ticket, frame: frame,
+            share: BudgetShare(of: fetches, bytes, connection.peer.process))
+        whenApplied(sequence, frame, connection) { connection.answer(fetch) }
+    }
+
+    /// Reads a bookmark, when the jobs before the question have ended.
+    func bookmark(named name: String, _ frame: FrameReference, _ connection: Connection) -> Opened {
+        .question { [self] ticket in
+            let process = connection.peer.process
+            guard fetches.hasRoom(process) else {
+                return connection.breakOff(
+                    .busy("Too many fetches of this process wait. Ask again when some have ended."), about: frame)
+            }
+            let share = BudgetShare(of: fetches, Self.bytesPerFetch, process)
+            coordinator.bookmark(named: name, before: ticket, from: connection.source) { result in
+                withExtendedLifetime(share) {
+                    switch result {
+                    case .success(let found):
+                        let answer = ServerMessageWriter.bookmark(
+                            name: name, value: found?.value, sequence: found?.sequence, tag: frame.tag)
+                        connection.send(answer, about: frame)
+                    case .failure(let error): connection.send(Fault(error.faultCode, error.message), about: frame)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Bytes that a fetch takes beside its text.
+    private static let bytesPerFetch = 4 << 10
+    /// The memory that each byte of a fetch becomes.
+    private static let memoryPerFetchByte = 8
+}
+
+extension Fault {
+    /// The `error` object as JSON text.
+    var encoded: [UInt8] {
+        var writer = JSONWriter()
+        write(to: &writer)
+        return writer.bytes
+    }
+}
+
+/// Processes for which the ledger is searched.
+final class ListingProcesses: Sendable {
+    private let processes = Mutex<Set<Int32>>([])
+
+    /// - Returns: false when it is searched for that process already.
+    func begin(_ process: Int32) -> Bool { processes.withLock { $0.insert(process).inserted } }
+
+    func end(_ process: Int32) { processes.withLock { _ = $0.remove(process) } }
 }

@@ -1,3 +1,10 @@
+internal import BrokerCoordinator
+internal import BrokerModel
+internal import BrokerStaging
+internal import BrokerStore
+internal import BrokerWire
+internal import DequeModule
+internal import Logging
 internal import Synchronization
 
 /// A part of a budget, held as long as this object lives.
@@ -94,4 +101,131 @@ final class SharedBudget: Sendable {
     }
 
     func forget(_ waiter: ObjectIdentifier) { state.withLock { $0.waiters[waiter] = nil } }
+}
+
+/// Streamed fetches: the next part is made when the client has taken most of its answers.
+extension Connection {
+    /// While the client has that much to read, no part of a stream is made: one or two frames of ordinary objects, so
+    /// that a client that reads does not wait for the next one.
+    static let streamAheadBytes = 256 << 10
+
+    /// Answers a streamed fetch, when the jobs before it have ended.
+    func stream(_ fetch: PendingFetch) {
+        coordinator.whenEnded(before: fetch.ticket, from: source) { [self] in
+            let stream = coordinator.stream(
+                fetch.request, of: peer.process, in: fetch.envelope,
+                isWanted: { [weak self] in self.map { !$0.isClosed } ?? false },
+                notify: { [self] stream, event in put(event, of: stream, fetch) })
+            streams.withLock { $0.add(stream) }
+            // A closed connection retains none.
+            if isClosed { cancelStreams() } else { sendStreams() }
+        }
+    }
+
+    private func put(_ event: StreamEvent, of stream: FetchStream, _ fetch: PendingFetch) {
+        var hasMore = false
+        switch event {
+        case .objects(let objects):
+            let frame = codecs.encode(objects)
+            hasMore = objects.hasMore && frame != nil
+            if objects.hasMore, frame == nil { stream.cancel() }
+            put(frame ?? codecs.apology(about: fetch.frame), finishing: !hasMore)
+        case .failed(let fault):
+            noteEnd(fault)
+            send(fault, about: fetch.frame)
+        case .stopped: send(.stopping, about: fetch.frame)
+        }
+        streams.withLock { $0.came(stream.number, hasMore: hasMore) }
+        sendStreams()
+    }
+
+    /// Asks for the next parts, as far as there is room for them.
+    func sendStreams() {
+        while bytes < Self.streamAheadBytes, streams.withLock({ $0.isReady }) {
+            guard budget.hasRoom(peer.process) else { return waitForRoom() }
+            streams.withLock { $0.next() }?.ask()
+        }
+    }
+
+    /// The connection is closed: the read transactions of its streams end.
+    func cancelStreams() {
+        let streams = streams.withLock { streams in
+            defer { streams = ConnectionStreams() }
+            return streams.all
+        }
+        for stream in streams { stream.cancel() }
+    }
+
+    private func noteEnd(_ fault: Fault) {
+        guard fault.code == .snapshotExpired else { return }
+        onHandler { [peer] handler in
+            handler.connections.log.logger.info("A stream was ended: its client was too slow.", metadata: peer.metadata)
+        }
+    }
+}
+
+/// A fetch that waits for its turn, or whose objects are being sent.
+struct PendingFetch: Sendable {
+    let request: FetchRequest
+    /// The ticket of the question.
+    let ticket: Int
+    let frame: FrameReference
+    /// Its part of the budget of all waiting fetches.
+    let share: BudgetShare
+
+    /// The message around the objects. Each message of a stream says whether others follow.
+    var envelope: FetchEnvelope {
+        FetchEnvelope(beginning: ServerMessageWriter.objectsBeginning) {
+            [tag = frame.tag, isStreamed = request.isStreamed] hasMore, last in
+            ServerMessageWriter.objectsEnding(more: isStreamed || hasMore ? hasMore : nil, last: last, tag: tag)
+        }
+    }
+}
+
+/// The streamed fetches of one connection, and which of them may be asked for its next part. A value.
+///
+/// One open stream at a time makes a part, so that at most one part more than the unread bytes that a client may have is
+/// in memory. One stream at a time is opened: opening may wait for other streams, and an open stream must not wait with it.
+struct ConnectionStreams {
+    private var streams: [Int: FetchStream] = [:]
+    /// Those that have not been asked, and those that wait for room, in their turns.
+    private var new = Deque<Int>()
+    private var waiting = Deque<Int>()
+    /// The stream that was asked for its first part.
+    private var opening: Int?
+    /// The open stream that was asked for its next part.
+    private var making: Int?
+
+    var all: [FetchStream] { Array(streams.values) }
+    var isEmpty: Bool { streams.isEmpty }
+
+    mutating func add(_ stream: FetchStream) {
+        streams[stream.number] = stream
+        new.append(stream.number)
+    }
+
+    /// A part has come.
+    ///
+    /// - Parameter hasMore: the stream waits for room for the next one.
+    mutating func came(_ number: Int, hasMore: Bool) {
+        if opening == number { opening = nil }
+        if making == number { making = nil }
+        if hasMore { waiting.append(number) } else { streams[number] = nil }
+    }
+
+    /// The stream to ask when there is room; nil when none may be asked now.
+    mutating func next() -> FetchStream? {
+        if making == nil, let number = waiting.popFirst() {
+            making = number
+            return streams[number]
+        }
+        if opening == nil, let number = new.popFirst() {
+            opening = number
+            return streams[number]
+        }
+        return nil
+    }
+
+    /// Whether ``next()`` returns a stream.
+    var isReady: Bool { making == nil && !waiting.isEmpty || opening == nil && !new.isEmpty }
 }

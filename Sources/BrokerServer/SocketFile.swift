@@ -1,4 +1,8 @@
+package import BrokerModel
+package import BrokerSchema
+package import BrokerWire
 internal import Glibc
+internal import NIOCore
 
 /// The permissions of a socket's file.
 package struct SocketAccess: Sendable, Equatable {
@@ -229,5 +233,149 @@ extension sockaddr_un {
         self.init()
         sun_family = sa_family_t(AF_UNIX)
         withUnsafeMutableBytes(of: &sun_path) { $0.copyBytes(from: path.utf8) }
+    }
+}
+
+/// The server's socket, its users and its limits.
+package struct ServerOptions: Sendable {
+    /// Connections at a time: each costs some tens of kilobytes at most, while it is idle.
+    package static let defaultConnections = 1_024
+    /// Jobs of one connection admitted and not answered; above that, the server does not read from it until some are.
+    package static let defaultJobsPerConnection = 1_024
+    /// Seconds that clients have for their answers when the server stops; service managers wait 90 (systemd's
+    /// `DefaultTimeoutStopSec`).
+    package static let defaultDrainSeconds = 30
+
+    /// Nil for no socket: the server serves only those whom ``BrokerServer/BrokerServer/makeConnection()`` connects.
+    package var socketPath: String?
+    /// A socket that listens already, and which another program has made for this one; its file is left alone. Nil to
+    /// make one at ``socketPath``.
+    package var listeningDescriptor: Int32?
+    package var frameLimits = FrameLimits()
+    package var connections = defaultConnections
+    package var jobsPerConnection = defaultJobsPerConnection
+    /// Seconds that clients have for their answers when the server stops.
+    package var drainSeconds = defaultDrainSeconds
+    /// Seconds that a question waits until the server has applied the sequence that it names.
+    package var applicationSeconds: Int64 = 10
+    /// Users who may connect. By default the server's own and root, which may send everything.
+    package var allowedUsers: [UInt32: ClientRole] = [0: .write].merging([geteuid(): .write]) { $1 }
+    /// Groups whose members may connect, too: peers that had one of them, as their own or as a supplementary group,
+    /// when they connected.
+    package var allowedGroups: [UInt32: ClientRole] = [:]
+    /// The permissions of the socket's file; peers that it lets in are checked all the same.
+    package var socketAccess = SocketAccess()
+    /// Begins the end of the server, as a signal does; nil where another program decides that.
+    package var drain: (@Sendable () -> Void)?
+    /// Reads the model again; nil where another program decides that. Must not block; reports the result once, on any
+    /// thread.
+    package var reload: (@Sendable (_ notify: @escaping @Sendable (ReloadEnd) -> Void) -> Void)?
+    /// Changes the store to the model as it now is, or reports what that would do; nil where another program decides that.
+    /// Must not block; reports the changes once, on any thread.
+    package var migrate:
+        (@Sendable (MigrateMessage, _ notify: @escaping @Sendable (Result<[StoreChange], Fault>) -> Void) -> Void)?
+    /// A line in the log for each slow job.
+    package var logsSlowJobs = false
+    /// The server's name and version in `welcome`.
+    package var serverName = "broker \(BrokerVersion.text)"
+
+    /// How long a connection may stay on which the client has sent nothing yet.
+    var silence = TimeAmount.seconds(30)
+    /// How long a client whose connection is ended may go on sending before it is cut.
+    var linger = TimeAmount.seconds(1)
+    /// The limits of answers: the protocol's.
+    var answerLimits = FrameLimits()
+    /// A client with that many bytes of unread answers is cut off: two of the largest frames, and some. Only answers
+    /// that cannot wait can gather: `pong`, `stats`, `jobs`, `model`, and small ones.
+    var cutOffBytes = 40 << 20
+    /// Bytes of all clients that arrived unasked, with the end of their sending sides: the contents of some hundred
+    /// clients' sockets.
+    var backlogBytes = 32 << 20
+
+    package init(socketPath: String?) { self.socketPath = socketPath }
+}
+
+/// The server could not start.
+package struct ServerError: Error, Sendable, CustomStringConvertible {
+    /// What happened and the remedy, in one line.
+    package let message: String
+
+    init(_ message: String) { self.message = message }
+
+    package var description: String { message }
+}
+
+/// The credentials of the peer of a Unix socket: the kernel's `struct ucred`, which only GNU's headers declare
+/// (unix(7)).
+struct PeerCredentials: Sendable {
+    var process: Int32 = 0
+    var user: UInt32 = 0
+    var group: UInt32 = 0
+}
+
+/// The peer as the kernel saw it when it connected: later changes of its user and groups have no effect.
+struct Peer: Sendable {
+    var credentials = PeerCredentials()
+    /// The groups of the process at that time; empty where no rule asks for them.
+    var supplementaryGroups: [UInt32] = []
+
+    /// - Parameter wantsGroups: whether the supplementary groups are looked up, too.
+    init(of channel: any Channel, wantsGroups: Bool) throws {
+        let peer = try channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
+            try Peer(descriptor: $0, wantsGroups: wantsGroups)
+        }
+        guard let peer else { throw ServerError("The channel is no socket.") }
+        self = peer
+    }
+
+    /// - Throws: ``ServerError``; the peer may not be served then.
+    init(descriptor: Int32, wantsGroups: Bool) throws(ServerError) {
+        var size = socklen_t(MemoryLayout<PeerCredentials>.size)
+        guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 else {
+            throw ServerError("The user of the client cannot be determined: \(String(cString: strerror(errno))).")
+        }
+        if wantsGroups { supplementaryGroups = try Self.supplementaryGroups(of: descriptor) }
+    }
+
+    /// The groups of the process itself, not those that the system lists for its user: reading that list may mean
+    /// asking another machine, and it does not say what the process may do.
+    private static func supplementaryGroups(of descriptor: Int32) throws(ServerError) -> [UInt32] {
+        var groups: [UInt32] = []
+        var size: socklen_t = 0
+        while getsockopt(descriptor, SOL_SOCKET, SO_PEERGROUPS, &groups, &size) != 0 {
+            // The size is right now.
+            guard errno == ERANGE, Int(size) > groups.count * MemoryLayout<UInt32>.size else {
+                throw ServerError(
+                    "The groups of the client cannot be determined: \(String(cString: strerror(errno))).")
+            }
+            groups = [UInt32](repeating: .max, count: Int(size) / MemoryLayout<UInt32>.size)
+        }
+        return Array(groups.prefix(Int(size) / MemoryLayout<UInt32>.size))
+    }
+}
+
+extension ServerOptions {
+    /// The highest role that the peer has by its user and its groups; nil when it is not served.
+    func role(of peer: Peer) -> ClientRole? {
+        let roles = ([peer.credentials.group] + peer.supplementaryGroups).compactMap { allowedGroups[$0] }
+        return (roles + [allowedUsers[peer.credentials.user]].compactMap(\.self)).max()
+    }
+
+    /// The error for a peer that has no role.
+    static func refusal(of peer: PeerCredentials) -> WireError {
+        let (user, group) = (peer.user, peer.group)
+        return WireError(
+            .unauthorized,
+            "The user with the id \(user) may not use this server. Run as its user or as root, or have its operator "
+                + "add --allow-user \(user), or --allow-group with a group that you run with (\(group), for one).")
+    }
+}
+
+extension WireError {
+    /// The server has no room for a client now; another attempt is worth it in about a second.
+    static func busy(_ message: String) -> WireError {
+        var error = WireError(.busy, message)
+        error.retryAfterMilliseconds = 1_000
+        return error
     }
 }

@@ -1,5 +1,5 @@
-package import BrokerSchema
 internal import BrokerModel
+package import BrokerSchema
 package import BrokerStaging
 internal import CSQLite
 
@@ -387,5 +387,45 @@ package final class Store {
             "The job id \"\(id)\" was used before, for a job with other content or of another user. Give every job an id "
                 + "of its own. The content is compared byte by byte: another encoder, another order of keys or white space "
                 + "make other content. To repeat a job, keep the text that was sent, and send it again.")
+    }
+}
+
+extension Store {
+    /// Copies a database, as it is at this moment, to a file that does not exist. Unlike a ``StoreBackup`` it may be of
+    /// another program, and the copy is not synced: it is for a moment.
+    package static func copy(_ path: String, to copy: String) throws(StoreError) {
+        let source = try look(at: StoreFile(path: path))
+        let target = try Connection(store: copy)
+        guard let backup = sqlite3_backup_init(target.handle, "main", source.handle, "main") else {
+            throw target.error(sqlite3_errcode(target.handle))
+        }
+        let result = sqlite3_backup_step(backup, -1)
+        sqlite3_backup_finish(backup)
+        guard result == SQLITE_DONE else { throw target.error(result) }
+    }
+}
+
+extension Store {
+    /// The staging plan of the model in force in an existing store. Changes nothing.
+    ///
+    /// - Returns: nil when there is no store, when it has no model, or when that is the model of `plan`.
+    /// - Throws: ``StoreError`` when the store, or its model, cannot be read.
+    package static func planInForce(
+        path: String, unlike plan: StagingPlan? = nil
+    ) throws(StoreError) -> StagingPlan? {
+        guard let model = try modelInForce(path: path), model.text != plan?.model.text else { return nil }
+        do throws(ModelError) {
+            return try StagingPlan(model)
+        } catch {
+            throw StoreOpening.unreadable(error, path)
+        }
+    }
+
+    private static func modelInForce(path: String) throws(StoreError) -> Model? {
+        let file = try StoreFile(path: path)
+        guard file.exists else { return nil }
+        let connection = try look(at: file)
+        guard let text = try StoreFormat.modelInForce(of: connection, path: path) else { return nil }
+        return try StoreOpening.read(text, path)
     }
 }

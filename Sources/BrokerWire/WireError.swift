@@ -125,3 +125,295 @@ extension JSONWriter {
         raw(tag)
     }
 }
+
+/// Identifies the frame that an answer is about, as far as it could be read.
+package struct FrameReference: Sendable, Equatable {
+    /// The position of the frame on its connection; 1 is the first. Nil in a process without frames.
+    package var ordinal: Int?
+    /// The `id` of the message in the frame, when it is a string of 1 to 128 bytes.
+    package var id: String?
+    /// The `tag` of the message as JSON text, when it has at most 1,024 bytes.
+    package var tag: [UInt8]?
+
+    package init(ordinal: Int? = nil, id: String? = nil, tag: [UInt8]? = nil) {
+        self.ordinal = ordinal
+        self.id = id
+        self.tag = tag
+    }
+}
+
+extension JobMessage.DeletionLimit {
+    private static let field = "maximumDeletions"
+
+    /// Reads `maximumDeletions`; nil when it is missing.
+    init?(in root: JSONValue) throws(WireError) {
+        guard let value = root[Self.field] else { return nil }
+        if value.kind == .number, let count = try root.optionalCount(Self.field) {
+            self = .objects(count)
+            return
+        }
+        guard value.kind == .string else {
+            throw value.isNo("a whole number, or a percentage in a string", at: "/\(Self.field)")
+        }
+        guard let limit = Self(percentage: value.bytes) else {
+            throw WireError(
+                .unsupportedMessage,
+                """
+                `\(Self.field)` is a whole number, or a percentage from 0% to 100% with at most three digits after the \
+                point, such as "2.5%"; \(value.quotedBriefly) is neither.
+                """, path: "/\(Self.field)")
+        }
+        self = limit
+    }
+
+    /// - Parameter text: such as `2.5%`.
+    private init?(percentage text: some BidirectionalCollection<UInt8>) {
+        guard text.count <= 8, text.last == UInt8(ascii: "%") else { return nil }
+        let parts = text.dropLast().split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard (1...2).contains(parts.count), let whole = Self.digits(parts[0], 1...3) else { return nil }
+        var thousandths = whole * 1_000
+        if parts.count == 2 {
+            guard let fraction = Self.digits(parts[1], 1...3) else { return nil }
+            thousandths += (0..<3 - parts[1].count).reduce(fraction) { value, _ in value * 10 }
+        }
+        guard thousandths <= 100_000 else { return nil }
+        self = .percent(thousandths: thousandths)
+    }
+
+    private static func digits(_ text: some Collection<UInt8>, _ counts: ClosedRange<Int>) -> Int? {
+        guard counts.contains(text.count), text.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
+        else {
+            return nil
+        }
+        return text.reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
+    }
+
+    /// Writes the value.
+    func write(to writer: inout JSONWriter) {
+        writer.key(Self.field)
+        switch self {
+        case .objects(let count): writer.integer(count)
+        case .percent(let thousandths):
+            let fraction = String(String(thousandths % 1_000 + 1_000).dropFirst())
+            writer.string("\(thousandths / 1_000)" + (thousandths % 1_000 == 0 ? "%" : ".\(fraction)%"))
+        }
+    }
+}
+
+extension JobMessage.Bookmark {
+    private static let field = "bookmark"
+
+    /// Reads `bookmark`; nil when it is missing.
+    init?(in root: JSONValue) throws(WireError) {
+        guard let bookmark = root[Self.field] else { return nil }
+        let path = "/\(Self.field)"
+        guard bookmark.kind == .object else { throw bookmark.isNo("an object with `name` and `value`", at: path) }
+        name = try Self.name(in: bookmark, at: path)
+        guard let value = bookmark["value"] else {
+            throw WireError(
+                .unsupportedMessage, "A `bookmark` needs a `value`: a string, or null to delete it.",
+                path: "\(path)/value")
+        }
+        guard value.kind != .null else {
+            self.value = nil
+            return
+        }
+        guard value.kind == .string else { throw value.isNo("a string or null", at: "\(path)/value") }
+        guard Self.valueCounts.contains(value.bytes.count) else {
+            throw WireError(
+                .unsupportedMessage,
+                """
+                The `value` of a bookmark has at most \(Self.valueCounts.upperBound.grouped) bytes; this one has \
+                \(value.bytes.count.grouped).
+                """, path: "\(path)/value")
+        }
+        self.value = value.string
+    }
+
+    /// The `name` of the bookmark that an object means.
+    static func name(in object: JSONValue, at path: String) throws(WireError) -> String {
+        guard let name = object["name"] else {
+            throw WireError(.unsupportedMessage, "A `bookmark` needs a `name`.", path: "\(path)/name")
+        }
+        guard let text = name.string else { throw name.isNo("a string", at: "\(path)/name") }
+        guard nameCounts.contains(text.utf8.count) else {
+            throw WireError(
+                .unsupportedMessage,
+                """
+                The `name` of a bookmark has \(nameCounts.lowerBound) to \(nameCounts.upperBound.grouped) bytes; this \
+                one has \(text.utf8.count.grouped).
+                """, path: "\(path)/name")
+        }
+        return text
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.key(Self.field)
+        writer.object { writer in
+            writer.member("name", name)
+            writer.member("value", orNull: value)
+        }
+    }
+}
+
+extension JSONWriter {
+    /// Writes a string, or null.
+    mutating func member(_ key: String, orNull value: String?) {
+        self.key(key)
+        if let value { string(value) } else { null() }
+    }
+}
+
+/// A request for lists of jobs.
+package struct JobsMessage: Sendable, Equatable {
+    /// A list of jobs.
+    package enum List: String, Sendable, CaseIterable {
+        /// Those that have not ended.
+        case running
+        /// Those that failed.
+        case failed
+        /// Those that took long.
+        case slow
+    }
+
+    /// The number of jobs in each list, at most.
+    package static let limits = 1...1_000
+    package static let defaultLimit = 20
+
+    /// Without repetitions.
+    package let lists: [List]
+    package let limit: Int
+    /// Only failures of jobs that were accepted then or later, in milliseconds since 1970.
+    package let since: Int64?
+    /// Only failures of that user.
+    package let user: UInt32?
+    /// Only failures of that code.
+    package let code: String?
+
+    package init(
+        lists: [List] = List.allCases, limit: Int = defaultLimit, since: Int64? = nil, user: UInt32? = nil,
+        code: String? = nil
+    ) {
+        self.lists = lists
+        self.limit = limit
+        self.since = since
+        self.user = user
+        self.code = code
+    }
+
+    init(_ root: JSONValue) throws(WireError) {
+        var lists: Set<List> = []
+        if let value = root["lists"] {
+            guard value.kind == .array else { throw value.isNo("an array", at: "/lists") }
+            for (index, name) in value.elements.enumerated() {
+                guard let list = List.allCases.first(where: { name.isText($0.rawValue) }) else {
+                    throw WireError(
+                        .unsupportedMessage,
+                        "There is no list \(name.quotedBriefly); the lists are \(List.allCases.map(\.rawValue).listed).",
+                        path: "/lists/\(index)")
+                }
+                lists.insert(list)
+            }
+        }
+        var limit = Self.defaultLimit
+        if let value = root["limit"] {
+            guard let number = value.wholeNumber, Self.limits.contains(Int(clamping: number)) else {
+                throw WireError(
+                    .unsupportedMessage,
+                    "The `limit` of `jobs` is a whole number from \(Self.limits.lowerBound) to \(Self.limits.upperBound).",
+                    path: "/limit")
+            }
+            limit = Int(number)
+        }
+        let user = try root.optionalCount("user")
+        guard user.map({ UInt32(exactly: $0) != nil }) ?? true else {
+            throw WireError(
+                .unsupportedMessage, "`user` is the number of a user, at most \(UInt32.max).", path: "/user")
+        }
+        self.init(
+            lists: List.allCases.filter { lists.isEmpty || lists.contains($0) }, limit: limit,
+            since: try root.optionalCount("since").map { Int64($0) }, user: user.map { UInt32($0) },
+            code: try root.optionalString("code", in: ""))
+    }
+}
+
+extension JSONValue {
+    /// Returns a string member of an object; nil when it is missing.
+    func optionalString(_ key: String, in path: String) throws(WireError) -> String? {
+        guard let value = self[key] else { return nil }
+        guard let string = value.string else { throw value.isNo("a string", at: "\(path)/\(key)") }
+        return string
+    }
+
+    /// Whether the value is a string of exactly these bytes. External text is never compared as `String`, which
+    /// normalises it: that takes quadratic time in a run of combining marks, and treats different texts as equal.
+    func isText(_ text: String) -> Bool {
+        guard kind == .string else { return false }
+        var text = text
+        return text.withUTF8 { hasBytes($0) }
+    }
+
+    func optionalBool(_ key: String) throws(WireError) -> Bool? {
+        guard let value = self[key] else { return nil }
+        guard let bool = value.bool else { throw value.isNo("true or false", at: "/\(key)") }
+        return bool
+    }
+
+    /// Returns a member that is one of some words; nil when it is missing.
+    func optionalWord<Word>(
+        _ key: String, _: Word.Type
+    ) throws(WireError) -> Word? where Word: RawRepresentable<String> & CaseIterable {
+        guard let value = self[key] else { return nil }
+        guard value.kind == .string else { throw value.isNo("a string", at: "/\(key)") }
+        guard let word = Word.allCases.first(where: { value.isText($0.rawValue) }) else {
+            throw WireError(
+                .unsupportedMessage,
+                "`\(key)` cannot be \(value.quotedBriefly); the words are \(Word.allCases.map(\.rawValue).listed).",
+                path: "/\(key)")
+        }
+        return word
+    }
+
+    /// Returns a member that is an array of strings; an empty array when it is missing.
+    func optionalStrings(_ key: String, of what: String) throws(WireError) -> [String] {
+        guard let list = self[key] else { return [] }
+        guard list.kind == .array else { throw list.isNo("an array of \(what)", at: "/\(key)") }
+        var strings: [String] = []
+        for element in list.elements {
+            guard let string = element.string else {
+                throw WireError(
+                    .unsupportedMessage, "`\(key)` is an array of \(what), and \(element.kind.phrase) is none.",
+                    path: "/\(key)/\(strings.count)")
+            }
+            strings.append(string)
+        }
+        return strings
+    }
+
+    /// Returns a member that is a whole number from 0; nil when it is missing.
+    func optionalCount(_ key: String) throws(WireError) -> Int? {
+        guard let value = self[key] else { return nil }
+        guard value.kind == .number else { throw value.isNo("a whole number", at: "/\(key)") }
+        guard let number = value.wholeNumber, number >= 0 else {
+            let text = String(decoding: value.bytes.prefix(20), as: UTF8.self)
+            throw WireError(
+                .unsupportedMessage, "`\(key)` is a whole number from 0, not \(text).", path: "/\(key)")
+        }
+        return Int(number)
+    }
+
+    /// The error for a field of the wrong kind.
+    func isNo(_ expected: String, at path: String) -> WireError {
+        let name = path.split(separator: "/").last.map { "`\($0)`" } ?? "It"
+        return WireError(.unsupportedMessage, "\(name) must be \(expected), not \(kind.phrase).", path: path)
+    }
+}
+
+extension [String] {
+    /// In backquotes, separated by commas, with "and" before the last.
+    package var listed: String {
+        let words = map { "`\($0)`" }
+        guard words.count > 1, let last = words.last else { return words.joined() }
+        return words.dropLast().joined(separator: ", ") + " and " + last
+    }
+}

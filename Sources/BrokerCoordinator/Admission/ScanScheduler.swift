@@ -1,4 +1,5 @@
 internal import BrokerJSON
+internal import BrokerStaging
 internal import DequeModule
 
 /// Lets scans of different users and sources take turns. A scan is a job that may do much work in the store, however few its
@@ -201,5 +202,80 @@ extension ScanScheduler {
             turns.count == waitingCount && Set(turns).count == waitingCount
                 && turns.allSatisfy { sources[$0]?.waiting.isEmpty == false },
             "each source that waits has one turn")
+    }
+}
+
+/// The content of a frame, as far as its turn depends on it.
+enum ScanContent {
+    /// A message that has no place in an order: it was answered, or could not be.
+    case nothing
+    case job
+    /// A job that may end very many links, or delete very many objects. To do that again, a job must make them first.
+    case linking
+    /// A job that may do much work in the store any number of times.
+    case search
+    case question
+
+    /// How many scans may be in the order when one of this kind goes on, however cheap they are: past costs say little about
+    /// future ones. Nil for what is no scan.
+    var widest: Int? {
+        switch self {
+        case .nothing, .job, .question: nil
+        case .linking: 32
+        case .search: 4
+        }
+    }
+}
+
+extension Job {
+    func content(under plan: StagingPlan) -> ScanContent {
+        // A share of an entity's objects is known when all of them have been counted.
+        if case .share = maximumDeletions { return .search }
+        if operations.contains(where: { $0.isSearch(in: plan.model) }) { return .search }
+        guard operations.contains(where: { $0.mayReachOthers(under: plan) }) else { return .job }
+        // A job that is undone leaves everything as it was for the next one.
+        let mayBeUndone =
+            isDryRun || !mayDelete || maximumDeletions != nil || operations.count > 1 || plan.mayFailLast
+        return mayBeUndone ? .search : .linking
+    }
+}
+
+/// How many scans may be in the order of jobs at a time, learned from those that ended. A pure value.
+///
+/// One is always allowed; several, when even the slowest of the recent ones would have done all of them in a short
+/// time, but not before the first ``firstScans`` have ended. So cheap scans share a COMMIT, and expensive ones go one by one.
+struct ScanConcurrency {
+    /// The time that the scans in the order may take together.
+    static let microseconds: Int64 = 20_000
+    /// After this time the slowest counts for half of what it took.
+    static let halfLifeMicroseconds: Int64 = 10_000_000
+    /// Fewer say little about later ones.
+    static let firstScans = 8
+
+    /// The time of the slowest recent scan. At first, high enough to allow one at a time.
+    private var slowest = microseconds
+    private var notedAt: Int64?
+    /// The slowest of the first scans, and how many of them have not ended.
+    private var first = (slowest: Int64(0), left: firstScans)
+
+    /// Even the slowest recent scan took so long that no other may be in the order beside one.
+    var isSlow: Bool { slowest > Self.microseconds / 2 }
+
+    /// The number of scans that may be in the order, 1 at least.
+    func width(atMost widest: Int) -> Int { Int(max(1, min(Int64(widest), Self.microseconds / max(1, slowest)))) }
+
+    /// A scan has ended.
+    ///
+    /// - Parameter now: the time of a clock that never goes back.
+    mutating func note(_ microseconds: Int64, at now: Int64) {
+        if first.left > 0 {
+            first = (max(first.slowest, microseconds), first.left - 1)
+            if first.left == 0 { slowest = min(slowest, first.slowest) }
+        }
+        let halvings = (now - (notedAt ?? now)) / Self.halfLifeMicroseconds
+        // Halved once for each period; a part of a period is not lost.
+        notedAt = (notedAt ?? now) + halvings * Self.halfLifeMicroseconds
+        slowest = max(slowest >> min(halvings, 62), microseconds)
+        if microseconds == slowest { notedAt = now }
     }
 }

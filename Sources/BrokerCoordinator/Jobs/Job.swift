@@ -56,3 +56,291 @@ package final class Job: @unchecked Sendable {
         self.observer = observer
     }
 }
+
+extension Job {
+    /// The hash of what the job does: of `onInvalid`, `unknown`, the operations, in whichever form they were sent, and the
+    /// bookmark.
+    ///
+    /// Texts and names count as strings; a number, an array or an object counts byte by byte as it was sent, with the white
+    /// space inside. The job's id, `tag`, `reply`, `notify`, `lenient` and unknown fields do not count.
+    var contentHash: JobHash {
+        withExtendedLifetime(document) {
+            var hasher = FieldHasher()
+            hasher.add((policy == .skip ? 1 : 0) | (refusesUnknownKeys ? 2 : 0) | (bookmark == nil ? 0 : 4))
+            hasher.add(UInt64(operations.count))
+            for operation in operations { hasher.add(operation) }
+            if let bookmark { hasher.add(bookmark) }
+            return hasher.finish()
+        }
+    }
+}
+
+extension FieldHasher {
+    fileprivate mutating func add(_ operation: JobOperation) {
+        add(operation.entity)
+        switch operation.action {
+        case .process(let object):
+            add(1)
+            add(object)
+            add(operation.json)
+        case .relate(let object, let relationship):
+            add(2)
+            add(object)
+            add(relationship)
+            add(operation.json)
+        case .sync(let predicate, let arguments, let actions, let part):
+            add(3)
+            add(predicate, arguments)
+            add((actions.inserts ? 1 : 0) | (actions.updates ? 2 : 0) | (actions.deletes ? 4 : 0))
+            add(part == nil ? 0 : part?.isLast == true ? 2 : 1)
+            add(part?.id ?? "")
+            add(operation.json)
+        case .map(let mapping, let path):
+            add(4)
+            add(mapping)
+            add(path)
+            add(operation.json)
+        case .delete:
+            add(5)
+            add(operation.json)
+        case .deleteMatching(let predicate, let arguments):
+            add(6)
+            add(predicate, arguments)
+        }
+    }
+
+    fileprivate mutating func add(_ bookmark: Bookmark) {
+        add(bookmark.name)
+        add(bookmark.value == nil ? 0 : 1)
+        add(bookmark.value ?? "")
+    }
+
+    private mutating func add(_ predicate: String?, _ arguments: JSONValue?) {
+        add(predicate == nil ? 0 : 1)
+        add(predicate ?? "")
+        add(arguments)
+    }
+
+    private mutating func add(_ value: JSONValue?) {
+        // No kind has this number.
+        guard let value else { return add(UInt64.max) }
+        add(UInt64(value.kind.rawValue))
+        add(UnsafeRawBufferPointer(value.bytes))
+    }
+}
+
+/// The events of a job, in this order.
+package enum JobEvent: Sendable {
+    /// The job has its sequence among all jobs.
+    case accepted(id: String, sequence: Int64)
+    /// The numbers of rows staged and of those merged; sent now and then, or never.
+    case progress(id: String, staged: Int, merged: Int)
+    /// The transaction is durable, or the job changed nothing. The last event.
+    case ended(JobCompletion)
+}
+
+/// The content of a frame, known when a worker has opened it.
+package enum Opened: Sendable {
+    case job(Job)
+    /// A message that has been answered already, or that cannot be answered.
+    case nothing
+    /// A question about jobs. The coordinator calls it with its own ticket when every frame before it has been opened,
+    /// so that it sees the jobs in them; on a thread of the coordinator's.
+    case question(@Sendable (_ ticket: Int) -> Void)
+    /// The memory was refused. Nothing was answered, and nothing is retained.
+    case noRoom
+}
+
+/// Reports the progress of a job, ten times a second at most: numbers that are not sent then are sent with the next
+/// ones, or never. A client that wants `accepted` is sent that first.
+final class JobProgress: Sendable {
+    private struct State {
+        var staged = 0
+        var merged = 0
+        var reportedAt: Int64?
+        var waitsForAcceptance: Bool
+    }
+
+    private static let pauseMicroseconds: Int64 = 100_000
+
+    private let state: Monitor<State>
+    private let id: String
+    private let completions: SerialThread
+    private let observer: @Sendable (JobEvent) -> Void
+
+    init(
+        _ id: JobID, waitsForAcceptance: Bool, _ completions: SerialThread,
+        _ observer: @escaping @Sendable (JobEvent) -> Void
+    ) {
+        state = Monitor(State(waitsForAcceptance: waitsForAcceptance))
+        self.id = id.text
+        self.completions = completions
+        self.observer = observer
+    }
+
+    /// `accepted` has been sent; the numbers known by then are sent next. Called where events are sent.
+    func accepted() {
+        let event = change { state in
+            state.waitsForAcceptance = false
+            return state.staged > 0 || state.merged > 0
+        }
+        if let event { observer(event) }
+    }
+
+    /// Adds rows that were staged or merged. May be called from any thread.
+    func note(staged: Int = 0, merged: Int = 0) {
+        let event = change { state in
+            state.staged += staged
+            state.merged += merged
+            return !state.waitsForAcceptance
+        }
+        if let event { completions.run { [observer] in observer(event) } }
+    }
+
+    /// The event to send, if the change makes one due.
+    private func change(_ change: (inout State) -> Bool) -> JobEvent? {
+        let now = monotonicMicroseconds()
+        return state.withLock { state in
+            guard change(&state) else { return nil }
+            if let reportedAt = state.reportedAt, now - reportedAt < Self.pauseMicroseconds { return nil }
+            state.reportedAt = now
+            return .progress(id: id, staged: state.staged, merged: state.merged)
+        }
+    }
+}
+
+/// How a job ended, ready to be sent.
+package struct JobCompletion: Sendable {
+    package enum Result: Sendable {
+        /// JSON members of `completed` after `id`, `sequence` and `duplicate`, without `timing`.
+        case completed(members: [UInt8], isDuplicate: Bool)
+        /// The `error` object: JSON.
+        case failed(error: [UInt8])
+    }
+
+    package var id: String
+    /// The owner of the job; nil when unknown, and then any client may see it.
+    package var owner: JobOwner?
+    /// Nil when the job was refused before it had a sequence.
+    package var sequence: Int64?
+    package var result: Result
+    /// The job has changed nothing, and the ledger does not have it; unless it is a duplicate, which had been applied.
+    package var isDryRun = false
+    /// Nil for an outcome that was read from the ledger: the timing is that of a message.
+    package var timing: StageTimes?
+    /// The objects of the job's own records, sent once, to the client that asked for them with the job.
+    package var objects: ReplyObjects?
+    /// For the log of the server: SQLite's text about the fault of the job, or of its first record that was rejected.
+    package var cause: String?
+
+    package init(id: String, owner: JobOwner?, sequence: Int64?, result: Result) {
+        self.id = id
+        self.owner = owner
+        self.sequence = sequence
+        self.result = result
+    }
+
+    package static func failed(_ fault: Fault, id: String, owner: JobOwner?, sequence: Int64?) -> JobCompletion {
+        var writer = JSONWriter()
+        fault.write(to: &writer)
+        var completion = JobCompletion(id: id, owner: owner, sequence: sequence, result: .failed(error: writer.bytes))
+        completion.cause = fault.cause
+        return completion
+    }
+}
+
+extension JobCompletion {
+    /// The completion of an outcome in the ledger.
+    ///
+    /// - Parameter timing: that of the message that is answered; nil when the message is not a job.
+    init(stored outcome: StoredOutcome, id: String, isDuplicate: Bool, timing: StageTimes?) {
+        // The ledger's object without its braces.
+        let members = Array(outcome.body.dropFirst().dropLast())
+        self.init(
+            id: id, owner: outcome.owner, sequence: outcome.sequence,
+            result: outcome.isFailure
+                ? .failed(error: outcome.body)
+                : .completed(members: members, isDuplicate: isDuplicate))
+        self.timing = timing
+    }
+
+    /// Whether it reports what a job did, and not a failure.
+    var isCommitted: Bool {
+        switch result {
+        case .completed: true
+        case .failed: false
+        }
+    }
+}
+
+extension StoreError {
+    /// The code of the error that a client is sent.
+    package var faultCode: FaultCode {
+        switch code {
+        case .full: .storeFull
+        case .unavailable, .incompatible: .storeUnavailable
+        case .constraint: .constraintViolation
+        case .defect: .internal
+        case .overworked: .busy
+        }
+    }
+}
+
+/// The microseconds of a job's stages, which follow one another: each moment from the whole frame to the durable transaction is
+/// in one of them.
+package struct StageTimes: Sendable, Equatable {
+    package static let names = [
+        "queued", "staged", "journalWaited", "journalSynced", "waited", "merged", "committed", "total",
+    ]
+    private static let allStages = Array(names.indices)
+    private static let plainStages = names.indices.filter { !names[$0].hasPrefix("journal") }
+
+    /// The positions of the names; only jobs of a journal have all of them.
+    static func stages(isJournaled: Bool) -> [Int] { isJournaled ? allStages : plainStages }
+
+    /// From the whole frame to the thread that opens it.
+    package var queued: Int64 = 0
+    /// Decoding, parsing and staging, with the wait for a worker and for memory.
+    package var staged: Int64 = 0
+    /// Staged, until the journal began to write the job.
+    package var journalWaited: Int64 = 0
+    /// Staged, while the journal wrote and synced the job.
+    package var journalSynced: Int64 = 0
+    /// Staged and in the journal, while other jobs were merged, or merging was paused.
+    package var waited: Int64 = 0
+    /// The writer's work on the job, and on those whose rows were merged in the same statements.
+    package var merged: Int64 = 0
+    /// From there until the transaction was durable.
+    package var committed: Int64 = 0
+    var isJournaled = false
+    /// The time that the workers and the writer spent on this job alone; no stage.
+    package var work: Int64 = 0
+
+    package var total: Int64 { queued + staged + journalWaited + journalSynced + waited + merged + committed }
+
+    /// In the order of ``names``.
+    var values: InlineArray<8, Int64> {
+        [queued, staged, journalWaited, journalSynced, waited, merged, committed, total]
+    }
+
+    /// The work, and all stages in the order in which they pass.
+    package var named: [(name: String, microseconds: Int64)] {
+        let values = values
+        return [("work", work)] + Self.stages(isJournaled: isJournaled).map { (Self.names[$0], values[$0]) }
+    }
+
+    /// The `timing` of a `completed` message.
+    package func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("queued", queued)
+            writer.member("staged", staged)
+            if isJournaled {
+                writer.member("journalWaited", journalWaited)
+                writer.member("journalSynced", journalSynced)
+            }
+            writer.member("waited", waited)
+            writer.member("merged", merged)
+            writer.member("committed", committed)
+        }
+    }
+}

@@ -1,6 +1,8 @@
+internal import BrokerFastJSON
 internal import BrokerJSON
 internal import BrokerJournal
 internal import BrokerModel
+internal import BrokerSchema
 package import BrokerStore
 
 /// The durable order of jobs, which alone decides it: the writer gets only what the log delivers, in its order.
@@ -146,5 +148,255 @@ enum LogViolation: Error {
             .defect,
             "The log of jobs is inconsistent: \(what). Nothing after that was applied. Report the defect, and start again."
         )
+    }
+}
+
+/// A job's id as a key: compared byte by byte, as the ledger does.
+typealias JobID = ExactText
+
+/// The place of a job in the log.
+struct LogPlace: Equatable {
+    /// The job's sequence. Nil for a job that the log refused.
+    let position: Int64?
+    /// When the job was accepted, in milliseconds since 1970; the log gives no time before that of an earlier place.
+    let time: Int64
+    /// When the log began to write the job, and when it was durable, in microseconds of the monotonic clock; 0 without a
+    /// journal. For a shared log only the second is known.
+    var writtenAt: Int64 = 0
+    var durableAt: Int64 = 0
+}
+
+/// A change of what decides outcomes. It is an entry of the log, and takes effect between the jobs before and after it.
+enum LogChange: Sendable, Equatable {
+    /// The text of the model, and what happens to parts of the store that it does not have.
+    case model(String, RemovalPolicy)
+    case limits(LoggedLimits)
+
+    /// - Returns: nil for a payload that a later version wrote.
+    init?(_ kind: JournalEntry.Kind, _ payload: [UInt8]) {
+        guard let text = String(validating: payload, as: UTF8.self) else { return nil }
+        switch kind {
+        case .model:
+            let parts = text.split(separator: "\n", maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2, let removal = RemovalPolicy(rawValue: String(parts[0])) else { return nil }
+            self = .model(String(parts[1]), removal)
+        case .limits:
+            guard let limits = LoggedLimits(text) else { return nil }
+            self = .limits(limits)
+        case .job, .cancellation: return nil
+        }
+    }
+
+    var kind: JournalEntry.Kind {
+        switch self {
+        case .model: .model
+        case .limits: .limits
+        }
+    }
+
+    /// For a model a line with the policy, then the text.
+    var payload: [UInt8] {
+        switch self {
+        case .model(let text, let removal): Array("\(removal.rawValue)\n\(text)".utf8)
+        case .limits(let limits): Array(limits.text.utf8)
+        }
+    }
+}
+
+/// A change that was read from the log.
+struct LoggedChange: Sendable {
+    let kind: JournalEntry.Kind
+    let payload: [UInt8]
+    let place: LogPlace
+    /// Nil for the change of another server, or of an earlier run of this one.
+    let ticket: Int?
+
+    var mark: LogMark { LogMark(position: place.position ?? 0, time: place.time, content: payload) }
+}
+
+/// A log that several servers share. Each applies all of it to a store of its own, so their stores are equal.
+protocol SharedLog: JobLog {
+    /// Stored in a store that is fed from it. No journal has such a one.
+    var identity: String { get }
+    /// For messages, without a password.
+    var address: String { get }
+    /// The name of this server in it.
+    var replica: String { get }
+    /// Where an accepted job is.
+    var durability: Durability { get }
+
+    /// The first entries of the log. Blocks until they are known.
+    ///
+    /// - Parameter own: what to begin an empty log with.
+    func first(_ own: LogBeginning) throws(StoreError) -> LogBeginning
+
+    /// Begins to read after that position, and to take entries. Called once, before any other use but ``first(_:)``.
+    ///
+    /// - Parameters:
+    ///   - time: that of the entry there.
+    ///   - report: called with the reason when entries wait for the log for long, and with nil when they do not any more.
+    func begin(after position: Int64, at time: Int64, reporting report: @escaping @Sendable (_ reason: String?) -> Void)
+
+    /// Appends an entry about the servers, in order with the others.
+    func append(_ note: ReplicaNote)
+
+    /// Deletes the entries up to that position, some time. Must not block.
+    func trim(through position: Int64)
+
+    /// The newest position that is known to be in the log.
+    var lastPosition: Int64 { get }
+
+    /// Why entries wait; nil while the log takes them.
+    var waiting: String? { get }
+}
+
+/// The first entries of a log that is shared: each new store begins with them.
+struct LogBeginning: Sendable {
+    /// The texts of the limits, the model, and the fingerprint.
+    var limits: LoggedLimits
+    var model: String
+    /// `ApplicationFingerprint.digits`.
+    var fingerprint: String
+    /// The position of the last of them.
+    var position: Int64 = 0
+    var time: Int64 = 0
+}
+
+/// Where a job is that is `accepted`.
+package enum Durability: String, Sendable {
+    /// It is in memory.
+    case queued
+    /// It is on the disk of this machine.
+    case disk
+    /// Most servers of the log have it in memory, and perhaps on the disk.
+    case quorumMemory = "quorum-memory"
+    /// Most servers of the log have it on the disk.
+    case quorum
+}
+
+/// Opens a shared log before the store that it feeds.
+package struct SharedLogSource: Sendable {
+    /// - Parameter identity: of the log that the store was fed from; nil for a new store.
+    typealias Open = @Sendable (_ identity: String?) throws(StoreError) -> any SharedLog
+
+    let open: Open
+
+    init(_ open: @escaping Open) { self.open = open }
+
+    /// How the identities of shared logs begin.
+    static let prefix = "nats:"
+
+    /// A store that a shared log feeds is a copy of others: without the log it would become another one.
+    ///
+    /// - Throws: ``StoreError`` for such a store.
+    static func refuse(_ identity: String?, at path: String) throws(StoreError) {
+        guard let identity, identity.hasPrefix(prefix) else { return }
+        throw StoreError(
+            .incompatible,
+            "The store \(path) is a replica: a log that several servers share feeds it, and only brokerd --log may change it. To "
+                + "make a store of its own of it, copy it by `broker backup`, and use `broker restore` with another path. "
+                + "Nothing was touched.")
+    }
+}
+
+/// An entry of a shared log about the servers that share it.
+package enum ReplicaNote: Sendable, Equatable {
+    /// A server takes part from now on: trimming waits for it.
+    case joined(String)
+    /// A server does not take part any more.
+    case left(String)
+    case checkpoint(ReplicaCheckpoint)
+    /// The entries after it are applied under that fingerprint.
+    case upgrade(fingerprint: String)
+
+    package enum Kind: Sendable {
+        case replica, checkpoint, upgrade
+    }
+
+    package var kind: Kind {
+        switch self {
+        case .joined, .left: .replica
+        case .checkpoint: .checkpoint
+        case .upgrade: .upgrade
+        }
+    }
+
+    package var payload: [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            switch self {
+            case .joined(let name): writer.member("joined", name)
+            case .left(let name): writer.member("left", name)
+            case .upgrade(let fingerprint): writer.member("fingerprint", fingerprint)
+            case .checkpoint(let checkpoint): checkpoint.write(to: &writer)
+            }
+        }
+        return writer.bytes
+    }
+
+    /// - Returns: nil for a payload that a later version wrote.
+    package init?(_ kind: Kind, _ payload: [UInt8]) {
+        guard let document = try? JSONDocument(parsing: JSONText(copying: payload)) else { return nil }
+        let root = document.root
+        switch kind {
+        case .replica:
+            if let name = root["joined"]?.string {
+                self = .joined(name)
+            } else if let name = root["left"]?.string {
+                self = .left(name)
+            } else {
+                return nil
+            }
+        case .upgrade:
+            guard let fingerprint = root["fingerprint"]?.string else { return nil }
+            self = .upgrade(fingerprint: fingerprint)
+        case .checkpoint:
+            guard let checkpoint = ReplicaCheckpoint(root) else { return nil }
+            self = .checkpoint(checkpoint)
+        }
+    }
+}
+
+/// The state of a server at a position, which the others compare with theirs.
+package struct ReplicaCheckpoint: Sendable, Equatable {
+    package var replica: String
+    /// 0 before the first multiple of the interval.
+    package var position: Int64
+    /// `StateDigest.digits` there.
+    package var digest: String
+    /// The server's, under the model in force.
+    package var fingerprint: String
+    /// The newest position that its disk has.
+    package var durable: Int64
+    /// The newest position that a backup of it contains; 0 for none.
+    package var backup: Int64
+
+    package init(
+        replica: String, position: Int64, digest: String, fingerprint: String, durable: Int64, backup: Int64
+    ) {
+        self.replica = replica
+        self.position = position
+        self.digest = digest
+        self.fingerprint = fingerprint
+        self.durable = durable
+        self.backup = backup
+    }
+
+    fileprivate init?(_ root: JSONValue) {
+        guard let replica = root["replica"]?.string, let position = root["position"]?.int64,
+            let digest = root["digest"]?.string, let fingerprint = root["fingerprint"]?.string
+        else { return nil }
+        self.init(
+            replica: replica, position: position, digest: digest, fingerprint: fingerprint,
+            durable: root["durable"]?.int64 ?? 0, backup: root["backup"]?.int64 ?? 0)
+    }
+
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.member("replica", replica)
+        writer.member("position", position)
+        writer.member("digest", digest)
+        writer.member("fingerprint", fingerprint)
+        writer.member("durable", durable)
+        writer.member("backup", backup)
     }
 }

@@ -1,4 +1,6 @@
 internal import BrokerModel
+internal import BrokerSchema
+internal import BrokerStaging
 internal import BrokerStore
 
 /// Jobs that keep their tickets and are not merged, because they are cancelled.
@@ -80,4 +82,268 @@ extension JobTable {
 extension Fault {
     static let cancelled = Fault(
         .cancelled, "The job was cancelled before its merge began, and has changed nothing. Sent again, it runs again.")
+}
+
+/// Jobs that the writer takes, and their ends.
+extension JobTable {
+    /// The writer's next work: nil when nothing is ready, ``Next/end`` when no more will come.
+    enum Next {
+        case turn(WriterTurn)
+        case end
+
+        /// Nil at the end.
+        var turn: WriterTurn? { if case .turn(let turn) = self { turn } else { nil } }
+    }
+
+    mutating func takeTurn() -> Next? {
+        var turn = WriterTurn(reopening: nil, tasks: writerTasks, batch: [])
+        turn.refused = takeRefused()
+        while let next = takeNext(after: turn.batch) { turn.batch.append(next) }
+        writerTasks = []
+        if turn.batch.isEmpty { swap(&turn.reopening, &reopening) }
+        if turn.batch.isEmpty, turn.refused.isEmpty, turn.tasks.isEmpty, turn.reopening == nil, !memoryLog.isStarved {
+            return isStopped ? .end : nil
+        }
+        turn.reservation = memoryLog.reservationDue(block: limits.sequenceBlock)
+        return .turn(turn)
+    }
+
+    /// The ends of a transaction's jobs.
+    struct Settlement {
+        /// The completions of tickets that got sequences of the reservation; they precede those of ``effects``.
+        var reserved: [Effects.Call] = []
+        var effects = Effects()
+        var hasUnrecordedFailures = false
+        /// The writer has further work.
+        var hasWork = false
+    }
+
+    /// Ends the jobs of a transaction that is durable.
+    ///
+    /// - Parameters:
+    ///   - reservation: the last sequence that the transaction has reserved.
+    ///   - committedAt: in microseconds of the monotonic clock.
+    ///   - report: returns the call that reports the jobs' ends, in their order, to the observers and the waiters.
+    mutating func settle(
+        _ applied: [AppliedJob], reservation: Int64?, at committedAt: Int64,
+        report: ([(AppliedJob, [RunningJobs.Waiter])]) -> Effects.Call
+    ) -> Settlement {
+        var settlement = Settlement()
+        if let reservation {
+            memoryLog.extend(through: reservation)
+            settlement.reserved = deliverReserved()
+        }
+        var ended: [(AppliedJob, [RunningJobs.Waiter])] = []
+        ended.reserveCapacity(applied.count)
+        for applied in applied {
+            let waiters = self.ended(
+                applied.job.accepted, isCommitted: applied.isCommitted, owner: applied.committedOwner,
+                took: applied.mergedMicroseconds, at: committedAt)
+            ended.append((applied, waiters))
+            guard applied.isUnwritten, case .failed(let fault) = applied.end, applied.sequence != nil else { continue }
+            unrecorded.keep(applied.job.failedStoreJob(at: applied.place, fault), applied.completion(committedAt))
+        }
+        // The waiters for these ends follow the ends themselves.
+        let completions = (ended.isEmpty ? [] : [report(ended)]) + ends.takeReady()
+        settlement.hasUnrecordedFailures = !unrecorded.isEmpty
+        settlement.hasWork = hasWork
+        settlement.effects = effects(completions, notifies: isDraining || isReaderWaiting || count == 0)
+        return settlement
+    }
+
+    /// Drops jobs without an answer, because the store has failed. Waiters for these jobs learn that from the observers.
+    mutating func drop(_ jobs: [ReadyJob], at now: Int64) -> Effects {
+        for job in jobs { _ = ended(job.accepted, isCommitted: false, owner: nil, took: 0, at: now) }
+        return effects(ends.takeReady(), notifies: true)
+    }
+}
+
+extension JobTable {
+    /// Checks the invariants in linear time; the simulation calls it after every event.
+    ///
+    /// 1. The invariants of the machines that the table consists of.
+    /// 2. Counts are those of the tickets: every job in the order is in flight. A frame in flight waits to be opened, waits
+    ///    for its turn to scan, or is a job.
+    /// 3. Only jobs in flight are cancelled.
+    /// 4. No caller waits for room while there is room.
+    /// 5. Jobs that the log gets when they are staged are in flight, and have no place.
+    func checkInvariants() throws(InvariantViolation) {
+        try application.checkInvariants()
+        try turns.checkInvariants()
+        try running.checkInvariants()
+        try ends.checkInvariants()
+        try unrecorded.checkInvariants()
+        try InvariantViolation.require(
+            running.count == jobCount && ends.count == jobCount, "jobs in flight are counted")
+        try InvariantViolation.require(bytes >= 0 && jobCount >= 0 && unopened >= 0, "nothing ends twice")
+        try InvariantViolation.require(
+            (0...bytes).contains(others.bytes) && (0...count).contains(others.count),
+            "what is read from the log is in flight")
+        try InvariantViolation.require(count >= jobCount + unopened, "unopened frames and jobs are frames in flight")
+        try InvariantViolation.require(application.count <= count, "every job in the order is in flight")
+        try InvariantViolation.require(cancelled.count <= count, "only jobs in flight are cancelled")
+        try InvariantViolation.require(!hasRoom || !hasRoomWaiters, "callers are woken when there is room")
+        try InvariantViolation.require(unstaged.count <= jobCount, "jobs that the log gets later are in flight")
+        try InvariantViolation.require(
+            unstaged.keys.allSatisfy { application.holds($0) && application.place(of: $0) == nil },
+            "the log has no job that is not staged")
+    }
+}
+
+/// The calls that follow a change of the job table.
+struct Effects {
+    typealias Call = @Sendable () -> Void
+
+    /// Calls of observers and waiters, for the thread of completions, in this order.
+    var completions: [Call] = []
+    /// Callers that waited for room, and frames whose turn has come.
+    var wakeUps: [Call] = []
+    /// The threads that wait for the table look again.
+    var notifies = false
+}
+
+extension Monitor<JobTable> {
+    /// Changes the table, and makes the calls that follow.
+    ///
+    /// Completions are passed on under the lock, so that those of several changes keep the order of the changes. The
+    /// woken callers are called without the lock: they may use the table.
+    func change(_ completions: SerialThread, _ body: (inout JobTable) -> Effects) {
+        var wakeUps: [Effects.Call] = []
+        broadcast { jobTable in
+            let effects = body(&jobTable)
+            completions.run(effects.completions)
+            wakeUps = effects.wakeUps
+            return effects.notifies
+        }
+        for call in wakeUps { call() }
+    }
+}
+
+/// The cancellations that wait until the log has them; the jobs are not merged meanwhile. A pure value.
+struct LoggedCancellations {
+    struct Request {
+        let job: RunningJobs.Found
+        let id: JobID
+        /// Answers the asker; nil for all but one of several jobs.
+        let answer: (@Sendable (Cancellation) -> Void)?
+        /// Its entry, which is appended when the log has the job.
+        let entry: (LogPlace) -> LogEntry
+    }
+
+    /// By ticket, in the order of their entries.
+    private var requests: [Int: [Request]] = [:]
+
+    var isEmpty: Bool { requests.isEmpty }
+
+    func holds(_ ticket: Int) -> Bool { !requests.isEmpty && requests[ticket] != nil }
+
+    mutating func add(_ request: Request) { requests[request.job.ticket, default: []].append(request) }
+
+    /// The entries for a job that the log has delivered.
+    func entries(of ticket: Int, at place: LogPlace) -> [LogEntry] {
+        requests.isEmpty ? [] : (requests[ticket] ?? []).map { $0.entry(place) }
+    }
+
+    /// The first cancellation of that ticket has been decided.
+    mutating func take(_ ticket: Int) -> Request? {
+        guard var known = requests.removeValue(forKey: ticket) else { return nil }
+        let first = known.removeFirst()
+        if !known.isEmpty { requests[ticket] = known }
+        return first
+    }
+
+    /// All cancellations of that ticket have been decided.
+    mutating func takeAll(_ ticket: Int) -> [Request] {
+        requests.isEmpty ? [] : requests.removeValue(forKey: ticket) ?? []
+    }
+}
+
+/// The writer's next work.
+struct WriterTurn {
+    var reopening: StoreReopening?
+    var tasks: [@Sendable (Store) -> Void]
+    /// Jobs that the log refused: they end without a transaction.
+    var refused: JobBatch = []
+    var batch: JobBatch
+    /// The last sequence of the block to reserve. A turn may have no jobs but a reservation for those without sequences.
+    var reservation: Int64?
+}
+
+/// The transactions of one turn: all jobs together, and, if the store does not accept them, each alone. A pure value.
+///
+/// ```
+/// together ─▶ applied: the rest together (answers of its jobs may need several transactions)
+///    └─ failed ─▶ alone, alone, …          without jobs: the jobs without sequences fail
+/// ```
+struct WriterRun {
+    enum Step {
+        /// One transaction of all jobs in ``WriterRun/rest``, or of as many as it has room for.
+        case together
+        case alone(LogPlace, ReadyJob)
+        /// No more sequences can be reserved: the jobs that wait for one fail.
+        case failStarved(StoreError)
+    }
+
+    /// The jobs that have not been applied, in order.
+    var rest: JobBatch
+    private(set) var reservation: Int64?
+    private(set) var next: Step?
+
+    init(_ turn: WriterTurn) {
+        rest = turn.batch
+        reservation = turn.reservation
+        next = rest.isEmpty && reservation == nil ? nil : .together
+    }
+
+    /// The first jobs are durable, in one transaction or alone.
+    mutating func applied(_ count: Int) {
+        rest.removeFirst(count)
+        if case .together = next {
+            reservation = nil
+            next = rest.isEmpty ? nil : .together
+        } else {
+            nextAlone()
+        }
+    }
+
+    /// The transaction of all jobs was undone.
+    ///
+    /// - Parameter hasMadeRoom: the store has room for the reservation now, which the next turn repeats.
+    mutating func failed(_ error: StoreError, hasMadeRoom: Bool) {
+        guard rest.isEmpty else { return nextAlone() }
+        next = hasMadeRoom ? nil : .failStarved(error)
+    }
+
+    /// The jobs without sequences have failed.
+    mutating func starvedFailed() { next = nil }
+
+    private mutating func nextAlone() { next = rest.first.map { .alone($0.place, $0.job) } }
+}
+
+extension WriterRun {
+    /// Checks the invariants: jobs remain in the order of their sequences, a run ends when no work remains, and a job alone
+    /// is the first that remains.
+    func checkInvariants() throws(InvariantViolation) {
+        let positions = rest.compactMap(\.place.position)
+        try InvariantViolation.require(
+            zip(positions, positions.dropFirst()).allSatisfy { $0 < $1 }, "jobs are applied in order")
+        switch next {
+        case .together:
+            try InvariantViolation.require(!rest.isEmpty || reservation != nil, "a transaction has work")
+        case .alone(let place, _):
+            try InvariantViolation.require(rest.first?.place == place, "the first job is applied first")
+        case .failStarved, nil: try InvariantViolation.require(rest.isEmpty, "a run ends without jobs")
+        }
+    }
+}
+
+/// A request to open the store with another model or other limits.
+struct StoreReopening: Sendable {
+    let plan: StagingPlan
+    let path: String
+    let options: StoreOptions
+    /// The entry of the log that asks for it; nil without a log.
+    let mark: LogMark?
+    /// Called once on the writer's thread, with what has changed and the index of the ledger from now on.
+    let notify: @Sendable (Result<(StoreMigration, JobIndex), StoreError>) -> Void
 }

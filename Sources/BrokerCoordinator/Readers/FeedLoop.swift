@@ -1,6 +1,7 @@
-internal import BrokerModel
+package import BrokerModel
 internal import BrokerStaging
-internal import BrokerStore
+package import BrokerStore
+internal import DequeModule
 
 /// The loop of the thread that reads the feed. Only it touches the connection, which has no read transaction open between
 /// two parts.
@@ -150,5 +151,281 @@ extension Fault {
             "\(why) Read the objects again: subscribe from now on, and then fetch them.", path: "/after")
         fault.oldest = bounds.oldest
         return fault
+    }
+}
+
+/// Reads the feed for its subscriptions, a part at a time, on a thread of its own. ``FeedTable`` decides for which,
+/// ``FeedLoop`` does it.
+final class FeedThread: Sendable {
+    /// A subscription, and what its next part needs.
+    struct Follower: Sendable {
+        let subscription: FeedSubscription
+        /// The entities by the model ``plan``; nil before the first part.
+        var selection: FeedSelection?
+        var plan: StagingPlan?
+        /// The newest sequence that the client was sent.
+        var reported: Int64 = 0
+    }
+
+    struct State {
+        var table = FeedTable()
+        var followers: [Int: Follower] = [:]
+        var plan: StagingPlan
+        /// The contents of the store are unknown.
+        var failure: StoreError?
+        var isStopping = false
+        var lastNumber = 0
+    }
+
+    private let state: Monitor<State>
+    private let onCommit: Callback<Void>
+    private let thread: Thread
+
+    init(_ files: OpenedFiles, plan: StagingPlan, gate: ReaderGate, _ onCommit: Callback<Void>) {
+        let state = Monitor(State(plan: plan))
+        self.state = state
+        self.onCommit = onCommit
+        onCommit.set {
+            state.broadcast { state in
+                guard !state.followers.isEmpty else { return false }
+                state.table.committed()
+                return true
+            }
+        }
+        thread = Thread(named: "feed") {
+            var loop = FeedLoop(state, gate, files)
+            loop.run()
+        }
+    }
+
+    /// The number of open subscriptions.
+    var count: Int { state.withLock { $0.table.count } }
+
+    /// Subscriptions have the entities of another model from now on.
+    func use(_ plan: StagingPlan) { state.withLock { $0.plan = plan } }
+
+    /// The contents of the store are unknown: every subscription ends, also those that wait.
+    func fail(_ error: StoreError) {
+        state.update { state in
+            state.failure = error
+            state.table.committed()
+        }
+    }
+
+    func subscribe(
+        to entities: [String]?, after: Int64?, wantsKeys: Bool, as asker: JobOwner,
+        hasRoom: @escaping @Sendable () -> Bool,
+        notify: @escaping @Sendable (FeedSubscription, FeedEvent) -> Void
+    ) -> FeedSubscription {
+        state.withLock { state in
+            state.lastNumber += 1
+            let subscription = FeedSubscription(
+                state.lastNumber, of: entities, after: after, wantsKeys: wantsKeys, as: asker, on: self,
+                hasRoom: hasRoom, notify: notify)
+            state.followers[subscription.number] = Follower(subscription: subscription)
+            state.table.add(subscription.number)
+            return subscription
+        }
+    }
+
+    func ask(_ subscription: FeedSubscription) {
+        state.update { $0.table.ask(subscription.number) }
+    }
+
+    func cancel(_ subscription: FeedSubscription) {
+        state.withLock { $0.end(subscription.number) }
+    }
+
+    /// Ends all subscriptions and the thread. Called once.
+    func stop() {
+        onCommit.set(nil)
+        state.update { $0.isStopping = true }
+        thread.join()
+    }
+}
+
+extension FeedThread.State {
+    mutating func end(_ number: Int) {
+        followers[number] = nil
+        table.end(number)
+    }
+}
+
+/// An event of a subscription. The first is `opened` or `failed`.
+package enum FeedEvent: Sendable {
+    /// The jobs after a sequence follow.
+    ///
+    /// - oldest: the feed can be read after this sequence, and no older one.
+    case opened(after: Int64, oldest: Int64)
+    /// The next part, which may be empty; another one follows after ``FeedSubscription/ask()``.
+    case commits([FeedCommit])
+    /// The subscription has ended.
+    case failed(Fault)
+    /// The server stops.
+    case stopped
+}
+
+/// A follower of the feed. Any thread may call.
+package final class FeedSubscription: Sendable {
+    package let number: Int
+    /// Nil for those of the model.
+    let entities: [String]?
+    /// Nil for the jobs from now on.
+    let after: Int64?
+    let wantsKeys: Bool
+    let asker: JobOwner
+    /// Whether the client has room for a part. Called on the feed's thread.
+    let hasRoom: @Sendable () -> Bool
+    private let notify: @Sendable (FeedSubscription, FeedEvent) -> Void
+    private let thread: FeedThread
+
+    init(
+        _ number: Int, of entities: [String]?, after: Int64?, wantsKeys: Bool, as asker: JobOwner,
+        on thread: FeedThread, hasRoom: @escaping @Sendable () -> Bool,
+        notify: @escaping @Sendable (FeedSubscription, FeedEvent) -> Void
+    ) {
+        self.number = number
+        self.entities = entities
+        self.after = after
+        self.wantsKeys = wantsKeys
+        self.asker = asker
+        self.thread = thread
+        self.hasRoom = hasRoom
+        self.notify = notify
+    }
+
+    /// The client has room for the first part, or for the next one. Called once for each.
+    package func ask() { thread.ask(self) }
+
+    /// Ends the subscription. A part that is being read is still sent; no other event follows.
+    package func cancel() { thread.cancel(self) }
+
+    func report(_ event: FeedEvent) { notify(self, event) }
+}
+
+/// Which subscriptions of the feed are open, and which of them the next part is read for. A pure value.
+///
+/// ```
+///  add ─▶ idle ─ask─▶ ready ─next─▶ reading ─a part is sent─▶ idle ─ask─▶ ready …
+///                       ▲              └─nothing is new─▶ waiting
+///                       └──────────────a commit───────────────┘
+/// ```
+///
+/// A part is read only for a client with room for it, so a slow one costs no memory. Ready subscriptions take turns.
+struct FeedTable {
+    private enum Phase {
+        /// Its client has not asked for the next part.
+        case idle
+        case ready
+        case reading
+        /// For a commit.
+        case waiting
+    }
+
+    private struct Subscription {
+        var phase = Phase.idle
+        /// The jobs up to this one have been read; nil before the first read.
+        var position: Int64?
+        /// ``commits`` when its last part was begun, which has all of them if the part was the last one.
+        var commits = 0
+    }
+
+    private var subscriptions: [Int: Subscription] = [:]
+    private var ready = Deque<Int>()
+    private var waiting: [Int] = []
+    /// The number of transactions. Not a sequence: those of duplicates and of some failures are in no ledger.
+    private var commits = 0
+    /// ``commits`` when those that wait were searched for one to read for.
+    private var searched = 0
+
+    var count: Int { subscriptions.count }
+
+    /// The jobs that a subscription has read; nil before its first read, and when it has ended.
+    func position(of number: Int) -> Int64? { subscriptions[number]?.position }
+
+    // MARK: - Events
+
+    mutating func add(_ number: Int) { subscriptions[number] = Subscription() }
+
+    /// The client has room for the first part, or for the next one. Ignored if the subscription has ended.
+    mutating func ask(_ number: Int) {
+        guard subscriptions[number]?.phase == .idle else { return }
+        subscriptions[number]?.phase = .ready
+        ready.append(number)
+    }
+
+    /// The subscription has ended. Any number of calls.
+    mutating func end(_ number: Int) {
+        switch subscriptions.removeValue(forKey: number)?.phase {
+        case .ready: ready.removeAll { $0 == number }
+        case .waiting: waiting.removeAll { $0 == number }
+        case nil, .idle, .reading: break
+        }
+    }
+
+    /// A transaction has become durable.
+    mutating func committed() { commits += 1 }
+
+    /// A part was read. Ignored if the subscription has ended.
+    ///
+    /// - Parameters:
+    ///   - position: the jobs up to this one have been read.
+    ///   - isLast: there was no other job.
+    ///   - isSent: the client gets something, and asks when it has room again.
+    mutating func read(_ number: Int, through position: Int64, isLast: Bool, isSent: Bool) {
+        guard var subscription = subscriptions[number], subscription.phase == .reading else { return }
+        subscription.position = position
+        if isSent {
+            subscription.phase = .idle
+        } else if !isLast || subscription.commits < commits {
+            subscription.phase = .ready
+            ready.append(number)
+        } else {
+            subscription.phase = .waiting
+            waiting.append(number)
+        }
+        subscriptions[number] = subscription
+    }
+
+    /// The client had no room when its turn came: it asks again.
+    mutating func postpone(_ number: Int) {
+        if subscriptions[number]?.phase == .reading { subscriptions[number]?.phase = .idle }
+    }
+
+    // MARK: - Steps
+
+    /// The subscription to read the next part for, which is reading from now on; nil when there is none.
+    mutating func next() -> Int? {
+        if searched < commits {
+            searched = commits
+            // Those that are ready come first: each has its turn, however much there is to read for another one.
+            let news = waiting.filter(hasNews)
+            waiting.removeAll(where: hasNews)
+            for number in news { subscriptions[number]?.phase = .ready }
+            ready.append(contentsOf: news)
+        }
+        guard let number = ready.popFirst() else { return nil }
+        subscriptions[number]?.phase = .reading
+        subscriptions[number]?.commits = commits
+        return number
+    }
+
+    private func hasNews(_ number: Int) -> Bool { subscriptions[number].map { $0.commits < commits } ?? false }
+
+    /// Checks the invariants in linear time.
+    func checkInvariants() throws(InvariantViolation) {
+        let phases = subscriptions.mapValues(\.phase)
+        try InvariantViolation.require(
+            Set(ready).count == ready.count && ready.count == phases.values.count { $0 == .ready }
+                && ready.allSatisfy { phases[$0] == .ready }, "a ready subscription has one turn")
+        try InvariantViolation.require(
+            Set(waiting).count == waiting.count && waiting.count == phases.values.count { $0 == .waiting }
+                && waiting.allSatisfy { phases[$0] == .waiting }, "a waiting subscription waits once")
+        try InvariantViolation.require(
+            subscriptions.values.allSatisfy { $0.phase != .waiting || $0.position != nil },
+            "a subscription waits only once it has read")
+        try InvariantViolation.require(
+            waiting.allSatisfy { subscriptions[$0].map { $0.commits >= searched } ?? false },
+            "a subscription waits only for what comes")
     }
 }

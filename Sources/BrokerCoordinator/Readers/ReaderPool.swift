@@ -216,3 +216,44 @@ extension Fault {
             + "WAL grew too long. Fetch again, and less at a time. After frames of a stream, continue in a new transaction: "
             + "`after` with the `last` of the newest one.")
 }
+
+/// Fetches that wait for a thread. Users take turns, and so do the connections of each, so that more connections give no user
+/// more turns. A pure value.
+struct FetchQueue<Task> {
+    private var users: [UInt32: TurnQueue<Task>] = [:]
+
+    mutating func append(_ task: Task, from source: Int, of user: UInt32) {
+        users[user, default: TurnQueue()].append(task, from: source)
+    }
+
+    /// The next fetch of a user whose turn has come; nil when none waits.
+    mutating func next(of user: UInt32) -> Task? {
+        defer { if users[user]?.count == 0 { users[user] = nil } }
+        return users[user]?.popFirst()
+    }
+}
+
+/// The sources that have so many long fetches that their next one is not tried briefly. A pure value.
+struct LongFetches {
+    /// The number that one source may have and still be answered quickly: a client that shows a long list and looks up
+    /// single objects at the same time.
+    static let besideBrief = 4
+
+    /// The long fetches of each source that wait or run; never 0.
+    private var counts: [Int: Int] = [:]
+
+    /// Whether the source's next fetch is tried briefly. If not, it counts as a long one at once.
+    func triesBriefly(_ source: Int) -> Bool { counts[source, default: 0] < Self.besideBrief }
+
+    /// A fetch turned out to be long, or was not tried briefly.
+    mutating func began(from source: Int) { counts[source, default: 0] += 1 }
+
+    /// A long fetch has ended.
+    mutating func ended(from source: Int) {
+        let rest = counts[source, default: 1] - 1
+        counts[source] = rest > 0 ? rest : nil
+    }
+
+    /// Whether no long fetch waits or runs.
+    var isEmpty: Bool { counts.isEmpty }
+}

@@ -1,6 +1,6 @@
-internal import BrokerModel
+package import BrokerModel
 internal import BrokerStaging
-internal import BrokerStore
+package import BrokerStore
 
 /// The loop of the thread that makes the parts of streams. Only it touches the connections of the streams, each of which
 /// has a read transaction open between its parts.
@@ -157,4 +157,123 @@ extension Fault {
         "The client took the objects of this stream so slowly that the server ended its read transaction, which others "
             + "waited for or which was not used. Fetch again, or continue in a new transaction: `after` with the "
             + "`last` of the newest frame.")
+}
+
+/// Opens streamed fetches, makes their parts one at a time, and ends those whose clients are too slow, on a thread of its
+/// own. ``StreamTable`` decides which, ``StreamLoop`` does it.
+final class StreamThread: Sendable {
+    struct State {
+        var table: StreamTable
+        /// Those that are queued or open.
+        var streams: [Int: FetchStream] = [:]
+        var plan: StagingPlan
+        /// The contents of the store are unknown.
+        var failure: StoreError?
+        /// Streams end.
+        var isStopping = false
+        var isStopped = false
+        var lastNumber = 0
+    }
+
+    private let state: Monitor<State>
+    private let thread: Thread
+
+    init(_ files: OpenedFiles, plan: StagingPlan, gate: ReaderGate, _ limits: StreamLimits) {
+        let state = Monitor(State(table: StreamTable(limits), plan: plan))
+        self.state = state
+        gate.onWriterWaiting { waits in
+            state.update { $0.table.writer(waits: waits) }
+        }
+        thread = Thread(named: "streams") {
+            var loop = StreamLoop(state, gate, files)
+            loop.run()
+        }
+    }
+
+    /// Streams that are opened from now on use another model.
+    func use(_ plan: StagingPlan) { state.withLock { $0.plan = plan } }
+
+    func fail(_ error: StoreError) { state.withLock { $0.failure = error } }
+
+    func stream(
+        _ request: FetchRequest, of process: Int32, in envelope: FetchEnvelope,
+        isWanted: @escaping @Sendable () -> Bool, notify: @escaping @Sendable (FetchStream, StreamEvent) -> Void
+    ) -> FetchStream {
+        let number = state.withLock { state in
+            state.lastNumber += 1
+            return state.lastNumber
+        }
+        return FetchStream(
+            number, request, of: process, in: envelope, on: self,
+            isWanted: { [state] in isWanted() && !state.withLock { $0.isStopping } }, notify: notify)
+    }
+
+    func ask(_ stream: FetchStream) {
+        state.update { state in
+            state.streams[stream.number] = stream
+            state.table.ask(stream.number, of: stream.process, at: monotonicMicroseconds())
+        }
+    }
+
+    func cancel(_ stream: FetchStream) {
+        state.update { state in
+            state.streams[stream.number] = nil
+            state.table.cancel(stream.number)
+        }
+    }
+
+    /// Ends all streams, and each new one. Any number of calls.
+    func interrupt() { state.update { $0.isStopping = true } }
+
+    /// Ends all streams and the thread. Called once.
+    func stop() {
+        state.update {
+            $0.isStopping = true
+            $0.isStopped = true
+        }
+        thread.join()
+    }
+}
+
+/// An event of a streamed fetch. The last is one that is not `objects` with more.
+package enum StreamEvent: Sendable {
+    /// The next part. Parts follow while it has more, each after another ``FetchStream/ask()``.
+    case objects(FetchedObjects)
+    case failed(Fault)
+    /// The server stops.
+    case stopped
+}
+
+/// A fetch whose objects come in parts, all of one read transaction. Any thread may call.
+///
+/// The transaction begins when the first part is made, and ends with the last event or with ``cancel()``.
+package final class FetchStream: Sendable {
+    package let number: Int
+    let request: FetchRequest
+    let process: Int32
+    let envelope: FetchEnvelope
+    let isWanted: @Sendable () -> Bool
+    private let notify: @Sendable (FetchStream, StreamEvent) -> Void
+    private let thread: StreamThread
+
+    init(
+        _ number: Int, _ request: FetchRequest, of process: Int32, in envelope: FetchEnvelope, on thread: StreamThread,
+        isWanted: @escaping @Sendable () -> Bool, notify: @escaping @Sendable (FetchStream, StreamEvent) -> Void
+    ) {
+        self.number = number
+        self.request = request
+        self.process = process
+        self.envelope = envelope
+        self.thread = thread
+        self.isWanted = isWanted
+        self.notify = notify
+    }
+
+    /// The client has room for the next part. Called once for each.
+    package func ask() { thread.ask(self) }
+
+    /// Ends the stream. A part that is being made is still sent; no other event follows.
+    package func cancel() { thread.cancel(self) }
+
+    func report(_ event: StreamEvent) { notify(self, event) }
 }

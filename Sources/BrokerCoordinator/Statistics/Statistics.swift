@@ -1,5 +1,7 @@
+internal import BrokerJSON
 internal import BrokerModel
-internal import BrokerStore
+package import BrokerStore
+internal import Histogram
 
 /// The counters of the coordinator. Cheap enough for every job: one lock and a few additions.
 final class Statistics: Sendable {
@@ -87,5 +89,320 @@ extension ChangeCounts {
         unchanged += other.unchanged
         deleted += other.deleted
         rejected += other.rejected
+    }
+}
+
+/// How the last change of the model by a reload or a migration ended.
+struct LastReload {
+    /// In milliseconds since 1970.
+    let time: Int64
+    /// Why the model before it stays in effect; nil for a change that was made.
+    let refusal: String?
+
+    func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("at", time)
+            writer.key("successful")
+            writer.bool(refusal == nil)
+            if let refusal { writer.member("reason", refusal) }
+        }
+    }
+}
+
+/// The numbers of jobs in the transactions, and the times of their COMMITs, since the start.
+struct Batches {
+    private static let mostJobs: UInt64 = 1_000_000
+    /// An hour: longer times are counted as that.
+    private static let mostMicroseconds: UInt64 = 3_600_000_000
+
+    private var jobs = Histogram<UInt32>(highestTrackableValue: mostJobs, numberOfSignificantValueDigits: .two)
+    private var microseconds = Histogram<UInt32>(
+        highestTrackableValue: mostMicroseconds, numberOfSignificantValueDigits: .two)
+    /// The times of the COMMITs.
+    private(set) var commits = LatencyBuckets()
+
+    mutating func record(jobs count: Int) { _ = jobs.record(min(Self.mostJobs, UInt64(count))) }
+
+    mutating func record(commitMicroseconds time: Int64) {
+        _ = microseconds.record(min(Self.mostMicroseconds, UInt64(max(0, time))))
+        commits.record(max(0, time))
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("jobs", jobs)
+            writer.member("commitMicroseconds", microseconds)
+        }
+    }
+}
+
+/// Whether the store takes writes, for `stats`.
+enum StoreState {
+    case serving
+    /// It takes none at the moment: with a journal, or while another program has locked it, jobs wait; else they fail.
+    case waiting(cause: String)
+    /// It takes none any more.
+    case failed(cause: String)
+    /// It takes no more entries of a shared log; reads go on.
+    case halted(cause: String)
+
+    var name: String {
+        switch self {
+        case .serving: "serving"
+        case .waiting: "waiting"
+        case .failed: "failed"
+        case .halted: "halted"
+        }
+    }
+
+    var isFailed: Bool { if case .failed = self { true } else { false } }
+
+    /// A text for people.
+    var cause: String? {
+        switch self {
+        case .serving: nil
+        case .waiting(let cause), .failed(let cause), .halted(let cause): cause
+        }
+    }
+}
+
+/// The times of jobs, stage by stage.
+struct Latencies {
+    /// An hour, in microseconds: longer times are counted as that.
+    private static let highest: UInt64 = 3_600_000_000
+
+    private var histograms: [Histogram<UInt32>]
+
+    /// - Parameter digits: the digits that percentiles have; one takes 3 KiB for all stages, two take 96.
+    init(digits: SignificantDigits = .two) {
+        histograms = StageTimes.names.map { _ in
+            Histogram<UInt32>(highestTrackableValue: Self.highest, numberOfSignificantValueDigits: digits)
+        }
+    }
+
+    mutating func record(_ times: StageTimes) {
+        let values = times.values
+        for stage in StageTimes.stages(isJournaled: times.isJournaled) {
+            _ = histograms[stage].record(min(Self.highest, UInt64(max(0, values[stage]))))
+        }
+    }
+
+    mutating func add(_ other: Latencies) {
+        for stage in histograms.indices { histograms[stage].add(other.histograms[stage]) }
+    }
+
+    func write(to writer: inout JSONWriter, isJournaled: Bool) {
+        writer.object { writer in
+            for stage in StageTimes.stages(isJournaled: isJournaled) {
+                writer.member(StageTimes.names[stage], histograms[stage])
+            }
+        }
+    }
+}
+
+/// A job that took long from its frame to the durable transaction.
+package struct SlowJob: Sendable {
+    package let id: String
+    /// Nil when the job got none.
+    package let sequence: Int64?
+    package let owner: JobOwner
+    package let operations: [String]
+    package let entities: [String]
+    package let isFailed: Bool
+    /// In milliseconds since 1970.
+    package let acceptedAt: Int64
+    package let times: StageTimes
+}
+
+/// The slow jobs that are remembered. A pure value.
+///
+/// One long job makes many others wait, which end after it. So the jobs with the least work of their own are forgotten first,
+/// after those of more than an hour ago.
+struct SlowJobs {
+    /// Some 500 bytes each.
+    static let maximumCount = 64
+    /// From this time on a job is slow, unless the operator gives another one.
+    static let defaultMicroseconds: Int64 = 1_000_000
+    private static let agedMilliseconds: Int64 = 3_600_000
+
+    let microseconds: Int64
+    /// In the order in which they ended.
+    private(set) var jobs: [SlowJob] = []
+
+    init(from microseconds: Int64) { self.microseconds = microseconds }
+
+    mutating func add(_ job: SlowJob) {
+        jobs.append(job)
+        guard jobs.count > Self.maximumCount else { return }
+        let aged = jobs.firstIndex { $0.acceptedAt < job.acceptedAt - Self.agedMilliseconds }
+        jobs.remove(at: aged ?? jobs.indices.min { jobs[$0].times.work < jobs[$1].times.work }!)
+    }
+
+    /// Those with the most work of their own first.
+    var byWork: [SlowJob] { jobs.reversed().sorted { $0.times.work > $1.times.work } }
+}
+
+/// A histogram of fixed buckets, for monitoring systems that add those of several times or servers (Prometheus).
+struct LatencyBuckets {
+    /// Microseconds up to which each bucket counts: the usual steps of 1, 2.5 and 5, from what a small job takes to what
+    /// no client waits for.
+    static let bounds: [Int64] = [
+        100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
+        5_000_000, 10_000_000, 30_000_000, 60_000_000,
+    ]
+
+    /// Times in each bucket alone; the last one has those above all bounds.
+    private var counts = [Int](repeating: 0, count: bounds.count + 1)
+    private var sum: Int64 = 0
+
+    mutating func record(_ microseconds: Int64) {
+        counts[Self.bounds.firstIndex { microseconds <= $0 } ?? Self.bounds.count] += 1
+        sum += microseconds
+    }
+
+    /// The number of times up to each bound.
+    var cumulative: [Int] {
+        var total = 0
+        return counts.dropLast().map {
+            total += $0
+            return total
+        }
+    }
+
+    var count: Int { counts.reduce(0, +) }
+
+    func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.key("counts")
+            writer.array { writer in for count in cumulative { writer.integer(count) } }
+            writer.member("count", count)
+            writer.member("sumMicroseconds", sum)
+        }
+    }
+
+    static func writeBounds(to writer: inout JSONWriter) {
+        writer.key("boundsMicroseconds")
+        writer.array { writer in for bound in bounds { writer.integer(bound) } }
+    }
+}
+
+/// Whether something has failed for good (the disk under the store or its journal; or a shared log), and the observers of that. Any
+/// thread may call.
+final class StorageFailure: Sendable {
+    typealias Observer = @Sendable (StoreError) -> Void
+
+    private struct State {
+        var error: StoreError?
+        var observers: [Observer] = []
+    }
+
+    private let state = Monitor(State())
+
+    /// Nil while nothing has failed.
+    var error: StoreError? { state.withLock { $0.error } }
+
+    /// Reports the failure to `stats`, and to the observers after everything that was sent before.
+    ///
+    /// - Parameters:
+    ///   - newState: the store's from now on.
+    ///   - say: logs the failure, before any observer ends the process; not called when it was known.
+    func happened(
+        _ newState: StoreState, _ error: StoreError, _ statistics: Statistics, _ completions: SerialThread,
+        _ say: () -> Void
+    ) {
+        let observers = state.withLock { state -> [Observer]? in
+            guard state.error == nil else { return nil }
+            state.error = error
+            defer { state.observers = [] }
+            return state.observers
+        }
+        guard let observers else { return }
+        say()
+        statistics.count { $0.store = newState }
+        completions.run(observers.map { notify in { notify(error) } })
+    }
+
+    /// Returns the call to make now, if the disk has failed already.
+    func observe(_ notify: @escaping Observer) -> [@Sendable () -> Void] {
+        let error = state.withLock { state -> StoreError? in
+            if state.error == nil { state.observers.append(notify) }
+            return state.error
+        }
+        return error.map { error in [{ notify(error) }] } ?? []
+    }
+}
+
+/// The jobs of about the last minute: six slots of ten seconds, of which the newest is not full. A pure value.
+struct RecentJobs {
+    /// The work in one slot, or in several.
+    struct Slot {
+        struct Counts {
+            var completed = 0
+            var failed = 0
+            var duplicates = 0
+            var commits = 0
+            var objects = ChangeCounts()
+
+            mutating func add(_ other: Counts) {
+                completed += other.completed
+                failed += other.failed
+                duplicates += other.duplicates
+                commits += other.commits
+                objects.add(other.objects)
+            }
+        }
+
+        var counts = Counts()
+        var latencies = Latencies(digits: .one)
+
+        mutating func add(_ other: Slot) {
+            counts.add(other.counts)
+            latencies.add(other.latencies)
+        }
+    }
+
+    private static let slotMicroseconds: Int64 = 10_000_000
+    private static let slotCount = 6
+
+    /// By the number of the slot since the clock's beginning.
+    private var slots: [Int64: Slot] = [:]
+    private let startedAt: Int64
+
+    init(at now: Int64) { startedAt = now }
+
+    /// - Parameter now: the time of the monotonic clock, in microseconds.
+    mutating func note(at now: Int64, _ body: (inout Slot) -> Void) {
+        let number = now / Self.slotMicroseconds
+        if slots[number] == nil {
+            slots = slots.filter { $0.key > number - Int64(Self.slotCount) }
+            slots[number] = Slot()
+        }
+        body(&slots[number]!)
+    }
+
+    /// The sum of the slots, and the microseconds that they cover.
+    func sum(at now: Int64) -> (slot: Slot, microseconds: Int64) {
+        let first = now / Self.slotMicroseconds - Int64(Self.slotCount) + 1
+        var sum = Slot()
+        for (number, slot) in slots where number >= first { sum.add(slot) }
+        return (sum, now - max(startedAt, first * Self.slotMicroseconds))
+    }
+
+    func write(to writer: inout JSONWriter, at now: Int64, isJournaled: Bool) {
+        let (slot, microseconds) = sum(at: now)
+        writer.object { writer in
+            writer.member("milliseconds", microseconds / 1_000)
+            writer.key("jobs")
+            writer.object { writer in
+                writer.member("completed", slot.counts.completed)
+                writer.member("failed", slot.counts.failed)
+                writer.member("duplicate", slot.counts.duplicates)
+            }
+            writer.key("objects")
+            slot.counts.objects.write(to: &writer)
+            writer.member("commits", slot.counts.commits)
+            writer.key("latencyMicroseconds")
+            slot.latencies.write(to: &writer, isJournaled: isJournaled)
+        }
     }
 }

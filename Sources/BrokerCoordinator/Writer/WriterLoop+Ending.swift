@@ -1,3 +1,4 @@
+internal import BrokerModel
 internal import BrokerStore
 internal import Logging
 
@@ -64,5 +65,210 @@ extension WriterLoop {
             // The next start reads the WAL beside the database, so nothing is lost.
             logger.warning("The WAL could not be emptied when the store was closed.", metadata: ["cause": "\(error)"])
         }
+    }
+}
+
+/// Jobs that fail because of the store, and the end of a store whose disk has failed.
+extension WriterLoop {
+    // MARK: - One job
+
+    mutating func failed(_ error: StoreError, _ place: LogPlace, _ job: ReadyJob) -> AppliedJob {
+        logger.error("A job could not be stored.", metadata: ["id": "\(job.id)", "cause": "\(error)"])
+        noteWaiting(error, bytes: job.accepted.weight)
+        let fault = Fault(ofJob: error)
+        return AppliedJob(place: place, job: job, end: .failed(fault), isUnwritten: true)
+    }
+
+    /// The store cannot apply a job of the journal, and neither the job nor the machine is at fault. If the server went
+    /// on, later jobs would be applied without this one.
+    func stop(at place: LogPlace, _ job: ReadyJob, _ error: StoreError) {
+        logger.critical(
+            """
+            A job of the journal cannot be applied because of a defect. The server ends; the job and all after it stay \
+            in the journal. Report the defect, then start a version of the server without it.
+            """, metadata: ["id": "\(job.id)", "sequence": "\(place.position ?? 0)", "cause": "\(error)"])
+        store.fail(error)
+    }
+
+    /// No more sequences can be reserved, so the jobs that wait for one fail without.
+    mutating func failStarved(_ error: StoreError) {
+        noteWaiting(error, bytes: 0)
+        jobTable.change(completions) { jobTable in
+            Effects(completions: jobTable.refuseStarved(Fault(ofJob: error)))
+        }
+    }
+
+    /// Reports to `stats` that the store takes no writes, until a transaction succeeds; of a full store, until there is room for
+    /// the job, too, because a smaller transaction may succeed before.
+    private mutating func noteWaiting(_ error: StoreError, bytes: Int) {
+        recordFailuresAt = recordFailuresAt ?? monotonicMicroseconds()
+        guard error.isOfMachine else { return }
+        statistics.count {
+            $0.store = .waiting(cause: error.message)
+            // A disk that has room for as much serves, though it has none for a job of gigabytes.
+            if error.code == .full { $0.refusedBytes = max($0.refusedBytes ?? 0, min(bytes, 1 << 20)) }
+        }
+    }
+
+    // MARK: - The store
+
+    // The disk has failed, or the file is damaged: how much of the last transaction is in the file is unknown. From
+    // then on no client is sent an outcome: for the jobs of that transaction it would be a guess, and the jobs after
+    // them could not be stored. They leave the job table without an answer, so that a caller that stops the coordinator
+    // need not wait for them.
+
+    /// Drops the jobs of the transaction in which the store failed.
+    func drop(_ jobs: [ReadyJob]) {
+        reportFailure()
+        let now = monotonicMicroseconds()
+        jobTable.change(completions) { $0.drop(jobs, at: now) }
+    }
+
+    /// Drops all jobs, until the coordinator stops.
+    func dropAll() {
+        reportFailure()
+        while let rest = jobTable.wait(takeAll) {
+            for task in rest.tasks { task(store) }
+            if let failure = store.failure { rest.reopening?.notify(.failure(failure)) }
+            drop(rest.jobs)
+        }
+    }
+
+    /// Reports the failure once to the log, to `stats` and to the observers, after all ends that were sent before.
+    private func reportFailure() {
+        guard let failure = store.failure else { return }
+        storageFailure.happened(
+            .failed(cause: failure.message), failure, statistics, completions
+        ) {
+            logger.critical(
+                """
+                The store has failed, and it is unknown whether the last transaction is on the disk. No job is \
+                answered any more. Check the disk, then start again: every job that was reported as completed is \
+                stored, and a job with an id can be sent again.
+                """, metadata: ["cause": "\(failure)"])
+        }
+    }
+
+    private struct Rest {
+        var jobs: [ReadyJob] = []
+        var tasks: [@Sendable (Store) -> Void] = []
+        var reopening: StoreReopening?
+    }
+
+    /// The inner nil means that no more will come, the outer one that nothing is ready.
+    private func takeAll(_ jobTable: inout JobTable) -> Rest?? {
+        var rest = Rest()
+        completions.run(jobTable.refuseStarved(Fault(.storeUnavailable, store.failure?.message ?? "")))
+        var count = -1
+        while rest.jobs.count > count {
+            count = rest.jobs.count
+            rest.jobs += jobTable.takeRefused().map(\.job)
+            while let next = jobTable.takeNext(after: []) { rest.jobs.append(next.job) }
+        }
+        swap(&rest.tasks, &jobTable.writerTasks)
+        swap(&rest.reopening, &jobTable.reopening)
+        if rest.jobs.isEmpty, rest.tasks.isEmpty, rest.reopening == nil { return jobTable.isStopped ? .some(nil) : nil }
+        return rest
+    }
+}
+
+extension Fault {
+    /// The fault of a job that the store did not take. Where the machine is at fault it has the cause; else it has no
+    /// text of SQLite's and no path.
+    fileprivate init(ofJob error: StoreError) {
+        self.init(
+            error.faultCode,
+            error.isOfMachine
+                ? error.message
+                : "The store could not apply the job because of a defect of Broker's, and nothing of the job was stored. Report it: the "
+                    + "server's log has the cause.")
+    }
+}
+
+extension WriterLoop {
+    /// Runs `body` in a transaction. While another program has locked the store, the writer waits and tries again:
+    /// nothing has happened then, and jobs need not fail. Only a server that stops limits the wait.
+    ///
+    /// - Returns: nil when `body` returns nil; its changes are then undone.
+    func transaction<Result>(
+        _ body: () throws(StoreError) -> Result?
+    ) throws(StoreError) -> Result? {
+        var wait = LockWait(statistics, logger)
+        while true {
+            do throws(StoreError) {
+                try store.begin()
+                guard let result = try body() else {
+                    store.rollback()
+                    return nil
+                }
+                let start = monotonicMicroseconds()
+                try store.commit()
+                statistics.count {
+                    $0.batches.record(commitMicroseconds: monotonicMicroseconds() - start)
+                    $0.noteServing()
+                }
+                wait.ended()
+                activity.advance()
+                return result
+            } catch {
+                store.rollback()
+                noteLoss()
+                activity.advance()
+                guard error.isLocked, wait.pause(jobTable) else { throw error }
+            }
+        }
+    }
+}
+
+/// One incident of a store that another program has locked: how long it lasts, and what the log and `stats` report of
+/// it.
+///
+/// The wait uses the job table's condition, with growing pauses, so that it costs next to nothing and ends when the
+/// server stops.
+struct LockWait {
+    /// A lock held for a shorter time is normal, and is not logged.
+    private static let silentMicroseconds: Int64 = 1_000_000
+    /// The longest pause between two attempts, by which jobs may go on too late.
+    private static let longestPauseMicroseconds: Int64 = 50_000
+
+    private let statistics: Statistics
+    private let logger: Logger
+    private var beganAt: Int64?
+    private var pauseMicroseconds: Int64 = 1_000
+    private var isReported = false
+
+    init(_ statistics: Statistics, _ logger: Logger) {
+        self.statistics = statistics
+        self.logger = logger
+    }
+
+    /// Waits before the next attempt. Returns false when there must be none, because the server stops.
+    mutating func pause(_ jobTable: Monitor<JobTable>) -> Bool {
+        let now = monotonicMicroseconds()
+        let beganAt = beganAt ?? now
+        self.beganAt = beganAt
+        if !isReported, now - beganAt >= Self.silentMicroseconds {
+            isReported = true
+            statistics.count { $0.store = .waiting(cause: "Another program has locked the store.") }
+            logger.warning("Another program has locked the store; jobs wait until it releases the lock.")
+        }
+        let isOver = jobTable.wait(until: now + pauseMicroseconds) { jobTable -> Bool? in
+            guard let deadline = jobTable.lockDeadline, deadline <= monotonicMicroseconds() else { return nil }
+            return true
+        }
+        pauseMicroseconds = min(2 * pauseMicroseconds, Self.longestPauseMicroseconds)
+        if isOver == true {
+            reportEnd("The server stops, and the store is still locked by another program; jobs fail.")
+        }
+        return isOver == nil
+    }
+
+    /// The transaction has succeeded.
+    func ended() { reportEnd("The store is no longer locked; jobs continue.") }
+
+    private func reportEnd(_ words: Logger.Message) {
+        guard isReported, let beganAt else { return }
+        statistics.count { $0.noteServing() }
+        logger.warning(words, metadata: ["milliseconds": "\((monotonicMicroseconds() - beganAt) / 1_000)"])
     }
 }

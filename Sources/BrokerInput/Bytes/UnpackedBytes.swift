@@ -1,3 +1,8 @@
+import CLZ4
+import CZlib
+import Glibc
+import Synchronization
+
 /// The contents of a file: unpacked, when its first bytes are those of gzip or lz4; otherwise unchanged.
 final class UnpackedBytes: ByteSource {
     private let packed: any ByteSource
@@ -97,5 +102,266 @@ private final class BegunBytes: ByteSource {
             return beginning
         }
         return try rest.next()
+    }
+}
+
+/// The bytes of an input, piece after piece. Belongs to one thread, which may block.
+package protocol ByteSource: AnyObject {
+    /// Returns the next bytes as soon as there are some; none at the end.
+    func next() throws(ByteFault) -> [UInt8]
+
+    /// The number of bytes of the file that were read so far, before unpacking.
+    var bytesRead: Int { get }
+}
+
+/// Why there are no more bytes.
+package enum ByteFault: Error {
+    /// A system call failed.
+    case unreadable(String)
+    /// The bytes cannot be unpacked.
+    case damaged(String)
+
+    /// - Parameter place: the reader's position.
+    func inputFault(at place: InputPlace) -> InputFault {
+        switch self {
+        case .unreadable(let reason): InputFault(reason: reason, place: nil)
+        case .damaged(let reason): InputFault(reason: reason, place: place)
+        }
+    }
+}
+
+/// A file, or standard input, from its beginning to its end.
+final class FileBytes: ByteSource {
+    private static let chunkBytes = 256 << 10
+
+    private let descriptor: Int32
+    private(set) var bytesRead = 0
+
+    /// - Parameter path: `-` is standard input.
+    init(_ path: String) throws(ByteFault) {
+        descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw Self.unreadable() }
+    }
+
+    deinit {
+        if descriptor != STDIN_FILENO { close(descriptor) }
+    }
+
+    func next() throws(ByteFault) -> [UInt8] {
+        if descriptor == STDIN_FILENO, let ahead = StandardInput.take() {
+            bytesRead += ahead.count
+            return ahead
+        }
+        while true {
+            var count = 0
+            let chunk = [UInt8](unsafeUninitializedCapacity: Self.chunkBytes) { space, filled in
+                count = Glibc.read(descriptor, space.baseAddress, space.count)
+                filled = max(0, count)
+            }
+            bytesRead += chunk.count
+            if count >= 0 { return chunk }
+            if errno != EINTR { throw Self.unreadable() }
+        }
+    }
+
+    private static func unreadable() -> ByteFault {
+        .unreadable("cannot be read: \(String(cString: strerror(errno)))")
+    }
+}
+
+/// The bytes of standard input that were read before its actual reader.
+package enum StandardInput {
+    private static let pending = Mutex<[UInt8]>([])
+
+    /// Reads until there are `count` bytes, or the input ends; the next reader of standard input gets them again.
+    ///
+    /// Must not be called while another reader reads.
+    ///
+    /// - Returns: the bytes, and whether the input ends with them.
+    package static func readAhead(_ limit: Int) -> (bytes: [UInt8], isAll: Bool) {
+        pending.withLock { pending in
+            var isAll = false
+            while pending.count < limit, !isAll {
+                let chunk = [UInt8](unsafeUninitializedCapacity: min(limit - pending.count, 1 << 20)) { space, filled in
+                    var count = -1
+                    repeat {
+                        count = read(STDIN_FILENO, space.baseAddress, space.count)
+                    } while count < 0 && errno == EINTR
+                    filled = max(0, count)
+                }
+                // A read error is reported to the next reader.
+                isAll = chunk.isEmpty
+                pending += chunk
+            }
+            return (pending, isAll)
+        }
+    }
+
+    /// The bytes that were read ahead, once.
+    static func take() -> [UInt8]? {
+        pending.withLock { pending in
+            defer { pending = [] }
+            return pending.isEmpty ? nil : pending
+        }
+    }
+}
+
+/// Unpacks LZ4 frames: one or several, one after the other, as the `lz4` program does.
+final class LZ4Bytes: ByteSource {
+    private static let pieceBytes = 256 << 10
+
+    private let packed: any ByteSource
+    private let context: OpaquePointer
+    private var chunk: [UInt8] = []
+    /// Bytes of ``chunk`` that were unpacked.
+    private var consumed = 0
+    /// Between two frames, or after the last one.
+    private var isBetween = true
+
+    init(_ packed: any ByteSource) throws(ByteFault) {
+        self.packed = packed
+        var context: OpaquePointer?
+        guard LZ4F_isError(LZ4F_createDecompressionContext(&context, UInt32(LZ4F_VERSION))) == 0, let context else {
+            throw .damaged("there is no memory left to unpack the LZ4 data")
+        }
+        self.context = context
+    }
+
+    deinit { LZ4F_freeDecompressionContext(context) }
+
+    var bytesRead: Int { packed.bytesRead }
+
+    func next() throws(ByteFault) -> [UInt8] {
+        while true {
+            let piece = try unpack()
+            if !piece.isEmpty { return piece }
+            guard consumed == chunk.count else { continue }
+            chunk = try packed.next()
+            consumed = 0
+            guard chunk.isEmpty else { continue }
+            if isBetween { return [] }
+            throw .damaged("the LZ4 data ends in the middle (\(bytesRead) bytes of the file were read); copy it again")
+        }
+    }
+
+    private func unpack() throws(ByteFault) -> [UInt8] {
+        // The library returns its buffered bytes without any input, but between two frames it has none.
+        if isBetween, consumed == chunk.count { return [] }
+        var hint = 0
+        let piece = [UInt8](unsafeUninitializedCapacity: Self.pieceBytes) { space, filled in
+            chunk.withUnsafeBufferPointer { chunk in
+                filled = space.count
+                var taken = chunk.count - consumed
+                hint = LZ4F_decompress(
+                    context, space.baseAddress, &filled, chunk.baseAddress.map { $0 + consumed }, &taken, nil)
+                if LZ4F_isError(hint) != 0 { filled = 0 } else { consumed += taken }
+            }
+        }
+        guard LZ4F_isError(hint) == 0 else {
+            let reason = String(cString: LZ4F_getErrorName(hint))
+            throw .damaged("the LZ4 data is damaged or followed by something else (\(reason)); copy it again")
+        }
+        isBetween = hint == 0
+        return piece
+    }
+}
+
+/// Unpacks gzip (RFC 1952): one member or several, one after the other, and zeros after the last one.
+final class GzipBytes: ByteSource {
+    private static let pieceBytes = 256 << 10
+
+    private let packed: any ByteSource
+    // zlib keeps a pointer to the stream, so it must not move.
+    private let stream: UnsafeMutablePointer<z_stream>
+    private var chunk: [UInt8] = []
+    /// Bytes of ``chunk`` that were unpacked.
+    private var consumed = 0
+    private var state = State.inside
+
+    private enum State {
+        /// Inside a member.
+        case inside
+        /// After a member; zeros followed it, so no other member may follow.
+        case behind(padding: Bool)
+        case ended
+    }
+
+    init(_ packed: any ByteSource) throws(ByteFault) {
+        self.packed = packed
+        stream = .allocate(capacity: 1)
+        stream.initialize(to: z_stream())
+        guard broker_zlib_inflate_gzip(stream) == Z_OK else {
+            throw .damaged("there is no memory left to unpack the gzip data")
+        }
+    }
+
+    deinit {
+        inflateEnd(stream)
+        stream.deallocate()
+    }
+
+    var bytesRead: Int { packed.bytesRead }
+
+    func next() throws(ByteFault) -> [UInt8] {
+        while true {
+            switch state {
+            case .ended: return []
+            case .inside:
+                let piece = try unpack()
+                if !piece.isEmpty { return piece }
+            case .behind(let padding): try goOn(padding)
+            }
+        }
+    }
+
+    private func unpack() throws(ByteFault) -> [UInt8] {
+        var status = Z_OK
+        var needsInput = false
+        let piece = [UInt8](unsafeUninitializedCapacity: Self.pieceBytes) { space, filled in
+            chunk.withUnsafeMutableBufferPointer { chunk in
+                stream.pointee.next_in = chunk.baseAddress.map { $0 + consumed }
+                stream.pointee.avail_in = UInt32(chunk.count - consumed)
+                stream.pointee.next_out = space.baseAddress
+                stream.pointee.avail_out = UInt32(space.count)
+                status = inflate(stream, Z_NO_FLUSH)
+                consumed = chunk.count - Int(stream.pointee.avail_in)
+            }
+            filled = space.count - Int(stream.pointee.avail_out)
+            needsInput = filled == 0
+        }
+        switch status {
+        case Z_STREAM_END: state = .behind(padding: false)
+        case Z_OK, Z_BUF_ERROR:
+            if needsInput, consumed == chunk.count, try !refill() {
+                throw .damaged(
+                    "the gzip data ends in the middle (\(bytesRead) bytes of the file were read); copy it again")
+            }
+        default:
+            let reason = stream.pointee.msg.map { String(cString: $0) } ?? "zlib's error \(status)"
+            throw .damaged("the gzip data is damaged (\(reason)); copy it again")
+        }
+        return piece
+    }
+
+    /// Searches for another member.
+    private func goOn(_ padding: Bool) throws(ByteFault) {
+        if consumed == chunk.count, try !refill() {
+            state = .ended
+        } else if chunk[consumed] == 0 {
+            consumed += 1
+            state = .behind(padding: true)
+        } else if chunk[consumed] == 0x1F, !padding {
+            inflateReset(stream)
+            state = .inside
+        } else {
+            throw .damaged("the gzip data is followed by something else, from \(chunk[consumed].asSeen) on")
+        }
+    }
+
+    /// False at the end.
+    private func refill() throws(ByteFault) -> Bool {
+        chunk = try packed.next()
+        consumed = 0
+        return !chunk.isEmpty
     }
 }

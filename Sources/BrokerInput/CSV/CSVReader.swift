@@ -250,3 +250,107 @@ struct CSVReader: RecordReader {
         InputFault(reason: reason, place: position.place, recordPlace: rowPlace)
     }
 }
+
+/// How CSV is read.
+package struct CSVOptions: Sendable {
+    /// Nil finds it in the header.
+    package var delimiter: CSVDelimiter?
+    package var ragged: RaggedRows
+
+    package init(delimiter: CSVDelimiter? = nil, ragged: RaggedRows = .fail) {
+        self.delimiter = delimiter
+        self.ragged = ragged
+    }
+}
+
+/// Rows that have another number of fields than the header names.
+package enum RaggedRows: String, CaseIterable, Sendable {
+    case fail
+    /// Missing fields are null. Fields without a name must be empty.
+    case fill
+}
+
+/// The byte between two fields of CSV.
+package struct CSVDelimiter: Equatable, Sendable {
+    let byte: UInt8
+
+    static let comma = CSVDelimiter(byte: UInt8(ascii: ","))
+    static let tab = CSVDelimiter(byte: UInt8(ascii: "\t"))
+
+    /// Those that are found, the preferred one first.
+    static let common = [comma, CSVDelimiter(byte: UInt8(ascii: ";")), tab, CSVDelimiter(byte: UInt8(ascii: "|"))]
+
+    private init(byte: UInt8) { self.byte = byte }
+
+    /// One character of ASCII, or `tab`. Nil for any other text, a quote and control characters other than a tab.
+    package init?(_ text: String) {
+        if text == "tab" || text == "\\t" || text == "\t" {
+            self = .tab
+            return
+        }
+        guard let byte = text.utf8.first, text.utf8.count == 1, (0x20...0x7E).contains(byte), byte != UInt8(ascii: "\"")
+        else { return nil }
+        self.init(byte: byte)
+    }
+
+    /// The text from which it is made.
+    package var text: String { self == .tab ? "tab" : String(UnicodeScalar(byte)) }
+
+    /// The delimiter as named in a message.
+    var described: String {
+        switch byte {
+        case UInt8(ascii: ","): "a comma"
+        case UInt8(ascii: ";"): "a semicolon"
+        case UInt8(ascii: "\t"): "a tab"
+        default: "'\(text)'"
+        }
+    }
+}
+
+/// Finds the delimiter in the header of CSV: the one that divides it into most fields. Of several, a comma wins.
+struct CSVDelimiterSearch {
+    /// All bytes since the last ``takeBlank()``.
+    private(set) var bytes: [UInt8] = []
+    private var counts = [Int](repeating: 0, count: CSVDelimiter.common.count)
+    private var isQuoted = false
+    private var hasText = false
+    private(set) var isComplete = false
+
+    private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
+
+    /// Adds bytes of the input, each of which is read once.
+    mutating func append(_ more: [UInt8]) {
+        for byte in more {
+            guard !isComplete else { break }
+            switch byte {
+            // A doubled quote ends the quotes and begins them again.
+            case UInt8(ascii: "\""): isQuoted.toggle()
+            // Empty lines before the header are ignored.
+            case UInt8(ascii: "\n"): isComplete = hasText && !isQuoted
+            case UInt8(ascii: "\r"): break
+            // A fault, wherever it is.
+            case 0: isComplete = true
+            case _ where Self.byteOrderMark.contains(byte): break
+            default:
+                hasText = true
+                guard !isQuoted else { break }
+                if let index = CSVDelimiter.common.firstIndex(where: { $0.byte == byte }) { counts[index] += 1 }
+            }
+        }
+        bytes += more
+    }
+
+    /// Returns and forgets the bytes of empty lines; nil when the header has begun.
+    mutating func takeBlank() -> [UInt8]? {
+        guard !hasText, !isQuoted, !isComplete else { return nil }
+        defer { bytes = [] }
+        return bytes
+    }
+
+    /// The delimiter by the bytes so far.
+    var found: CSVDelimiter {
+        var best = 0
+        for index in counts.indices where counts[index] > counts[best] { best = index }
+        return CSVDelimiter.common[best]
+    }
+}

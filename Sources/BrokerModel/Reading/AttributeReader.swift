@@ -180,3 +180,246 @@ extension AttributeType {
 
     static var list: String { allCases.map(\.rawValue).joined(separator: ", ") }
 }
+
+/// The key paths of an attribute or relationship.
+enum KeyPaths {
+    /// Returns those that `node` gives, or the one that follows from the name. Given paths are used unchanged, in any
+    /// style; an empty array means that no record has the value.
+    ///
+    /// - Parameter mayNameHolder: the paths are an attribute's, which may take its value from the record around its own.
+    static func read(
+        _ node: ModelNode?, name: String, style: KeyStyle, mayNameHolder: Bool = false
+    ) -> [[String]] {
+        let implied = [[style.key(forName: name)]]
+        guard let node else { return implied }
+        return paths(node, mayNameHolder: mayNameHolder) ?? implied
+    }
+
+    /// The paths of a field that has nothing but paths.
+    static func read(_ node: ModelNode) -> [[String]] { paths(node, mayNameHolder: false) ?? [] }
+
+    /// Nil when there is none because of faults.
+    private static func paths(_ node: ModelNode, mayNameHolder: Bool) -> [[String]]? {
+        let expected = "a key path like \"contact.email\" or an array of them"
+        guard let elements = node.oneOrMore(expected: expected, mayBeEmpty: true) else { return nil }
+        if elements.isEmpty { return [] }
+        var paths: [[String]] = []
+        for element in elements {
+            guard let text = element.string() else { continue }
+            let path = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+            if path.contains("") {
+                element.report("the key path \"\(text)\" has an empty key; take out the dot too many")
+            } else if paths.contains(path) {
+                element.report("the key path \"\(text)\" occurs twice here; take one out")
+            } else if let fault = holderFault(path, mayNameHolder: mayNameHolder) {
+                element.report(fault)
+            } else {
+                paths.append(path)
+            }
+        }
+        return paths.isEmpty ? nil : paths
+    }
+
+    /// The fault of a path that begins with `@parent`; nil for any other path and for a valid one.
+    static func holderFault(_ path: [String], mayNameHolder: Bool) -> String? {
+        guard HolderValue.isHolderPath(path) else { return nil }
+        let text = path.joined(separator: ".")
+        guard mayNameHolder else {
+            return "\"\(text)\" can be the key of an attribute of an entity only; take it out"
+        }
+        return HolderValue(path) == nil
+            ? "\"\(text)\" leads to no attribute of the record around this one; write \"@parent.<attribute>\" or "
+                + "\"@parent.@index\"" : nil
+    }
+}
+
+/// Reads the limits of an attribute's values. Whether the values themselves can be converted is checked when they are
+/// compiled.
+struct ConstraintsReader {
+    let fields: ModelFields
+    /// Nil when the model gives no known one.
+    let type: AttributeType?
+
+    func read() -> ValueConstraints {
+        refuseMisplaced()
+        var constraints = ValueConstraints()
+        constraints.minimum = bound("min")
+        constraints.maximum = bound("max")
+        constraints.minimumLength = fields["minLength"]?.count()
+        constraints.maximumLength = fields["maxLength"]?.count()
+        if let minimum = constraints.minimumLength, let maximum = constraints.maximumLength, minimum > maximum {
+            fields["minLength"]?.report(
+                "\"minLength\" \(minimum) and \"maxLength\" \(maximum) allow no value; raise \"maxLength\"")
+        }
+        constraints.pattern = fields["pattern"]?.string()
+        constraints.allowed =
+            fields["enum"]?.elements(expected: "an array of the allowed values")?
+            .compactMap(allowedValue) ?? []
+        return constraints
+    }
+
+    private func refuseMisplaced() {
+        for name in ["min", "max"] {
+            fields.refuse(name, unless: type.map { $0.isNumber || $0.isDate }, isFor: "numbers and dates")
+        }
+        for name in ["minLength", "maxLength", "pattern"] {
+            fields.refuse(name, unless: type?.isText, isFor: "text")
+        }
+    }
+
+    private func bound(_ name: String) -> JSONFragment? {
+        guard let node = fields[name] else { return nil }
+        guard node.value.kind == .number || node.value.kind == .string else {
+            node.reportExpected(type?.isDate == true ? "a date" : "a number")
+            return nil
+        }
+        return node.fragment(for: nil)
+    }
+
+    private func allowedValue(_ node: ModelNode) -> JSONFragment? {
+        if node.value.isNull {
+            node.report("null needs no place among the allowed values; say \"optional\": true instead")
+            return nil
+        }
+        return node.fragment(for: type)
+    }
+}
+
+/// Checks the attributes whose values come from the record around their own (``HolderValue``).
+struct HolderCheck {
+    let drafts: [EntityDraft]
+    /// The same entities, linked.
+    let entities: [Entity]
+
+    func check() {
+        var holders: HolderRelationships?
+        for (index, draft) in drafts.enumerated() {
+            for attribute in draft.attributes where attribute.attribute.holderValue != nil {
+                let known = holders ?? HolderRelationships(entities)
+                holders = known
+                check(attribute, of: index, known)
+            }
+        }
+    }
+
+    private func check(_ draft: AttributeDraft, of entity: Int, _ relationships: HolderRelationships) {
+        let attribute = draft.attribute
+        let values = attribute.keyPaths.compactMap(HolderValue.init)
+        guard let value = values.first, draft.isTyped else { return }
+        if values.count > 1 {
+            draft.key.report(
+                "\"\(attribute.name)\" has the keys \(values.map { "\"\($0.text)\"" }.joined(separator: " and ")), and an "
+                    + "attribute takes one value from the record around its own; take one out")
+        }
+        let holders = relationships.holders(of: entity)
+        guard !holders.isEmpty else {
+            return draft.key.report(
+                "no relationship leads to \(entities[entity].name), so there is no record around its own that "
+                    + "\"\(value.text)\" could mean; add the relationship, or take this key out")
+        }
+        switch value {
+        case .position:
+            if attribute.type != .integer32, attribute.type != .integer64 {
+                draft.key.report(
+                    "\"\(value.text)\" is a position; give \"\(attribute.name)\" the type integer32 or integer64")
+            }
+        case .attribute(let name):
+            for holder in holders where holder.destination == entity { check(draft, name, holder) }
+        }
+    }
+
+    private func check(_ draft: AttributeDraft, _ name: String, _ holder: HolderRelationship) {
+        let entity = entities[holder.entity]
+        let path = "\"\(HolderValue.attribute(name).text)\""
+        let leads = "\(entity.name).\(entity.relationships[holder.relationship].name) leads here"
+        guard let place = entity.identity.first(where: { entity.attributes[$0].name.hasSameBytes(as: name) }) else {
+            let names = entity.identity.map { "\"@parent.\(entity.attributes[$0].name)\"" }.joined(separator: ", ")
+            return draft.key.report(
+                "\(leads), and \"\(name)\" is no attribute of the identity of \(entity.name), as \(path) needs; "
+                    + (names.isEmpty ? "give \(entity.name) an identity" : "write \(names)"))
+        }
+        let (own, other) = (draft.attribute, entity.attributes[place])
+        if !own.isStored(like: other) {
+            let form =
+                other.type == .date
+                ? "date with the storage \(other.dateStorage.rawValue) and the precision \(other.precision)"
+                : other.type.rawValue
+            draft.key.report(
+                "\(leads), and its \"\(name)\" is \(form); \"\(own.name)\" has the key \(path) and needs the same type")
+        }
+    }
+}
+
+/// The fields of one of the model's objects, all of them known.
+struct ModelFields {
+    let node: ModelNode
+    /// For people; allowed in every object.
+    private(set) var description: String?
+    private var nodes: [String: ModelNode] = [:]
+
+    /// Nil, with a report, when the node is no object. Fields outside of its vocabulary are reported and omitted.
+    init?(of node: ModelNode, vocabulary: ModelVocabulary) {
+        guard let members = node.members(expected: "an object that describes \(vocabulary.subject)") else { return nil }
+        self.node = node
+        for member in members {
+            if vocabulary.fields.contains(member.name) {
+                nodes[member.name] = member.node
+            } else if member.name == "description" {
+                description = member.node.string()
+            } else {
+                let question = NearMiss.question(member.name, among: vocabulary.fields)
+                member.key.report("\(vocabulary.subject) has no field \"\(member.name)\"" + question)
+            }
+        }
+    }
+
+    subscript(name: String) -> ModelNode? { nodes[name] }
+
+    /// The field's boolean; false when it is absent.
+    func flag(_ name: String) -> Bool { nodes[name]?.bool() ?? false }
+}
+
+/// The possible fields of one kind of the model's objects.
+struct ModelVocabulary: Sendable {
+    /// The kind as in a sentence: "an entity".
+    let subject: String
+    let fields: [String]
+
+    static let model = ModelVocabulary(
+        subject: "a model", fields: ["$schema", "keyStyle", "inferred", "entities", "mappings", "routes"])
+
+    static let entity = ModelVocabulary(
+        subject: "an entity",
+        fields: [
+            "table", "root", "ignore", "identity", "identityOptional", "attributes", "relationships", "unique",
+            "indexes",
+            "parent", "abstract", "modified", "tombstone", "renamedFrom",
+        ])
+
+    static let attribute = ModelVocabulary(
+        subject: "an attribute",
+        fields: [
+            "type", "key", "optional", "default", "defaultWhenMissing", "format", "formats", "timeZone", "min", "max",
+            "minLength",
+            "maxLength", "pattern", "enum", "transform", "onInvalid", "indexed", "unique", "storage", "scale",
+            "precision",
+            "renamedFrom",
+        ])
+
+    static let relationship = ModelVocabulary(
+        subject: "a relationship",
+        fields: [
+            "entity", "toMany", "inverse", "key", "deleteRule", "assignment", "missing", "none", "ordered", "owned",
+            "mapping", "renamedFrom",
+        ])
+
+    static let mapping = ModelVocabulary(
+        subject: "a mapping", fields: ["entity", "attributes", "relationships", "nestingKey", "collection", "select"])
+
+    static let mappedRelationship = ModelVocabulary(
+        subject: "a mapped relationship", fields: ["relationship", "mapping"])
+
+    static let select = ModelVocabulary(subject: "a select", fields: ["key", "cases", "otherwise"])
+
+    static let route = ModelVocabulary(subject: "a route", fields: ["path", "keyPath", "mapping", "error"])
+}

@@ -381,3 +381,50 @@ extension Entity {
         identity.isEmpty ? "nothing" : identity.map { attributes[$0].name }.joined(separator: ", ")
     }
 }
+
+/// A part of the stored model that the wanted one lacks, by its indices.
+package enum RemovedPart {
+    case entity(Int)
+    case part(PartKind, Int, of: Int)
+}
+
+/// The parts of a store that are not in force: retained from earlier models, unused.
+package struct RetainedParts {
+    private let stored: Model
+    private let inForce: Model
+
+    package init(in stored: Model, besides inForce: Model) {
+        self.stored = stored
+        self.inForce = inForce
+    }
+
+    package func has(entity: Int) -> Bool { inForce.index(ofEntity: stored.entities[entity].name) == nil }
+
+    package func has(_ kind: PartKind, _ index: Int, of entity: Int) -> Bool {
+        let entity = stored.entities[entity]
+        guard let found = inForce.index(ofEntity: entity.name) else { return false }
+        return inForce.entities[found].index(of: kind, named: entity.name(of: kind, index)) == nil
+    }
+}
+
+/// An attribute or a relationship of the stored model, found by its table: the entities of a hierarchy share their parts.
+package struct StoredPart: Hashable {
+    let kind: PartKind
+    /// The topmost entity of its hierarchy.
+    let topmost: Int
+    let index: Int
+}
+
+extension Model {
+    func part(_ kind: PartKind, _ index: Int, of entity: Int) -> StoredPart {
+        StoredPart(kind: kind, topmost: topmost(of: entity), index: index)
+    }
+
+    /// The part itself, and the inverse of a relationship: the two have the same links.
+    func both(_ part: StoredPart) -> [StoredPart] {
+        guard part.kind == .relationship else { return [part] }
+        let relationship = entities[part.topmost].relationships[part.index]
+        guard let inverse = relationship.inverse else { return [part] }
+        return [part, self.part(.relationship, inverse, of: relationship.destination)]
+    }
+}

@@ -1,4 +1,5 @@
 package import BrokerModel
+package import BrokerSQLite
 
 /// The SQL comments in CREATE TABLE, for readers who have the file alone: SQLite stores the text of the statement.
 ///
@@ -132,5 +133,238 @@ package struct SchemaComments: Sendable {
 
     private func described(_ text: String, _ description: String?) -> String {
         description.map { "\(text): \($0)" } ?? text
+    }
+}
+
+/// The views `<table>_readable`, one for each entity, for people and tools that read the file with SQL: decimals are
+/// numbers, dates are texts, and beside the key of a linked object is its name.
+///
+/// A view of such a name belongs to Broker only if its text begins as Broker's do. Other tables and views of these names
+/// stay as they are, and the entity has no readable view.
+package struct ReadableViews {
+    /// The names, by entity; nil for an entity without such a view, because the model has a table or view of the name.
+    package struct Names: Sendable {
+        private let names: [String?]
+        /// The columns of the views, if they are too many; then there is none.
+        let excess: Int?
+
+        package init(_ naming: ColumnNaming) {
+            let model = naming.model
+            let taken = Set(
+                (model.entities.map(\.table) + naming.layout.linkTables.map(naming.linkTable)).map(Name.init))
+            // The columns of all views; those of a large hierarchy have most of its columns each.
+            let columns = model.entities.reduce(0) { $0 + $1.attributeIndices.count + $1.relationshipIndices.count }
+            excess = columns > ReadableViews.mostColumns ? columns : nil
+            guard excess == nil else {
+                names = model.entities.map { _ in nil }
+                return
+            }
+            names = model.entities.map { entity in
+                let name = entity.table + ReadableViews.suffix
+                return taken.contains(Name(name)) ? nil : name
+            }
+        }
+
+        package subscript(_ entity: Int) -> String? { names[entity] }
+    }
+
+    static let suffix = "_readable"
+    /// SQLite parses all views whenever a connection opens, some 7 µs a column.
+    private static let mostColumns = 5_000
+
+    package struct View: Equatable {
+        let name: String
+        let sql: String
+    }
+
+    package let views: [View]
+    /// Why there are no views, for the operator; nil when there are.
+    package let note: String?
+
+    package init(_ model: Model) {
+        let naming = ColumnNaming(model: model, layout: RowLayout(model))
+        let names = Names(naming)
+        note = names.excess.map {
+            "The model has \($0) attributes and relationships. There are readable views up to \(Self.mostColumns), because "
+                + "each connection reads all views, so there is none for an entity."
+        }
+        views = model.entities.indices.compactMap { index in
+            names[index].map { View(name: $0, sql: ReadableView(of: index, naming).sql(named: $0)) }
+        }
+    }
+
+    // MARK: - In a store
+
+    /// The ledger for readers.
+    private static let jobs = View(
+        name: "_broker_jobs_readable",
+        sql: """
+            \(beginning("_broker_jobs_readable"))
+                SELECT "sequence", "id", iif("failed", 'failed', 'completed') AS "state",
+                    strftime('%Y-%m-%dT%H:%M:%fZ', "ended" / 1000.0, 'unixepoch') AS "ended", "outcome", "owner"
+                FROM "_broker_jobs"
+            """)
+
+    /// The beginning of the text of each of these views.
+    static func beginning(_ name: String) -> String { "CREATE VIEW \(quoted(name)) AS /* made by Broker */" }
+
+    private struct Present {
+        let name: String
+        let sql: String
+        var isOurs: Bool { sql.utf8.starts(with: ReadableViews.beginning(name).utf8) }
+    }
+
+    /// The tables and views of a database whose names end like those of these views.
+    private static func present(on connection: Connection) throws(StoreError) -> [Present] {
+        let read = try connection.prepare(
+            "SELECT name, sql FROM sqlite_schema "
+                + "WHERE type IN ('table', 'view') AND name LIKE '%\\_readable' ESCAPE '\\'")
+        var found: [Present] = []
+        while try read.step() { found.append(Present(name: read.text(0), sql: read.text(1))) }
+        return found
+    }
+
+    /// The names of Broker's views of this kind in a store.
+    package static func names(on connection: Connection) throws(StoreError) -> [String] {
+        try present(on: connection).filter(\.isOurs).map(\.name)
+    }
+
+    /// Removes Broker's views of this kind. Runs inside the caller's transaction.
+    package static func drop(on connection: Connection) throws(StoreError) {
+        for name in try names(on: connection) { try connection.execute("DROP VIEW \(quoted(name))") }
+    }
+
+    /// Makes the store's views those of the model. Runs inside the caller's transaction.
+    ///
+    /// - Returns: the names that other programs' tables and views have.
+    package func update(on connection: Connection) throws(StoreError) -> [String] {
+        let present = Dictionary(
+            try Self.present(on: connection).map { (Name($0.name), $0) }, uniquingKeysWith: { first, _ in first })
+        var staying: Set<Name> = []
+        var (taken, missing): ([String], [View]) = ([], [])
+        for view in views + [Self.jobs] {
+            let name = Name(view.name)
+            guard let found = present[name] else {
+                missing.append(view)
+                continue
+            }
+            if !found.isOurs {
+                taken.append(found.name)
+            } else if found.sql.hasSameBytes(as: view.sql) {
+                staying.insert(name)
+            } else {
+                missing.append(view)
+            }
+        }
+        for (name, found) in present where found.isOurs && !staying.contains(name) {
+            try connection.execute("DROP VIEW \(quoted(found.name))")
+        }
+        for view in missing { try connection.execute(view.sql) }
+        return taken
+    }
+}
+
+extension Schema {
+    /// The statements that create the whole schema of a model, one after the other, as `broker model schema` prints
+    /// them.
+    package static func sql(of model: Model) -> String {
+        let (schema, comments) = (Schema(model), SchemaComments(model))
+        let tables = schema.tables.flatMap { [$0.sql(comments.comments(on: $0))] + $0.indexDefinitions.map(\.sql) }
+        let views = schema.views.map(\.sql) + ReadableViews(model).views.map(\.sql)
+        return (tables + views).map { $0 + ";\n" }.joined()
+    }
+}
+
+/// The readable view of one entity.
+struct ReadableView {
+    private var columns: [String] = []
+    private let source: String
+    private let condition: String?
+    /// The alias of the entity's table.
+    private static let row = "r"
+    /// SQLite's limit on the columns of a view.
+    private static let mostColumns = 2_000
+
+    init(of index: Int, _ naming: ColumnNaming) {
+        let model = naming.model
+        let entity = model.entities[index]
+        source = "\(quoted(model.table(of: index))) AS \(Self.row)"
+        condition = naming.entityCondition(index, alias: Self.row)
+        let isTopmost = entity.parent == nil
+        // The topmost entity's table has the columns of all its subentities, with the names that the table gives them.
+        var names: Set<Name> = []
+        func add(_ expression: String, as name: String) {
+            names.insert(Name(name))
+            columns.append("\(expression) AS \(quoted(name))")
+        }
+        if entity.hasRowKey { add("\(Self.row).\(quoted(rowKeyName))", as: rowKeyName) }
+        for position in isTopmost ? Array(entity.attributes.indices) : entity.attributeIndices {
+            let attribute = entity.attributes[position]
+            add(
+                attribute.readable("\(Self.row).\(quoted(attribute.column))"),
+                as: isTopmost ? attribute.column : attribute.name)
+        }
+        let links = (isTopmost ? Array(entity.relationships.indices) : entity.relationshipIndices)
+            .map { entity.relationships[$0] }.filter { !$0.isToMany }
+        for relationship in links {
+            var own = relationship
+            if !isTopmost { own.column = relationship.name }
+            let pairs = zip(naming.linkColumns(relationship), naming.linkColumns(own))
+            for (column, name) in pairs { add("\(Self.row).\(quoted(column))", as: name) }
+            let places = [relationship, own].compactMap(model.positionColumn)
+            if places.count == 2 { add("\(Self.row).\(quoted(places[0]))", as: places[1]) }
+        }
+        if model.isInHierarchy(index) { add("\(Self.row).\(quoted(entityColumnName))", as: entityColumnName) }
+        for relationship in links where columns.count < Self.mostColumns {
+            guard let title = model.entities[relationship.destination].title else { continue }
+            let name = "\(isTopmost ? relationship.column : relationship.name)_\(title.name)"
+            // A column of the table comes first.
+            guard !names.contains(Name(name)) else { continue }
+            add(Self.title(title, of: relationship, naming), as: name)
+        }
+    }
+
+    /// The SQL of the name of the object to which a relationship leads. A subquery, because a join of more than 64 tables
+    /// is none for SQLite.
+    private static func title(_ title: Attribute, of relationship: Relationship, _ naming: ColumnNaming) -> String {
+        let keys = naming.keyColumns(relationship.destination).map { "d.\(quoted($0.name))" }
+        let links = naming.linkColumns(relationship).map { "\(row).\(quoted($0))" }
+        let conditions = zip(keys, links).map { "\($0) = \($1)" }.joined(separator: " AND ")
+        let table = quoted(naming.model.table(of: relationship.destination))
+        return "(SELECT d.\(quoted(title.column)) FROM \(table) AS d WHERE \(conditions))"
+    }
+
+    func sql(named name: String) -> String {
+        "\(ReadableViews.beginning(name))\n    SELECT \(columns.joined(separator: ",\n        "))\n    FROM \(source)"
+            + (condition.map { "\n    WHERE \($0)" } ?? "")
+    }
+}
+
+extension Attribute {
+    /// The SQL of its value for readers.
+    fileprivate func readable(_ column: String) -> String {
+        switch (type, dateStorage) {
+        case (.decimal, _): decimalScale.map { "\(column) / \(powerOfTen($0))" } ?? "CAST(\(column) AS REAL)"
+        case (.date, .unix): "strftime('%Y-%m-%dT%H:%M:%SZ', \(column), 'unixepoch')"
+        case (.date, .coreData): "strftime('%Y-%m-%dT%H:%M:%fZ', \(column) + 978307200.0, 'unixepoch')"
+        default: column
+        }
+    }
+}
+
+/// Ten to the power of a scale, as a literal of SQL that makes a division one of doubles.
+func powerOfTen(_ scale: Int) -> String { "1\(String(repeating: "0", count: scale)).0" }
+
+extension Entity {
+    private static let titles = ["name", "title", "label", "displayName", "fullName"].map(Name.init)
+
+    /// The attribute that names its objects for people.
+    fileprivate var title: Attribute? {
+        let found = Self.titles.lazy.compactMap { title in
+            attributeIndices.first { attributes[$0].type == .string && Name(attributes[$0].name) == title }
+        }.first
+        // Such an identity is in the link itself.
+        guard let found, hasRowKey || identity != [found] else { return nil }
+        return attributes[found]
     }
 }

@@ -1,3 +1,5 @@
+package import BrokerModel
+
 /// Counts the memory of a staging context, and asks the allowance in steps, so that a row costs no call.
 struct StagingMemory {
     /// The first step, and the largest step beyond the memory that is needed: small jobs use little.
@@ -28,4 +30,19 @@ struct StagingMemory {
         granted += wanted
         return true
     }
+}
+
+/// The memory that one job may still use. The threads that stage the job ask for it in steps, before they use it. Its
+/// owner gives back the granted memory when it releases the job's rows.
+package protocol StagingAllowance: AnyObject, Sendable {
+    /// Whether `bytes` more may be used. If not, staging ends with `StagingRefusal.noRoom`.
+    func take(_ bytes: Int) -> Bool
+}
+
+/// The reason why a job, or a part of it, was not staged.
+package enum StagingRefusal: Error, Sendable {
+    /// The job has a fault, and its policy is `fail`.
+    case fault(Fault)
+    /// The allowance refused the memory. Nothing was staged; a later attempt may succeed.
+    case noRoom
 }

@@ -270,3 +270,99 @@ extension EntityPlan {
         return path
     }
 }
+
+extension JobCollection {
+    /// Stages the collection in a context of its own. Pure: reads no database and shares no state, so it runs on any
+    /// thread.
+    ///
+    /// - Parameters:
+    ///   - allowance: asked for the memory of the rows; nil grants all.
+    ///   - exclusions: records and objects that staging ignores, as if the job did not have them.
+    /// - Throws: the first fault in the text, with its path, when the policy is `fail`; `noRoom` when the allowance
+    ///   refuses the memory.
+    package func stage(
+        _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)? = nil,
+        without exclusions: StagedExclusions? = nil
+    ) throws(StagingRefusal) -> StagedPart {
+        try StagingSpace.with { space in
+            Result { () throws(StagingRefusal) in
+                try context(plan, policy, allowance, exclusions, space).finish()
+            }
+        }.get()
+    }
+
+    /// A context that has staged the collection.
+    func context(
+        _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)?,
+        _ exclusions: StagedExclusions?, _ space: StagingSpace
+    ) throws(StagingRefusal) -> StagingContext {
+        var memory = StagingMemory(allowance)
+        guard memory.take(StagingContext.memory(plan)) else { throw .noRoom }
+        var context = StagingContext(plan, self, policy, memory, exclusions, space)
+        for operation in operations { try context.stage(operation) }
+        try batch?.stage(in: &context)
+        return context
+    }
+}
+
+/// Memory on the stack for the records that are being staged, enough for those of most models: most small jobs need no other.
+struct StagingSpace {
+    /// For ``RecordScanner``.
+    let slots: UnsafeMutableBufferPointer<JSONValue?>
+    /// For ``ScratchStack``.
+    let cells: UnsafeMutableBufferPointer<Cell>
+
+    /// Each at most 1 KiB: Swift allocates more than that on the heap.
+    private static let slotCount = 40
+    private static let cellCount = 64
+
+    static func with<Result>(_ body: (StagingSpace) -> Result) -> Result {
+        withUnsafeTemporaryAllocation(of: JSONValue?.self, capacity: slotCount) { slots in
+            slots.initialize(repeating: nil)
+            return withUnsafeTemporaryAllocation(of: Cell.self, capacity: cellCount) { cells in
+                cells.initialize(repeating: .absent)
+                return body(StagingSpace(slots: slots, cells: cells))
+            }
+        }
+    }
+}
+
+/// The rows that one worker staged for one collection of a job, and its records' assertions about links, not yet
+/// resolved. ``StagedJobRows`` unites it with the job's other parts.
+///
+/// Each assertion has the source offset of its record, and `LinkResolution` lets the later assertion win. So a record's
+/// assertions precede those of its nested records, in whichever order staging reads them.
+// One thread at a time uses it.
+package final class StagedPart: @unchecked Sendable {
+    var facts: PartFacts
+    /// The context that staged the part, for its contents: it stages no more.
+    var staged: StagingContext
+    var tables: TableSet { staged.tables }
+
+    init(_ context: consuming StagingContext) {
+        facts = PartFacts(&context)
+        staged = context
+    }
+}
+
+/// The collections of a part, and what their staging took.
+struct PartFacts {
+    /// Its own, and those of the parts that were added to it, in payload order.
+    var collections: ShortList<JobCollection>
+    /// Units of patterns and tombstones.
+    var patternWork: Int
+    var warnings: [Warning]
+    /// The memory that cells point at, besides the document.
+    var memory: ShortList<ArenaChunks>
+
+    /// - Parameter context: it stages no more, and frees what only the staging of records needs.
+    init(_ context: inout StagingContext) {
+        collections = ShortList(context.collection)
+        patternWork = context.arena.workBudget.spent
+        warnings = context.scanner.warnings() + context.valueWarnings.warnings(context.plan.model)
+        memory = context.arena.memory.map { ShortList($0) } ?? []
+        if context.innerNames?.isEmpty ?? false { context.innerNames = nil }
+        context.scanner = RecordScanner(nodeCount: 0, UnsafeMutableBufferPointer(start: nil, count: 0))
+        context.scratch = ScratchStack(UnsafeMutableBufferPointer(start: nil, count: 0))
+    }
+}

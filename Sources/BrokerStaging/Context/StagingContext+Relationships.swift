@@ -388,3 +388,38 @@ extension MissingDestination {
         }
     }
 }
+
+/// A relationship by which a record linked its object to itself.
+struct SelfLinkEnd: Hashable {
+    let entity: Int
+    let row: Int
+    /// The relationship of the assertion: the inverse of one that may end the link.
+    let inverse: Int
+}
+
+/// The assertion of a link from an object to itself.
+struct SelfLink {
+    let sourceOffset: UInt32
+    /// The link, if it is in a link table.
+    let link: (table: Int, index: Int)?
+    let listPositions: Range<Int>
+}
+
+/// The record that asserts a link: its row, and its offset in the text.
+struct LinkSource {
+    /// Index of the record's entity.
+    let entity: Int
+    /// Index of the entity whose table has the row.
+    let table: Int
+    let row: Int
+    let sourceOffset: UInt32
+    /// The position, from 0, of the relationship's value that is read.
+    var position: UInt32 = 0
+
+    init(entity: EntityPlan, row: Int, sourceOffset: UInt32) {
+        self.entity = entity.ownIndex
+        table = entity.index
+        self.row = row
+        self.sourceOffset = sourceOffset
+    }
+}

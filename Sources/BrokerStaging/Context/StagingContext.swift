@@ -264,3 +264,166 @@ enum StagingFault: Error {
     /// No memory is left: the staging ends.
     case noRoom
 }
+
+extension StagingContext {
+    /// Stages the values that the routes lead to.
+    mutating func route(_ payload: JSONValue, _ tree: RouteTree) throws(StagingRefusal) {
+        try tree.forEachPart(of: payload) { value, target throws(StagingRefusal) in
+            try map(value, target.mapping!, target.parameters)
+        }
+    }
+}
+
+extension StagingContext {
+    /// Notes the object around a record or a bare key, if it has unique values.
+    @inline(__always)
+    mutating func noteNesting(_ entity: EntityPlan, at offset: Int) throws(StagingFault) {
+        guard entity.hasUniqueLists, let enclosing else { return }
+        try take(2 * MemoryLayout<StagedNesting>.stride)
+        nestings.append(
+            StagedNesting(
+                offset: UInt32(offset), entity: enclosing.table, row: enclosing.row,
+                aroundOffset: enclosing.sourceOffset))
+    }
+}
+
+extension StagingContext {
+    /// Returns the decision for a record, or a bare key, of that identity.
+    ///
+    /// Mutating, though it changes nothing: otherwise Swift copies the context, which is large, for the call.
+    mutating func decision(_ entity: EntityPlan, identity: Int?) -> IgnoredRecords.Decision {
+        guard let ignoredRecords = exclusions?.ignoredRecords else { return .accepted }
+        return decision(entity, identity: identity, ignoredRecords)
+    }
+
+    private mutating func decision(_ entity: EntityPlan, identity: Int?, _ ignoredRecords: IgnoredRecords)
+        -> IgnoredRecords.Decision
+    {
+        guard
+            entity.ownIndex == ignoredRecords.entity || entity.hierarchy?.inherits(from: ignoredRecords.entity) ?? false
+        else {
+            return .accepted
+        }
+        guard let identity else { return ignoredRecords.decision(nil, concreteEntity: entity.ownIndex) }
+        return scratch.withCells(at: identity) { ignoredRecords.decision($0, concreteEntity: entity.ownIndex) }
+    }
+}
+
+extension StagingContext {
+    /// Notes the link's list positions at this side and at the other side.
+    ///
+    /// - Parameters:
+    ///   - destination: nil ends the link.
+    ///   - linkOffset: the source offset of the link.
+    @inline(__always)
+    mutating func noteListPositions(
+        _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ destination: Int?, at offset: Int,
+        linkOffset: UInt32
+    ) throws(StagingFault) {
+        if plan.relationship.isOrdered, let destination {
+            try note(
+                StagedListPosition(
+                    entity: linkSource.table, relationship: plan.index, row: linkSource.row,
+                    element: destination,
+                    sourceOffset: linkSource.sourceOffset, linkOffset: linkOffset,
+                    operation: operationOffset, offset: UInt32(offset)))
+        }
+        if let inverse = plan.orderedInverse {
+            try note(
+                StagedListPosition(
+                    entity: plan.destinationTable, relationship: inverse, row: destination,
+                    element: linkSource.row, sourceOffset: linkSource.sourceOffset, linkOffset: linkOffset,
+                    operation: operationOffset, offset: UInt32(offset)))
+        }
+    }
+
+    private mutating func note(_ position: StagedListPosition) throws(StagingFault) {
+        try take(2 * MemoryLayout<StagedListPosition>.stride)
+        listPositions.append(position)
+    }
+}
+
+extension StagingContext {
+    /// Begins an operation on objects of one table.
+    mutating func beginPayload(_ table: Int) { payload?.begin(table) }
+
+    /// Begins an operation whose objects may be in any table.
+    mutating func beginMixedPayload() { payload?.begin(nil) }
+
+    /// Notes the object of one of the operation's own records; nil when the record has none.
+    @inline(__always)
+    mutating func notePayload(_ object: (table: Int, row: Int)?) throws(StagingFault) {
+        guard payload != nil else { return }
+        try take(StagedPayload.bytesPerRecord)
+        payload?.note(object)
+    }
+
+    /// Notes the records that were rejected together with their operation.
+    mutating func padPayload(to count: Int) throws(StagingFault) {
+        guard let noted = payload?.notedCount else { return }
+        for _ in noted..<max(noted, count) { try notePayload(nil) }
+    }
+}
+
+extension EntityPlan.RelationshipPlan {
+    /// Returns the number of objects that a value of the relationship names.
+    func elementCount(of value: JSONValue) -> Int {
+        switch value.kind {
+        case _ where isNone(value): 0
+        case .array where relationship.isToMany: value.elements.reduce(0) { count, _ in count + 1 }
+        default: 1
+        }
+    }
+}
+
+extension StagingContext {
+    /// Returns the plan that reads a value; a `select` chooses it by the value.
+    ///
+    /// - Returns: nil for a record that the mapping declines.
+    /// - Throws: `unmappable` when no case fits and the mapping has no `otherwise`.
+    mutating func plan(of mapping: Int, for value: JSONValue) throws(StagingFault) -> EntityPlan? {
+        var mapping = mapping
+        var choices = 0
+        while true {
+            // The model's mappings always end in a record; a hook may send the value around a circle.
+            let chosen = choices < plan.mappings.count ? try chosen(by: mapping, for: value) : nil
+            choices += 1
+            switch chosen {
+            case .mapping(let other)? where other != mapping:
+                mapping = other
+                continue
+            case .decline?: return nil
+            default: break
+            }
+            switch plan.mappings[mapping] {
+            case .record(let entity): return entity
+            case .select(let select):
+                let selector = select.value(in: value)
+                if let chosen = selector.flatMap(select.mapping) {
+                    mapping = chosen
+                    continue
+                }
+                switch select.otherwise {
+                case .mapping(let other): mapping = other
+                case .decline: return nil
+                case .refuse: throw refusal(of: select, value, selector)
+                }
+            }
+        }
+    }
+
+    private func refusal(of select: SelectPlan, _ value: JSONValue, _ selector: JSONValue?) -> StagingFault {
+        let key = "\"\(select.key.joined(separator: "."))\""
+        let saw =
+            switch selector?.kind {
+            case nil where value.kind != .object: "This is \(value.kind.phrase) and no record"
+            case nil: "The record has no value at \(key)"
+            case .object, .array: "\(key) is \(selector!.kind.phrase)"
+            default: "\(key) is \(selector!.quotedBriefly)"
+            }
+        return fault(
+            .unmappable,
+            "\(saw), by which the mapping \"\(select.name)\" chooses; its cases are \(select.summary). Send one of those, or "
+                + "give the mapping an \"otherwise\" (null declines such records).", at: textOffset(of: value), nil)
+    }
+}

@@ -184,3 +184,236 @@ package final class StagedExclusions: @unchecked Sendable {
         return list
     }
 }
+
+/// Objects of one entity whose records a sync ignores, because it may not insert or not update them. Records nested in
+/// an ignored record are staged.
+package final class IgnoredRecords {
+    enum Decision {
+        /// The record is staged.
+        case accepted
+        /// The object exists, and does not change.
+        case named
+        /// The object does not exist, and is not inserted.
+        case absent
+    }
+
+    /// The entity of the sync; its subentities belong to it.
+    let entity: Int
+    private let table: Int
+    private let inserts: Bool
+    private let updates: Bool
+    private let existing: TableSet
+    /// Objects that the latest staging named and did not insert; in the memory of its rows.
+    private var absent: TableSet
+    private let plan: StagingPlan
+    private var arena = ByteArena()
+
+    /// - Parameters:
+    ///   - inserts: the sync may insert objects.
+    ///   - updates: the sync may update objects.
+    package init(of entity: Int, inserts: Bool, updates: Bool, _ plan: StagingPlan) {
+        self.entity = entity
+        table = plan.entities[entity].index
+        self.inserts = inserts
+        self.updates = updates
+        existing = TableSet(plan)
+        absent = TableSet(plan)
+        self.plan = plan
+    }
+
+    /// Prepares for a new staging.
+    func begin() { absent = TableSet(plan) }
+
+    /// Returns the identities of the objects of that table that the latest staging named and did not insert.
+    func namedWithoutRow(_ table: Int) -> [[Cell]] {
+        guard absent.exists(table) else { return [] }
+        return (0..<absent[table].pointee.rowCount).map { absent[table].pointee.identity(ofRow: $0) }
+    }
+
+    /// Notes that the object of a staged row is in the store.
+    package func noteExisting(_ row: Int, of staged: FrozenTable) {
+        // The rows own the memory of the cells and are freed before this object.
+        _ = existing[table].pointee.findOrAdd(
+            copying: staged.row(row), in: &arena, concreteEntity: staged.concreteEntity(of: row))
+    }
+
+    /// - Parameter identity: a row's worth of cells; nil for a record without an identity.
+    func decision(_ identity: UnsafePointer<Cell>?, concreteEntity: Int) -> Decision {
+        let exists =
+            identity.map { existing[table].pointee.find(identity: $0, concreteEntity: concreteEntity) != nil } ?? false
+        if exists { return updates ? .accepted : .named }
+        if inserts { return .accepted }
+        if let identity {
+            _ = absent[table].pointee.findOrAdd(
+                identity: identity, offset: 0, origin: .ignored, concreteEntity: concreteEntity)
+        }
+        return .absent
+    }
+}
+
+/// The values of objects' `modified` attributes: in the store, and, while a job is staged again, after the records that
+/// were accepted so far.
+///
+/// With it staging is exact: records are accepted or skipped as if they were applied to the store one by one.
+final class ModifiedValues {
+    private struct Value {
+        let stored: Cell
+        /// The value of a staged record; points into memory of that staging.
+        var current: Cell
+    }
+
+    private let plan: StagingPlan
+    private let tables: TableSet
+    /// By entity index and row in `tables`.
+    private var values: [[Value]]
+    /// The stored value of the object that the operation names by its key.
+    private(set) var target: Cell?
+    private var arena = ByteArena()
+    /// The stored values of all objects that the previous staging named were noted.
+    var isComplete = false
+    /// The latest staging met objects without a noted value, because it skipped other records.
+    private(set) var hasUnknownObjects = false
+
+    init(_ plan: StagingPlan) {
+        self.plan = plan
+        tables = TableSet(plan)
+        values = Array(repeating: [], count: plan.entities.count)
+    }
+
+    /// - Parameter identity: a row's worth of cells; copied, like `stored`.
+    func note(_ stored: Cell, _ entity: Int, identity: UnsafePointer<Cell>) {
+        let value = arena.copy(of: stored)
+        values[entity][row(entity, identity)] = Value(stored: value, current: value)
+    }
+
+    /// Notes that the store was asked about the object.
+    func know(_ entity: Int, identity: UnsafePointer<Cell>) { _ = row(entity, identity) }
+
+    func note(target stored: Cell) { target = arena.copy(of: stored) }
+
+    /// Forgets the records of the last staging.
+    func begin() {
+        hasUnknownObjects = false
+        for entity in plan.entitiesWithModified {
+            for row in values[entity].indices { values[entity][row].current = values[entity][row].stored }
+        }
+    }
+
+    /// Whether a record is newer than its object.
+    func isNewer(_ cell: Cell, _ modified: ModifiedColumn, _ entity: Int, identity: UnsafePointer<Cell>) -> Bool {
+        cell.kind == .absent || isNewer(tombstone: cell, modified, entity, identity: identity)
+    }
+
+    /// As ``isNewer(_:_:_:identity:)``, for a record that deletes the object.
+    func isNewer(
+        tombstone cell: Cell, _ modified: ModifiedColumn, _ entity: Int, identity: UnsafePointer<Cell>
+    ) -> Bool {
+        !modified.isStale(cell, against: values[entity][rowNotingUnknown(entity, identity)].current)
+    }
+
+    /// Notes an accepted record: the next one of that identity must be newer.
+    func note(current cell: Cell, _ entity: Int, identity: UnsafePointer<Cell>) {
+        if cell.kind != .absent { values[entity][rowNotingUnknown(entity, identity)].current = cell }
+    }
+
+    /// Notes an accepted record that deletes the object: the next record inserts a new object.
+    func noteDeletion(_ entity: Int, identity: UnsafePointer<Cell>) {
+        values[entity][rowNotingUnknown(entity, identity)].current = .absent
+    }
+
+    private func rowNotingUnknown(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int {
+        if tables[entity].pointee.find(identity: identity, concreteEntity: entity) == nil { hasUnknownObjects = true }
+        return row(entity, identity)
+    }
+
+    private func row(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int {
+        let row = tables[entity].pointee.findOrAdd(copying: identity, in: &arena, concreteEntity: entity)
+        if row == values[entity].count { values[entity].append(Value(stored: .absent, current: .absent)) }
+        return row
+    }
+}
+
+/// The concrete entities of objects in hierarchies: in the store, and, while a job is staged again, after the records
+/// that were accepted so far.
+///
+/// With it staging is exact: records are accepted or rejected as if they were applied to the store one by one.
+final class KnownEntities {
+    private struct Fact {
+        /// Nil if the object does not exist.
+        let stored: Int?
+        var current: Int?
+        /// Entities of the object after all records of earlier stagings, in which bare keys asked for another entity.
+        var final: [Int] = []
+    }
+
+    private let plan: StagingPlan
+    private let tables: TableSet
+    /// By entity index and row in `tables`.
+    private var facts: [[Fact]]
+    private var arena = ByteArena()
+
+    init(_ plan: StagingPlan) {
+        self.plan = plan
+        tables = TableSet(plan)
+        facts = Array(repeating: [], count: plan.entities.count)
+    }
+
+    /// - Parameters:
+    ///   - entity: index of the table's entity.
+    ///   - identity: a row's worth of cells, which are copied.
+    ///   - concreteEntity: the entity whose identity that is.
+    func note(stored: Int?, _ entity: Int, identity: UnsafePointer<Cell>, concreteEntity: Int) {
+        let row = tables[entity].pointee.findOrAdd(copying: identity, in: &arena, concreteEntity: concreteEntity)
+        if row == facts[entity].count { facts[entity].append(Fact(stored: stored, current: stored)) }
+    }
+
+    /// A stored or staged fact about an object.
+    struct Known {
+        /// Nil if the object does not exist.
+        let concreteEntity: Int?
+    }
+
+    /// Forgets the records of the last staging.
+    func begin() {
+        for entity in facts.indices {
+            for row in facts[entity].indices { facts[entity][row].current = facts[entity][row].stored }
+        }
+    }
+
+    /// Returns the object's concrete entity at this point; nil if the store was not asked about the object.
+    func find(_ entity: EntityPlan, _ identity: UnsafePointer<Cell>) -> Known? {
+        row(entity, identity).map { Known(concreteEntity: facts[entity.index][$0].current) }
+    }
+
+    /// Whether the store was asked about the row's object.
+    func knows(_ row: Int, of table: FrozenTable) -> Bool {
+        find(plan.entities[table.concreteEntity(of: row)], table.row(row)) != nil
+    }
+
+    func note(current concreteEntity: Int, _ entity: EntityPlan, _ identity: UnsafePointer<Cell>) {
+        if let row = row(entity, identity) { facts[entity.index][row].current = concreteEntity }
+    }
+
+    /// Notes an entity of the object after all records. From then on staging ignores bare keys that ask for another one.
+    func note(final concreteEntity: Int, _ entity: EntityPlan, _ identity: UnsafePointer<Cell>) {
+        if let row = row(entity, identity) { facts[entity.index][row].final.append(concreteEntity) }
+    }
+
+    /// Returns an entity of the object after all records that neither is `entity` nor inherits from it.
+    func finalEntity(of identity: UnsafePointer<Cell>, unlike entity: EntityPlan) -> Int? {
+        row(entity, identity).flatMap { row in
+            facts[entity.index][row].final.first { !plan.model.isKind($0, of: entity.ownIndex) }
+        }
+    }
+
+    /// Notes that a record deletes the object.
+    func noteDeletion(_ entity: EntityPlan, _ identity: UnsafePointer<Cell>) {
+        guard let row = row(entity, identity) else { return }
+        facts[entity.index][row].current = nil
+    }
+
+    private func row(_ entity: EntityPlan, _ identity: UnsafePointer<Cell>) -> Int? {
+        guard tables.exists(entity.index) else { return nil }
+        return tables[entity.index].pointee.find(identity: identity, concreteEntity: entity.ownIndex)
+    }
+}

@@ -1,4 +1,4 @@
-internal import BrokerJSON
+package import BrokerJSON
 package import BrokerModel
 
 extension StagingPlan {
@@ -198,4 +198,230 @@ extension StagingPlan {
                 : "\(entity.name) has no relationship \(name.quotedBriefly)\(ending)",
             path: pointer, entity: entity.name)
     }
+}
+
+extension StagingPlan {
+    /// Limit on the selected values; each is a column of the result.
+    private static let maximumSelection = 1_000
+    /// Limit on the relationships in all selected key paths: each is looked up for each object.
+    private static let maximumSelectionLinks = 128
+
+    /// Checks `select`.
+    ///
+    /// - Throws: `unsupportedMessage`.
+    func selection(
+        _ description: FetchDescription, of entity: Int
+    ) throws(Fault) -> [FetchRequest.SelectedValue] {
+        guard !description.select.isEmpty else { return [] }
+        guard description.include.isEmpty else {
+            throw Fault(
+                .unsupportedMessage,
+                "`select` names all values of the objects, and `include` asks for more. Omit one of them.",
+                path: "/include")
+        }
+        guard description.select.count <= Self.maximumSelection else {
+            throw Fault(
+                .unsupportedMessage,
+                "`select` has \(description.select.count) names; \(Self.maximumSelection) are the most.",
+                path: "/select")
+        }
+        var values: [FetchRequest.SelectedValue] = []
+        // By bytes: two names that differ in Unicode form only are two.
+        var names: Set<[UInt8]> = []
+        var links = 0
+        for (index, text) in description.select.enumerated() {
+            let value = try selectedValue(text, of: entity, at: "/select/\(index)")
+            guard names.insert(Array(text.utf8)).inserted else {
+                throw Fault(
+                    .unsupportedMessage, "`select` names \(text.quotedBriefly) twice. Name it once.",
+                    path: "/select/\(index)")
+            }
+            links += value.path.count
+            guard links <= Self.maximumSelectionLinks else {
+                throw Fault(
+                    .unsupportedMessage,
+                    "The key paths of `select` have more than \(Self.maximumSelectionLinks) relationships in all. Fetch "
+                        + "some of the values by themselves.", path: "/select/\(index)")
+            }
+            values.append(value)
+        }
+        return values
+    }
+
+    private func selectedValue(
+        _ text: String, of entity: Int, at pointer: String
+    ) throws(Fault) -> FetchRequest.SelectedValue {
+        var keys = Self.keys(text)
+        let name = keys.removeLast()
+        let (path, end) = try path(
+            keys, from: entity, at: pointer,
+            isToMany: "a selected value is one of each object; nest its objects by `include`")
+        let found = model.entities[end]
+        if let attribute = found.index(ofAttribute: name) {
+            return FetchRequest.SelectedValue(name: text, path: path, kind: .attribute(attribute))
+        }
+        guard let relationship = found.index(ofRelationship: name) else {
+            let known = found.attributes.map(\.name) + found.relationships.filter { !$0.isToMany }.map(\.name)
+            let question = NearMiss.question(name.briefly, among: known)
+            throw Fault(
+                .unsupportedMessage,
+                "\(found.name) has no attribute or relationship \(name.quotedBriefly)\(question.isEmpty ? "." : question)",
+                path: pointer, entity: found.name)
+        }
+        _ = try self.path(
+            [name], from: end, at: pointer,
+            isToMany: "a selected value is one of each object; nest its objects by `include`")
+        return FetchRequest.SelectedValue(name: text, path: path, kind: .relationship(relationship))
+    }
+}
+
+/// Keys and writers of an entity's values, for readers of a store.
+extension StagingPlan {
+    /// Returns the writer for the stored values of an attribute.
+    package func valueWriter(entity: Int, attribute: Int, _ dates: FetchDates) -> ValueWriter {
+        ValueWriter(
+            model.entities[entity].attributes[attribute], entities[entity].attributes[attribute].converter, dates)
+    }
+
+    /// Returns the key of one object as the contract writes it: the identity's value, or an object of attribute names
+    /// and values for several attributes; the store's own key where the identity is absent or optional.
+    ///
+    /// - Parameter pointer: path of the key in the message, a JSON Pointer.
+    /// - Returns: the values of the key's columns.
+    /// - Throws: `invalidValue`, also for null.
+    package func key(_ json: JSONValue, ofEntity index: Int, at pointer: String) throws(Fault) -> [OwnedCell] {
+        // A key outside of the attribute's limits is valid, and names no object.
+        try key(json, ofEntity: index, at: pointer) { $0.withoutLimits }
+    }
+
+    /// Returns a position among the keys, written as a key is. A text is taken as it is, without the attribute's
+    /// transforms, which a stored key need not have passed.
+    func position(_ json: JSONValue, ofEntity index: Int, at pointer: String) throws(Fault) -> [OwnedCell] {
+        try key(json, ofEntity: index, at: pointer) { $0.withoutLimitsAndTransform }
+    }
+
+    private func key(
+        _ json: JSONValue, ofEntity index: Int, at pointer: String, _ adapt: (ValueConverter) -> ValueConverter
+    ) throws(Fault) -> [OwnedCell] {
+        let entity = model.entities[index]
+        guard !entity.isNamedByRowKey else {
+            guard let key = json.int64 else {
+                throw Fault(
+                    .invalidValue,
+                    "Objects of \(entity.name) are found by their _pk, which is an integer and not "
+                        + "\(json.kind.phrase).", path: pointer, entity: entity.name)
+            }
+            return [OwnedCell(copying: .integer(key))]
+        }
+        guard entity.identity.count > 1 else { return [try value(json, index, entity.identity[0], at: pointer, adapt)] }
+        guard json.kind == .object else {
+            let names = entity.identity.map { "\"\(entity.attributes[$0].name)\"" }.joined(separator: ", ")
+            throw Fault(
+                .invalidValue,
+                "A key of \(entity.name) is an object with the attributes \(names), not \(json.kind.phrase).",
+                path: pointer, entity: entity.name)
+        }
+        var cells: [OwnedCell] = []
+        for attribute in entity.identity {
+            let name = entity.attributes[attribute].name
+            guard let member = json[name] else {
+                throw Fault(
+                    .invalidValue, "The key lacks \"\(name)\", a part of the identity of \(entity.name).",
+                    path: pointer,
+                    entity: entity.name, attribute: name)
+            }
+            cells.append(try value(member, index, attribute, at: "\(pointer)/\(name.asPointerToken)", adapt))
+        }
+        return cells
+    }
+
+    private func value(
+        _ json: JSONValue, _ entity: Int, _ attribute: Int, at pointer: String,
+        _ adapt: (ValueConverter) -> ValueConverter
+    ) throws(Fault) -> OwnedCell {
+        var arena = ByteArena()
+        let name = model.entities[entity].name
+        let attributeName = model.entities[entity].attributes[attribute].name
+        do throws(ValueFault) {
+            let converter = adapt(entities[entity].attributes[attribute].converter)
+            let cell = try converter.convert(key: json, arena: &arena)
+            guard cell.kind != .null else {
+                throw ValueFault(reason: .inconvertible, message: "An object of \(name) has no key null")
+            }
+            return OwnedCell(copying: cell)
+        } catch {
+            throw Fault(.invalidValue, "\(error.message).", path: pointer, entity: name, attribute: attributeName)
+        }
+    }
+}
+
+extension ValueConverter {
+    /// The converter for values that are compared and not stored.
+    fileprivate var withoutLimits: ValueConverter { adapted(transform) }
+
+    fileprivate var withoutLimitsAndTransform: ValueConverter { adapted(nil) }
+
+    private func adapted(_ transform: TextTransform?) -> ValueConverter {
+        ValueConverter(
+            name: name, type: type, transform: transform, dates: dates, scale: scale, limits: ValueLimits(),
+            defaultCell: nil)
+    }
+}
+
+/// A fetch that a model can answer; all names are resolved.
+package struct FetchRequest: Sendable {
+    /// Orders objects by an attribute: the entity's own, or one at the end of to-one relationships.
+    package struct SortTerm: Sendable, Equatable {
+        /// Indices of relationships: the first of the fetched entity, each next one of the previous destination.
+        package var path: [Int]
+        /// Index in the entity at the end of the path.
+        package var attribute: Int
+        package var isDescending: Bool
+    }
+
+    /// A relationship whose objects are nested, with the relationships nested in those.
+    package struct Inclusion: Sendable {
+        package var relationship: Int
+        package var inclusions: [Inclusion]
+    }
+
+    /// A value that the objects have by the name with which a client selected it.
+    package struct SelectedValue: Sendable, Equatable {
+        package enum Kind: Sendable, Equatable {
+            /// Index in the entity at the end of the path.
+            case attribute(Int)
+            /// The key of the object to which this relationship of the entity at the end of the path leads.
+            case relationship(Int)
+        }
+
+        package var name: String
+        /// To-one relationships, as of ``SortTerm/path``.
+        package var path: [Int]
+        package var kind: Kind
+    }
+
+    /// The plan that resolved the names; nil for a request without one.
+    package internal(set) var plan: StagingPlan?
+    package var entity: Int
+    /// The predicate of the objects; nil for all.
+    package var predicate: Predicate?
+    /// The key values of the one object to fetch; nil for all.
+    package var key: [OwnedCell]?
+    /// The key values after which the objects come, in the order of their keys; nil from the first. Not with `sort`.
+    package var after: [OwnedCell]?
+    package var sort: [SortTerm] = []
+    /// `Int.max` for all objects.
+    package var limit = FetchDescription.defaultLimit
+    package var offset = 0
+    package var inclusions: [Inclusion] = []
+    /// The only values of the objects; empty for whole objects. Not with inclusions.
+    package var selection: [SelectedValue] = []
+    package var names = FetchNames.remote
+    package var dates = FetchDates.model
+    package var result = FetchResult.collection
+    /// The objects come in several answers.
+    package var isStreamed = false
+
+    /// A fetch of all objects of an entity.
+    package init(entity: Int) { self.entity = entity }
 }

@@ -191,3 +191,185 @@ extension JSONValue {
         }
     }
 }
+
+/// Consecutive operations, mostly on one entity, that one worker stages in one context.
+///
+/// It holds the document that its operations point into, so it may be sent to any thread.
+package struct JobCollection: @unchecked Sendable {
+    /// Maximum number of collections of one job: more than workers, and few enough that the cost of uniting them is
+    /// negligible.
+    private static let maximumCount = 16
+
+    let document: JSONDocument
+    // Values on the document's immutable tape, which `document` keeps alive.
+    let operations: ShortList<StagingOperation>
+    /// The rows have ``StagedRows/payload``.
+    var keepsPayload = false
+    /// Staged instead of whole operations.
+    var batch: RecordBatch?
+    /// A record with a key that the model does not name is at fault.
+    var refusesUnknownKeys = false
+
+    /// - Parameters:
+    ///   - keepsPayload: the rows have ``StagedRows/payload``.
+    ///   - refusesUnknownKeys: a record with a key that the model does not name is at fault.
+    package init(
+        _ operations: ShortList<StagingOperation>, in document: JSONDocument, keepsPayload: Bool = false,
+        refusesUnknownKeys: Bool = false
+    ) {
+        self.document = document
+        self.operations = operations
+        self.keepsPayload = keepsPayload
+        self.refusesUnknownKeys = refusesUnknownKeys
+    }
+
+    /// Divides a job's operations into collections, in payload order. Without operations, returns one empty collection.
+    ///
+    /// A change of the entity begins a new collection; if it changes often, neighbours share a collection.
+    package static func collections(
+        of operations: ShortList<StagingOperation>, in document: JSONDocument, keepsPayload: Bool = false,
+        refusesUnknownKeys: Bool = false
+    ) -> [JobCollection] {
+        let collection = { (gathered: ShortList<StagingOperation>) in
+            JobCollection(gathered, in: document, keepsPayload: keepsPayload, refusesUnknownKeys: refusesUnknownKeys)
+        }
+        let runs = 1 + zip(operations, operations.dropFirst()).count { $0.entity != $1.entity }
+        let smallest = runs <= maximumCount ? 0 : document.text.count / maximumCount
+        var collections: [JobCollection] = []
+        var gathered = ShortList<StagingOperation>()
+        var bytes = 0
+        for operation in operations {
+            if let last = gathered.last, last.entity != operation.entity, bytes >= smallest {
+                collections.append(collection(gathered))
+                gathered = []
+                bytes = 0
+            }
+            gathered.append(operation)
+            bytes += operation.json.bytes.count
+        }
+        collections.append(collection(gathered))
+        return collections
+    }
+
+    /// Size in bytes of the values that are read.
+    var textBytes: Int { operations.reduce(batch?.textBytes ?? 0) { $0 + $1.json.bytes.count } }
+}
+
+/// One operation of a job with records or keys; the model knows its names.
+package struct StagingOperation {
+    package enum Action {
+        /// `json` is a record, or an array of records.
+        case process
+        /// `json` is read by that mapping: a record, an array of records, or a dictionary of records.
+        case map(mapping: Int, PathParameters?)
+        /// `json` is a payload; the routes say where its objects are.
+        case route(RouteTree)
+        /// `json` is a record for the object of that key.
+        case change(object: JSONValue)
+        /// `json` is the value of that relationship for the object of that key.
+        case relate(object: JSONValue, relationship: Int)
+        /// `json` is an array of keys, which only name objects.
+        case name
+    }
+
+    package let entity: Int
+    /// A value in the job's document.
+    package let json: JSONValue
+    package let action: Action
+    /// Staging notes each object of the entity that the `json` names, also inside records whose contents do not count.
+    let gathersNames: Bool
+
+    package init(entity: Int, json: JSONValue, _ action: Action = .process, gathersNames: Bool = false) {
+        self.entity = entity
+        self.json = json
+        self.action = action
+        self.gathersNames = gathersNames
+    }
+
+    /// Returns the entity whose table has the objects of the `json`; nil if their tables differ.
+    func objectTable(_ plan: StagingPlan) -> Int? {
+        switch action {
+        case .relate(_, let relationship): plan.entities[entity].relationships[relationship].destinationTable
+        case .map, .route: nil
+        case .process, .change, .name: plan.model.topmost(of: entity)
+        }
+    }
+
+    var isMerged: Bool {
+        switch action {
+        case .process, .map, .route: true
+        case .change, .relate, .name: false
+        }
+    }
+}
+
+/// A run of a step's own records that is staged and merged separately. A step is divided into batches where one record
+/// deletes an object that another record names.
+///
+/// A record is an element of an operation's `json`, with its nested records, or a part of a payload to which a route
+/// leads.
+package struct RecordBatch: @unchecked Sendable {
+    struct Record {
+        let json: JSONValue
+        let operation: UInt32
+        /// Index in `targets`; nil for `process`.
+        let target: UInt32?
+    }
+
+    // Values on the document's immutable tape, which `document` keeps alive.
+    let document: JSONDocument
+    let operations: [StagingOperation]
+    let targets: [RouteTree.Target]
+    let records: ArraySlice<Record>
+    let keepsPayload: Bool
+    let refusesUnknownKeys: Bool
+
+    package var count: Int { records.count }
+
+    /// The index, in the step's operations, of the first operation with a record in this batch.
+    package var firstOperation: Int { records.first.map { Int($0.operation) } ?? 0 }
+
+    /// All records of a step.
+    init(_ collections: ShortList<JobCollection>) {
+        document = collections[0].document
+        keepsPayload = collections[0].keepsPayload
+        refusesUnknownKeys = collections[0].refusesUnknownKeys
+        operations = collections.flatMap(\.operations)
+        var targets: [RouteTree.Target] = []
+        var records: [Record] = []
+        for (number, operation) in operations.enumerated() {
+            func add(_ json: JSONValue, _ target: UInt32?) {
+                records.append(Record(json: json, operation: UInt32(number), target: target))
+            }
+            func addAll(_ json: JSONValue, _ target: RouteTree.Target?) {
+                let index = target.map { _ in UInt32(targets.count) }
+                if let target { targets.append(target) }
+                guard json.kind == .array else { return add(json, index) }
+                for record in json.elements { add(record, index) }
+            }
+            switch operation.action {
+            case .process: addAll(operation.json, nil)
+            case .map(let mapping, let parameters):
+                addAll(operation.json, RouteTree.Target(mapping: mapping, parameters: parameters))
+            case .route(let tree): tree.forEachPart(of: operation.json) { addAll($0, $1) }
+            case .change, .relate, .name: add(operation.json, nil)
+            }
+        }
+        self.targets = targets
+        self.records = records[...]
+    }
+
+    private init(_ whole: RecordBatch, _ records: ArraySlice<Record>) {
+        (document, operations, targets) = (whole.document, whole.operations, whole.targets)
+        (keepsPayload, refusesUnknownKeys) = (whole.keepsPayload, whole.refusesUnknownKeys)
+        self.records = records
+    }
+
+    /// Splits a batch of two or more records into its first and second half.
+    package func halves() -> (RecordBatch, RecordBatch) {
+        let middle = records.startIndex + records.count / 2
+        return (RecordBatch(self, records[..<middle]), RecordBatch(self, records[middle...]))
+    }
+
+    var textBytes: Int { records.reduce(0) { $0 + $1.json.bytes.count } }
+}

@@ -335,3 +335,85 @@ struct NestingPlan: Sendable {
     /// The node of the key tree at which the paths below that key begin.
     let node: Int
 }
+
+/// Rows of one entity that one SQL statement can merge.
+public struct RowGroup: Sendable {
+    /// In a hierarchy, the index of the concrete entity of the rows' objects, as far as the job says.
+    public let concreteEntity: Int
+    /// The columns that every row of the group brings, with the identity's columns, ascending; nil when the rows bring
+    /// different columns.
+    public let columns: [Int]?
+    public let order: RowOrder
+    /// The group's part of ``order``.
+    public let range: Range<Int>
+
+    /// The group of a table with one row.
+    static func single(_ columns: [Int], concreteEntity: Int) -> RowGroup {
+        RowGroup(concreteEntity: concreteEntity, columns: columns, order: .single, range: 0..<1)
+    }
+}
+
+extension UnsafePointer<Cell> {
+    /// Whether this row comes before another of its table, in SQLite's order of these columns.
+    public func precedes(_ other: Self, by columns: [Int]) -> Bool {
+        for column in columns {
+            if self[column].precedes(other[column]) { return true }
+            if other[column].precedes(self[column]) { return false }
+        }
+        return false
+    }
+}
+
+/// Row numbers of one staged table in the order in which they are merged. Immutable.
+public final class RowOrder: Sendable {
+    public let count: Int
+    // Immutable after init and freed only in deinit, so it may be read from any thread.
+    nonisolated(unsafe) public let rows: UnsafePointer<UInt32>
+
+    /// The order of a table with one row.
+    static let single = RowOrder([0])
+
+    init(_ order: [UInt32]) {
+        count = order.count
+        let rows = UnsafeMutablePointer<UInt32>.allocate(capacity: max(1, order.count))
+        rows.initialize(from: order, count: order.count)
+        self.rows = UnsafePointer(rows)
+    }
+
+    deinit { rows.deallocate() }
+
+    @inlinable public subscript(position: Int) -> Int { Int(rows[position]) }
+}
+
+/// The compiled predicate of records that delete their objects (`tombstone` of the model).
+struct Tombstone: Sendable {
+    private let predicate: RecordPredicate
+
+    /// Returns nil when the entity has none.
+    ///
+    /// - Parameter patterns: those of the model.
+    /// - Throws: the fault in the predicate.
+    init?(of entity: Int, in model: Model, _ patterns: ModelPatterns) throws(ModelError) {
+        guard let text = model.entities[entity].tombstone else { return nil }
+        let message: String
+        do throws(Fault) {
+            let checked = try patterns.predicate(text, of: entity, in: model)
+            if let predicate = RecordPredicate(checked) {
+                self.predicate = predicate
+                return
+            }
+            message = "It asks for relationships, and a record is asked for its own attributes alone. Compare those."
+        } catch {
+            message = error.message
+        }
+        let name = model.entities[entity].name
+        throw ModelError(
+            faults: [ModelFault("\"tombstone\" of \(name): \(message)", at: model.entities[entity].place)])
+    }
+
+    func asks(for attribute: Int) -> Bool { predicate.attributes.contains(attribute) }
+
+    func isMet(budget: inout WorkBudget, _ value: (Int) -> Cell) throws(Fault) -> Bool {
+        try predicate.matches(budget: &budget, value)
+    }
+}

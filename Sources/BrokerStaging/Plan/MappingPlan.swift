@@ -1,5 +1,5 @@
 internal import BrokerJSON
-internal import BrokerModel
+package import BrokerModel
 
 /// A compiled mapping of the model.
 enum MappingPlan: Sendable {
@@ -108,5 +108,269 @@ struct MappedRecord {
         _ body: (EntityPlan) throws(Failure) -> Value
     ) throws(Failure) -> Value {
         try plan.withoutCounting(body)
+    }
+}
+
+/// A column whose value a nested record takes from the record that contains it.
+struct HolderValuePlan: Sendable {
+    /// The holder's value, by the relationship that contains the record.
+    struct Source: Sendable {
+        /// The entity whose table has the holders.
+        let table: Int
+        let relationship: Int
+        /// The holder's column; nil takes the record's position.
+        let column: Int?
+    }
+
+    let column: Int
+    /// The value precedes those of the record's own keys.
+    let isPreferred: Bool
+    private let sources: [Source]
+
+    init(_ column: Int, _ value: HolderValue, of entity: Int, _ model: Model) {
+        self.column = column
+        isPreferred = model.entities[entity].attributes[column].prefersHolder
+        sources = model.holders.holders(of: entity).compactMap { holder in
+            let (table, place) = (model.topmost(of: holder.entity), holder.relationship)
+            guard case .attribute(let name) = value else {
+                return Source(table: table, relationship: place, column: nil)
+            }
+            let identity = model.entities[holder.entity].identity
+            let names = model.entities[holder.entity].attributes
+            return identity.first { names[$0].name.hasSameBytes(as: name) }.map {
+                Source(table: table, relationship: place, column: $0)
+            }
+        }
+    }
+
+    /// Returns where that holder has the value; nil when it has none.
+    func source(_ holder: RecordHolder) -> Source? {
+        sources.first { $0.relationship == Int(holder.relationship) && $0.table == Int(holder.entity) }
+    }
+}
+
+/// The relationship that owns the objects of an entity.
+struct OwnerPlan: Sendable {
+    /// The entity whose table has the owners.
+    let table: Int
+    let relationship: Int
+    /// The owner's name and its relationship, for messages.
+    let name: String
+
+    init(_ owner: HolderRelationship, of model: Model) {
+        table = model.topmost(of: owner.entity)
+        relationship = owner.relationship
+        let entity = model.entities[owner.entity]
+        name = "\(entity.name) (\(entity.relationships[owner.relationship].name))"
+    }
+
+    /// Whether the record is nested where its objects live.
+    func isHolder(_ holder: RecordHolder?) -> Bool {
+        holder.map { Int($0.entity) == table && Int($0.relationship) == relationship } ?? false
+    }
+}
+
+/// The record that contains a nested one.
+struct RecordHolder {
+    // Small, because every record is passed with one, or with nil.
+    /// The entity whose table has its row.
+    let entity: UInt32
+    let row: UInt32
+    /// The relationship whose value is, or contains, the nested record.
+    let relationship: UInt32
+    /// The position of the nested record among the values.
+    let position: UInt32
+}
+
+/// The model, compiled for staging: key trees, converters and columns. Immutable, shared by all workers.
+package final class StagingPlan: Sendable {
+    package let model: Model
+    package let layout: RowLayout
+    /// Entities whose records may be skipped because they are not newer than their objects; in a hierarchy the topmost
+    /// entity.
+    package let entitiesWithModified: [Int]
+    /// By entity index, the column of the link to its owner; nil for an entity that is not owned.
+    package let ownerColumns: [Int?]
+    /// By entity index, the plan of its records without a mapping.
+    let entities: [EntityPlan]
+    /// The same, for those who count no references to them.
+    let unretainedEntities: [Unmanaged<EntityPlan>]
+    /// By mapping index.
+    let mappings: [MappingPlan]
+    let linkKeys: LinkKeys
+    /// The consequences of a record may be undone because a rule of the model is broken at last.
+    package var mayFailLast: Bool { linkKeys.mayFailLast }
+
+    /// Whether a value of that relationship of the entity may have consequences for very many objects.
+    func mayReachOthers(_ entity: Int, _ relationship: JSONValue) -> Bool {
+        entities[entity].ownRelationships.contains { plan in
+            plan.mayReachOthers && plan.relationship.name == relationship.string
+        }
+    }
+    /// Nodes of all key trees together; a tree's own begin at its ``EntityPlan/firstNode``.
+    let nodeCount: Int
+    /// Little content is staged in little time: the model has no pattern, which few bytes can keep busy for a second,
+    /// no tombstone, and no hooks.
+    package let isBrief: Bool
+    /// Nil without hooks.
+    let hooks: StagingHooks?
+
+    /// - Parameter hooks: code of an embedding program that takes part in staging.
+    /// - Throws: `ModelError` with every default, limit, date pattern or regular expression that cannot be used.
+    package init(_ model: Model, hooks: StagingHooks? = nil) throws(ModelError) {
+        let layout = RowLayout(model)
+        var faults: [ModelFault] = []
+        var entities: [EntityPlan] = []
+        var nodeCount = 0
+        let patterns = ModelPatterns()
+        var known: Set<ModelFault> = []
+        for index in model.entities.indices {
+            do throws(ModelError) {
+                let plan = try EntityPlan(index, layout.entities[index], firstNode: nodeCount, of: model, patterns)
+                entities.append(plan)
+                nodeCount += plan.tree.nodes.count
+            } catch {
+                // A fault of an inherited attribute is reported once.
+                faults += error.faults.filter { known.insert($0).inserted }
+                if patterns.isRefused { break }
+            }
+        }
+        guard faults.isEmpty else { throw ModelError(faults: faults) }
+        mappings = zip(model.mappings, model.selectorKeys).map { mapping, selectors in
+            let plan = MappingPlan(mapping, entities, model, firstNode: nodeCount, selectors: selectors)
+            nodeCount += plan.nodeCount
+            return plan
+        }
+        linkKeys = LinkKeys(entities, mappings, of: model)
+        self.model = model
+        self.hooks = hooks?.completed(for: model)
+        isBrief =
+            hooks == nil
+            && model.entities.allSatisfy { entity in
+                entity.tombstone == nil && entity.attributes.allSatisfy { $0.constraints.pattern == nil }
+            }
+        self.layout = layout
+        ownerColumns = model.entities.indices.map { entity in
+            guard let owner = model.holders.owners[entity],
+                let inverse = model.entities[owner.entity].relationships[owner.relationship].inverse,
+                case .column(let column) = layout.entities[entity].forms[inverse]
+            else { return nil }
+            return column
+        }
+        entitiesWithModified = model.tableEntities.filter { entities[$0].modified != nil }
+        self.entities = entities
+        unretainedEntities = entities.map { .passUnretained($0) }
+        self.nodeCount = nodeCount
+    }
+
+    /// The value that an insert gives a missing attribute; nil when it has no default.
+    package func defaultCell(entity: Int, attribute: Int) -> Cell? {
+        guard model.entities[entity].attributeIndices.contains(attribute) else { return nil }
+        return entities[entity].attributes[attribute].converter.defaultCell?.cell
+    }
+}
+
+/// Code of the embedding program that takes part in staging. Its arguments and results are JSON text.
+///
+/// Threads of the coordinator call it, several at once. It must not block, and must return equal results for equal
+/// arguments: a job may be staged more than once.
+package struct StagingHooks: Sendable {
+    /// A chooser's decision on a record.
+    package enum Choice: Sendable {
+        /// The mapping of that index.
+        case mapping(Int)
+        /// The record is ignored.
+        case decline
+        /// The model decides.
+        case asModelled
+    }
+
+    package typealias Chooser = @Sendable ([UInt8]) throws -> Choice
+    /// - Returns: the record to stage instead; nil ignores the record.
+    package typealias Rewriter = @Sendable ([UInt8]) throws -> [UInt8]?
+    package typealias Validator = @Sendable ([UInt8]) throws -> Void
+    package typealias Conversion = @Sendable ([UInt8]) throws -> [UInt8]
+
+    /// By mapping index.
+    package var choosers: [Int: Chooser] = [:]
+    /// By entity index; an entity without one inherits that of its nearest ancestor.
+    package var rewriters: [Int: Rewriter] = [:]
+    package var validators: [Int: Validator] = [:]
+    /// By entity index and attribute index.
+    package var conversions: [Int: [Int: Conversion]] = [:]
+
+    package init() {}
+
+    /// Returns the hooks with those that entities inherit.
+    func completed(for model: Model) -> StagingHooks {
+        var hooks = self
+        for index in model.entities.indices {
+            for ancestor in model.ancestors(of: index) {
+                if hooks.rewriters[index] == nil { hooks.rewriters[index] = rewriters[ancestor] }
+                if hooks.validators[index] == nil { hooks.validators[index] = validators[ancestor] }
+                hooks.conversions[index, default: [:]].merge(conversions[ancestor] ?? [:]) { own, _ in own }
+            }
+        }
+        return hooks
+    }
+}
+
+/// The keys of records at which a value may have consequences for very many objects: links of others end, owned objects are
+/// deleted, or the positions of a list are looked at.
+struct LinkKeys: Sendable {
+    private var tree = KeyTree()
+    /// By node of the tree, whether any value has consequences, and not only `null`.
+    private var takesAnyValue: [Bool] = [false]
+    /// Lengths of the keys, as bits: most other keys differ in their length already.
+    private var lengths: UInt64 = 0
+    /// Any record may have such consequences: that of an entity with a tombstone, or one that is itself the value.
+    private var matchesAll: Bool
+    /// The consequences of a record may be undone because a rule of the model is broken at last.
+    let mayFailLast: Bool
+
+    init(_ entities: [EntityPlan], _ mappings: [MappingPlan], of model: Model) {
+        matchesAll = entities.contains { $0.tombstone != nil && model.deletionReachesOthers($0.ownIndex) }
+        mayFailLast = model.entities.indices.contains { index in
+            let entity = model.entities[index]
+            return entity.relationships.contains { $0.deleteRule == .deny }
+                || model.holders.owners[index] != nil && !entity.unique.isEmpty
+        }
+        let records = mappings.compactMap { if case .record(let plan) = $0 { plan } else { nil } }
+        for plan in entities + records {
+            for relationship in plan.relationships {
+                for node in relationship.nodes { add(plan.tree.nodes[node].key, of: relationship) }
+            }
+        }
+        tree.indexChildren()
+    }
+
+    private mutating func add(_ key: [UInt8], of plan: EntityPlan.RelationshipPlan) {
+        let relationship = plan.relationship
+        guard plan.mayReachOthers else { return }
+        guard !key.isEmpty else { return matchesAll = true }
+        let node = tree.claim([String(decoding: key, as: UTF8.self)])
+        if node == takesAnyValue.count { takesAnyValue.append(false) }
+        lengths |= Self.bit(key.count)
+        if !relationship.isToMany || relationship.assignment == .replace || relationship.isOrdered {
+            takesAnyValue[node] = true
+        }
+    }
+
+    private static func bit(_ length: Int) -> UInt64 { 1 << UInt64(min(length, 63)) }
+
+    /// Whether a record in the value, at any depth, may have such consequences.
+    func mayReachOthers(_ value: JSONValue) -> Bool { matchesAll || lengths != 0 && contains(value) }
+
+    private func contains(_ value: JSONValue) -> Bool {
+        switch value.kind {
+        case .array: return value.elements.contains { contains($0) }
+        case .object: return value.members.contains { isOne($0.key, $0.value) || contains($0.value) }
+        default: return false
+        }
+    }
+
+    private func isOne(_ key: JSONValue, _ value: JSONValue) -> Bool {
+        guard lengths & Self.bit(key.bytes.count) != 0, let node = tree.child(of: 0, key.bytes) else { return false }
+        return takesAnyValue[node] || value.isNull
     }
 }

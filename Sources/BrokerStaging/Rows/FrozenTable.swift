@@ -1,4 +1,5 @@
 package import BrokerJSON
+internal import BrokerModel
 
 /// The staged rows of one table, an entity's or a hierarchy's, immutable.
 ///
@@ -152,4 +153,184 @@ extension Cell {
         case .real, .absent, .null, .object: return 0
         }
     }
+}
+
+/// The memory of the tables of a ``TableSet``: a pointer for each entity, then the space for two tables and for their first
+/// rows. Most small jobs have no more than their own table and one to which they link, of one row each, and so make one
+/// allocation for all of it.
+// One thread at a time uses it; frozen tables never change.
+final class TableStorage: ManagedBuffer<TableStorage.Header, UnsafeMutablePointer<StagedTable>?> {
+    struct Header {
+        let plan: StagingPlan
+        let count: Int
+        /// Tables in the object itself.
+        var ownCount = 0
+        /// Cells of the space that are in use.
+        var cellCount = 0
+    }
+
+    private typealias Table = UnsafeMutablePointer<StagedTable>
+
+    private static let spaceCount = 2
+    /// The cells of most models' rows, with a key beside them.
+    private static let cellSpace = 24
+
+    static func create(_ plan: StagingPlan) -> TableStorage {
+        let count = plan.entities.count
+        let stride = MemoryLayout<UnsafeMutablePointer<StagedTable>?>.stride
+        let bytes =
+            spaceCount * MemoryLayout<StagedTable>.stride + cellSpace * MemoryLayout<Cell>.stride
+        precondition(MemoryLayout<StagedTable>.alignment <= stride && MemoryLayout<Cell>.alignment <= stride)
+        let made = create(minimumCapacity: count + (bytes + stride - 1) / stride) { _ in
+            Header(plan: plan, count: count)
+        }
+        made.withUnsafeMutablePointerToElements { $0.initialize(repeating: nil, count: count) }
+        return unsafeDowncast(made, to: TableStorage.self)
+    }
+
+    deinit {
+        for entity in 0..<header.count {
+            guard let table = tables[entity] else { continue }
+            table.deinitialize(count: 1)
+            if !isOwn(table) { table.deallocate() }
+        }
+    }
+
+    /// Valid as long as this object.
+    @inline(__always)
+    var tables: UnsafeMutablePointer<UnsafeMutablePointer<StagedTable>?> { withUnsafeMutablePointerToElements { $0 } }
+
+    private var space: Table {
+        UnsafeMutableRawPointer(tables + header.count).assumingMemoryBound(to: StagedTable.self)
+    }
+
+    private var cells: UnsafeMutablePointer<Cell> {
+        UnsafeMutableRawPointer(space + Self.spaceCount).assumingMemoryBound(to: Cell.self)
+    }
+
+    private func isOwn(_ table: Table) -> Bool { table >= space && table < space + Self.spaceCount }
+
+    /// Creates the table of that entity, which must not exist.
+    @inline(never)
+    func make(_ entity: Int) -> UnsafeMutablePointer<StagedTable> {
+        let plan = header.plan.entities[entity]
+        let isOwn = header.ownCount < Self.spaceCount
+        let table = isOwn ? space + header.ownCount : Table.allocate(capacity: 1)
+        if isOwn { header.ownCount += 1 }
+        let columnCount = plan.columnCount
+        let hasRow = header.cellCount + columnCount <= Self.cellSpace
+        table.initialize(to: StagedTable(plan, in: hasRow ? cells + header.cellCount : nil))
+        if hasRow { header.cellCount += columnCount }
+        tables[entity] = table
+        return table
+    }
+}
+
+/// The tables of a context, by entity index; a hierarchy's table has the index of its topmost entity. Tables are
+/// created on first use. One thread at a time uses it. Copies are the same set.
+struct TableSet {
+    private let storage: TableStorage
+
+    init(_ plan: StagingPlan) { storage = TableStorage.create(plan) }
+
+    /// The table of that entity, created on first use.
+    @inline(__always)
+    subscript(entity: Int) -> UnsafeMutablePointer<StagedTable> {
+        storage.tables[entity] ?? storage.make(entity)
+    }
+
+    @inline(__always)
+    func exists(_ entity: Int) -> Bool { storage.tables[entity] != nil }
+
+    /// Returns the hierarchy of an entity; nil for an entity outside of a hierarchy.
+    func hierarchy(of concreteEntity: Int) -> HierarchyPlan? { storage.header.plan.entities[concreteEntity].hierarchy }
+
+    var count: Int { storage.header.count }
+
+    /// Returns a cell of an existing row. Valid until the table's next row is added.
+    func cell(_ entity: Int, _ row: Int, _ column: Int) -> UnsafeMutablePointer<Cell> {
+        storage.tables[entity]!.pointee.row(row) + column
+    }
+
+    /// Freezes the tables, which are not changed any more.
+    func freeze() -> FrozenTables {
+        for entity in 0..<count { storage.tables[entity]?.pointee.freeze() }
+        return FrozenTables(storage)
+    }
+}
+
+/// Objects that a sync's `json` names inside records whose contents do not count. The sync does not delete them, and
+/// does not change them.
+struct InnerNames {
+    let table: Int
+    private let plan: StagingPlan
+    private let names: TableSet
+
+    init(_ table: Int, _ plan: StagingPlan) {
+        self.table = table
+        self.plan = plan
+        names = TableSet(plan)
+    }
+
+    /// - Parameter identity: its cells are valid as long as the staged rows.
+    func add(_ identity: [Cell], of entity: EntityPlan, at offset: Int) {
+        Cell.row(identity, at: entity.identity, width: entity.columnCount).withUnsafeBufferPointer {
+            _ = names[table].pointee.findOrAdd(
+                identity: $0.baseAddress!, offset: offset, origin: .ignored, concreteEntity: entity.ownIndex)
+        }
+    }
+
+    var isEmpty: Bool { !names.exists(table) }
+
+    /// Returns nil when there are none. Consumes this list.
+    func freeze() -> FrozenTable? { names.freeze()[table] }
+}
+
+/// The frozen tables of a `TableSet`, by entity index; nil without rows of the entity.
+///
+/// Not a collection: the functions of collections read each element by a coroutine, which allocates its frame on the heap.
+// They do not change, so any thread may read them.
+package struct FrozenTables: Sequence, @unchecked Sendable {
+    private let storage: TableStorage
+
+    init(_ storage: TableStorage) { self.storage = storage }
+
+    package var count: Int { storage.header.count }
+    package var underestimatedCount: Int { count }
+    package var indices: Range<Int> { 0..<count }
+
+    package subscript(entity: Int) -> FrozenTable? {
+        precondition(entity >= 0 && entity < count, "no entity has the index \(entity)")
+        return storage.tables[entity].map { FrozenTable($0, in: storage) }
+    }
+
+    package func makeIterator() -> Iterator { Iterator(self) }
+
+    package struct Iterator: IteratorProtocol {
+        private let tables: FrozenTables
+        private var entity = 0
+
+        fileprivate init(_ tables: FrozenTables) { self.tables = tables }
+
+        package mutating func next() -> FrozenTable?? {
+            guard entity < tables.count else { return nil }
+            defer { entity += 1 }
+            return .some(tables[entity])
+        }
+    }
+}
+
+/// The objects that a step's records delete, by entity index.
+package struct TombstoneDeletions: Sendable {
+    /// Records after a tombstone name them again: deleted before the step's rows are merged.
+    package let reinserted: FrozenTables
+    /// Only tombstones name them.
+    package let alone: FrozenTables
+    /// Records before the last tombstone name them, and none after it: deleted after the step's rows are merged. Those
+    /// that a record named after an earlier tombstone are also deleted before the rows are merged.
+    package let afterMerge: FrozenTables
+    /// The entities whose tables have objects that records name before their tombstones.
+    package let namedBefore: Set<Int>
+
+    package var all: [FrozenTable] { [reinserted, alone, afterMerge].flatMap { $0.compactMap(\.self) } }
 }

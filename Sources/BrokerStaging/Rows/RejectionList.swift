@@ -1,5 +1,5 @@
 internal import BrokerJSON
-internal import BrokerModel
+package import BrokerModel
 
 /// The rejected records: the first ones are listed, the others are counted.
 package struct RejectionList: Sendable {
@@ -43,5 +43,16 @@ package struct RejectionList: Sendable {
             unlisted[rejection.fault.entity ?? "", default: 0] += 1
         }
         listed.removeLast(max(0, listed.count - Self.maximumListed))
+    }
+}
+
+/// A rejected record or nested object, with its offset in the text of the job.
+package struct Rejection: Sendable {
+    package let fault: Fault
+    let offset: Int
+
+    package init(_ fault: Fault, at offset: Int) {
+        self.fault = fault
+        self.offset = offset
     }
 }

@@ -270,3 +270,115 @@ extension Cell {
         return kind == .text || kind == .blob ? Bytes.areEqual(bytes, other.bytes) : payload == other.payload
     }
 }
+
+/// How a job names the object of a row.
+public struct RowNaming: Sendable {
+    /// Text offset of the record or bare key that first named it.
+    let offset: UInt32
+    public internal(set) var origin: RowOrigin
+}
+
+/// The reason for a staged row; of several reasons the smallest counts.
+public enum RowOrigin: UInt8, Sendable {
+    /// A record named it.
+    case record = 0
+    /// A bare key named it; it is inserted if it does not exist.
+    case stub = 1
+    /// A bare key named it, and it must exist.
+    case mustExist = 2
+    /// A bare key named it; links to it are skipped if it does not exist.
+    case mayBeMissing = 3
+    /// A record named it that may not change it; the object exists, and the row is not merged.
+    case ignored = 4
+
+    /// The origin is a bare key that neither makes an object nor determines its entity.
+    var makesNothing: Bool { self == .mustExist || self == .mayBeMissing }
+}
+
+/// The memory of one table's cells, row after row.
+struct CellStorage: ~Copyable, @unchecked Sendable {
+    // Only the owner reaches it: a ``StagedTable``, which grows it until it is frozen.
+    private(set) var cells: UnsafeMutablePointer<Cell>
+    private var isAllocated = false
+
+    init() { cells = UnsafeMutablePointer(bitPattern: MemoryLayout<Cell>.alignment)! }
+
+    /// - Parameter space: the first memory, which another object owns.
+    init(in space: UnsafeMutablePointer<Cell>) { cells = space }
+
+    /// - Parameter used: cells to retain.
+    mutating func grow(from used: Int, to count: Int) {
+        let bytes = max(1, count) * MemoryLayout<Cell>.stride
+        guard let grown = isAllocated ? realloc(cells, bytes) : malloc(bytes) else {
+            preconditionFailure("out of memory for \(count) staged cells")
+        }
+        if !isAllocated { memcpy(grown, cells, used * MemoryLayout<Cell>.stride) }
+        cells = grown.assumingMemoryBound(to: Cell.self)
+        isAllocated = true
+    }
+
+    deinit {
+        if isAllocated { free(cells) }
+    }
+}
+
+/// A hash index from identity to row of one staged table: open addressing over row numbers, with the cells as keys.
+/// While the table has only a few rows, a search compares them one by one.
+struct IdentityIndex {
+    private static let rowsWithoutSlots = 8
+    /// Row + 1, zero for a free slot. The count is a power of two, and at most half of them are used.
+    private var slots: [UInt32] = []
+    /// By row: its hash, never zero; zero for a row without identity.
+    private var hashes = ShortList<UInt64>()
+    private var count = 0
+
+    @inline(__always)
+    static func hash(_ cells: UnsafePointer<Cell>, _ columns: [Int]) -> UInt64 {
+        var state = Bytes.seed
+        for column in columns { state = hash(cells[column], into: state) }
+        return state
+    }
+
+    @inline(__always)
+    static func hash(_ cell: Cell, into state: UInt64) -> UInt64 {
+        cell.kind == .text || cell.kind == .blob
+            ? Bytes.hash(cell.bytes, into: state) : Bytes.mix(state, UInt64(bitPattern: cell.integer))
+    }
+
+    /// Returns the row for which `isSame` is true; nil when there is none.
+    @inline(__always)
+    func find(_ hash: UInt64, _ isSame: (Int) -> Bool) -> Int? {
+        let hash = max(1, hash)
+        guard !slots.isEmpty else {
+            return (0..<min(hashes.count, Self.rowsWithoutSlots)).first { hashes[$0] == hash && isSame($0) }
+        }
+        var position = Int(truncatingIfNeeded: hash) & (slots.count - 1)
+        while slots[position] != 0 {
+            let row = Int(slots[position]) - 1
+            if hashes[row] == hash, isSame(row) { return row }
+            position = (position + 1) & (slots.count - 1)
+        }
+        return nil
+    }
+
+    /// - Precondition: rows are inserted in order, 0, 1, 2 …, with ``skip()`` for those without identity.
+    mutating func insert(_ hash: UInt64, row: Int) {
+        count += 1
+        hashes.append(max(1, hash))
+        guard !slots.isEmpty || row >= Self.rowsWithoutSlots else { return }
+        if count * 2 > slots.count { grow() } else { place(row) }
+    }
+
+    mutating func skip() { hashes.append(0) }
+
+    private mutating func place(_ row: Int) {
+        var position = Int(truncatingIfNeeded: hashes[row]) & (slots.count - 1)
+        while slots[position] != 0 { position = (position + 1) & (slots.count - 1) }
+        slots[position] = UInt32(row + 1)
+    }
+
+    private mutating func grow() {
+        slots = Array(repeating: 0, count: max(4 * Self.rowsWithoutSlots, slots.count * 2))
+        for row in hashes.indices where hashes[row] != 0 { place(row) }
+    }
+}

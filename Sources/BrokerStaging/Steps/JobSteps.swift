@@ -176,3 +176,197 @@ package struct JobSteps {
         }
     }
 }
+
+/// The effect of a step on the store.
+package enum StepAction: Sendable {
+    /// Inserts and updates objects, and links them.
+    case merge
+    /// Deletes the objects of that entity that the rows name.
+    case delete(entity: Int)
+    /// Deletes the selected objects.
+    case deleteMatching(StagedSelection)
+    /// Merges, then deletes the selected objects that the rows do not name.
+    case sync(StagedSync)
+}
+
+/// Selects objects of an entity.
+package struct StagedSelection: Sendable {
+    package let entity: Int
+    /// Nil selects all.
+    package let predicate: Predicate?
+
+    package init(entity: Int, _ predicate: Predicate?) {
+        self.entity = entity
+        self.predicate = predicate
+    }
+}
+
+/// A step of a job before it is staged.
+package struct StepPlan {
+    package let action: StepAction
+    /// Position of the step in the message: a JSON Pointer.
+    package let pointer: String
+    package private(set) var operations: ShortList<StagingOperation>
+
+    package init(_ action: StepAction, _ operations: ShortList<StagingOperation>, at pointer: String) {
+        self.action = action
+        self.operations = operations
+        self.pointer = pointer
+    }
+
+    /// Adds an operation to a merge step; consecutive records are merged together.
+    ///
+    /// - Returns: false when the operation needs a step of its own.
+    package mutating func add(_ operation: StagingOperation) -> Bool {
+        guard case .merge = action, operation.isMerged, operations.last?.isMerged ?? false else { return false }
+        operations.append(operation)
+        return true
+    }
+
+    /// Merges the records of a job that is one operation itself.
+    package var isOfWholeJob: Bool {
+        guard case .merge = action else { return false }
+        return pointer.isEmpty
+    }
+
+    package func staged(_ rows: StagedRows?) -> StagedStep { StagedStep(action: action, rows: rows, pointer: pointer) }
+}
+
+/// The operations of a job without their parsed content, so that they may go from thread to thread.
+package struct StepActions: Sendable {
+    private let actions: [(action: StepAction, pointer: String)]
+
+    package init(_ plans: some Sequence<StepPlan>) { actions = plans.map { ($0.action, $0.pointer) } }
+
+    /// The steps with their rows.
+    ///
+    /// - Parameters:
+    ///   - parts: those of all steps, one after the other.
+    ///   - counts: the number of parts of each step.
+    package func united(
+        _ parts: [Result<StagedPart, StagingRefusal>], _ counts: [Int], _ plan: StagingPlan
+    ) throws(StagingRefusal) -> [StagedStep] {
+        var steps: [StagedStep] = []
+        var rest = parts[...]
+        for (step, count) in zip(actions, counts) {
+            var own: [StagedPart] = []
+            for part in rest.prefix(count) { own.append(try part.get()) }
+            rest = rest.dropFirst(count)
+            let rows = own.isEmpty ? nil : StagedJobRows.unite(own, plan)
+            steps.append(StagedStep(action: step.action, rows: rows, pointer: step.pointer))
+        }
+        return steps
+    }
+}
+
+/// One step of a job, staged. Steps are applied in order. A value, so that any store can apply it.
+package struct StagedStep: Sendable {
+    package let action: StepAction
+    /// Nil when the step has no rows.
+    package let rows: StagedRows?
+    /// Position of the step in the message: a JSON Pointer.
+    package let pointer: String
+
+    package init(action: StepAction, rows: StagedRows?, pointer: String = "") {
+        self.action = action
+        self.rows = rows
+        self.pointer = pointer
+    }
+}
+
+/// The selection of a sync, and the changes that it may make.
+package struct StagedSync: Sendable {
+    package let selection: StagedSelection
+    package var inserts = true
+    package var updates = true
+    package var deletes = true
+    /// Set for one part of a sync that several jobs make up; nil for a sync in one job.
+    package let part: SyncPart?
+
+    package init(_ selection: StagedSelection, part: SyncPart?) {
+        self.selection = selection
+        self.part = part
+    }
+
+    /// The sync may ignore records of the entity.
+    package var ignoresRecords: Bool { !inserts || !updates }
+}
+
+/// A part of a sync that several jobs make up. The last part deletes.
+package struct SyncPart: Sendable {
+    /// The client's name for the whole sync.
+    package let id: String
+    /// After this part, the sync deletes the selected objects that no part has named.
+    package let isLast: Bool
+    /// The entity, the predicate and its arguments as JSON text: equal for all parts.
+    package let definition: [UInt8]
+
+    package init(id: String, isLast: Bool, definition: [UInt8]) {
+        self.id = id
+        self.isLast = isLast
+        self.definition = definition
+    }
+}
+
+/// One operation of a job. Names are as the client wrote them, and the model may not have them.
+package struct JobOperation {
+    /// The operation; names are as the client wrote them, and the model may not have them.
+    package enum Action {
+        case process(object: JSONValue?)
+        case relate(object: JSONValue, relationship: JSONValue)
+        /// - Parameters:
+        ///   - actions: whether it may insert, update and delete.
+        ///   - part: the name of the sync that this is a part of, and whether it is the last one.
+        case sync(
+            where: String?, arguments: JSONValue?, actions: (inserts: Bool, updates: Bool, deletes: Bool),
+            part: (id: String, isLast: Bool)?)
+        /// `json` is a whole payload, read by the mapping of that name, by the routes for that path, or by the
+        /// routes without a path.
+        case map(mapping: JSONValue?, path: JSONValue?)
+        /// `json` is an array of keys.
+        case delete
+        case deleteMatching(where: String?, arguments: JSONValue?)
+    }
+
+    /// As the client wrote it; the model may not have it. Empty for a `map`.
+    package var entity: String
+    package var json: JSONValue
+    package var action: Action
+    /// A JSON Pointer (RFC 6901) to the entity's name in the message.
+    package var entityPointer: String
+    /// A JSON Pointer to the object with the operation's fields.
+    package var pointer: String
+
+    package init(
+        entity: String, json: JSONValue, _ action: Action = .process(object: nil), entityPointer: String,
+        pointer: String = ""
+    ) {
+        self.entity = entity
+        self.json = json
+        self.action = action
+        self.entityPointer = entityPointer
+        self.pointer = pointer
+    }
+
+    /// Whether the operation may, any number of times, read all objects of its entity, delete or unlink all objects that are
+    /// linked to one, or rename an object to which all objects of another entity refer, however few bytes it has.
+    package func isSearch(in model: Model) -> Bool {
+        switch action {
+        case .sync(_, _, let actions, let part): actions.deletes && part?.isLast ?? true
+        case .deleteMatching: true
+        case .process(let object): object != nil
+        case .delete: model.index(ofEntity: entity).map(model.deletionReachesOthers) ?? false
+        case .relate, .map: false
+        }
+    }
+
+    /// Whether its records may end very many links, or delete very many objects: to do it again, a job must make them first.
+    package func mayReachOthers(under plan: StagingPlan) -> Bool {
+        switch action {
+        case .process, .sync, .map: plan.linkKeys.mayReachOthers(json)
+        case .relate(_, let relationship):
+            plan.model.index(ofEntity: entity).map { plan.mayReachOthers($0, relationship) } ?? false
+        case .delete, .deleteMatching: false
+        }
+    }
+}

@@ -188,3 +188,176 @@ extension JSONWriter {
     /// Writes the key of a member of another document.
     fileprivate mutating func value(key: JSONValue) { self.key(String(decoding: key.bytes, as: UTF8.self)) }
 }
+
+/// One job of the feed: the changes of the entities that a follower asked for.
+package struct FeedCommit: Sendable, Equatable {
+    package let sequence: Int64
+    /// Nil for a follower that may not see whose job it is, and where no job is meant.
+    package let id: String?
+    /// The contract's `changes` as JSON; an empty object where no job up to the sequence changed those entities.
+    package let changes: [UInt8]
+    /// The contract's `keys` as JSON; nil when none were asked for, or they are not stored.
+    package let keys: [UInt8]?
+
+    /// Nothing up to this sequence concerns the follower.
+    package init(nothingThrough sequence: Int64) {
+        (self.sequence, id, changes, keys) = (sequence, nil, Array("{}".utf8), nil)
+    }
+
+    package init(sequence: Int64, id: String?, changes: [UInt8], keys: [UInt8]?) {
+        (self.sequence, self.id, self.changes, self.keys) = (sequence, id, changes, keys)
+    }
+
+    var byteCount: Int { 128 + changes.count + (keys?.count ?? 0) }
+}
+
+/// The jobs of the feed that one follower wants.
+package struct FeedSelection: Sendable {
+    /// The names of the entities, with those below them.
+    let entities: Set<[UInt8]>
+    let wantsKeys: Bool
+    /// Ids of jobs that it may not see are omitted.
+    let asker: JobOwner
+
+    package init(entities: some Sequence<String>, wantsKeys: Bool, asker: JobOwner) {
+        self.entities = Set(entities.map { Array($0.utf8) })
+        self.wantsKeys = wantsKeys
+        self.asker = asker
+    }
+}
+
+/// A part of the feed.
+package struct FeedPart: Sendable {
+    package var commits: [FeedCommit] = []
+    /// No other job up to this sequence concerns the follower.
+    package var position: Int64
+    /// The newest job.
+    let newest: Int64
+
+    /// Whether there is no other job.
+    package var isLast: Bool { position >= newest }
+}
+
+/// The keys of changed objects in the table `_broker_feed`, for followers of the feed: written in the transactions of
+/// their data, one row for each, and bounded by their bytes. ``FeedReader`` reads them beside the ledger, which has the
+/// changes themselves.
+///
+/// A row has the sequence of its last job and the lines of its jobs, in their order: the sequence, a space, the keys as
+/// JSON, a line feed. A job without a line changed nothing, or too much.
+struct FeedKeys {
+    /// The facts about the table; restored when a transaction is rolled back.
+    private struct Tally {
+        var bytes: Int
+        /// Rows before this sequence have been deleted with the lines of the ledger.
+        var first: Int64 = 0
+    }
+
+    /// Bytes of the keys of one job: those of about a million objects.
+    static let maximumBytesOfJob = 8 << 20
+    /// Rows whose keys a job reads at its end for the feed.
+    static let maximumLookups = 100_000
+    /// Bytes of lines above which a transaction writes several rows.
+    private static let rowBytes = 1 << 20
+    /// Bytes of a row beside its lines.
+    private static let bytesPerRow = 16
+    /// How many bytes may exceed the limit before any are deleted, so that most transactions need not delete.
+    private static let slackBytes = 256 << 10
+
+    private let maximumBytes: Int
+    private let connection: Connection
+    private let insert: Statement
+    private let oldest: Statement
+    private let deleteOldest: Statement
+    private let expired: Statement
+    private var tally: Tally
+    /// The tally as of the last transaction that became durable.
+    private var durable: Tally
+    /// The lines of the open transaction that are not written yet.
+    private var lines: [UInt8] = []
+    private var newest: Int64 = 0
+
+    /// - Parameter maximumBytes: 0 stores nothing, and deletes what is there.
+    init(on connection: Connection, maximumBytes: Int) throws(StoreError) {
+        self.maximumBytes = maximumBytes
+        self.connection = connection
+        insert = try connection.prepare("INSERT INTO _broker_feed (sequence, keys) VALUES (?1, ?2)")
+        oldest = try connection.prepare("SELECT sequence, length(keys) FROM _broker_feed ORDER BY sequence")
+        deleteOldest = try connection.prepare("DELETE FROM _broker_feed WHERE sequence <= ?1")
+        expired = try connection.prepare(
+            "SELECT count(*), ifnull(sum(length(keys)), 0) FROM _broker_feed WHERE sequence < ?1")
+        tally = Tally(bytes: 0)
+        durable = tally
+        if maximumBytes == 0 {
+            let isEmpty = try connection.integer("SELECT 1 FROM _broker_feed LIMIT 1") == nil
+            if !isEmpty { try connection.execute("DELETE FROM _broker_feed") }
+        } else {
+            let bytes = try connection.integer(
+                "SELECT ifnull(sum(length(keys) + \(Self.bytesPerRow)), 0) FROM _broker_feed")
+            tally.bytes = Int(bytes ?? 0)
+            durable = tally
+        }
+    }
+
+    /// Whether keys are stored at all.
+    var isKept: Bool { maximumBytes > 0 }
+
+    /// Adds a job of the open transaction. Jobs must be added in the order of their sequences.
+    mutating func add(_ keys: [UInt8], of sequence: Int64) throws(StoreError) {
+        guard isKept else { return }
+        if lines.count + keys.count > Self.rowBytes { try write() }
+        lines += String(sequence).utf8
+        lines.append(UInt8(ascii: " "))
+        lines += keys
+        lines.append(UInt8(ascii: "\n"))
+        newest = sequence
+    }
+
+    /// Must be called once in a transaction, before its COMMIT.
+    ///
+    /// - Parameter first: earlier lines of the ledger have expired.
+    mutating func finish(first: Int64) throws(StoreError) {
+        try write()
+        if first > tally.first {
+            try deleteRows(before: first)
+            tally.first = first
+        }
+        if tally.bytes > maximumBytes + min(Self.slackBytes, maximumBytes / 16) { try deleteSurplus() }
+    }
+
+    mutating func transactionEnded(isDurable: Bool) {
+        if isDurable { durable = tally } else { tally = durable }
+        lines.removeAll(keepingCapacity: lines.capacity <= Self.rowBytes)
+    }
+
+    private mutating func write() throws(StoreError) {
+        guard !lines.isEmpty else { return }
+        insert.bind(newest, at: 1)
+        insert.bind(blob: lines, at: 2)
+        try insert.run()
+        tally.bytes += lines.count + Self.bytesPerRow
+        lines.removeAll(keepingCapacity: lines.capacity <= Self.rowBytes)
+    }
+
+    /// Deletes the oldest rows that exceed the limit.
+    private mutating func deleteSurplus() throws(StoreError) {
+        var (last, bytes): (Int64?, Int) = (nil, tally.bytes)
+        while bytes > maximumBytes, try oldest.step() {
+            last = oldest.integer(0)
+            bytes -= Int(oldest.integer(1)) + Self.bytesPerRow
+        }
+        oldest.reset()
+        guard let last else { return }
+        deleteOldest.bind(last, at: 1)
+        try deleteOldest.run()
+        tally.bytes = bytes
+    }
+
+    private mutating func deleteRows(before sequence: Int64) throws(StoreError) {
+        expired.bind(sequence, at: 1)
+        defer { expired.reset() }
+        guard try expired.step(), expired.integer(0) > 0 else { return }
+        tally.bytes -= Int(expired.integer(1)) + Int(expired.integer(0)) * Self.bytesPerRow
+        deleteOldest.bind(sequence - 1, at: 1)
+        try deleteOldest.run()
+    }
+}

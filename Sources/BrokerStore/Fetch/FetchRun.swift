@@ -1,6 +1,6 @@
 internal import BrokerJSON
-internal import BrokerModel
-internal import BrokerStaging
+package import BrokerModel
+package import BrokerStaging
 
 /// One fetch: objects are read in batches, the nested objects of a batch are read by one query for each relationship,
 /// and each object is written whole.
@@ -268,5 +268,143 @@ struct FetchRun {
                 .unsupportedMessage,
                 "One object, with what `include` nests in it, has more bytes than an answer may. Include less, and fetch "
                     + "the nested objects by themselves.", path: "/include"))
+    }
+}
+
+/// Why a fetch has no result.
+package enum FetchFailure: Error, Sendable {
+    case fault(Fault)
+    case store(StoreError)
+    /// The fetch exceeds its limits. A brief one must be repeated with larger ones.
+    case tooLong
+    /// It is not wanted any more.
+    case stopped
+}
+
+/// Runs `body`; an error of the store becomes ``FetchFailure/store(_:)``.
+@inline(__always)
+func fetching<Result>(_ body: () throws(StoreError) -> Result) throws(FetchFailure) -> Result {
+    do throws(StoreError) {
+        return try body()
+    } catch {
+        throw .store(error)
+    }
+}
+
+/// The objects of a sorted fetch, in its order.
+///
+/// SQLite sorts the row numbers alone, and has given its temporary storage back before the first object is read. So an open
+/// stream holds eight bytes for each of its objects, however large they are.
+struct SortedRows {
+    private let numbers: [Int64]
+    private var position = 0
+    private let row: Statement
+
+    /// - Parameters:
+    ///   - order: finds the row numbers; its parameters are bound.
+    ///   - sql: reads the row of a number.
+    init(_ order: Statement, reading sql: String, on connection: Connection) throws(StoreError) {
+        var numbers: [Int64] = []
+        while try order.step() { numbers.append(order.integer(0)) }
+        self.numbers = numbers
+        row = try connection.prepare(sql)
+    }
+
+    /// The statement that has the next row, which is valid until the next call; nil after the last one.
+    mutating func next() throws(StoreError) -> Statement? {
+        row.reset()
+        guard position < numbers.count else { return nil }
+        row.bind(numbers[position], at: 1)
+        position += 1
+        guard try row.step() else { preconditionFailure("a row of the same transaction is there") }
+        return row
+    }
+}
+
+/// Writes the key of a fetched object as JSON, in the form of `object` and `after`. Belongs to the connection's thread.
+///
+/// The key is read by the row's number in the same transaction: an answer needs that of its last object only.
+struct FetchedKey {
+    private let statement: Statement
+    /// The key's attributes, with their names for a key of several; none for the row key.
+    private let values: [(name: String, writer: ValueWriter)]
+
+    init(of entity: Int, _ sql: FetchSQL, on connection: Connection) throws(StoreError) {
+        statement = try connection.prepare(sql.key(of: entity))
+        let own = sql.plan.model.entities[entity]
+        // The model's form of a value is the one that reads as the same value, whatever the attribute's formats are.
+        values = (own.isNamedByRowKey ? [] : own.identity).map {
+            (own.attributes[$0].name, sql.plan.valueWriter(entity: entity, attribute: $0, .model))
+        }
+    }
+
+    func json(ofRow number: Int64) throws(StoreError) -> [UInt8] {
+        defer { statement.reset() }
+        statement.bind(number, at: 1)
+        guard try statement.step() else { preconditionFailure("a row of the same transaction is there") }
+        var writer = JSONWriter(capacity: 32)
+        switch values.count {
+        case 0: writer.integer(statement.integer(0))
+        case 1: values[0].writer.write(statement.cell(0), to: &writer)
+        default:
+            writer.object { writer in
+                for (column, value) in values.enumerated() {
+                    writer.key(value.name)
+                    value.writer.write(statement.cell(column), to: &writer)
+                }
+            }
+        }
+        return writer.bytes
+    }
+}
+
+/// The objects of one request, in one or several answers of one read transaction. Used by one thread at a time.
+///
+/// The transaction begins with the first `next()`, and lasts until `end()`. A reader has one at a time.
+package final class ObjectStream {
+    private let request: FetchRequest
+    private let reader: StoreReader
+    private let limits: FetchLimits
+    private let envelope: FetchEnvelope
+    private let guardian: FetchGuard
+    /// Nil before the first answer, and after the end.
+    private var run: FetchRun?
+
+    /// - Parameters:
+    ///   - envelope: the text around the objects of each answer.
+    ///   - isWanted: called repeatedly while an answer is made; when it returns false, the fetch stops.
+    package init(
+        _ request: FetchRequest, on reader: StoreReader, _ limits: FetchLimits = .part,
+        in envelope: FetchEnvelope = .none, isWanted: @escaping () -> Bool = { true }
+    ) {
+        self.request = request
+        self.reader = reader
+        self.limits = limits
+        self.envelope = envelope
+        guardian = FetchGuard(reader.connection, limits, isWanted: isWanted)
+    }
+
+    /// Makes the next answer. Called again while that has more; not after a failure.
+    package func next() throws(FetchFailure) -> FetchedObjects {
+        try guardian.watch { () throws(FetchFailure) in
+            if run == nil {
+                try fetching { () throws(StoreError) in try reader.connection.execute("BEGIN") }
+                run = try FetchRun(request, on: reader, limits, envelope, guardian)
+            }
+            // Not optional chaining: `run` may not be copied, and a missing one is a programming error.
+            return try run!.objects()
+        }
+    }
+
+    /// Ends the transaction. Any number of calls.
+    package func end() {
+        // The statements first: one that is not reset would hold the snapshot.
+        run = nil
+        do throws(StoreError) {
+            // Nothing was written, so there is nothing to commit.
+            if !reader.connection.isAutocommit { try reader.connection.execute("ROLLBACK") }
+        } catch {
+            preconditionFailure("a read transaction ends: \(error)")
+        }
     }
 }

@@ -1,6 +1,6 @@
-internal import BrokerSchema
 internal import BrokerJSON
 internal import BrokerModel
+internal import BrokerSchema
 internal import BrokerStaging
 
 /// How the rows of an entity become objects: the columns to read, and the positions of their values in the JSON.
@@ -330,5 +330,117 @@ extension ObjectShape {
     private static func isLeftOut(_ node: Node, _ row: FetchedRow) -> Bool {
         guard case .link(let column, let required, _) = node, !row.isNull(column) else { return false }
         return required.contains { row.isNull($0) }
+    }
+}
+
+extension ObjectShape {
+    /// Objects that have the selected values alone, each by the name with which it was selected.
+    init(selecting values: [FetchRequest.SelectedValue], of entity: Int, _ style: Style, _ plan: StagingPlan) {
+        var builder = ShapeBuilder(plan: plan, style: style, entity: entity)
+        let members = values.map { Member(key: $0.name, node: builder.node(of: $0, entity)) }
+        self.init(builder, .object(members))
+    }
+}
+
+extension ShapeBuilder {
+    fileprivate mutating func node(of value: FetchRequest.SelectedValue, _ entity: Int) -> ObjectShape.Node {
+        let end = plan.model.end(of: value.path, from: entity)
+        func column(_ name: String) -> String {
+            naming.value(of: name, atEnd: value.path[...], of: entity, ObjectShape.alias)
+        }
+        switch value.kind {
+        case .attribute(let position):
+            let attribute = plan.model.entities[end].attributes[position]
+            return self.value(attribute, position, of: end, at: column(attribute.column))
+        case .relationship(let position):
+            let relationship = plan.model.entities[end].relationships[position]
+            return link(relationship, at: naming.linkColumns(relationship).map(column))
+        }
+    }
+}
+
+extension Model {
+    /// The entity at the end of a path of relationships.
+    func end(of path: [Int], from entity: Int) -> Int {
+        path.reduce(entity) { entities[$0].relationships[$1].destination }
+    }
+}
+
+extension ColumnNaming {
+    /// The SQL of a column's value at the end of to-one relationships; NULL where a link is missing.
+    func value(
+        of column: String, atEnd path: ArraySlice<Int>, of entity: Int, _ alias: String, depth: Int = 0
+    ) -> String {
+        guard let first = path.first else { return "\(alias).\(quoted(column))" }
+        let destination = model.entities[entity].relationships[first].destination
+        let next = "s\(depth)"
+        let value = value(of: column, atEnd: path.dropFirst(), of: destination, next, depth: depth + 1)
+        let condition = isLinked(entity, first, from: alias, to: next, over: "l")
+        return "(SELECT \(value) FROM \(quoted(model.table(of: destination))) AS \(next) WHERE \(condition))"
+    }
+}
+
+/// Reads the rows of one entity with all columns of their shape. Belongs to the connection's thread.
+///
+/// ```
+/// statement: row number, keys, columns 2 to 1,998 ─┐
+/// more[0]:   columns 1,999 to 3,997, by the number ├─▶ FetchedRow
+/// more[1]:   …                                    ─┘
+/// ```
+///
+/// An entity with fewer columns, as nearly all have, is read by the one statement.
+struct ObjectReader {
+    let shape: ObjectShape
+    /// One for each of the shape's `moreColumns`. Parameter: the row's number.
+    private let more: [Statement]
+
+    init(_ shape: ObjectShape, of entity: Int, _ sql: FetchSQL, on connection: Connection) throws(StoreError) {
+        self.shape = shape
+        var more: [Statement] = []
+        for columns in shape.moreColumns { more.append(try connection.prepare(sql.columns(columns, of: entity))) }
+        self.more = more
+    }
+
+    /// Calls `body` with the current row of a statement, whose first columns are those of the shape.
+    func withRow<Result>(of statement: Statement, _ body: (FetchedRow) -> Result) throws(StoreError) -> Result {
+        guard !more.isEmpty else { return body(FetchedRow(first: statement, more: more)) }
+        defer { for statement in more { statement.reset() } }
+        for other in more {
+            other.bind(statement.integer(0), at: 1)
+            guard try other.step() else { preconditionFailure("a row of the same transaction is there") }
+        }
+        return body(FetchedRow(first: statement, more: more))
+    }
+}
+
+/// A row with all columns of a shape, by their numbers there. Valid until one of its statements is stepped or reset.
+struct FetchedRow {
+    fileprivate let first: Statement
+    fileprivate let more: [Statement]
+
+    @inline(__always)
+    private func place(of column: Int) -> (statement: Statement, column: Int) {
+        guard column >= ObjectShape.mostColumns else { return (first, column) }
+        return (more[column / ObjectShape.mostColumns - 1], column % ObjectShape.mostColumns)
+    }
+
+    func isNull(_ column: Int) -> Bool {
+        let (statement, column) = place(of: column)
+        return statement.isNull(column)
+    }
+
+    func integer(_ column: Int) -> Int64 {
+        let (statement, column) = place(of: column)
+        return statement.integer(column)
+    }
+
+    func bytes(_ column: Int) -> UnsafeBufferPointer<UInt8> {
+        let (statement, column) = place(of: column)
+        return statement.bytes(column)
+    }
+
+    func cell(_ column: Int) -> Cell {
+        let (statement, column) = place(of: column)
+        return statement.cell(column)
     }
 }

@@ -1,5 +1,5 @@
-internal import BrokerSchema
 internal import BrokerModel
+internal import BrokerSchema
 internal import BrokerStaging
 
 /// Applies the steps of one job one after the other inside its savepoint, and counts the changes of each object.
@@ -430,4 +430,13 @@ struct JobRun {
         resources.parked.history = history
         return history
     }
+}
+
+/// Rows of a step that were merged together, and their states: all rows of the step, unless its tombstones require that
+/// its records take effect one after the other.
+struct MergedBatch {
+    let rows: StagedRows
+    let result: MergedRows
+    /// The index, among the step's operations, of the first operation with a record in the batch.
+    var firstOperation = 0
 }

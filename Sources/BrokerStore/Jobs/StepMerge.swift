@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStaging
 
@@ -162,5 +163,113 @@ struct StepMerge {
             try savepoints.undoStep(isSingle: isSingle)
             throw error
         }
+    }
+}
+
+/// The resources that the steps of one job share while they are merged.
+final class MergeResources {
+    let parked: ParkedValues
+    private let allowance: (any MemoryAllowance)?
+    /// The memory of rows that were staged again, until the job's end.
+    private var retained: [MergeMemory] = []
+
+    init(parked: ParkedValues) {
+        allowance = parked.memory.allowance
+        self.parked = parked
+    }
+
+    func memory() -> MergeMemory { MergeMemory(allowance) }
+
+    var retainedCount: Int { retained.count }
+
+    /// Releases the memory of all rows that were staged again after the first `count`.
+    func release(after count: Int) { retained.removeLast(retained.count - count) }
+
+    func retain(_ memory: MergeMemory) { retained.append(memory) }
+
+    // MARK: - Stagings on the writer's thread
+
+    /// Stagings of each step that do not count.
+    private static let freeStagings = 4
+    /// The maximum number of stagings of one step.
+    private static let mostStagings = 100
+    /// Units of ``StagedRows/stagingWork`` for all further stagings of the job's steps: a tenth of a second or two.
+    private static let mostStagingWork = 16 << 20
+
+    private var stagingWork = 0
+
+    /// Limits how often the rows of a job's steps are staged again on the writer's thread, so that no job occupies the
+    /// thread for much longer than its own bytes need. It counts work and not time: a job ends the same way on every
+    /// machine.
+    ///
+    /// - Parameter count: how often the step was staged again before.
+    func chargeStaging(_ rows: StagedRows, after count: Int) throws(MergeFailure) {
+        guard count >= Self.freeStagings else { return }
+        stagingWork += rows.stagingWork
+        guard count >= Self.mostStagings || stagingWork > Self.mostStagingWork else { return }
+        throw .fault(
+            Fault(
+                .constraintViolation,
+                "Skipping the records that cannot be stored makes ever more of them impossible (\(count) times over). "
+                    + "Send the job in smaller pieces to find them."))
+    }
+}
+
+/// Savepoints inside a transaction: one for each job, and one for each of its steps when there are several.
+struct Savepoints {
+    private struct Savepoint {
+        let begin: Statement
+        let release: Statement
+        let undo: Statement
+
+        init(_ name: String, on connection: Connection) throws(StoreError) {
+            begin = try connection.prepare("SAVEPOINT \(name)")
+            release = try connection.prepare("RELEASE \(name)")
+            undo = try connection.prepare("ROLLBACK TO \(name)")
+        }
+    }
+
+    private let job: Savepoint
+    private let step: Savepoint
+    /// The savepoint of a record. That of a nested record is inside the outer one, and has the same name.
+    private let record: Savepoint
+
+    init(on connection: Connection) throws(StoreError) {
+        job = try Savepoint("job", on: connection)
+        step = try Savepoint("step", on: connection)
+        record = try Savepoint("record", on: connection)
+    }
+
+    func beginJob() throws(StoreError) { try job.begin.run() }
+
+    func endJob() throws(MergeFailure) { try run(job.release) }
+
+    func undoJob() throws(StoreError) {
+        try job.undo.run()
+        try job.release.run()
+    }
+
+    func beginStep() throws(MergeFailure) { try run(step.begin) }
+
+    func endStep() throws(MergeFailure) { try run(step.release) }
+
+    func beginRecord() throws(StoreError) { try record.begin.run() }
+
+    func endRecord() throws(StoreError) { try record.release.run() }
+
+    func undoRecord() throws(StoreError) {
+        try record.undo.run()
+        try record.release.run()
+    }
+
+    /// - Parameter isSingle: the step is the whole job, whose savepoint stays.
+    func undoStep(isSingle: Bool) throws(MergeFailure) {
+        guard !isSingle else { return try run(job.undo) }
+        try run(step.undo)
+        try run(step.release)
+    }
+
+    private func run(_ statement: Statement) throws(MergeFailure) {
+        try storing { () throws(StoreError) in try statement.run() }
     }
 }

@@ -1,4 +1,5 @@
 internal import BrokerSchema
+internal import Glibc
 
 /// The jobs that have ended, written in the transactions of their data, at the end of a table; ``JobIndex`` finds them.
 ///
@@ -187,5 +188,136 @@ final class Ledger {
         pending.removeAll()
         index.transactionEnded(isDurable: isDurable)
         index.expire(before: durable.first)
+    }
+}
+
+/// How many outcomes are stored, with their ids, and for how long.
+package struct LedgerRetention: Sendable, Equatable {
+    /// A job a minute for two years, or a minute at full speed; some 300 bytes each.
+    package static let defaultCount = 1_000_000
+    package static let defaultSeconds = 7 * 24 * 3600
+
+    package var count: Int
+    package var seconds: Int
+
+    package init(count: Int = defaultCount, seconds: Int = defaultSeconds) {
+        self.count = count
+        self.seconds = seconds
+    }
+}
+
+/// Writes lines of the ledger, several with one statement: each execution of one has costs of its own.
+struct LedgerInserts {
+    /// The most lines of a statement.
+    static let most = 16
+
+    private static let counts = [most, 4, 1]
+    private static let columnCount = 7
+
+    private let statements: [(count: Int, statement: Statement)]
+
+    init(on connection: Connection) throws(StoreError) {
+        var statements: [(count: Int, statement: Statement)] = []
+        for count in Self.counts {
+            let rows = (0..<count).map { row in
+                "(" + (1...Self.columnCount).map { "?\(row * Self.columnCount + $0)" }.joined(separator: ", ") + ")"
+            }
+            // After FAIL, lines before the one at fault stay, and the caller rolls the transaction back. For ABORT SQLite would
+            // copy each page before it changes it.
+            let sql =
+                "INSERT OR FAIL INTO _broker_jobs (sequence, id, hash, failed, ended, outcome, owner) VALUES "
+                + rows.joined(separator: ", ")
+            statements.append((count, try connection.prepare(sql)))
+        }
+        self.statements = statements
+    }
+
+    func write(_ pending: PendingLines) throws(StoreError) {
+        try pending.bytes.withUnsafeBufferPointer { bytes in
+            Result { () throws(StoreError) in
+                var lines = pending.lines[...]
+                for (count, statement) in statements {
+                    while lines.count >= count {
+                        for (row, line) in lines.prefix(count).enumerated() { bind(line, bytes, to: statement, row) }
+                        lines = lines.dropFirst(count)
+                        try statement.run()
+                    }
+                }
+            }
+        }.get()
+    }
+
+    private func bind(
+        _ line: PendingLines.Line, _ bytes: UnsafeBufferPointer<UInt8>, to statement: Statement, _ row: Int
+    ) {
+        let first = row * Self.columnCount
+        statement.bind(line.sequence, at: first + 1)
+        statement.bind(borrowed: UnsafeBufferPointer(rebasing: bytes[line.id]), at: first + 2)
+        statement.bind(
+            borrowed: line.hash.map { UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: bytes[$0])) }, at: first + 3)
+        statement.bind(line.isFailure ? 1 : 0, at: first + 4)
+        statement.bind(line.ended, at: first + 5)
+        statement.bind(borrowed: UnsafeBufferPointer(rebasing: bytes[line.body]), at: first + 6)
+        if let owner = line.owner {
+            statement.bind(owner, at: first + 7)
+        } else {
+            statement.bind(blob: nil, at: first + 7)
+        }
+    }
+}
+
+/// Lines of the ledger that are not written yet, in memory that is used again.
+struct PendingLines {
+    struct Line {
+        let sequence: Int64
+        let isFailure: Bool
+        let ended: Int64
+        let owner: Int64?
+        let id: Range<Int>
+        let hash: Range<Int>?
+        let body: Range<Int>
+    }
+
+    private(set) var lines: [Line] = []
+    /// The bytes of the ranges of the lines.
+    private(set) var bytes: [UInt8] = []
+
+    var isEmpty: Bool { lines.isEmpty }
+    var count: Int { lines.count }
+
+    /// More bytes than usual are not retained.
+    private static let usualBytes = 64 << 10
+
+    mutating func removeAll() {
+        lines.removeAll(keepingCapacity: true)
+        bytes.removeAll(keepingCapacity: bytes.count <= Self.usualBytes)
+    }
+
+    mutating func add(_ outcome: StoredOutcome, ofJob id: String, now: Int64) {
+        var id = id
+        let idRange = id.withUTF8 { append($0) }
+        let hashRange = outcome.contentHash?.withBytes { append($0.bindMemory(to: UInt8.self)) }
+        // Similar jobs have one body.
+        let last = lines.last?.body
+        let isSame = last.map { hasBytes(outcome.body, at: $0) } ?? false
+        lines.append(
+            Line(
+                sequence: outcome.sequence, isFailure: outcome.isFailure, ended: now,
+                owner: outcome.owner.map { Int64($0.user) }, id: idRange, hash: hashRange,
+                body: isSame ? last! : outcome.body.withUnsafeBufferPointer { append($0) }))
+    }
+
+    private func hasBytes(_ body: [UInt8], at range: Range<Int>) -> Bool {
+        guard body.count == range.count else { return false }
+        return body.withUnsafeBytes { body in
+            bytes.withUnsafeBytes { bytes in
+                range.isEmpty || memcmp(body.baseAddress!, bytes.baseAddress! + range.lowerBound, range.count) == 0
+            }
+        }
+    }
+
+    private mutating func append(_ added: UnsafeBufferPointer<UInt8>) -> Range<Int> {
+        bytes.append(contentsOf: added)
+        return bytes.count - added.count..<bytes.count
     }
 }

@@ -1,6 +1,7 @@
 package import BrokerJSON
 package import BrokerModel
 package import BrokerStaging
+internal import Glibc
 
 /// The facts of a job that do not depend on its place among the others; immutable.
 package protocol JobFacts: AnyObject, Sendable {
@@ -180,5 +181,225 @@ package indirect enum JobOutcome: Sendable {
             return writer.bytes
         case .duplicate(let outcome): return outcome.body
         }
+    }
+}
+
+/// A named text that a job writes with its changes: how far its data have come, in the words of their source.
+package struct Bookmark: Sendable, Equatable {
+    package let name: String
+    /// Nil deletes the bookmark.
+    package let value: String?
+
+    package init(name: String, value: String?) {
+        self.name = name
+        self.value = value
+    }
+}
+
+/// A bookmark in the store.
+package struct StoredBookmark: Sendable, Equatable {
+    package let value: String
+    /// The job that wrote it.
+    package let sequence: Int64
+}
+
+/// The user that sent a job, or asks about one. The outcome of a job is reported to the user that sent it, to root and
+/// to the server's own user.
+package struct JobOwner: Sendable, Hashable {
+    /// The user id at the other end of the socket, as the kernel reports it (unix(7), `SO_PEERCRED`).
+    package let user: UInt32
+
+    package init(user: UInt32) { self.user = user }
+
+    /// The user that this process runs as.
+    package static let server = JobOwner(user: geteuid())
+
+    /// The server's own user, or root: these see the jobs of all users, and administer the server.
+    package var isPrivileged: Bool { user == 0 || self == .server }
+
+    /// - Parameter owner: the job's; nil for a job that ended before owners were stored, which every user may see.
+    package func maySee(jobOf owner: JobOwner?) -> Bool { owner == nil || owner == self || isPrivileged }
+}
+
+/// The bookmarks in the table `_broker_bookmarks`, written in the transactions of the jobs that carry them.
+struct Bookmarks {
+    private let write: Statement
+    private let delete: Statement
+
+    init(on connection: Connection) throws(StoreError) {
+        write = try connection.prepare(
+            "INSERT INTO _broker_bookmarks (name, value, sequence) VALUES (?1, ?2, ?3) "
+                + "ON CONFLICT (name) DO UPDATE SET value = excluded.value, sequence = excluded.sequence")
+        delete = try connection.prepare("DELETE FROM _broker_bookmarks WHERE name = ?1")
+    }
+
+    /// - Parameter sequence: that of the job.
+    func set(_ bookmark: Bookmark, by sequence: Int64) throws(StoreError) {
+        guard let value = bookmark.value else {
+            delete.bind(bookmark.name, at: 1)
+            return try delete.run()
+        }
+        write.bind(bookmark.name, at: 1)
+        write.bind(value, at: 2)
+        write.bind(sequence, at: 3)
+        try write.run()
+    }
+}
+
+/// The bytes of a job's hash, without an allocation: those of a ``FieldHasher`` have 17 bytes.
+package struct JobHash: Sendable, Equatable, ExpressibleByArrayLiteral {
+    private var words: (UInt64, UInt64, UInt64) = (0, 0, 0)
+    private var count = 0
+    /// All bytes, if they are more than the words have.
+    private var long: [UInt8]?
+
+    package init(_ bytes: UnsafeRawBufferPointer) {
+        count = bytes.count
+        if count > MemoryLayout.size(ofValue: words) {
+            long = Array(bytes)
+        } else {
+            withUnsafeMutableBytes(of: &words) { $0.copyMemory(from: bytes) }
+        }
+    }
+
+    package init(_ bytes: [UInt8]) { self = bytes.withUnsafeBytes { JobHash($0) } }
+
+    package init(arrayLiteral elements: UInt8...) { self.init(elements) }
+
+    package func withBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        if let long { return long.withUnsafeBytes(body) }
+        return withUnsafeBytes(of: words) { body(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+    }
+
+    package static func == (left: JobHash, right: JobHash) -> Bool {
+        left.count == right.count && left.words == right.words && left.long == right.long
+    }
+}
+
+/// Finds lines of the ledger by job id, on one connection.
+struct LedgerLines {
+    private let index: JobIndex
+    private let find: Statement
+
+    init(on connection: Connection, _ index: JobIndex) throws(StoreError) {
+        self.index = index
+        find = try connection.prepare(
+            "SELECT sequence, hash, failed, outcome, id, owner FROM _broker_jobs WHERE sequence = ?1")
+    }
+
+    /// The outcome of the job with that id, as the connection sees it; nil for an unknown one.
+    func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? {
+        for sequence in index.sequences(of: id) {
+            find.bind(sequence, at: 1)
+            defer { find.reset() }
+            // Two ids may have one hash, and a line may be deleted, or not committed yet.
+            if try find.step(), find.bytes(4).elementsEqual(id.utf8) { return StoredOutcome(find) }
+        }
+        return nil
+    }
+}
+
+/// Reads the ledger concurrently with the writer, on a connection of its own that cannot write. Belongs to one thread.
+package final class LedgerReader {
+    private let lines: LedgerLines
+    private let failed: Statement
+    private let findBookmark: Statement
+
+    /// A reader of a store that is open: its files must be those that were opened.
+    package convenience init(_ files: OpenedFiles, _ index: JobIndex) throws(StoreError) {
+        try files.check()
+        try self.init(path: files.path, index)
+    }
+
+    /// - Parameters:
+    ///   - path: the path of a store that the writer has opened before.
+    ///   - index: the writer's (``Store/jobs``).
+    package init(path: String, _ index: JobIndex) throws(StoreError) {
+        let connection = try Connection(store: path, .read)
+        try connection.execute("PRAGMA query_only = ON")
+        lines = try LedgerLines(on: connection, index)
+        // The index has the failed jobs alone, and all columns but the outcome, which is read for a code.
+        failed = try connection.prepare(
+            """
+            SELECT sequence, hash, failed, outcome, id, owner, ended FROM _broker_jobs INDEXED BY _broker_failures
+                WHERE failed = 1 AND (?2 IS NULL OR owner = ?2) AND (?3 IS NULL OR ended >= ?3)
+                AND (?4 IS NULL OR substr(outcome, 1, length(?4)) = ?4) ORDER BY sequence DESC LIMIT ?1
+            """)
+        findBookmark = try connection.prepare("SELECT value, sequence FROM _broker_bookmarks WHERE name = ?1")
+    }
+
+    /// The outcome of a committed job; nil for an unknown id.
+    package func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try lines.outcome(ofJob: id) }
+
+    /// The committed bookmark of that name.
+    package func bookmark(named name: String) throws(StoreError) -> StoredBookmark? {
+        findBookmark.bind(name, at: 1)
+        defer { findBookmark.reset() }
+        guard try findBookmark.step() else { return nil }
+        return StoredBookmark(value: findBookmark.text(0), sequence: findBookmark.integer(1))
+    }
+
+    /// The newest failed jobs that pass the filter and that the asker may see, the newest first. The column `ended` has when
+    /// a job was accepted, so that a journal that is applied again writes the same lines.
+    ///
+    /// - Parameter count: at most that many are returned.
+    package func failures(
+        _ count: Int, _ filter: FailureFilter, as asker: JobOwner
+    ) throws(StoreError) -> [(id: String, acceptedAt: Int64, outcome: StoredOutcome)] {
+        let user = filter.user ?? (asker.isPrivileged ? nil : asker.user)
+        guard asker.isPrivileged || user == asker.user else { return [] }
+        failed.bind(Int64(count), at: 1)
+        for index: Int in 2...4 { failed.bind(blob: nil, at: index) }
+        if let user { failed.bind(Int64(user), at: 2) }
+        if let since = filter.since { failed.bind(since, at: 3) }
+        if let beginning = filter.beginning { failed.bind(beginning, at: 4) }
+        defer { failed.reset() }
+        var failures: [(id: String, acceptedAt: Int64, outcome: StoredOutcome)] = []
+        while try failed.step() { failures.append((failed.text(4), failed.integer(6), StoredOutcome(failed))) }
+        return failures
+    }
+}
+
+extension StoredOutcome {
+    /// The columns of `row` are sequence, hash, failed, outcome, id, owner.
+    init(_ row: Statement) {
+        self.init(
+            sequence: row.integer(0),
+            owner: row.isNull(5) ? nil : JobOwner(user: UInt32(truncatingIfNeeded: row.integer(5))),
+            contentHash: row.isNull(1) ? nil : JobHash(UnsafeRawBufferPointer(row.bytes(1))),
+            isFailure: row.integer(2) != 0, body: Array(row.bytes(3)))
+    }
+}
+
+/// The outcome of a job, as the ledger stores it.
+package struct StoredOutcome: Sendable, Equatable {
+    package let sequence: Int64
+    /// Nil for a job that ended before owners were stored.
+    package let owner: JobOwner?
+    /// The hash of the job's content; nil for a job whose id the server made.
+    package let contentHash: JobHash?
+    package let isFailure: Bool
+    /// A JSON object: a completed job's members of `completed` except `timing`, or a failed job's `error`.
+    package let body: [UInt8]
+}
+
+/// Which failed jobs a list has.
+package struct FailureFilter: Sendable {
+    /// Accepted at that time or later, in milliseconds since 1970.
+    package let since: Int64?
+    package let user: UInt32?
+    package let code: String?
+
+    package init(since: Int64? = nil, user: UInt32? = nil, code: String? = nil) {
+        self.since = since
+        self.user = user
+        self.code = code
+    }
+
+    /// With what the stored faults of the code begin: `Fault.write(to:)` writes the code first.
+    var beginning: String? { code.map { #"{"code":"\#($0)""# } }
+
+    package func includes(acceptedAt: Int64, of owner: JobOwner, error: [UInt8]) -> Bool {
+        acceptedAt >= since ?? .min && user ?? owner.user == owner.user && error.starts(with: (beginning ?? "").utf8)
     }
 }

@@ -1,3 +1,5 @@
+internal import BrokerModel
+
 /// Writes a design as a model.
 struct DesignWriter {
     let design: ModelDesign
@@ -182,5 +184,144 @@ struct DesignWriter {
         }
         if name != path { members.append(("key", ImportedModel.json([path]))) }
         return ImportedModel.Property(name: name, members: members, description: "\(kind), \(presence)")
+    }
+}
+
+/// Writes what an entity of a model lacks for the samples.
+extension DesignWriter {
+    mutating func extend(_ source: ModelDesign.Entity) {
+        guard let index = source.known, let model = design.model else { return }
+        let entity = model.model.entities[index]
+        identityNames.append(entity.identity.map { entity.attributes[$0].name })
+        var removed: Set<String> = []
+        for leaf in source.leaves {
+            guard case .attribute(let index)? = model.part(at: leaf.path, of: index),
+                leaf.property.count > leaf.property.nulls, model.isPlaceholder(index, of: source.known!)
+            else { continue }
+            removed.insert(entity.attributes[index].name)
+            changes.add(.removal(attribute: entity.attributes[index].name), to: entity.name)
+        }
+        var names = PropertyNames(
+            reserved: entity.attributeNames.filter { !removed.contains($0) } + entity.relationshipNames)
+        var identity: [String] = []
+        for (position, leaf) in source.leaves.enumerated() {
+            switch model.part(at: leaf.path, of: index) {
+            case .attribute(let attribute)? where !removed.contains(entity.attributes[attribute].name):
+                let attribute = entity.attributes[attribute]
+                if source.identity?.paths.contains(leaf.path) ?? false { identity.append(attribute.name) }
+                let isJSON = if case .json = leaf.form { true } else { false }
+                let guess = leaf.property.scalars.type(key: leaf.path.last!, readsTexts: readsTexts)
+                if let widening = TypeWidening(of: attribute, by: guess, isJSON: isJSON) {
+                    widen(attribute.name, of: index, by: widening, in: model.model)
+                }
+            case .relationship(let relationship)?:
+                let relationship = entity.relationships[relationship]
+                if case .toMany = leaf.form, !relationship.isToMany {
+                    changes.add(.list(relationship: relationship.name), to: entity.name)
+                }
+            default:
+                let name = names.name(for: leaf.path)
+                if let destination = source.destinations[position] {
+                    let property = relationship(name, leaf, source, design.entities[destination])
+                    changes.add(.relationship(property), to: entity.name)
+                } else {
+                    let property = attribute(name, leaf, source, isIdentity: false)
+                    changes.add(.attribute(property), to: entity.name)
+                }
+            }
+        }
+        let ignored = source.ignored.filter { !entity.ignoredPaths.contains($0) }
+        if !ignored.isEmpty {
+            let all = (entity.ignoredPaths + ignored).map { $0.joined(separator: ".") }
+            changes.add(.ignored(all), to: entity.name)
+        }
+        if entity.identity.isEmpty, !identity.isEmpty { changes.add(.identity(identity), to: entity.name) }
+    }
+
+    /// Gives an attribute a wider type, and with it the copies of an identity in owned objects.
+    private mutating func widen(_ attribute: String, of entity: Int, by widening: TypeWidening, in model: Model) {
+        changes.add(.type(attribute: attribute, widening), to: model.entities[entity].name)
+        for (owned, owner) in model.holders.owners where owner.entity == entity {
+            for copy in model.entities[owned].attributes where copy.keyPaths.contains(["@parent", attribute]) {
+                widen(copy.name, of: owned, by: widening, in: model)
+            }
+        }
+    }
+}
+
+/// A model that was inferred, as text.
+package struct InferredText {
+    /// A key path of an entity's records.
+    package struct Key {
+        package let path: String
+        /// The reason why the values identify nothing; nil where they may.
+        package let nonidentityReason: String?
+    }
+
+    package let text: String
+    /// The parts that the model which the samples extend lacks; all of the model when there is none.
+    package let `extension`: ModelExtension
+    /// By entity, in the order of the model: what identifies its objects, as a sentence.
+    package let identities: [(entity: String, text: String)]
+    /// The records have values that the model names.
+    package let hasValues: Bool
+    /// By entity, its values.
+    package let keys: [String: [Key]]
+    /// The mapping that reads the records, where their entity alone does not.
+    package let mapping: String?
+}
+
+/// A type that takes an attribute's values and those of new samples.
+struct TypeWidening {
+    let type: String
+    /// All formats of a date; nil where they do not change.
+    let formats: [String]?
+
+    var isDouble: Bool { type == AttributeType.double.rawValue }
+
+    /// - Parameter isJSON: the samples have objects or lists there.
+    /// - Returns: nil when the attribute takes the samples as it is.
+    init?(of attribute: Attribute, by guess: ScalarShape.TypeGuess, isJSON: Bool) {
+        if attribute.type == .transformable || guess.reason.contains(ScalarShape.alwaysNull) && !isJSON { return nil }
+        guard !isJSON else {
+            (type, formats) = (AttributeType.transformable.rawValue, nil)
+            return
+        }
+        if attribute.type == .date || attribute.type == .calendarDate, guess.name == attribute.type.rawValue {
+            guard let new = Self.format(guess), !attribute.dateFormats.contains(new) else { return nil }
+            (type, formats) = (guess.name, attribute.dateFormats + [new])
+            return
+        }
+        let isTime = Self.format(guess) == Self.unixTime
+        guard let wider = Self.wider(attribute, isTime ? "integer64" : guess.name) else { return nil }
+        (type, formats) = (wider, nil)
+    }
+
+    /// For values that not all are exact as the type: it has every digit.
+    static let decimal = TypeWidening(type: AttributeType.decimal.rawValue, formats: nil)
+
+    private init(type: String, formats: [String]?) { (self.type, self.formats) = (type, formats) }
+
+    private static func format(_ guess: ScalarShape.TypeGuess) -> String? {
+        guard let json = guess.members.first(where: { $0.key == "format" })?.json else { return nil }
+        return try? ModelDocument(parsing: .init(copying: Array(json.utf8))).root.string
+    }
+
+    private static let unixTime = "UnixTime"
+
+    private static func wider(_ attribute: Attribute, _ new: String) -> String? {
+        let old = attribute.type
+        return switch old {
+        case _ where old.rawValue == new: nil
+        case .string, .transformable, .binary, .uri: nil
+        case .integer16, .integer32, .integer64:
+            ["double", "decimal"].contains(new) ? new : new == "integer64" ? nil : "string"
+        case .double, .float:
+            new == "decimal" ? new : ["integer64", "double"].contains(new) ? nil : "string"
+        case .decimal: ["integer64", "double"].contains(new) ? nil : "string"
+        // Numbers are seconds since 1970 only where they were before.
+        case .date: new == "integer64" && attribute.dateFormats.contains(unixTime) ? nil : "string"
+        default: "string"
+        }
     }
 }

@@ -1,4 +1,5 @@
 internal import BrokerModel
+internal import BrokerSchema
 internal import BrokerStaging
 
 /// Links that end because of this job: the link of the other partner of a one-to-one relationship, and links that a
@@ -260,5 +261,172 @@ struct StagedLookups {
                 keys[entity].enumerated().map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
         }
         return rows[entity]?[key]
+    }
+}
+
+/// The object that an operation names by its key.
+extension JobMerge {
+    /// Checks that the target exists. If its record has another identity, the object gets that one, and all references
+    /// to it follow.
+    mutating func settleTarget() throws(MergeFailure) {
+        guard let target = rows.target else { return }
+        let (fault, otherIdentity) = try storing {
+            () throws(StoreError) -> (Fault?, (identity: StoredKey, kind: Int)?) in
+            let fault = try settle(target)
+            return (fault, try fault == nil ? self.otherIdentity(of: target) : nil)
+        }
+        if let fault { throw .targetRejected(rows.located(fault, at: target.offset)) }
+        if let otherIdentity { throw .needsTargetIdentity(identity: otherIdentity.identity, kind: otherIdentity.kind) }
+    }
+
+    /// The stored identity of an object that is named by a row key, when staging needs it:
+    /// 1. Other rows name the object by that identity, so that it has two rows.
+    /// 2. Its record has a part of an identity, which the stored parts complete.
+    private func otherIdentity(of target: StagedTarget) throws(StoreError) -> (identity: StoredKey, kind: Int)? {
+        let (entity, key) = (target.entity, StoredKey(target.key))
+        let isNamedByRowKey = merger.entities[target.concreteEntity].entity.isNamedByRowKey
+        guard isNamedByRowKey, !rows.tables[entity]!.hasIdentity(target.row) else { return nil }
+        var kind = target.concreteEntity
+        if merger.plan.model.isInHierarchy(entity) {
+            kind = try merger.entities[entity].find(key)?.concreteEntity ?? kind
+        }
+        let identity = merger.entities[kind].entity.identity
+        guard !identity.isEmpty else { return nil }
+        let values = try merger.entities[kind].values(of: identity)
+        key.bind(to: values, from: 1)
+        defer { values.reset() }
+        guard try values.step() else { return nil }
+        let cells = identity.indices.map { values.cell($0) }
+        let record = rows.tables[entity]!.row(target.row)
+        if identity.contains(where: { record[$0].kind != .absent }) {
+            let isWhole = zip(identity, cells).allSatisfy { record[$0].kind != .absent || $1.kind != .null }
+            return isWhole ? (StoredKey(cells), kind) : nil
+        }
+        guard cells.allSatisfy({ $0.kind != .null }) else { return nil }
+        let deleted = rows.tombstoneDeletions?.all.filter { $0.entityIndex == entity } ?? []
+        let tables = [rows.tables[entity]].compactMap(\.self) + deleted
+        let isNamed = tables.contains { $0.find(identity: cells, concreteEntity: kind) != nil }
+        return isNamed ? (StoredKey(cells), kind) : nil
+    }
+
+    private mutating func settle(_ target: StagedTarget) throws(StoreError) -> Fault? {
+        let statements = merger.entities[target.entity]
+        let model = merger.entities[target.concreteEntity].entity
+        let found = try merger.storedKey(of: target)
+        guard let key = found, try statements.find(key) != nil, try isFitting(target, key) else {
+            return Fault(
+                .objectNotFound,
+                "There is no \(model.name) \(StoredKey(target.key).described). Process it without `object` first, or send another key.",
+                entity: model.name)
+        }
+        let cells = rows.tables[target.entity]!.row(target.row)
+        if model.hasRowKey {
+            key.withCells { targetRowKey = $0[0].integer }
+            guard rows.tables[target.entity]!.hasIdentity(target.row) else { return nil }
+            if let holder = try merger.rowKey(of: cells, target.concreteEntity) {
+                return holder == targetRowKey ? nil : Self.taken(model)
+            }
+            // From here on, the old identity names another object.
+            let identify = try merger.entities[target.concreteEntity].identify()
+            key.bind(to: identify, from: 1)
+            merger.entities[target.concreteEntity].bindIdentity(cells, to: identify, from: 2)
+            merger.hasRenamed = true
+            try identify.run()
+            return nil
+        }
+        guard target.isRenamed else { return nil }
+        let new = try merger.forms.key(model.identity.map { cells[$0] }, of: target.entity)
+        guard new != key else { return nil }
+        if try statements.find(new) != nil { return Self.taken(model) }
+        let rename = try statements.rename()
+        new.bind(to: rename, from: 1)
+        key.bind(to: rename, from: 1 + model.identity.count)
+        merger.hasRenamed = true
+        try rename.run()
+        for update in try merger.ownedKeys.updates(target.entity) {
+            new.bind(to: update, from: 1)
+            try update.run()
+        }
+        return nil
+    }
+
+    /// Whether an object of a hierarchy is of the operation's entity, or may become one.
+    private func isFitting(_ target: StagedTarget, _ key: StoredKey) throws(StoreError) -> Bool {
+        let model = merger.plan.model
+        guard model.entities[target.concreteEntity].parent != nil else { return true }
+        guard let stored = try merger.entities[target.entity].find(key)?.concreteEntity else { return false }
+        if model.isKind(stored, of: target.concreteEntity) { return true }
+        return target.mayBecome && model.isKind(target.concreteEntity, of: stored)
+            && !model.entities[target.concreteEntity].isAbstract
+    }
+
+    static func taken(_ model: Entity) -> Fault {
+        Fault(
+            .constraintViolation,
+            "Another \(model.name) has the identity that the record brings, so the object cannot get it. Change that "
+                + "identity, or process the record without `object` to update the other one.", entity: model.name)
+    }
+}
+
+/// Examines unique values before anything is written: the slow path, taken only after a conflict.
+extension JobMerge {
+    /// Rejects the objects whose claims cannot be met. The others give up the values that they had, so that values can
+    /// pass from one object to another in any order.
+    ///
+    /// - Returns: values of other objects that must be parked before the rows can be merged.
+    mutating func settleUniqueValues() throws(MergeFailure) -> [OccupiedValue] {
+        let contenders = try storing { () throws(StoreError) in try Contenders(&self) }
+        guard !contenders.isRefused else { throw .fault(MergeMemory.refusal) }
+        return try storing { () throws(StoreError) in
+            var occupied: Set<OccupiedValue.Value> = []
+            var claims = try UniqueConflicts(contenders.claims) { list, key throws(StoreError) in
+                guard let retained = try contenders.retained(list, key, &self) else { return false }
+                guard retained.isOutside, let parked, parked.canPark(retained.value) else { return true }
+                occupied.insert(retained.value)
+                return false
+            }
+            claims.settle()
+            for (object, list) in claims.rejected.sorted(by: { $0.key < $1.key }) {
+                let (object, list) = (contenders.objects[object], contenders.lists[list])
+                let model = try self.model(ofRow: object.row, rows.tables[object.entity]!)
+                reject(object.entity, object.row) { Self.taken(list.attributes, model, isListed: $0) }
+            }
+            guard claims.rejected.isEmpty else { return [] }
+            if occupied.isEmpty { try freeValues(contenders) }
+            return contenders.claimed(occupied, self)
+        }
+    }
+
+    /// Replaces the values that objects give up by values that no other row has.
+    private func freeValues(_ contenders: Contenders) throws(StoreError) {
+        for (object, claims) in zip(contenders.objects, contenders.claims) {
+            let statements = merger.entities[object.entity]
+            for claim in claims where claim.isGivingUp {
+                let columns = contenders.lists[claim.list].attributes.filter { column in
+                    rows.tables[object.entity]!.row(object.row)[column].kind != .absent
+                        && (statements.hasRowKey || !statements.entity.identity.contains(column))
+                }
+                guard !columns.isEmpty else { continue }
+                let statement = try statements.freeValues(columns)
+                var index = bindKey(ofRow: object.row, object.entity, to: statement, from: 1)
+                for _ in columns {
+                    // No value of the model's types can be equal: blobs do not start with this text by chance.
+                    statement.bind(blob: Array("_broker_vacant \(object.entity) \(object.row)".utf8), at: index)
+                    index += 1
+                }
+                try statement.run()
+            }
+        }
+    }
+
+    static func taken(_ list: [Int], _ model: Entity, isListed: Bool) -> Fault {
+        let names = list.map { model.attributes[$0].name }
+        let what = names.count == 1 ? "value of \(names[0])" : "values of \(names.joined(separator: ", ")) together"
+        return Fault(
+            .constraintViolation,
+            isListed
+                ? "Another \(model.name) has the \(what) that this one would get, and they are unique in the model. "
+                    + "Change one of the two, or take the unique constraint out of the model." : "",
+            entity: model.name, attribute: names.count == 1 ? names[0] : nil)
     }
 }

@@ -1,6 +1,6 @@
 internal import BrokerJSON
-internal import BrokerSchema
 internal import BrokerModel
+internal import BrokerSchema
 internal import BrokerStaging
 
 /// Merges staged rows into the tables of one connection, one job at a time, by plain SQL over sets.
@@ -299,5 +299,137 @@ final class Merger {
         }
         for entity in layout.entities.indices { visit(entity) }
         return order
+    }
+}
+
+/// Records that are not newer than their stored rows. Nothing is written here: the job is staged again without them,
+/// with the stored values.
+extension Merger {
+    /// Whether a record of the job must be skipped, because the stored row, or an earlier record, is as new.
+    func hasStaleRecords(_ rows: StagedRows) throws(StoreError) -> Bool {
+        if rows.isCompared { return false }
+        if rows.needsComparison { return true }
+        for entity in plan.entitiesWithModified {
+            guard let table = rows.tables[entity] else { continue }
+            var isStale = false
+            try eachStored(entity, table, rows.target, of: table.isComparable) { row, stored in
+                isStale = table.isStale(row, against: stored)
+                return !isStale
+            }
+            if isStale { return true }
+        }
+        return false
+    }
+
+    /// Adds the stored values of the objects that the job names to the exclusions.
+    func noteModified(_ rows: StagedRows, in exclusions: StagedExclusions) throws(StoreError) {
+        for entity in plan.entitiesWithModified {
+            for table in rows.tombstoneDeletions?.all ?? [] where table.entityIndex == entity {
+                try eachStored(entity, table, nil) { row, stored in
+                    exclusions.note(modified: stored, entity: entity, identity: table.row(row))
+                    return true
+                }
+                noteKnown(entity, table, in: exclusions)
+            }
+            guard let table = rows.tables[entity] else { continue }
+            try eachStored(entity, table, rows.target) { row, stored in
+                if let target = rows.target, target.entity == entity, target.row == row {
+                    exclusions.note(targetModified: stored)
+                    // The target's record may have another identity, which the object does not have yet.
+                    if target.isRenamed || !table.hasIdentity(row) { return true }
+                }
+                exclusions.note(modified: stored, entity: entity, identity: table.row(row))
+                return true
+            }
+            noteKnown(entity, table, in: exclusions)
+        }
+        exclusions.noteAllModified()
+    }
+
+    /// Objects that do not exist have no stored values.
+    private func noteKnown(_ entity: Int, _ table: FrozenTable, in exclusions: StagedExclusions) {
+        for row in 0..<table.rowCount where table.hasIdentity(row) {
+            exclusions.noteModifiedKnown(entity: entity, identity: table.row(row))
+        }
+    }
+
+    /// Reads the existing rows among those that `isWanted` selects, the target's row by its key, until `body` returns
+    /// false.
+    private func eachStored(
+        _ entity: Int, _ table: FrozenTable, _ target: StagedTarget?, of isAsked: (Int) -> Bool = { _ in true },
+        _ body: (_ row: Int, _ stored: Cell) -> Bool
+    ) throws(StoreError) {
+        let statements = entities[entity]
+        let column = statements.entity.modified!
+        if let target, target.entity == entity {
+            let find = try statements.values(of: [column])
+            // An object that does not exist has no row with a NULL key, either.
+            let key = try storedKey(of: target) ?? StoredKey([.null])
+            key.bind(to: find, from: 1)
+            if try find.step(), !body(target.row, find.cell(0)) { return }
+        }
+        let find = try statements.modified(column)
+        for position in 0..<table.rowCount {
+            let row = table.order[position]
+            guard isAsked(row), table.hasIdentity(row), target?.entity != entity || target?.row != row else {
+                continue
+            }
+            statements.bindIdentity(table.row(row), to: find, from: 1)
+            defer { find.reset() }
+            if try find.step(), !body(row, find.cell(0)) { return }
+        }
+    }
+}
+
+/// The row keys (`_pk`), which the store assigns: one counter for each table, which rises by one with each new object.
+///
+/// The newest key of each table is written in the transaction that took it. So the next key depends only on the jobs
+/// that were applied, and not on shared transactions, failed jobs or restarts. A committed key is never assigned again,
+/// whatever is deleted.
+///
+/// A value type: restoring an earlier value releases the keys that were taken since.
+struct RowKeys {
+    /// By entity index: the newest key of the table; nil before it is read.
+    private var newest: [Int64?]
+    /// By entity index: the newest key according to the store; nil before it is read.
+    private var stored: [Int64?]
+    private var hasChanges = false
+
+    init(entityCount: Int) {
+        newest = Array(repeating: nil, count: entityCount)
+        stored = newest
+    }
+
+    /// Takes the next key for an object of that entity.
+    mutating func take(_ entity: EntityStatements, _ index: Int, on connection: Connection) throws(StoreError) -> Int64
+    {
+        try read(entity, index, on: connection)
+        newest[index]! += 1
+        hasChanges = true
+        return newest[index]!
+    }
+
+    /// Reads the newest key of the entity's table, unless it is known.
+    mutating func read(_ entity: EntityStatements, _ index: Int, on connection: Connection) throws(StoreError) {
+        guard newest[index] == nil else { return }
+        let table = entity.entity.table
+        let inTable = try connection.integer("SELECT max(\(rowKeyName)) FROM \(quoted(table))") ?? 0
+        let meta = StoreMeta(connection: connection)
+        let own = try meta.newestRowKey(of: table)
+        let common = own == nil ? try meta.value(of: .rowKeys).flatMap { Int64($0) } : nil
+        newest[index] = max(inTable, own ?? common ?? 0)
+        stored[index] = own ?? 0
+        hasChanges = hasChanges || newest[index] != stored[index]
+    }
+
+    /// Writes the changed counters, in the open transaction.
+    mutating func write(_ entities: [EntityStatements], on connection: Connection) throws(StoreError) {
+        guard hasChanges else { return }
+        let meta = StoreMeta(connection: connection)
+        for (index, key) in newest.enumerated() where key != nil && key != stored[index] {
+            try meta.set(newestRowKey: key!, of: entities[index].entity.table)
+            stored[index] = key
+        }
+        hasChanges = false
     }
 }

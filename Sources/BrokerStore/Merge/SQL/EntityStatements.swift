@@ -1,5 +1,6 @@
-internal import BrokerSchema
+internal import BrokerJSON
 internal import BrokerModel
+internal import BrokerSchema
 internal import BrokerStaging
 
 /// The SQL for one entity's objects in its table, prepared on first use.
@@ -275,4 +276,124 @@ struct StoredObject {
     /// The row number in the entity's table.
     let number: Int64
     let concreteEntity: Int
+}
+
+/// Reads one object in the form of `fetch`, with remote names and without nested objects.
+struct ObjectRead {
+    /// Parameters: the key. Returns its row.
+    let statement: Statement
+    private let reader: ObjectReader
+
+    init(_ entity: Int, _ dates: FetchDates, _ plan: StagingPlan, on connection: Connection) throws(StoreError) {
+        let shape = ObjectShape(entity: entity, including: [], ObjectShape.Style(.remote, dates), plan)
+        let sql = FetchSQL(plan)
+        reader = try ObjectReader(shape, of: entity, sql, on: connection)
+        statement = try connection.prepare(sql.object(entity, shape))
+    }
+
+    /// Writes the object whose key is bound; null when there is none.
+    func write(to writer: inout JSONWriter) throws(StoreError) {
+        guard try statement.step() else { return writer.null() }
+        try reader.withRow(of: statement) { reader.shape.write($0, to: &writer) { _, _ in } }
+        statement.reset()
+    }
+}
+
+/// The SQL of the positions in an object's ordered relationship: in a link table, or beside the elements' links to it.
+final class ListPositionStatements {
+    private enum Key { case last, all, find, set }
+
+    private let cache: StatementCache<Key>
+    private let table: String
+    private let position: String
+    private let isObject: String
+    private let isElement: String
+    private let keyCount: Int
+
+    /// - Parameters:
+    ///   - table: quoted, as in SQL.
+    ///   - object: column names of the object's key.
+    ///   - element: those of the element's key.
+    init(table: String, object: [String], element: [String], position: String, on connection: Connection) {
+        self.table = table
+        self.position = quoted(position)
+        isObject = equations(object)
+        isElement = equations(element, from: object.count + 1)
+        keyCount = object.count + element.count
+        cache = StatementCache(on: connection)
+    }
+
+    /// Parameters: the object's key. Returns the greatest position; NULL when no element has one.
+    func last() throws(StoreError) -> Statement {
+        try cache.statement(.last, "SELECT max(\(position)) FROM \(table) WHERE \(isObject)")
+    }
+
+    /// Parameters: the object's key. Returns the positions of all its elements.
+    func all() throws(StoreError) -> Statement {
+        try cache.statement(.all, "SELECT \(position) FROM \(table) WHERE \(isObject)")
+    }
+
+    /// Parameters: the object's key, then the element's. Returns the position; no row when they are not linked.
+    func find() throws(StoreError) -> Statement {
+        try cache.statement(.find, "SELECT \(position) FROM \(table) WHERE \(isObject) AND \(isElement)")
+    }
+
+    /// Parameters: the object's key, the element's, then the position.
+    func set() throws(StoreError) -> Statement {
+        try cache.statement(
+            .set, "UPDATE \(table) SET \(position) = ?\(keyCount + 1) WHERE \(isObject) AND \(isElement)")
+    }
+}
+
+/// SQL about the concrete entities of a hierarchy table's rows, from the view of one of its entities.
+///
+/// A row of an ancestor becomes a row of the entity, and takes the defaults of its new attributes; a row of a subentity
+/// remains one. For any other row the entity would become NULL, which the table rejects: the merge then reads the
+/// stored entity.
+struct ConcreteEntitySQL {
+    /// The entity's name as a literal.
+    let name: String
+    private let plan: StagingPlan
+    private let naming: ColumnNaming
+    private let index: Int
+    private let ancestors: [Int]
+
+    init(_ index: Int, _ plan: StagingPlan, _ naming: ColumnNaming) {
+        self.index = index
+        self.plan = plan
+        self.naming = naming
+        name = naming.names([index])
+        ancestors = plan.model.ancestors(of: index)
+    }
+
+    /// Rows of other entities may become rows of this one.
+    var mayBecome: Bool { !ancestors.isEmpty }
+
+    private func column(_ row: String) -> String { "\(row).\(quoted(entityColumnName))" }
+
+    private var own: String { naming.names(plan.model.subentities(of: index)) }
+
+    /// The condition that a row is not of this entity; empty where all rows are.
+    func isAnother(_ row: String) -> [String] { mayBecome ? ["\(column(row)) NOT IN (\(own))"] : [] }
+
+    /// The assignment of the concrete entity.
+    func becoming(of row: String) -> [String] {
+        guard mayBecome else { return [] }
+        return [
+            "\(quoted(entityColumnName)) = CASE WHEN \(column(row)) IN (\(own)) THEN \(column(row)) "
+                + "WHEN \(column(row)) IN (\(naming.names(ancestors))) THEN \(name) END"
+        ]
+    }
+
+    /// The assignment of a default to rows that did not have the attribute before; nil where all rows had it.
+    ///
+    /// - Parameters:
+    ///   - value: the SQL of the default.
+    ///   - otherwise: the SQL of the value for all other rows.
+    func takingDefault(_ attribute: Int, _ value: String, of row: String, otherwise: String) -> String? {
+        let lacking = ancestors.filter { !plan.model.entities[$0].attributeIndices.contains(attribute) }
+        guard !lacking.isEmpty else { return nil }
+        let name = quoted(plan.model.entities[index].attributes[attribute].column)
+        return "\(name) = CASE WHEN \(column(row)) IN (\(naming.names(lacking))) THEN \(value) ELSE \(otherwise) END"
+    }
 }

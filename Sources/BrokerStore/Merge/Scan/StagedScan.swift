@@ -1,3 +1,4 @@
+internal import BrokerModel
 internal import BrokerSchema
 internal import BrokerStaging
 internal import CSQLite
@@ -171,4 +172,273 @@ extension Cell {
         case .null, .absent, .object: sqlite3_result_null(context)
         }
     }
+}
+
+/// The staged rows of one entity in one job, as scans read them.
+struct ScannedTable {
+    var cells: UnsafePointer<Cell>?
+    var columnCount = 0
+    /// By row, for entities with row keys.
+    var rowKeys: UnsafePointer<Int64>?
+    /// By row, a ``MergeTally/RowState``.
+    var states: UnsafeMutablePointer<UInt8>?
+}
+
+/// Rows that a statement of ``Upsert`` leaves to the next one, by their positions in its scan's order. At a fixed
+/// address, for SQLite's callbacks.
+struct PostponedRows {
+    private(set) var places: [UInt32] = []
+    /// The last one; -2 for none, which is before every position.
+    private(set) var last = -2
+
+    mutating func note(_ place: Int) {
+        guard place != last else { return }
+        places.append(UInt32(place))
+        last = place
+    }
+}
+
+/// Counts what the statements of a merge do to rows, with SQLite's update hook.
+///
+/// The counts are exact and need no extra statements: the hook distinguishes inserts from updates, and the scan knows
+/// the staged row and its job.
+struct MergeTally {
+    enum RowState: UInt8 {
+        case unchanged = 0
+        case inserted = 1
+        case updated = 2
+    }
+
+    /// How the hook counts a changed row.
+    enum Counting {
+        case off
+        /// Rows of an entity's table are merged from its scan.
+        case entityRows
+        /// Links are merged from a link table's scan. The values are the entities at its two ends.
+        case linkRows(Int, Int)
+    }
+
+    private var counting = Counting.off
+    /// The scan that the running statement reads.
+    private(set) var scan: UnsafeMutablePointer<StagedScan>?
+
+    /// Counts while `body` runs a statement over the scan. SQLite's callbacks reach the tally through the same pointer.
+    static func counting(
+        _ tally: UnsafeMutablePointer<MergeTally>, to scan: UnsafeMutablePointer<StagedScan>, of what: Counting,
+        _ body: () throws(StoreError) -> Void
+    ) throws(StoreError) {
+        tally.pointee.scan = scan
+        tally.pointee.counting = what
+        defer { tally.pointee = MergeTally() }
+        try body()
+    }
+
+    @inline(__always)
+    static func mark(_ state: RowState, _ row: Int, _ states: UnsafeMutablePointer<UInt8>?) {
+        // An inserted object stays inserted, even if the same job changes it again.
+        if let states, states[row] == RowState.unchanged.rawValue { states[row] = state.rawValue }
+    }
+
+    /// - Parameter tally: at an address that outlives the connection.
+    static func install(on connection: Connection, _ tally: UnsafeMutablePointer<MergeTally>) {
+        sqlite3_update_hook(
+            connection.handle,
+            { context, operation, _, _, _ in
+                let tally = context!.assumingMemoryBound(to: MergeTally.self)
+                guard let scan = tally.pointee.scan else { return }
+                switch tally.pointee.counting {
+                case .off: return
+                case .entityRows:
+                    let state = operation == SQLITE_INSERT ? RowState.inserted : .updated
+                    MergeTally.mark(
+                        state, scan.pointee.row, scan.pointee.jobTables[scan.pointee.entity!].states)
+                case .linkRows(let source, let destination):
+                    let link = scan.pointee.links![scan.pointee.position]
+                    let tables = scan.pointee.jobTables
+                    if link.isNamedByDestination {
+                        MergeTally.mark(.updated, Int(link.destination), tables[destination].states)
+                    }
+                    if link.isNamedBySource {
+                        MergeTally.mark(.updated, Int(link.source), tables[source].states)
+                    }
+                }
+            }, tally)
+    }
+}
+
+/// The scans of a connection: one for each entity, then one for each link table, each with a virtual table.
+///
+/// They are at fixed addresses for the life of this object, which must outlive the connection's last statement.
+final class ScanSet {
+    /// By entity index: the rows of a job that is merged alone; set for each merge.
+    let tables: UnsafeMutableBufferPointer<ScannedTable>
+    private let scans: UnsafeMutableBufferPointer<StagedScan>
+    private let entries: UnsafeMutableBufferPointer<StagedModuleEntry>
+    private var columns: [UnsafeMutableBufferPointer<ScanColumn>] = []
+    let entityCount: Int
+
+    init(_ model: Model, _ layout: RowLayout, on connection: Connection) throws(StoreError) {
+        entityCount = model.entities.count
+        let shapes =
+            model.entities.indices.map { Self.columns(ofEntity: $0, model, layout) }
+            + layout.linkTables.map { Self.columns(of: $0, model) }
+        tables = .allocate(capacity: entityCount)
+        tables.initialize(repeating: ScannedTable())
+        scans = .allocate(capacity: shapes.count)
+        entries = .allocate(capacity: shapes.count)
+        for (number, shape) in shapes.enumerated() {
+            let place = UnsafeMutableBufferPointer<ScanColumn>.allocate(capacity: max(1, shape.count))
+            _ = place.initialize(fromContentsOf: shape)
+            columns.append(place)
+            scans.initializeElement(
+                at: number,
+                to: StagedScan(
+                    entity: number < entityCount ? number : nil, columns: place.baseAddress!,
+                    entityCount: entityCount, tables: tables.baseAddress!))
+            entries.initializeElement(
+                at: number, to: StagedModuleEntry(scan: scans.baseAddress! + number, columnCount: shape.count))
+        }
+        try StagedModule.register(on: connection, entries.baseAddress!)
+        // The entities of a hierarchy share one scan, that of their table.
+        for number in shapes.indices where number >= entityCount || model.entities[number].parent == nil {
+            try connection.execute(
+                "CREATE VIRTUAL TABLE temp.\(quoted(Self.tableName(number))) USING \(StagedModule.name)(\(number))")
+        }
+    }
+
+    deinit {
+        for place in columns { place.deallocate() }
+        scans.deallocate()
+        entries.deallocate()
+        tables.deallocate()
+    }
+
+    func scan(entity: Int) -> UnsafeMutablePointer<StagedScan> { scans.baseAddress! + entity }
+    func scan(linkTable: Int) -> UnsafeMutablePointer<StagedScan> { scans.baseAddress! + entityCount + linkTable }
+    func tableName(entity: Int) -> String { "temp.\(quoted(Self.tableName(entity)))" }
+    func tableName(linkTable: Int) -> String { "temp.\(quoted(Self.tableName(entityCount + linkTable)))" }
+
+    private static func tableName(_ number: Int) -> String { "_broker_staged_\(number)" }
+
+    /// The order of an entity's virtual columns: its row key if it has one, its attributes, then its links' keys.
+    private static func columns(ofEntity index: Int, _ model: Model, _ layout: RowLayout) -> [ScanColumn] {
+        let entity = model.entities[index]
+        let own = entity.hasRowKey ? [ScanColumn(source: .rowKey, cell: 0)] : []
+        let attributes = entity.attributes.indices.map { ScanColumn(source: .cell, cell: $0) }
+        let links = layout.entities[index].links.enumerated().flatMap { position, link in
+            keyColumns(of: link.destination, model, cell: entity.attributes.count + position)
+        }
+        return own + attributes + links
+    }
+
+    private static func columns(of link: LinkTable, _ model: Model) -> [ScanColumn] {
+        keyColumns(of: link.source, model, cell: 0) + keyColumns(of: link.destination, model, cell: 1)
+    }
+
+    private static func keyColumns(of destination: Int, _ model: Model, cell: Int) -> [ScanColumn] {
+        let entity = model.entities[destination]
+        if entity.hasRowKey { return [ScanColumn(source: .linkedRowKey, cell: cell, destination: destination)] }
+        return entity.identity.map {
+            ScanColumn(source: .linkedCell, cell: cell, destination: destination, destinationCell: $0)
+        }
+    }
+}
+
+/// The virtual table module `_broker_staged`: each of its tables reads one ``StagedScan``.
+enum StagedModule {
+    static let name = "_broker_staged"
+
+    /// - Parameter scans: by the number in a table's CREATE statement; they outlive the connection.
+    static func register(on connection: Connection, _ scans: UnsafeMutablePointer<StagedModuleEntry>) throws(StoreError)
+    {
+        let result = sqlite3_create_module_v2(connection.handle, name, methods, scans, nil)
+        guard result == SQLITE_OK else {
+            throw connection.error(result)
+        }
+    }
+
+    // Filled once before any use, then only read; SQLite uses the pointer for the life of its connections.
+    nonisolated(unsafe) private static let methods: UnsafePointer<sqlite3_module> = {
+        var module = sqlite3_module()
+        module.iVersion = 1
+        module.xCreate = connect
+        module.xConnect = connect
+        module.xBestIndex = { _, info in
+            // Scans read all rows in their order: no search is possible.
+            info!.pointee.estimatedCost = 1_000_000
+            return SQLITE_OK
+        }
+        module.xDisconnect = disconnect
+        module.xDestroy = disconnect
+        module.xOpen = { table, cursor in
+            let opened = UnsafeMutablePointer<broker_staged_cursor>.allocate(capacity: 1)
+            opened.initialize(to: broker_staged_cursor())
+            opened.pointee.source = table!.withMemoryRebound(to: broker_staged_table.self, capacity: 1) {
+                $0.pointee.source
+            }
+            cursor!.pointee = UnsafeMutableRawPointer(opened).assumingMemoryBound(to: sqlite3_vtab_cursor.self)
+            return SQLITE_OK
+        }
+        module.xClose = { cursor in
+            UnsafeMutableRawPointer(cursor!).assumingMemoryBound(to: broker_staged_cursor.self).deallocate()
+            return SQLITE_OK
+        }
+        module.xFilter = { _, _, _, _, _ in SQLITE_OK }
+        module.xNext = { cursor in
+            scan(cursor).pointee.advance()
+            return SQLITE_OK
+        }
+        module.xEof = { cursor in
+            scan(cursor).pointee.isAtEnd ? 1 : 0
+        }
+        module.xColumn = { cursor, context, column in
+            scan(cursor).pointee.result(Int(column), context)
+            return SQLITE_OK
+        }
+        module.xRowid = { cursor, rowid in
+            rowid!.pointee = Int64(scan(cursor).pointee.position)
+            return SQLITE_OK
+        }
+        let place = UnsafeMutablePointer<sqlite3_module>.allocate(capacity: 1)
+        place.initialize(to: module)
+        return UnsafePointer(place)
+    }()
+
+    private static let connect:
+        @convention(c) (
+            OpaquePointer?, UnsafeMutableRawPointer?, Int32, UnsafePointer<UnsafePointer<CChar>?>?,
+            UnsafeMutablePointer<UnsafeMutablePointer<sqlite3_vtab>?>?,
+            UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?
+        ) -> Int32 = { database, client, count, arguments, table, _ in
+            // The scan's number follows the names of the module, the database and the table.
+            guard count == 4, let text = arguments![3], let number = Int(String(cString: text)) else {
+                return SQLITE_ERROR
+            }
+            let entry = client!.assumingMemoryBound(to: StagedModuleEntry.self)[number]
+            let names = (0..<entry.columnCount).map { "c\($0)" }.joined(separator: ", ")
+            let result = sqlite3_declare_vtab(database, "CREATE TABLE staged (\(names))")
+            guard result == SQLITE_OK else { return result }
+            let made = UnsafeMutablePointer<broker_staged_table>.allocate(capacity: 1)
+            made.initialize(to: broker_staged_table())
+            made.pointee.source = UnsafeMutableRawPointer(entry.scan)
+            table!.pointee = UnsafeMutableRawPointer(made).assumingMemoryBound(to: sqlite3_vtab.self)
+            return SQLITE_OK
+        }
+
+    private static let disconnect: @convention(c) (UnsafeMutablePointer<sqlite3_vtab>?) -> Int32 = { table in
+        UnsafeMutableRawPointer(table!).assumingMemoryBound(to: broker_staged_table.self).deallocate()
+        return SQLITE_OK
+    }
+
+    @inline(__always)
+    private static func scan(_ cursor: UnsafeMutablePointer<sqlite3_vtab_cursor>?) -> UnsafeMutablePointer<StagedScan> {
+        UnsafeMutableRawPointer(cursor!).assumingMemoryBound(to: broker_staged_cursor.self).pointee.source
+            .assumingMemoryBound(to: StagedScan.self)
+    }
+}
+
+/// The data that SQLite needs to create a virtual table.
+struct StagedModuleEntry {
+    var scan: UnsafeMutablePointer<StagedScan>
+    var columnCount: Int
 }

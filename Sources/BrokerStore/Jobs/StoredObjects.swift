@@ -483,3 +483,28 @@ final class StoredObjects: ObjectStore {
         return fault
     }
 }
+
+extension AppliedStep {
+    init(_ interpreter: Interpreter, _ objects: StoredObjects) throws(StoreError) {
+        var payload: [[Named?]] = []
+        for operation in interpreter.payload {
+            var named: [Named?] = []
+            for object in operation {
+                guard let object else {
+                    named.append(nil)
+                    continue
+                }
+                named.append(Named(table: object.table, key: try objects.key(of: object)))
+            }
+            payload.append(named)
+        }
+        self.payload = payload
+        renamings = objects.renamings
+        isComplete = interpreter.rejected.isEmpty && interpreter.unlistedRejections.isEmpty
+        named = interpreter.named
+        absent = interpreter.absent
+        var keys: [StoredKey] = []
+        for object in interpreter.namedObjects { keys.append(try objects.key(of: object)) }
+        namedKeys = keys
+    }
+}
