@@ -22,10 +22,16 @@ enum Flood: String, CaseIterable, Sendable {
     var hasLargestContents: Bool { [.largestContents, .blankContents, .emptyObjects].contains(self) }
 
     /// Its fetches take all the room that those of one process have.
-    var isOfFetches: Bool { [.search, .sortedStream].contains(self) }
+    var isOfFetches: Bool { [.fetch, .search, .sortedStream].contains(self) }
 
-    /// Each of its jobs does as much work as one job may.
-    var hasLongestJobs: Bool { self == .searches }
+    /// The seconds within which another client is answered beside it, in a release build.
+    var patience: Double {
+        switch self {
+        case .largestContents, .blankContents, .emptyObjects: 4
+        case .deletions, .ownedObjects, .failingReplacements, .replacedLinks, .searches: 4
+        default: 1
+        }
+    }
 
     /// The model of the store.
     var model: String {

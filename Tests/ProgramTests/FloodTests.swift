@@ -5,8 +5,9 @@ import Testing
 
 /// The effects of hostile clients on a server and on its other clients.
 ///
-/// The promise is that each job of another client is answered within a second, and within two while single jobs do as much
-/// work as a job may (protocol/promises.md, "Overload"). It holds for release builds: scripts/test --release runs these tests with them. The memory limit holds for every build.
+/// The promise (protocol/promises.md, "Overload") is that each job and fetch of another client is answered within a second, and
+/// within four while single jobs concern hundreds of thousands of objects, or frames have the largest contents. It holds for release
+/// builds: scripts/test --release runs these tests with them. The memory limit holds for every build.
 @Suite(.timeLimit(.minutes(5)), .serialized) struct FloodTests {
     /// Bytes of the server's memory: its budgets, and as much again for a build that is not optimized.
     private static let memory = 600 << 20
@@ -40,7 +41,10 @@ import Testing
                     #expect(result.status == 0 && result.output.contains(#""name":"E""#), "\(result)")
                     return
                 }
-                let answer = try client.ask(#"{"type": "fetch", "entity": "Employee", "object": \#(number)}"#)
+                let fetch = #"{"type": "fetch", "entity": "Employee", "object": \#(number)}"#
+                var answer = try client.ask(fetch)
+                // A reload has come between.
+                while flood == .reload, answer.code == "busy" { answer = try client.ask(fetch) }
                 #expect(answer["objects.0.name"] == "E", "\(answer.text)")
             }
             slowest = max(slowest, took, read)
@@ -49,7 +53,7 @@ import Testing
     }
 
     @Test(arguments: floods)
-    func `a client beside a flood is answered within a second, and the server stays within its memory`(
+    func `a client beside a flood is answered in time, and the server stays within its memory`(
         _ flood: Flood
     ) throws {
         let programs = try Programs()
@@ -70,7 +74,7 @@ import Testing
         let resident = stats["memory.residentBytes"].flatMap { Int($0) } ?? .max
         print("\(flood): \(sent), slowest job or fetch \(slowest) s, \(resident >> 20) MiB")
         #expect(sent.frames >= 3)
-        if Programs.releaseFolder != nil { #expect(slowest < (flood.hasLongestJobs ? 2 : 1), "\(slowest) s") }
+        if Programs.releaseFolder != nil { #expect(slowest < flood.patience, "\(slowest) s") }
         #expect(resident < Self.memory, "\(resident) bytes")
     }
 
