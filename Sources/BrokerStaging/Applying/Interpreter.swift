@@ -4,7 +4,7 @@ package import BrokerModel
 /// Applies the records of one step of a job: one after the other, in the order of the text, each beside what came before it.
 ///
 /// It is the rules of `records.md` as code. ``ObjectStore`` has the objects; nothing is looked up ahead, and nothing that was
-/// applied is judged again, but for two things: keys of objects that do not exist (``PendingKeys``) at the end of the
+/// applied is judged again, but for two things: keys of objects that do not exist (`PendingKeys`) at the end of the
 /// step, and unique values, by the store, at the end of the job.
 ///
 /// One thread uses it. With the policy `skip`, each record is undone by itself; with `fail`, the caller undoes the job.
