@@ -24,14 +24,9 @@ enum Flood: String, CaseIterable, Sendable {
     /// Its fetches take all the room that those of one process have.
     var isOfFetches: Bool { [.fetch, .search, .sortedStream].contains(self) }
 
-    /// The seconds within which another client is answered beside it, in a release build.
-    var patience: Double {
-        switch self {
-        case .largestContents, .blankContents, .emptyObjects: 4
-        case .deletions, .ownedObjects, .failingReplacements, .replacedLinks, .searches: 4
-        default: 1
-        }
-    }
+    /// The seconds within which another client is to be answered beside it, in a release build: two where each job does as much
+    /// work as one job may.
+    var patience: Double { self == .searches ? 2 : 1 }
 
     /// The model of the store.
     var model: String {

@@ -5,9 +5,9 @@ import Testing
 
 /// The effects of hostile clients on a server and on its other clients.
 ///
-/// The promise (protocol/promises.md, "Overload") is that each job and fetch of another client is answered within a second, and
-/// within four while single jobs concern hundreds of thousands of objects, or frames have the largest contents. It holds for release
-/// builds: scripts/test --release runs these tests with them. The memory limit holds for every build.
+/// The goal is that each job and fetch of another client is answered within a second, and within two while single jobs do as much
+/// work as a job may. It holds for release builds: scripts/test --release runs these tests with them, and reports where it is not
+/// reached yet (protocol/promises.md, "Overload"). The memory limit holds for every build.
 @Suite(.timeLimit(.minutes(5)), .serialized) struct FloodTests {
     /// Bytes of the server's memory: its budgets, and as much again for a build that is not optimized.
     private static let memory = 600 << 20
