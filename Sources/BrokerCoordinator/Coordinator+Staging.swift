@@ -39,6 +39,10 @@ extension Coordinator {
     ///
     /// - Parameter run: that of a job that was opened before and could not be staged for want of room.
     func openWhole(_ frame: AdmittedFrame, granted: Int, _ run: StagingRun? = nil) {
+        if run == nil, frame.contentBytesAtMost > CoordinatorLimits.largeContentBytes, !goesOn(frame, .large, of: .max)
+        {
+            return
+        }
         frame.memory.begin(granted: granted)
         let openedAt = monotonicMicroseconds()
         proceed(frame.open(frame.memory), frame, openedAt, run)
@@ -75,7 +79,7 @@ extension Coordinator {
     /// Whether the frame goes on with its ticket. If not, it gives up the ticket and all memory, and is opened again
     /// when its turn to scan has come, or that of an earlier frame of its source.
     ///
-    /// - Parameter user: the user of a job.
+    /// - Parameter user: the user of a job; that of a frame which is not opened yet is unknown.
     func goesOn(_ frame: AdmittedFrame, _ content: ScanContent, of user: UInt32 = 0) -> Bool {
         guard !frame.isCalled else { return true }
         var goesOn = true

@@ -91,12 +91,25 @@ import Testing
         order.turns.note(first, took: 100, at: 60_000_000)
         order.turns.note(first, took: 100, at: 120_000_000)
         for search in flood { order.open(search, .search) }
-        #expect(order.searching.count == 4)
+        #expect(order.searching.count == 2)
         order.end(first)
-        #expect(order.searching.count == 4)
+        #expect(order.searching.count == 2)
         order.turns.note(flood[0], took: 300_000, at: 120_100_000)
-        for search in flood.prefix(4 - 1) { order.end(search) }
+        order.end(flood[0])
         #expect(order.searching.count == 1)
+    }
+
+    @Test func `a frame that takes long to open goes on alone, and keeps its place when its content is known`() {
+        let order = Order()
+        let flood = (0..<3).map { order.admit(from: $0) }
+        for frame in flood { order.open(frame, .large) }
+        #expect(order.searching == [flood[0]])
+        #expect(order.open(flood[0], .job))
+        let good = order.admit(from: 9)
+        #expect(order.open(good, .job))
+        #expect(order.inOrder == [flood[0], good])
+        order.end(flood[0])
+        #expect(order.inOrder == [flood[0], good, flood[1]])
     }
 
     @Test func `sources take turns to search`() {

@@ -24,9 +24,12 @@ enum Flood: String, CaseIterable, Sendable {
     /// Its fetches take all the room that those of one process have.
     var isOfFetches: Bool { [.fetch, .search, .sortedStream].contains(self) }
 
-    /// The seconds within which another client is to be answered beside it, in a release build: two where each job does as much
-    /// work as one job may.
-    var patience: Double { self == .searches ? 2 : 1 }
+    /// The seconds within which another client is to be answered beside it, in a release build: two where each job does about as
+    /// much work as one job may, or its frame has as much content.
+    var patience: Double {
+        let isWorkOfOneJob = [.deletions, .ownedObjects, .failingReplacements, .replacedLinks, .searches].contains(self)
+        return isWorkOfOneJob || hasLargestContents ? 2 : 1
+    }
 
     /// The model of the store.
     var model: String {

@@ -3,7 +3,8 @@ internal import BrokerStaging
 internal import DequeModule
 
 /// Lets scans of different users and sources take turns. A scan is a job that may do much work in the store, however few its
-/// bytes are; ``ScanConcurrency`` limits how many are in the order of jobs at a time. A pure machine.
+/// bytes are, or a frame that takes long to open; ``ScanConcurrency`` limits how many are in the order of jobs at a time. A pure
+/// machine.
 ///
 /// ```
 /// admit ─▶ opening ──▶ continues with its ticket (a scan, if it may)
@@ -214,6 +215,8 @@ enum ScanContent {
     case linking
     /// A job that may do much work in the store any number of times.
     case search
+    /// What may have so much content that opening it takes long; what it holds is not known before that.
+    case large
     case question
 
     /// How many scans may be in the order when one of this kind goes on, however cheap they are: past costs say little about
@@ -222,7 +225,8 @@ enum ScanContent {
         switch self {
         case .nothing, .job, .question: nil
         case .linking: 32
-        case .search: 4
+        case .search: 2
+        case .large: 1
         }
     }
 }

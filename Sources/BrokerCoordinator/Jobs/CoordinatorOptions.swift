@@ -42,6 +42,9 @@ package struct CoordinatorLimits: Sendable {
     /// A frame whose content is not larger may be admitted when there is no room, so that `stats` is answered under any
     /// load.
     package static let smallContentBytes = 64 << 10
+    /// Frames whose content may be larger take turns: reading 256 MiB takes about a second. Ordinary JSON of this size needs more
+    /// memory than a job has by default.
+    static let largeContentBytes = 32 << 20
     /// Jobs in one transaction at most: the COMMIT then costs each of them next to nothing.
     package static let jobsPerCommit = 1_024
     /// Bytes of jobs and their frames above which a transaction takes no more: eight bulk jobs.
