@@ -8,7 +8,8 @@ final class Replay {
     private static let patience: Duration = .seconds(60)
 
     private let server: ChildProcess
-    private let client: RawClient
+    /// Made for the first job: a server ends a connection that is silent at first.
+    private lazy var client = Result { try RawClient(Self.socket) }
 
     /// - Parameter program: the server's.
     init(_ program: String) throws {
@@ -25,12 +26,11 @@ final class Replay {
             }
             usleep(1_000)
         }
-        client = try RawClient(Self.socket)
     }
 
     /// - Returns: the job's line in the replay's ledger.
     func apply(_ job: CrashJob) throws -> LedgerLine {
-        _ = try client.ask(job.replayed)
+        _ = try client.get().ask(job.replayed)
         guard let line = try LedgerLine.newest(Self.store) else {
             throw Difference("The replay has no line of \(job.text)")
         }
