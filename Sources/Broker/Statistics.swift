@@ -247,6 +247,8 @@ public struct Statistics: Sendable, Hashable, Codable {
     public var objects: Objects
     /// Rejected records by entity; nil of an earlier server.
     public var rejects: [String: Int]?
+    /// Operations whose records were applied one after the other, and not as sets, by the reason; nil of an earlier server.
+    public var interpreted: [String: Int]?
     /// Transactions.
     public var commits: Int
     public var batches: Batches
@@ -284,7 +286,7 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     private enum CodingKeys: String, CodingKey {
         case jobs, failures, objects, commits, batches, queues, latencyMicroseconds, store, wal, subscriptions, journal
-        case log, memory, uptimeMilliseconds, paused, rejects, lastMinute, histograms, draining, server, lastReload,
+        case log, memory, uptimeMilliseconds, paused, rejects, interpreted, lastMinute, histograms, draining, server, lastReload,
             connections
     }
 

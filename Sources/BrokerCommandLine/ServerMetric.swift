@@ -123,6 +123,9 @@ extension ServerMetric {
         members(
             "broker_rejected_records_total", .counter, "rejects", label: "entity",
             help: "Rejected records by entity; entities that had some."),
+        members(
+            "broker_interpreted_operations_total", .counter, "interpreted", label: "reason",
+            help: "Operations whose records were applied one after the other, by reason."),
         number("broker_commits_total", .counter, "commits", help: "Transactions."),
         members(
             "broker_queue_length", .gauge, "queues", label: "queue",

@@ -11,25 +11,7 @@ extension Store {
         connection.work.begin(WorkBudget(limit: connection.work.jobLimit))
         defer { connection.work.begin(.unlimited) }
         let memory = limits.mergeMemory.map { MergeLimit($0, job.memory) } ?? job.memory
-        func parked(settled: Set<OccupiedValue.Value> = [], parksNothing: Bool = false) -> ParkedValues {
-            ParkedValues(merger, MergeMemory(memory), settled: settled, parksNothing: parksNothing)
-        }
-        var outcome = try run(steps, job, parked())
-        // With `skip` the job runs again, and claims on values that their holders did not give up are checked at once.
-        // Other objects may be rejected then, so the third run parks nothing.
-        if case .again(let settled) = outcome { outcome = try run(steps, job, parked(settled: settled)) }
-        if case .again = outcome { outcome = try run(steps, job, parked(parksNothing: true)) }
-        guard case .ended(let end) = outcome else { preconditionFailure("nothing was parked") }
-        return end
-    }
-
-    private enum RunEnd {
-        case ended(JobOutcome)
-        /// The job claimed values that their holders did not give up: it runs again, and must not park these.
-        case again(Set<OccupiedValue.Value>)
-    }
-
-    private func run(_ steps: [StagedStep], _ job: StoreJob, _ parked: ParkedValues) throws(StoreError) -> RunEnd {
+        let parked = ParkedValues(merger, MergeMemory(memory))
         try savepoints.beginJob()
         merger.hasRenamed = false
         let (rowKeys, digest) = (merger.rowKeys, merger.digest)
@@ -42,7 +24,7 @@ extension Store {
                 try run.apply(step, isFirst: number == 0, isLast: number == steps.count - 1)
             }
             pointer = nil
-            try parked.restore(job.policy)
+            try parked.restore()
             guard !connection.hasDanglingReferences else {
                 throw .fault(
                     Fault(
@@ -53,10 +35,10 @@ extension Store {
             guard !job.isDryRun else {
                 try storing { () throws(StoreError) in try savepoints.undoJob() }
                 (merger.rowKeys, merger.digest) = (rowKeys, digest)
-                return .ended(.completed(outcome))
+                return .completed(outcome)
             }
             try savepoints.endJob()
-            return .ended(.completed(outcome))
+            return .completed(outcome)
         } catch {
             if connection.isAutocommit {
                 if case .store(let error) = error { throw error }
@@ -72,14 +54,17 @@ extension Store {
             switch error {
             case .store(let error):
                 guard let fault = try refusal(error, at: pointer) else { throw error }
-                return .ended(.failed(fault))
-            case .fault(let fault), .targetRejected(let fault): return .ended(.failed(fault))
-            case .unsettled(let values): return .again(values)
-            case .rejected, .contended, .occupied, .stale, .misjudged, .mismatchedKeys, .entangled,
-                .needsTargetIdentity:
-                preconditionFailure("a step is tried until it is neither")
+                return .failed(fault)
+            case .fault(let fault): return .failed(fault)
+            case .surprise: preconditionFailure("the interpreter applies the step")
             }
         }
+    }
+
+    /// Takes the number of steps, since the last call, whose records were applied one after the other, by the reason.
+    package func takeInterpretations() -> [InterpretationReason: Int] {
+        defer { merger.interpretations = [:] }
+        return merger.interpretations
     }
 
     /// The fault of a job that another program's constraint or expression does not allow; nil when the store is at fault.

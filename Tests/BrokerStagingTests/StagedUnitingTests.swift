@@ -27,34 +27,6 @@ import TestSupport
             ])
     }
 
-    @Test func `an excluded object's records, bare keys and nested records have no effect`()
-        throws
-    {
-        let staging = try Staging(company)
-        let staged = try staging.stage(
-            """
-            {"Employee": [{"id": 1, "department": 10, "desk": 50, "skills": ["a"]},
-              {"id": 1, "department": {"id": 11, "employees": [{"id": 7, "name": "nested"}]}, "desk": 51},
-              {"id": 2, "department": 11, "projects": [8, {"id": 9}]}],
-             "Department": {"id": 11, "name": "gone"}, "Employee": {"id": 3, "department": 11}}
-            """, .skip)
-        let exclusions = StagedExclusions(staging.plan, .skip)
-        for (entity, row) in [("Department", 1), ("Desk", 1), ("Project", 1)] {
-            let index = try #require(staging.plan.model.index(ofEntity: entity))
-            exclusions.add(row: row, of: staged.rows.tables[index]!, Fault(.constraintViolation, "x", entity: entity))
-        }
-        let again = Staged(rows: try staged.rows.staged(without: exclusions, staging.plan), plan: staging.plan)
-        #expect(again("Employee") == ["id=1 department=@10 desk=@50", "id=2", "id=3"])
-        #expect(again("Department") == ["id=10"])
-        #expect(again("Desk") == ["id=50 owner=@1"])
-        #expect(again.links == ["Employee.projects 2-8 named by 2", "Employee.skills 1-a named by 1"])
-        #expect(
-            again.rejections == [
-                "constraintViolation /Employee/1/department", "constraintViolation /Employee/1/desk",
-                "constraintViolation /Employee/2/projects/1",
-            ])
-    }
-
     @Test func `a job without operations is one empty collection`() throws {
         #expect(try Staging(company).stage("{}")("Employee") == [])
     }

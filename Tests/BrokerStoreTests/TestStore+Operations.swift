@@ -101,7 +101,7 @@ extension TestStore {
                 sync.updates = actions.contains("update")
                 sync.deletes = actions.contains("delete")
             }
-            return (.sync(sync), StagingOperation(entity: entity, json: operation["json"]!, gathersNames: true))
+            return (.sync(sync), StagingOperation(entity: entity, json: operation["json"]!))
         case "delete" where operation["objects"] != nil: return (.delete(entity: entity), staging("objects", .name))
         case "delete": return (.deleteMatching(try selection()), nil)
         default: throw Fault(.unsupportedMessage, "no such operation")

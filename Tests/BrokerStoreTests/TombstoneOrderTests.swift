@@ -149,20 +149,6 @@ import Testing
         }
     }
 
-    @Test func `an operation of too many tombstones that meet its records is refused whole`() throws {
-        // As many as the limit are for CI.
-        let pairs = Cases.areAll ? JobRun.maximumBatches / 2 : 500
-        let chain = (0..<pairs).map { "{\"no\":\($0),\"to\":\(pairs + $0)}" }.joined(separator: ",")
-        let test = try store("{\"Node\": [\(chain)]}")
-        let met = (0..<pairs).map { "{\"no\":\(pairs + $0),\"text\":\"x\"},{\"no\":\($0),\"gone\":true}" }
-        if Cases.areAll { #expect(try test.fault("{\"Node\": [\(met.joined(separator: ","))]}")?.code == .busy) }
-        #expect(try test.rows("SELECT count(*), count(text) FROM Node") == ["\(2 * pairs)|0"])
-        // Some of them are no matter.
-        let some = met.prefix(200).joined(separator: ",")
-        try test.apply("{\"Node\": [\(some)]}")
-        #expect(try test.rows("SELECT count(*), count(text) FROM Node") == ["\(2 * pairs - 400)|0"])
-    }
-
     // MARK: - Inside one record
 
     @Test func `a link that survives a null inside its record because of a tombstone has a position`() throws {

@@ -72,6 +72,7 @@ import Testing
         for line in [
             #"broker_info{server="broker"} 1"#, #"broker_store_state{state="waiting"} 1"#,
             #"broker_job_failures_total{code="storeFull"} 1"#, #"broker_rejected_records_total{entity="Employee"} 4"#,
+            #"broker_interpreted_operations_total{reason="tombstone"} 2"#,
             "broker_oldest_job_age_seconds 0.14", "broker_last_checkpoint_timestamp_seconds 1772366400.123",
             #"broker_job_duration_seconds_bucket{le="0.0001"} 119"#,
             #"broker_job_stage_duration_seconds_bucket{stage="queued",le="+Inf"} 1195"#,

@@ -1,5 +1,6 @@
 internal import BrokerJSON
 internal import BrokerModel
+internal import BrokerStaging
 package import BrokerStore
 internal import Histogram
 
@@ -15,6 +16,8 @@ final class Statistics: Sendable {
         var objects = ChangeCounts()
         /// Rejected records by entity: as many as the models have had since the start.
         var rejects: [String: Int] = [:]
+        /// Steps whose records were applied one after the other, by the reason.
+        var interpreted: [InterpretationReason: Int] = [:]
         var latencies = Latencies()
         /// In the order of ``StageTimes/names``.
         var buckets = StageTimes.names.map { _ in LatencyBuckets() }

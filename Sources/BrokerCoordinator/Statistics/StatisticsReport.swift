@@ -1,4 +1,5 @@
 internal import BrokerJSON
+internal import BrokerStaging
 internal import BrokerStore
 internal import Glibc
 internal import Histogram
@@ -115,6 +116,12 @@ struct StatisticsReport {
         writer.key("rejects")
         writer.object { writer in
             for (entity, count) in counters.rejects.sorted(by: { $0.key < $1.key }) { writer.member(entity, count) }
+        }
+        writer.key("interpreted")
+        writer.object { writer in
+            for reason in InterpretationReason.allCases {
+                if let count = counters.interpreted[reason] { writer.member(reason.rawValue, count) }
+            }
         }
     }
 

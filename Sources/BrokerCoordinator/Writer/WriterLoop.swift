@@ -368,6 +368,8 @@ struct WriterLoop {
             let wal = store.wal
             statistics.count { $0.wal = wal }
         }
+        let interpretations = store.takeInterpretations()
+        if !interpretations.isEmpty { statistics.count { $0.interpreted.merge(interpretations, uniquingKeysWith: +) } }
         if let position { reached(position) }
         if let log, let position = store.durablePosition { log.applied(through: position) }
         reportCheckpoint()

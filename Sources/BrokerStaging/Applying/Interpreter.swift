@@ -46,7 +46,7 @@ package final class Interpreter {
         self.sync = sync
         collections = rows.collections
         space = StagingSpace.allocate()
-        reader = StagingContext(plan, collections[0], policy, StagingMemory(allowance), nil, space)
+        reader = StagingContext(plan, collections[0], policy, StagingMemory(allowance), space)
     }
 
     deinit { space.deallocate() }
@@ -159,8 +159,7 @@ package final class Interpreter {
         }
         target = object
         reader.target = StagedTarget(
-            entity: entity.index, concreteEntity: entity.ownIndex, mayBecome: true, row: 0, key: cells,
-            offset: key.offset, recordOffset: entity.unwrap(json).offset)
+            entity: entity.index, concreteEntity: entity.ownIndex, key: cells, recordOffset: entity.unwrap(json).offset)
         defer { (target, reader.target) = (nil, nil) }
         return try apply(MappedRecord(value: json, entity: entity), nil)
     }

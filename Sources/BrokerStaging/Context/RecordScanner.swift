@@ -277,16 +277,14 @@ extension JobCollection {
     ///
     /// - Parameters:
     ///   - allowance: asked for the memory of the rows; nil grants all.
-    ///   - exclusions: records and objects that staging ignores, as if the job did not have them.
     /// - Throws: the first fault in the text, with its path, when the policy is `fail`; `noRoom` when the allowance
     ///   refuses the memory.
     package func stage(
-        _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)? = nil,
-        without exclusions: StagedExclusions? = nil
+        _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)? = nil
     ) throws(StagingRefusal) -> StagedPart {
         try StagingSpace.with { space in
             Result { () throws(StagingRefusal) in
-                try context(plan, policy, allowance, exclusions, space).finish()
+                try context(plan, policy, allowance, space).finish()
             }
         }.get()
     }
@@ -294,13 +292,12 @@ extension JobCollection {
     /// A context that has staged the collection.
     func context(
         _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)?,
-        _ exclusions: StagedExclusions?, _ space: StagingSpace
+        _ space: StagingSpace
     ) throws(StagingRefusal) -> StagingContext {
         var memory = StagingMemory(allowance)
         guard memory.take(StagingContext.memory(plan)) else { throw .noRoom }
-        var context = StagingContext(plan, self, policy, memory, exclusions, space)
+        var context = StagingContext(plan, self, policy, memory, space)
         for operation in operations { try context.stage(operation) }
-        try batch?.stage(in: &context)
         return context
     }
 }
@@ -329,9 +326,6 @@ struct StagingSpace {
 
 /// The rows that one worker staged for one collection of a job, and its records' assertions about links, not yet
 /// resolved. ``StagedJobRows`` unites it with the job's other parts.
-///
-/// Each assertion has the source offset of its record, and `LinkResolution` lets the later assertion win. So a record's
-/// assertions precede those of its nested records, in whichever order staging reads them.
 // One thread at a time uses it.
 package final class StagedPart: @unchecked Sendable {
     var facts: PartFacts
@@ -361,7 +355,6 @@ struct PartFacts {
         patternWork = context.arena.workBudget.spent
         warnings = context.scanner.warnings() + context.valueWarnings.warnings(context.plan.model)
         memory = context.arena.memory.map { ShortList($0) } ?? []
-        if context.innerNames?.isEmpty ?? false { context.innerNames = nil }
         context.scanner = RecordScanner(nodeCount: 0, UnsafeMutableBufferPointer(start: nil, count: 0))
         context.scratch = ScratchStack(UnsafeMutableBufferPointer(start: nil, count: 0))
     }

@@ -1,134 +1,72 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// The part of a record that staging uses.
-enum RecordDecision {
-    case accepted
-    /// The object is known to be as new: neither the record nor its nested records count.
-    case notNewer
-    /// The sync may not insert or change the object: only the nested records count.
-    case ignored
-}
-
 extension StagingContext {
-    /// Stages a nested record with everything nested in it, and returns its row.
+    /// Stages a record with everything nested in it, and returns its row.
     ///
-    /// - Parameter destination: the entity of the relationship that holds the record.
     /// - Throws: when this very record is rejected or skipped. Faults in nested records are rejected there, or thrown
     ///   if the policy is `fail`.
-    mutating func stage(_ record: MappedRecord, for destination: EntityPlan) throws(StagingFault) -> Int {
-        let (row, decision) = try stageWithDecision(record, nil)
-        if decision == .notNewer { try checkEntity(ofRow: row, for: destination) }
+    mutating func stage(
+        _ mapped: MappedRecord, _ parameters: PathParameters? = nil
+    ) throws(StagingFault) -> Int {
+        let record = try read(mapped, parameters)
+        defer { close(record) }
+        guard !record.isTombstone else {
+            note(.tombstone)
+            throw .skipped
+        }
+        let row = try row(of: record)
+        valueWarnings.note(entity: record.entity.ownIndex, record.notes)
+        guard !record.entity.ownRelationships.isEmpty else { return row }
+        let linkSource = LinkSource(entity: record.entity, row: row, sourceOffset: UInt32(record.offset))
+        try stageRelationships(record.entity, record.source.slots, linkSource)
+        if let parameters = record.source.parameters {
+            try stageRelationships(
+                record.entity, namedBy: parameters, record.source.slots, linkSource, at: record.offset)
+        }
         return row
     }
 
     /// Stages a record of the operation's own, and notes its object.
     mutating func stageOwn(_ record: MappedRecord) throws(StagingFault) {
-        let (row, decision) = try stageWithDecision(record, parameters)
-        try notePayload(decision == .ignored ? nil : (record.entity.index, row))
+        let row = try stage(record, parameters)
+        try notePayload((record.entity.index, row))
     }
 
-    private mutating func stageWithDecision(
-        _ mapped: MappedRecord, _ parameters: PathParameters?
-    ) throws(StagingFault) -> (row: Int, RecordDecision) {
-        try mapped.withEntity { entity throws(StagingFault) in try stageWithDecision(mapped, entity, parameters) }
+    /// Finds or adds the record's row, and writes its attributes there.
+    private mutating func row(of record: OpenRecord) throws(StagingFault) -> Int {
+        let (entity, cells) = (record.entity, record.cells)
+        let table = tables[entity.index]
+        let row: Int
+        if record.hasIdentity {
+            row = try findOrAdd(entity, identity: cells, offset: record.offset, .record)
+            if table.pointee.namings[row].isRepeated { noteRepetition(of: row, record) }
+        } else {
+            let concreteEntity =
+                record.isTarget ? entity.ownIndex : try concreteEntity(ofNew: entity, at: record.offset)
+            try take(entity.rowByteCount)
+            row = table.pointee.findOrAdd(
+                identity: nil, offset: record.offset, origin: .record, concreteEntity: concreteEntity)
+        }
+        table.pointee.noteRecord(row, modified: record.sentModified)
+        let own = table.pointee.row(row)
+        for index in entity.ownColumns.indices {
+            let column = entity.ownColumns[index]
+            let cell = scratch[cells + column]
+            if cell.kind != .absent { own[column] = cell }
+        }
+        return row
     }
 
-    private mutating func stageWithDecision(
-        _ mapped: MappedRecord, _ entity: EntityPlan, _ parameters: PathParameters?
-    ) throws(StagingFault) -> (row: Int, RecordDecision) {
-        guard mapped.value.kind == .object else {
-            throw fault(
-                .invalidValue, "A record of \(entity.name) must be an object, not \(mapped.value.kind.phrase).",
-                mapped.value, entity)
-        }
-        var record = entity.unwrap(mapped.value)
-        let outerRange = rewrittenAt
-        defer { rewrittenAt = outerRange }
-        if let rewritten = try rewritten(record, entity) {
-            guard rewritten.kind == .object else {
-                throw fault(
-                    .invalidValue,
-                    "The embedding program made \(rewritten.kind.phrase) of a record of \(entity.name), and an object is wanted.",
-                    record, entity)
-            }
-            rewrittenAt = extent(of: record)
-            record = rewritten
-        }
-        let source = try open(mapped, record, entity, parameters)
-        let slots = source.slots
-        defer { scanner.close(slots) }
-        if collection.refusesUnknownKeys, let unknown = scanner.firstUnknownKey {
-            throw fault(.unknownKey, entity.unknownKeyMessage(unknown.key, at: unknown.node), record, entity)
-        }
-        let (row, decision) = try convert(record, entity, source)
-        if decision == .ignored {
-            try stageNestedAlone(
-                entity, slots, LinkSource(entity: entity, row: row ?? -1, sourceOffset: UInt32(textOffset(of: record))))
-        }
-        if decision == .notNewer { try nameInside(entity, slots) }
-        guard let row else { throw .skipped }
-        if decision == .accepted, !entity.ownRelationships.isEmpty {
-            let isConditional = isConditional(entity, row)
-            if isConditional { conditionalDepth += 1 }
-            defer { if isConditional { conditionalDepth -= 1 } }
-            let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(textOffset(of: record)))
-            let outer = enclosing
-            if entity.hasUniqueLists { enclosing = linkSource }
-            defer { enclosing = outer }
-            try stageRelationships(entity, slots, linkSource)
-            if let parameters = source.parameters {
-                try stageRelationships(entity, namedBy: parameters, slots, linkSource, at: textOffset(of: record))
-            }
-        }
-        return (row, decision)
-    }
-
-    /// Converts the record's attributes and writes them to its row, unless its object is known to be as new.
-    private mutating func convert(
-        _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource
-    ) throws(StagingFault) -> (row: Int?, RecordDecision) {
-        let isTarget = try isTarget(record, entity, nestedIn: source.holder)
-        let cells = scratch.push(entity.attributes.count)
-        defer { scratch.pop(entity.attributes.count) }
-        var (failed, notes): (Set<Int>, [ValueNote]) = ([], [])
-        let (first, firstOffset) = convertAttributes(record, entity, source, cells, &failed, &notes)
-        if let holder = source.holder { takeHolderValues(entity, holder, cells) }
-        let isTombstone =
-            try entity.tombstone.map { tombstone throws(StagingFault) in
-                try isMet(tombstone, record, entity, cells, failed)
-            } ?? false
-        if let first, !isTombstone { throw try earliest(first, at: firstOffset, record, entity, source, cells) }
-        if !isTombstone { try validate(record, entity, cells) }
-        try take(arena.takeFresh())
-        if isTarget { completeIdentity(entity, cells) }
-        if isTarget, let row = try staleTargetRow(entity, cells) { return (row, .notNewer) }
-        let identity = try identity(record, entity, cells, isTarget: isTarget)
-        if source.hasOnlyUnknownKeys { throw noKnownKey(record, entity) }
-        switch decision(entity, identity: identity ? cells : nil) {
-        case .accepted: break
-        case .named: return (try findOrAdd(entity, identity: cells, offset: textOffset(of: record), .ignored), .ignored)
-        case .absent: return (nil, .ignored)
-        }
-        if isTombstone, isAccepted(tombstone: entity, cells, hasIdentity: identity) {
-            // Without a row it throws, and nothing else of the record is read.
-            if !isTarget { try nameInside(entity, source.slots) }
-            return (try deleteObject(record, entity, identity ? cells : nil, isTarget: isTarget), .notNewer)
-        }
-        if identity, !isTarget, let row = try staleRelative(entity, cells, at: textOffset(of: record)) {
-            return (row, .notNewer)
-        }
-        let row =
-            isTarget
-            ? try targetRow(of: record, entity, identity: identity ? cells : nil)
-            : try row(of: record, entity, identity: identity ? cells : nil)
-        if let modified = entity.modified, identity && entity.hierarchy == nil || isTarget {
-            guard isAccepted(row, entity, cells, modified, hasIdentity: identity) else { return (row, .notNewer) }
-        }
-        try noteNesting(entity, at: textOffset(of: record))
-        write(entity, cells, to: row, at: textOffset(of: record))
-        valueWarnings.note(entity: entity.ownIndex, notes)
-        return (row, .accepted)
+    /// Notes why a record that is not the first of its object cannot be united with the others.
+    private mutating func noteRepetition(of row: Int, _ record: OpenRecord) {
+        let entity = record.entity
+        if entity.modified != nil { note(.modified) }
+        if entity.hasUniqueLists { note(.unique) }
+        let own = tables[entity.index].pointee.row(row)
+        if entity.requiredColumns.contains(where: {
+            own[$0].kind == .absent && scratch[record.cells + $0].kind != .absent
+        }) { note(.required) }
     }
 
     /// Converts the record's own attributes.
@@ -163,74 +101,27 @@ extension StagingContext {
         return (first, firstOffset)
     }
 
-    /// Writes an accepted record's attributes to its row.
-    @inline(__always)
-    private mutating func write(_ entity: EntityPlan, _ cells: Int, to row: Int, at offset: Int) {
-        let own = tables[entity.index].pointee.row(row)
-        for index in entity.ownColumns.indices {
-            let column = entity.ownColumns[index]
-            let cell = scratch[cells + column]
-            if cell.kind != .absent { own[column] = cell }
-        }
-        for (position, column) in entity.uniqueColumns.enumerated() where scratch[cells + column].kind != .absent {
-            tables[entity.index].pointee.claim(row, position, at: UInt32(offset))
-        }
-    }
-
-    /// Finds or adds the record's row.
-    ///
-    /// - Parameter identity: index of its cells on the stack; nil when it has no identity.
-    mutating func row(
-        of record: JSONValue, _ entity: EntityPlan, identity: Int?
-    ) throws(StagingFault) -> Int {
-        guard let identity else {
-            if let exclusions, exclusions.excludes(recordAt: textOffset(of: record)) { throw .skipped }
-            let concreteEntity = try concreteEntity(ofNew: entity, at: textOffset(of: record))
-            try take(entity.rowByteCount)
-            return tables[entity.index].pointee.findOrAdd(
-                identity: nil, offset: textOffset(of: record), origin: .record, concreteEntity: concreteEntity)
-        }
-        return try findOrAdd(entity, identity: identity, offset: textOffset(of: record), .record)
-    }
-
     /// Returns the row of the identity whose cells are at that index of the stack.
     mutating func findOrAdd(
-        _ entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin, isTarget: Bool = false
+        _ entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin
     ) throws(StagingFault) -> Int {
-        if let exclusions {
-            let isExcluded = scratch.withCells(at: identity) {
-                exclusions.excludes(entity, identity: $0, at: offset, as: origin)
-            }
-            if isExcluded { throw .skipped }
-        }
-        // The merge asks the store for a target's concrete entity.
-        let (concreteEntity, origin) =
-            isTarget
-            ? (entity.ownIndex, origin) : try concreteEntity(of: entity, identity: identity, offset: offset, origin)
+        let (concreteEntity, origin) = concreteEntity(of: entity, identity: identity, origin)
         let table = tables[entity.index]
         let count = table.pointee.rowCount
         let row = scratch.withCells(at: identity) {
             table.pointee.findOrAdd(identity: $0, offset: offset, origin: origin, concreteEntity: concreteEntity)
         }
         if table.pointee.rowCount != count { try take(entity.rowByteCount) }
-        if let tombstones,
-            tombstones.revive(entity.index, UnsafePointer(table.pointee.row(row)), concreteEntity: entity.ownIndex)
-        {
-            table.pointee.renew(row, offset: offset, origin: origin, concreteEntity: concreteEntity)
-        }
-        if let hierarchy = entity.hierarchy {
-            if origin == .record { table.pointee.noteRecord(row, of: entity.ownIndex, hierarchy) }
-            if origin.makesNothing, entity.ownIndex != hierarchy.identityHead {
-                try take(StagedTable.bytesPerKeyEntity)
-                table.pointee.noteKey(row, of: entity.ownIndex)
-            }
+        if let hierarchy = entity.hierarchy, origin.makesNothing, entity.ownIndex != hierarchy.identityHead {
+            try take(StagedTable.bytesPerKeyEntity)
+            table.pointee.noteKey(row, of: entity.ownIndex)
         }
         return row
     }
 
     /// Returns the first fault in the text of a record with a bad attribute. A missing identity counts at the record's
     /// offset. If the policy is `fail`, a fault in a nested record may precede the attribute.
-    private mutating func earliest(
+    mutating func earliest(
         _ fault: StagingFault, at offset: Int, _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource,
         _ cells: Int
     ) throws(StagingFault) -> StagingFault {

@@ -75,6 +75,7 @@ extension StagingContext {
     mutating func stage(
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource
     ) throws(StagingFault) {
+        if plan.isElsewhere { tables[linkSource.table].pointee.noteLinksElsewhere(linkSource.row) }
         guard plan.relationship.isToMany else { return try stageToOne(value, plan, linkSource) }
         let isNone = plan.isNone(value)
         if isNone || plan.relationship.assignment == .replace {
@@ -82,51 +83,18 @@ extension StagingContext {
             replacements.append(
                 StagedReplacement(
                     entity: linkSource.table, row: linkSource.row, relationship: plan.index,
-                    clearsBefore: isNone ? linkSource.sourceOffset : replacementOffset(plan, linkSource),
-                    isNull: isNone))
-            if isNone { return endSelfLink(plan, linkSource) }
+                    sourceOffset: linkSource.sourceOffset))
+            if isNone { return }
         }
         var linkSource = linkSource
         guard value.kind == .array else { return try stageElements(value, plan, &linkSource) }
         for element in value.elements {
             if plan.isNone(element: element) {
-                if relatedAt == linkSource.sourceOffset { try notePayload(nil) }
                 linkSource.position += 1
             } else {
                 try stageElements(element, plan, &linkSource)
             }
         }
-    }
-
-    /// Links that were asserted before this offset end with a set that replaces. The sets of one operation are united,
-    /// but a record names all objects that its object owns.
-    func replacementOffset(_ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource) -> UInt32 {
-        plan.relationship.isOwned ? linkSource.sourceOffset : operationOffset
-    }
-
-    /// Ends a link that an earlier key of the same record asserted. Such a link leads from the record's object to
-    /// itself, and the key was the inverse relationship's.
-    private mutating func endSelfLink(_ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource) {
-        guard let inverse = plan.relationship.inverse, plan.destinationTable == linkSource.table else { return }
-        if case .destinationColumn(let column) = plan.form {
-            let cell = tables.cell(linkSource.table, linkSource.row, column)
-            if cell.pointee.kind == .object, cell.pointee.row == linkSource.row,
-                cell.pointee.sourceOffset == linkSource.sourceOffset
-            {
-                cell.pointee = .unlinked(sourceOffset: linkSource.sourceOffset)
-            }
-        }
-        let end = SelfLinkEnd(entity: linkSource.table, row: linkSource.row, inverse: inverse)
-        guard let assertion = selfLinks.removeValue(forKey: end), assertion.sourceOffset == linkSource.sourceOffset
-        else {
-            return
-        }
-        // Offset 0 precedes all assertions, so that the null clears this one.
-        for index in assertion.listPositions {
-            listPositions[index].sourceOffset = 0
-            listPositions[index].linkOffset = 0
-        }
-        if let link = assertion.link { links[link.table][link.index].sourceOffset = 0 }
     }
 
     /// Stages the elements of a to-many value: one object, or those of a dictionary of records.
@@ -154,44 +122,17 @@ extension StagingContext {
         return entity
     }
 
-    /// Stages the records nested in an ignored record, without links to them. Owned objects are part of the ignored one.
-    mutating func stageNestedAlone(
-        _ entity: EntityPlan, _ slots: Int, _ linkSource: LinkSource
-    ) throws(StagingFault) {
-        for (value, relationship) in valuesInTextOrder(entity, slots)
-        where !relationship.isNone(value) && !relationship.relationship.isOwned {
-            if value.kind == .array, relationship.relationship.isToMany {
-                for element in value.elements where !relationship.isNone(element: element) {
-                    _ = try destination(element, relationship, linkSource, isLinked: false)
-                }
-            } else if let entity = try dictionaryPlan(value, relationship) {
-                for (key, record) in value.members {
-                    let mapped = MappedRecord(value: record, entity: entity, nestedKey: key)
-                    _ = try destination(record, relationship, linkSource, mapped, isLinked: false)
-                }
-            } else {
-                _ = try destination(value, relationship, linkSource, isLinked: false)
-            }
-        }
-    }
-
     private mutating func stageToOne(
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource
     ) throws(StagingFault) {
         guard case .column(let column) = plan.form else { return }
         if plan.isNone(value) {
             try assertLink(linkSource.entity, linkSource.row, column, nil, linkSource.sourceOffset)
-            try noteListPositions(
-                plan, linkSource, nil, at: textOffset(of: value), linkOffset: linkSource.sourceOffset)
         } else if let destination = try destination(value, plan, linkSource) {
-            let sourceOffset = sourceOffset(linkSource, linkingTo: destination, of: plan.destinationTable)
-            try assertLink(linkSource.entity, linkSource.row, column, destination, sourceOffset)
-            let firstPosition = listPositions.count
-            try noteListPositions(
-                plan, linkSource, destination, at: textOffset(of: value), linkOffset: sourceOffset)
-            if firstPosition < listPositions.count {
-                try noteSelfLink(plan, linkSource, destination, nil, firstPosition)
-            }
+            // Both keys of one record may name such a link.
+            if destination == linkSource.row, plan.destinationTable == linkSource.table { note(.links) }
+            try assertLink(linkSource.entity, linkSource.row, column, destination, linkSource.sourceOffset)
+            try noteListPositions(plan, linkSource, destination)
         }
     }
 
@@ -199,45 +140,18 @@ extension StagingContext {
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ mapped: MappedRecord? = nil
     ) throws(StagingFault) {
         guard let destination = try destination(value, plan, linkSource, mapped) else { return }
-        if destination == linkSource.row, isSelfLinked(plan, linkSource) { return }
-        let firstPosition = listPositions.count
-        let sourceOffset = sourceOffset(linkSource, linkingTo: destination, of: plan.destinationTable)
-        try noteListPositions(plan, linkSource, destination, at: textOffset(of: value), linkOffset: sourceOffset)
+        // Both keys of one record may name such a link.
+        if destination == linkSource.row, plan.destinationTable == linkSource.table { note(.links) }
+        try noteListPositions(plan, linkSource, destination)
         switch plan.form {
         case .column: return
         case .destinationColumn(let column):
-            try assertLink(plan.destinationTable, destination, column, linkSource.row, sourceOffset)
+            try assertLink(plan.destinationTable, destination, column, linkSource.row, linkSource.sourceOffset)
         case .linkTable(let table, let isReversed):
             try assertLink(
                 table, source: isReversed ? destination : linkSource.row,
-                destination: isReversed ? linkSource.row : destination, isReversed, sourceOffset)
-            try noteSelfLink(plan, linkSource, destination, (table, links[table].count - 1), firstPosition)
+                destination: isReversed ? linkSource.row : destination, isReversed, linkSource.sourceOffset)
         }
-    }
-
-    /// The record's inverse relationship has linked its object to itself before.
-    private func isSelfLinked(_ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource) -> Bool {
-        guard !selfLinks.isEmpty, plan.destinationTable == linkSource.table else { return false }
-        let end = SelfLinkEnd(entity: linkSource.table, row: linkSource.row, inverse: plan.index)
-        return selfLinks[end]?.sourceOffset == linkSource.sourceOffset
-    }
-
-    /// - Parameters:
-    ///   - link: the link, if it is in a link table.
-    ///   - firstPosition: index of its first list position in ``listPositions``.
-    private mutating func noteSelfLink(
-        _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ destination: Int,
-        _ link: (table: Int, index: Int)?,
-        _ firstPosition: Int
-    ) throws(StagingFault) {
-        guard destination == linkSource.row, plan.destinationTable == linkSource.table,
-            plan.relationship.inverse != nil
-        else { return }
-        // With its entry in the dictionary.
-        try take(2 * (MemoryLayout<SelfLinkEnd>.stride + MemoryLayout<SelfLink>.stride))
-        let end = SelfLinkEnd(entity: linkSource.table, row: linkSource.row, inverse: plan.index)
-        selfLinks[end] = SelfLink(
-            sourceOffset: linkSource.sourceOffset, link: link, listPositions: firstPosition..<listPositions.count)
     }
 
     // MARK: - Destinations
@@ -245,20 +159,17 @@ extension StagingContext {
     /// Returns the row that a relationship's value names; nil when the value was rejected or skipped.
     private mutating func destination(
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource,
-        _ mapped: MappedRecord? = nil,
-        isLinked: Bool = true
+        _ mapped: MappedRecord? = nil
     ) throws(StagingFault) -> Int? {
         let unretained = self.plan.unretainedEntities[plan.relationship.destination]
-        let row = try unretained.withoutCounting { destination throws(StagingFault) in
-            try resolvedRow(value, plan, destination, linkSource, mapped, isLinked: isLinked)
+        return try unretained.withoutCounting { destination throws(StagingFault) in
+            try resolvedRow(value, plan, destination, linkSource, mapped)
         }
-        if relatedAt == linkSource.sourceOffset { try notePayload(row.map { (plan.destinationTable, $0) }) }
-        return row
     }
 
     private mutating func resolvedRow(
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ destination: EntityPlan, _ linkSource: LinkSource,
-        _ mapped: MappedRecord?, isLinked: Bool
+        _ mapped: MappedRecord?
     ) throws(StagingFault) -> Int? {
         var record = mapped ?? MappedRecord(value: value, entity: destination)
         do throws(StagingFault) {
@@ -268,25 +179,18 @@ extension StagingContext {
                 record = MappedRecord(value: value, entity: chosen)
                 if chosen.needsHolder { record.holder = try holder(linkSource, plan) }
             }
-            if value.kind == .object || mapped != nil { return try stage(record, for: destination) }
+            if value.kind == .object || mapped != nil { return try stage(record) }
             return try stageBareKey(value, plan.relationship, of: linkSource, to: destination)
         } catch {
             switch error {
             case .noRoom: throw error
-            case .skipped:
-                guard isLinked, mapped == nil, value.kind != .object, plan.relationship.missing == .ignore else {
-                    break
-                }
-                valueWarnings.note(entity: linkSource.entity, [ValueNote(property: plan.index, code: .ignoredKey)])
+            case .skipped: break
             case .invalid(let fault, let offset):
-                if noteConditional(fault, at: offset) { return nil }
                 guard policy == .skip else { throw error }
                 guard reject(fault, at: offset) else { throw .noRoom }
             }
-            // The smallest object around the fault is rejected; its parent loses only the link.
-            if isLinked, plan.relationship.isToMany, plan.relationship.assignment == .replace {
-                try retainLink(record, plan, linkSource)
-            }
+            // The smallest object around the fault is rejected; its parent loses only the link. A stored link stays.
+            if plan.relationship.isToMany, plan.relationship.assignment == .replace { note(.links) }
             return nil
         }
     }
@@ -296,11 +200,9 @@ extension StagingContext {
     ) throws(StagingFault) -> Int {
         let cells = try readKey(value, relationship, of: linkSource.entity, to: destination)
         defer { scratch.pop(destination.attributes.count) }
-        if case .absent = decision(destination, identity: cells) { throw .skipped }
         let row = try findOrAdd(
             destination, identity: cells, offset: textOffset(of: value), relationship.missing.origin)
         noteInexactKey(destination, destination.identity[0])
-        try noteNesting(destination, at: textOffset(of: value))
         return row
     }
 
@@ -358,7 +260,7 @@ extension StagingContext {
                 let link =
                     destination.map { Cell.object(row: $0, sourceOffset: sourceOffset) }
                     ?? .unlinked(sourceOffset: sourceOffset)
-                LinkResolution.assertLink(link, in: tables.cell(entity.index, row, column))
+                if LinkResolution.isContested(link, in: tables.cell(entity.index, row, column)) { note(.links) }
             }
         }
     }
@@ -387,22 +289,6 @@ extension MissingDestination {
         case .fail: .mustExist
         }
     }
-}
-
-/// A relationship by which a record linked its object to itself.
-struct SelfLinkEnd: Hashable {
-    let entity: Int
-    let row: Int
-    /// The relationship of the assertion: the inverse of one that may end the link.
-    let inverse: Int
-}
-
-/// The assertion of a link from an object to itself.
-struct SelfLink {
-    let sourceOffset: UInt32
-    /// The link, if it is in a link table.
-    let link: (table: Int, index: Int)?
-    let listPositions: Range<Int>
 }
 
 /// The record that asserts a link: its row, and its offset in the text.

@@ -11,19 +11,12 @@ extension StagingContext {
                 "With `object`, `json` is one record of \(entity.name), not \(json.kind.phrase). Send one operation for "
                     + "each object.", json, entity)
         }
-        let cells = try keyCells(key, entity)
-        let record = entity.unwrap(json)
+        note(.object)
         target = StagedTarget(
-            entity: entity.index, concreteEntity: entity.ownIndex, mayBecome: true, row: 0, key: cells,
-            offset: key.offset,
-            recordOffset: record.offset)
-        do throws(StagingFault) {
-            try stageOwn(MappedRecord(value: json, entity: entity))
-        } catch {
-            // A rejected record asserts nothing about the object.
-            target = nil
-            throw error
-        }
+            entity: entity.index, concreteEntity: entity.ownIndex, key: try keyCells(key, entity),
+            recordOffset: entity.unwrap(json).offset)
+        defer { target = nil }
+        try stageOwn(MappedRecord(value: json, entity: entity))
     }
 
     /// Stages the value of a relationship of an object that the operation names by its key.
@@ -36,18 +29,12 @@ extension StagingContext {
                 "An object of \(entity.name) lives in its owner and has no other one. Process the record of the owner "
                     + "that is to have it, or delete it.", json, entity)
         }
-        let cells = try keyCells(key, entity)
-        isRelating = true
-        let row = try row(ofKey: cells, at: key.offset, entity, .mustExist)
-        target = StagedTarget(
-            entity: entity.index, concreteEntity: entity.ownIndex, mayBecome: false, row: row, key: cells,
-            offset: key.offset,
-            recordOffset: -1)
-        // The assertion counts as a record that contains the value and begins before it, so assertions of nested
-        // records are later.
-        operationOffset = UInt32(json.offset - 1)
-        relatedAt = operationOffset
-        let linkSource = LinkSource(entity: entity, row: row, sourceOffset: operationOffset)
+        note(.object)
+        _ = try keyCells(key, entity)
+        try take(entity.rowByteCount)
+        let row = tables[entity.index].pointee.findOrAdd(
+            identity: nil, offset: key.offset, origin: .record, concreteEntity: entity.ownIndex)
+        let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(json.offset))
         try stage(json, entity.relationships[relationship], linkSource)
     }
 
@@ -70,80 +57,11 @@ extension StagingContext {
     mutating func completeIdentity(_ entity: EntityPlan, _ cells: Int) {
         for column in entity.identity where scratch[cells + column].kind == .null { scratch[cells + column] = .absent }
         guard let target else { return }
-        guard !plan.model.entities[target.concreteEntity].isNamedByRowKey else {
-            guard let known = exclusions?.targetIdentity else { return }
-            for column in entity.identity where scratch[cells + column].kind == .absent {
-                scratch[cells + column] = known.cells[column]
-            }
-            return
-        }
+        guard !plan.model.entities[target.concreteEntity].isNamedByRowKey else { return }
         for (position, column) in entity.identity.enumerated() {
             if scratch[cells + column].kind == .absent { scratch[cells + column] = target.key[position] }
             if !scratch[cells + column].isSame(as: target.key[position]) { self.target?.isRenamed = true }
         }
-    }
-
-    mutating func targetRow(
-        of record: JSONValue, _ entity: EntityPlan, identity: Int?
-    ) throws(StagingFault) -> Int {
-        guard let target, plan.model.entities[target.concreteEntity].isNamedByRowKey else {
-            let row =
-                if let identity {
-                    try findOrAdd(
-                        entity, identity: identity, offset: textOffset(of: record), .record, isTarget: true)
-                } else {
-                    try row(of: record, entity, identity: nil)
-                }
-            self.target?.row = row
-            return row
-        }
-        let key = target.key[0].integer
-        if let exclusions, exclusions.excludes(recordAt: textOffset(of: record)) { throw .skipped }
-        let row =
-            if let identity {
-                try Cell.row(
-                    entity.identity.map { scratch[identity + $0] }, at: entity.identity,
-                    width: entity.columnCount
-                ).withUnsafeBufferPointer { cells throws(StagingFault) in
-                    try self.row(
-                        ofKey: key, cells.baseAddress, at: textOffset(of: record), entity, .record,
-                        concreteEntity: entity.ownIndex)
-                }
-            } else {
-                try rowOfTarget(key, at: textOffset(of: record), entity, .record, concreteEntity: entity.ownIndex)
-            }
-        self.target?.row = row
-        return row
-    }
-
-    /// Returns the row of the object that the operation names by the store's own key, with the object's identity if
-    /// that is known.
-    private mutating func rowOfTarget(
-        _ key: Int64, at offset: Int, _ entity: EntityPlan, _ origin: RowOrigin, concreteEntity: Int
-    ) throws(StagingFault) -> Int {
-        guard let known = exclusions?.targetIdentity,
-            EntityPlan.has(plan.entities[known.concreteEntity].identity, known.cells)
-        else {
-            return try row(ofKey: key, nil, at: offset, entity, origin, concreteEntity: concreteEntity)
-        }
-        return try known.cells.withUnsafeBufferPointer { cells throws(StagingFault) in
-            try row(ofKey: key, cells.baseAddress, at: offset, entity, origin, concreteEntity: known.concreteEntity)
-        }
-    }
-
-    /// - Parameter identity: a row's worth of cells.
-    private mutating func row(
-        ofKey key: Int64, _ identity: UnsafePointer<Cell>?, at offset: Int, _ entity: EntityPlan, _ origin: RowOrigin,
-        concreteEntity: Int
-    ) throws(StagingFault) -> Int {
-        if let identity, let exclusions,
-            exclusions.excludes(plan.entities[concreteEntity], identity: identity, at: offset, as: origin)
-        {
-            throw .skipped
-        }
-        try take(entity.rowByteCount)
-        return tables[entity.index].pointee.findOrAdd(
-            key: key, identity: identity, offset: offset, origin: origin, concreteEntity: concreteEntity)
     }
 
     // MARK: - Keys
@@ -218,11 +136,9 @@ extension StagingContext {
         ofKey cells: [Cell], at offset: Int, _ entity: EntityPlan, _ origin: RowOrigin
     ) throws(StagingFault) -> Int {
         if plan.model.entities[entity.ownIndex].isNamedByRowKey {
-            // Keys that only name objects belong to many objects.
-            guard target != nil || isRelating else {
-                return try row(ofKey: cells[0].integer, nil, at: offset, entity, origin, concreteEntity: entity.index)
-            }
-            return try rowOfTarget(cells[0].integer, at: offset, entity, origin, concreteEntity: entity.index)
+            try take(entity.rowByteCount)
+            return tables[entity.index].pointee.findOrAdd(
+                key: cells[0].integer, offset: offset, origin: origin, concreteEntity: entity.index)
         }
         // A key does not decide its object's concrete entity, unless it is the identity of entities below the topmost.
         let entity = plan.model.entities[entity.index].hasRowKey ? entity : plan.entities[entity.index]

@@ -18,20 +18,13 @@ struct StagingContext: ~Copyable {
     let plan: StagingPlan
     let collection: JobCollection
     let policy: InvalidRecordPolicy
-    let exclusions: StagedExclusions?
     var arena = ByteArena()
     /// One table per entity that was met.
     let tables: TableSet
     var links: [[StagedLink]]
     var pairs: [StagedPair] = []
     var replacements: [StagedReplacement] = []
-    var retainedLinks: [RetainedLink] = []
     var listPositions: [StagedListPosition] = []
-    var nestings: [StagedNesting] = []
-    /// Links from objects to themselves, with the latest assertion about each.
-    var selfLinks: [SelfLinkEnd: SelfLink] = [:]
-    /// The innermost record being staged whose object may lose its row to unique values.
-    var enclosing: LinkSource?
     var rejections = RejectionList()
     var scanner: RecordScanner
     /// Values that their attributes do not hold as they were sent.
@@ -43,30 +36,16 @@ struct StagingContext: ~Copyable {
     var memory: StagingMemory
     /// Offset of the current operation's `json`.
     var operationOffset: UInt32 = 0
-    /// The number of records around the current one that the merge may skip.
-    var conditionalDepth = 0
-    var conditionalFault: ConditionalFault?
     /// The object that the operation works on, if the operation names one.
     var target: StagedTarget?
-    /// Accepted records exist that only the store can compare with their objects.
-    var needsComparison = false
-    /// Nil until a record deletes its object.
-    var tombstones: StagedTombstones?
-    /// Accepted records exist whose concrete entities only the store can check.
-    var hasUncertainEntities = false
+    /// Why the records have to be applied one after the other; nil when sets of their rows have the same result.
+    private(set) var reason: InterpretationReason?
     /// While a rewritten record is staged, the range of the original record.
     var rewrittenAt: Range<Int>?
     /// Path parameters for the operation's own records.
     var parameters: PathParameters?
-    /// Objects named inside records whose contents do not count; nil unless the operation gathers them.
-    var innerNames: InnerNames?
     /// Nil unless the job asks for its objects.
     var payload: StagedPayload?
-    /// A `relate` is staged.
-    var isRelating = false
-    /// While a `relate` is staged, the source offset of its own assertions. Objects that its `json` names belong to the
-    /// payload.
-    var relatedAt: UInt32?
 
     /// Room is made for so many rows or more.
     private static let reservedRows = 16
@@ -75,13 +54,12 @@ struct StagingContext: ~Copyable {
 
     init(
         _ plan: StagingPlan, _ collection: JobCollection, _ policy: InvalidRecordPolicy, _ memory: StagingMemory,
-        _ exclusions: StagedExclusions?, _ space: StagingSpace
+        _ space: StagingSpace
     ) {
         self.plan = plan
         self.collection = collection
         self.policy = policy
         self.memory = memory
-        self.exclusions = exclusions
         tables = TableSet(plan)
         links = Array(repeating: [], count: plan.layout.linkTables.count)
         scanner = RecordScanner(nodeCount: plan.nodeCount, space.slots)
@@ -114,37 +92,14 @@ struct StagingContext: ~Copyable {
         case .name: try rejectingFaults { context throws(StagingFault) in try context.name(json, entity) }
         case .change(let key):
             try rejectingFaults { context throws(StagingFault) in try context.change(json, key, entity) }
-            try rejectingFaults { context throws(StagingFault) in try context.padPayload(to: 1) }
         case .relate(let key, let relationship):
             try rejectingFaults { context throws(StagingFault) in try context.relate(json, key, entity, relationship) }
-            let count = entity.relationships[relationship].elementCount(of: json)
-            try rejectingFaults { context throws(StagingFault) in try context.padPayload(to: count) }
         }
     }
 
     mutating func beginOperation(_ operation: StagingOperation) {
         operationOffset = UInt32(operation.json.offset)
-        if operation.gathersNames { innerNames = innerNames ?? InnerNames(plan.entities[operation.entity].index, plan) }
         if let table = operation.objectTable(plan) { beginPayload(table) } else { beginMixedPayload() }
-    }
-
-    /// Stages some records of an operation that processes them.
-    ///
-    /// - Parameter records: each with its route target; nil reads it as a record of the operation's entity.
-    mutating func stage(
-        _ operation: StagingOperation, _ records: [(JSONValue, RouteTree.Target?)]
-    ) throws(StagingRefusal) {
-        guard operation.isMerged else { return try stage(operation) }
-        beginOperation(operation)
-        for (record, target) in records {
-            guard let target, let mapping = target.mapping else {
-                try processRecord(MappedRecord(value: record, entity: plan.entities[operation.entity]))
-                continue
-            }
-            parameters = target.parameters
-            defer { parameters = nil }
-            try mapRecord(record, mapping)
-        }
     }
 
     /// Stages the records that a mapping reads.
@@ -223,13 +178,15 @@ struct StagingContext: ~Copyable {
             case .skipped: return false
             case .noRoom: throw .noRoom
             case .invalid(let fault, let offset):
-                if noteConditional(fault, at: offset) { return false }
                 guard policy == .skip else { throw .fault(located(fault, offset)) }
                 guard reject(fault, at: offset) else { throw .noRoom }
                 return false
             }
         }
     }
+
+    /// Notes that the records have to be applied one after the other; the first reason counts.
+    mutating func note(_ other: InterpretationReason?) { reason = reason ?? other }
 
     /// Adds a rejection.
     ///
@@ -259,7 +216,7 @@ enum StagingFault: Error {
     /// It is invalid; `offset` is the value's offset in the text.
     // Boxed, because a thrown value takes stack space in every call on the way, even when nothing is thrown.
     indirect case invalid(Fault, offset: Int)
-    /// The exclusions, a hook or a decision ignores it. This is not a fault.
+    /// A hook or a mapping declines it, or it deletes its object. This is not a fault.
     case skipped
     /// No memory is left: the staging ends.
     case noRoom
@@ -275,65 +232,22 @@ extension StagingContext {
 }
 
 extension StagingContext {
-    /// Notes the object around a record or a bare key, if it has unique values.
-    @inline(__always)
-    mutating func noteNesting(_ entity: EntityPlan, at offset: Int) throws(StagingFault) {
-        guard entity.hasUniqueLists, let enclosing else { return }
-        try take(2 * MemoryLayout<StagedNesting>.stride)
-        nestings.append(
-            StagedNesting(
-                offset: UInt32(offset), entity: enclosing.table, row: enclosing.row,
-                aroundOffset: enclosing.sourceOffset))
-    }
-}
-
-extension StagingContext {
-    /// Returns the decision for a record, or a bare key, of that identity.
-    ///
-    /// Mutating, though it changes nothing: otherwise Swift copies the context, which is large, for the call.
-    mutating func decision(_ entity: EntityPlan, identity: Int?) -> IgnoredRecords.Decision {
-        guard let ignoredRecords = exclusions?.ignoredRecords else { return .accepted }
-        return decision(entity, identity: identity, ignoredRecords)
-    }
-
-    private mutating func decision(_ entity: EntityPlan, identity: Int?, _ ignoredRecords: IgnoredRecords)
-        -> IgnoredRecords.Decision
-    {
-        guard
-            entity.ownIndex == ignoredRecords.entity || entity.hierarchy?.inherits(from: ignoredRecords.entity) ?? false
-        else {
-            return .accepted
-        }
-        guard let identity else { return ignoredRecords.decision(nil, concreteEntity: entity.ownIndex) }
-        return scratch.withCells(at: identity) { ignoredRecords.decision($0, concreteEntity: entity.ownIndex) }
-    }
-}
-
-extension StagingContext {
     /// Notes the link's list positions at this side and at the other side.
-    ///
-    /// - Parameters:
-    ///   - destination: nil ends the link.
-    ///   - linkOffset: the source offset of the link.
     @inline(__always)
     mutating func noteListPositions(
-        _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ destination: Int?, at offset: Int,
-        linkOffset: UInt32
+        _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ destination: Int
     ) throws(StagingFault) {
-        if plan.relationship.isOrdered, let destination {
+        if plan.relationship.isOrdered {
             try note(
                 StagedListPosition(
-                    entity: linkSource.table, relationship: plan.index, row: linkSource.row,
-                    element: destination,
-                    sourceOffset: linkSource.sourceOffset, linkOffset: linkOffset,
-                    operation: operationOffset, offset: UInt32(offset)))
+                    entity: linkSource.table, relationship: plan.index, row: linkSource.row, element: destination,
+                    isNamedByList: true, sourceOffset: linkSource.sourceOffset))
         }
         if let inverse = plan.orderedInverse {
             try note(
                 StagedListPosition(
-                    entity: plan.destinationTable, relationship: inverse, row: destination,
-                    element: linkSource.row, sourceOffset: linkSource.sourceOffset, linkOffset: linkOffset,
-                    operation: operationOffset, offset: UInt32(offset)))
+                    entity: plan.destinationTable, relationship: inverse, row: destination, element: linkSource.row,
+                    isNamedByList: false, sourceOffset: linkSource.sourceOffset))
         }
     }
 
@@ -358,22 +272,6 @@ extension StagingContext {
         payload?.note(object)
     }
 
-    /// Notes the records that were rejected together with their operation.
-    mutating func padPayload(to count: Int) throws(StagingFault) {
-        guard let noted = payload?.notedCount else { return }
-        for _ in noted..<max(noted, count) { try notePayload(nil) }
-    }
-}
-
-extension EntityPlan.RelationshipPlan {
-    /// Returns the number of objects that a value of the relationship names.
-    func elementCount(of value: JSONValue) -> Int {
-        switch value.kind {
-        case _ where isNone(value): 0
-        case .array where relationship.isToMany: value.elements.reduce(0) { count, _ in count + 1 }
-        default: 1
-        }
-    }
 }
 
 extension StagingContext {

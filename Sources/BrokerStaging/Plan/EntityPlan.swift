@@ -53,6 +53,8 @@ final class EntityPlan: Sendable {
         let orderedInverse: Int?
         /// The inverse owns the objects that have this relationship.
         let leadsToOwner: Bool
+        /// A value names links that are not in the row of its record's object alone.
+        let isElsewhere: Bool
 
         /// A value may end the links of very many objects, delete them, or look at their positions in a list.
         var mayReachOthers: Bool { relationship.isToMany || relationship.isOwned || orderedInverse != nil }
@@ -66,7 +68,9 @@ final class EntityPlan: Sendable {
             none = NoneValues(relationship.none)
             self.mapping = mapping ?? relationship.mapping
             destinationTable = model.topmost(of: relationship.destination)
-            leadsToOwner = model.inverse(of: relationship)?.isOwned ?? false
+            let inverse = model.inverse(of: relationship)
+            leadsToOwner = inverse?.isOwned ?? false
+            isElsewhere = relationship.isToMany || inverse.map { !$0.isToMany || $0.isOrdered } ?? false
             orderedInverse = model.inverse(of: relationship)?.isOrdered ?? false ? relationship.inverse : nil
         }
 
@@ -120,6 +124,8 @@ final class EntityPlan: Sendable {
     let bareKey: [RowGroup]
     /// Columns of unique constraints other than the identity.
     let uniqueColumns: [Int]
+    /// Attributes without which no object can be made.
+    let requiredColumns: [Int]
     /// Compares a record's age with its object's; nil where every record is staged.
     let modified: ModifiedColumn?
     let tombstone: Tombstone?
@@ -209,6 +215,10 @@ final class EntityPlan: Sendable {
         singleKey = !model.isInHierarchy(ownIndex) && entity.identity.count == 1 ? entity.identity[0] : -1
         modified = entity.modified.map { ModifiedColumn(column: $0, converters[$0]) }
         uniqueColumns = Set(entity.unique.joined()).sorted()
+        requiredColumns = entity.attributeIndices.filter { index in
+            !entity.attributes[index].isOptional && !entity.identity.contains(index)
+                && keys.attributes[index].converter.defaultCell == nil
+        }
         isIdentityOptional = entity.isIdentityOptional
         missingIdentityMessages = Dictionary(
             uniqueKeysWithValues: entity.identity.map { ($0, Self.missingIdentityMessage(entity, $0, in: keys)) })
@@ -350,6 +360,13 @@ public struct RowGroup: Sendable {
     /// The group of a table with one row.
     static func single(_ columns: [Int], concreteEntity: Int) -> RowGroup {
         RowGroup(concreteEntity: concreteEntity, columns: columns, order: .single, range: 0..<1)
+    }
+
+    /// The same without some rows.
+    public func without(_ rows: Set<Int>) -> RowGroup {
+        let rest = range.compactMap { rows.contains(order[$0]) ? nil : UInt32(order[$0]) }
+        return RowGroup(
+            concreteEntity: concreteEntity, columns: columns, order: RowOrder(rest), range: 0..<rest.count)
     }
 }
 

@@ -58,23 +58,6 @@ public struct FrozenTable: @unchecked Sendable {
         group.columns == nil ? RowGrouping(entity, cells, table.concreteEntities, rowCount).uniform(group) : [group]
     }
 
-    /// Returns the offsets of the records that last brought these attributes, which are unique together; without such a
-    /// record, the offset of the record or key that first named the object. Ascending, not empty.
-    public func claims(of attributes: [Int], row: Int) -> [UInt32] {
-        let columns = entity.uniqueColumns
-        let claimed = columns.indices.filter { attributes.contains(columns[$0]) }
-            .map { table.claims[row * columns.count + $0] }.filter { $0 > 0 }
-        return claimed.isEmpty ? [namings[row].offset] : claimed.sorted()
-    }
-
-    /// Returns the index of the concrete entity that the row's object would have without its bare keys; nil when these
-    /// make no difference.
-    public func entityWithoutKeys(of row: Int) -> Int? {
-        guard !table.recordEntities.isEmpty else { return nil }
-        let recordEntity = Int(table.recordEntities[row])
-        return recordEntity < 0 || recordEntity == concreteEntity(of: row) ? nil : recordEntity
-    }
-
     /// Estimated memory in bytes of a row with its entries in the indexes.
     public var rowByteCount: Int { entity.rowByteCount }
 
@@ -107,13 +90,24 @@ public struct FrozenTable: @unchecked Sendable {
     /// as the rows.
     public func identity(ofRow row: Int) -> [Cell] { table.identity(ofRow: row) }
 
-    /// Whether the row's record may be skipped because of the stored object.
-    public func isComparable(_ row: Int) -> Bool { table.firstModified[row].kind.rawValue > Cell.Kind.null.rawValue }
+    /// Whether the row's record is compared with the stored object.
+    public func isComparable(_ row: Int) -> Bool { table.modified[row].kind.rawValue > Cell.Kind.null.rawValue }
 
     /// Whether the row's record is not newer than the stored value of its entity's `modified` attribute.
     public func isStale(_ row: Int, against stored: Cell) -> Bool {
-        entity.modified?.isStale(table.firstModified[row], against: stored) ?? false
+        entity.modified?.isStale(table.modified[row], against: stored) ?? false
     }
+
+    /// Whether only the row's record asserts the links in the row.
+    public func hasOwnLinksOnly(_ row: Int) -> Bool {
+        (entity.layout.attributeCount..<columnCount).allSatisfy { column in
+            let cell = self.row(row)[column]
+            return cell.kind == .absent || cell.sourceOffset == table.namings[row].offset
+        }
+    }
+
+    /// Whether the row's record names links that are not in the row.
+    public func hasLinksElsewhere(_ row: Int) -> Bool { table.linksElsewhere[row] }
 
     /// Whether the row has a value for its entity's whole identity.
     public func hasIdentity(_ row: Int) -> Bool { table.hasIdentity(row) }
@@ -259,33 +253,6 @@ struct TableSet {
     }
 }
 
-/// Objects that a sync's `json` names inside records whose contents do not count. The sync does not delete them, and
-/// does not change them.
-struct InnerNames {
-    let table: Int
-    private let plan: StagingPlan
-    private let names: TableSet
-
-    init(_ table: Int, _ plan: StagingPlan) {
-        self.table = table
-        self.plan = plan
-        names = TableSet(plan)
-    }
-
-    /// - Parameter identity: its cells are valid as long as the staged rows.
-    func add(_ identity: [Cell], of entity: EntityPlan, at offset: Int) {
-        Cell.row(identity, at: entity.identity, width: entity.columnCount).withUnsafeBufferPointer {
-            _ = names[table].pointee.findOrAdd(
-                identity: $0.baseAddress!, offset: offset, origin: .ignored, concreteEntity: entity.ownIndex)
-        }
-    }
-
-    var isEmpty: Bool { !names.exists(table) }
-
-    /// Returns nil when there are none. Consumes this list.
-    func freeze() -> FrozenTable? { names.freeze()[table] }
-}
-
 /// The frozen tables of a `TableSet`, by entity index; nil without rows of the entity.
 ///
 /// Not a collection: the functions of collections read each element by a coroutine, which allocates its frame on the heap.
@@ -318,19 +285,4 @@ package struct FrozenTables: Sequence, @unchecked Sendable {
             return .some(tables[entity])
         }
     }
-}
-
-/// The objects that a step's records delete, by entity index.
-package struct TombstoneDeletions: Sendable {
-    /// Records after a tombstone name them again: deleted before the step's rows are merged.
-    package let reinserted: FrozenTables
-    /// Only tombstones name them.
-    package let alone: FrozenTables
-    /// Records before the last tombstone name them, and none after it: deleted after the step's rows are merged. Those
-    /// that a record named after an earlier tombstone are also deleted before the rows are merged.
-    package let afterMerge: FrozenTables
-    /// The entities whose tables have objects that records name before their tombstones.
-    package let namedBefore: Set<Int>
-
-    package var all: [FrozenTable] { [reinserted, alone, afterMerge].flatMap { $0.compactMap(\.self) } }
 }

@@ -1,11 +1,17 @@
-/// A to-many relationship of one object whose earlier links end: all with a source offset below `clearsBefore`, and the
-/// store's links that this job does not name.
+/// A to-many relationship of one object whose links end, but for those that the same value names.
 package struct StagedReplacement: Sendable {
     package let entity: Int
     package internal(set) var row: Int
     package let relationship: Int
-    /// For `null`, the offset of its record; for a replacing set, the offset of its operation.
-    let clearsBefore: UInt32
-    /// The value is `null`: it ends all links, and a later assertion creates a new link.
-    let isNull: Bool
+    /// Offset of its record.
+    let sourceOffset: UInt32
+
+    package var set: ToManySet { ToManySet(entity: entity, row: row, relationship: relationship) }
+}
+
+/// The to-many relationship of one object, by its staged row.
+package struct ToManySet: Hashable, Sendable {
+    package let entity: Int
+    package let row: Int
+    package let relationship: Int
 }

@@ -13,20 +13,15 @@ struct StagedTable: ~Copyable {
     private var storage = CellStorage()
     /// By row, how the job names its object.
     private(set) var namings = ShortList<RowNaming>()
-    /// By row and ``EntityPlan/uniqueColumns``: text offset of the record that last brought the attribute; 0 for none.
-    private(set) var claims: [UInt32] = []
-    /// By row, for an entity with `modified`: the value of the first record that has one, null included.
-    private(set) var firstModified: [Cell] = []
-    /// By row, for such an entity: the latest of these values, with all the digits that were sent; null makes room for any.
-    private(set) var lastModified: [Cell] = []
+    /// By row, for an entity with `modified`: the value that its record has, with all the digits that were sent.
+    private(set) var modified: [Cell] = []
+    /// By row, for such an entity: its record names links that are not in the row.
+    private(set) var linksElsewhere: [Bool] = []
     private var index = IdentityIndex()
     /// In a hierarchy whose entities have several identities, the indexes of the other identities.
     private var otherIndexes: [IdentityIndex]
     /// By row, in a hierarchy: the index of the object's concrete entity, as far as the job says.
     private(set) var concreteEntities: [Int32] = []
-    /// By row, in a hierarchy: the index of the lowest entity among the row's records, without its bare keys; -1 for
-    /// none.
-    private(set) var recordEntities: [Int32] = []
     /// By row, in a hierarchy: the entities of the bare keys that make nothing, without the topmost one of the identity.
     private(set) var keyEntities: [Int: Set<Int>] = [:]
     static let bytesPerKeyEntity = 128
@@ -69,7 +64,7 @@ struct StagedTable: ~Copyable {
         let columns = identityColumns(of: concreteEntity)
         let hash = IdentityIndex.hash(identity, columns)
         if let row = find(hash, identity, columns, concreteEntity) {
-            if origin.rawValue < namings[row].origin.rawValue { namings[row].origin = origin }
+            name(row, origin)
             if !concreteEntities.isEmpty { concreteEntities[row] = Int32(concreteEntity) }
             return row
         }
@@ -90,23 +85,12 @@ struct StagedTable: ~Copyable {
         let hash = IdentityIndex.hash(cell, into: Bytes.seed)
         let (cells, columnCount) = (self.cells, self.columnCount)
         if let row = index.find(hash, { cells[$0 * columnCount + column].isSame(as: cell) }) {
-            if origin.rawValue < namings[row].origin.rawValue { namings[row].origin = origin }
+            name(row, origin)
             return row
         }
         let row = add(offset, origin, concreteEntity)
         self.row(row)[column] = cell
         index.insert(hash, row: row)
-        return row
-    }
-
-    /// As ``findOrAdd(identity:offset:origin:concreteEntity:)``, but a new row has a copy of the identity in the arena.
-    mutating func findOrAdd(
-        copying identity: UnsafePointer<Cell>, in arena: inout ByteArena, offset: Int = 0, concreteEntity: Int
-    ) -> Int {
-        let count = rowCount
-        let row = findOrAdd(identity: identity, offset: offset, origin: .record, concreteEntity: concreteEntity)
-        guard row == count else { return row }
-        for column in identityColumns(of: concreteEntity) { self.row(row)[column] = arena.copy(of: identity[column]) }
         return row
     }
 
@@ -149,54 +133,30 @@ struct StagedTable: ~Copyable {
         }
     }
 
-    /// Makes the row that of a new object: a tombstone deletes the old one, and then a record or bare key at `offset`
-    /// inserts another with its identity.
-    ///
-    /// The first `modified` value stays, because it is compared with that of the stored object.
-    mutating func renew(_ row: Int, offset: Int, origin: RowOrigin, concreteEntity: Int) {
-        let identity = identityColumns(of: concreteEntity)
-        for column in 0..<columnCount where !identity.contains(column) { self.row(row)[column] = .absent }
-        namings[row] = RowNaming(offset: UInt32(offset), origin: origin)
-        if entity.modified != nil { lastModified[row] = .absent }
-        if entity.hasUniqueLists {
-            let count = entity.uniqueColumns.count
-            for slot in row * count..<(row + 1) * count { claims[slot] = 0 }
-        }
-        if !concreteEntities.isEmpty {
-            concreteEntities[row] = Int32(concreteEntity)
-            recordEntities[row] = -1
-            keyEntities[row] = nil
-        }
-    }
-
     /// Returns the columns that identify an object of that entity.
     func identityColumns(of concreteEntity: Int) -> [Int] { entity.identityColumns(of: concreteEntity) }
 
     /// Returns the index of the object's concrete entity, as far as the job says.
     func concreteEntity(of row: Int) -> Int { concreteEntities.isEmpty ? entity.ownIndex : Int(concreteEntities[row]) }
 
-    /// Notes that a record of that entity names the row's object.
-    ///
-    /// - Parameter hierarchy: the hierarchy of the entity.
-    mutating func noteRecord(_ row: Int, of concreteEntity: Int, _ hierarchy: HierarchyPlan) {
-        if recordEntities[row] < 0 || hierarchy.inherits(from: Int(recordEntities[row])) {
-            recordEntities[row] = Int32(concreteEntity)
-        }
-    }
-
     /// Notes that a bare key that makes nothing asks for an object of that entity.
     mutating func noteKey(_ row: Int, of concreteEntity: Int) { keyEntities[row, default: []].insert(concreteEntity) }
 
-    /// Notes that the record at `offset` has a value for the unique column at `position`.
-    mutating func claim(_ row: Int, _ position: Int, at offset: UInt32) {
-        let slot = row * entity.uniqueColumns.count + position
-        claims[slot] = max(claims[slot], offset)
+    /// Notes a record of the row.
+    ///
+    /// - Parameter value: that of `modified`; nil for an entity without.
+    mutating func noteRecord(_ row: Int, modified value: Cell?) {
+        if let value { modified[row] = value }
     }
 
-    /// Notes the `modified` value of an accepted record, the row's first or a later one.
-    mutating func bring(modified cell: Cell, _ row: Int) {
-        if firstModified[row].kind == .absent { firstModified[row] = cell }
-        if cell.kind != .absent { lastModified[row] = cell }
+    /// Notes that a record of the row names links that are not in the row.
+    mutating func noteLinksElsewhere(_ row: Int) {
+        if entity.modified != nil { linksElsewhere[row] = true }
+    }
+
+    private mutating func name(_ row: Int, _ origin: RowOrigin) {
+        if origin == .record, namings[row].origin == .record { namings[row].isRepeated = true }
+        if origin.rawValue < namings[row].origin.rawValue { namings[row].origin = origin }
     }
 
     /// Makes room for the cells of so many rows in all, so that rows are not moved as they come. The memory is used as they
@@ -216,14 +176,12 @@ struct StagedTable: ~Copyable {
         // All zero is `.absent`.
         memset(cells + rowCount * columnCount, 0, columnCount * MemoryLayout<Cell>.stride)
         namings.append(RowNaming(offset: UInt32(offset), origin: origin))
-        if entity.hasUniqueLists { claims.append(contentsOf: repeatElement(0, count: entity.uniqueColumns.count)) }
         if entity.modified != nil {
-            firstModified.append(.absent)
-            lastModified.append(.absent)
+            modified.append(.absent)
+            linksElsewhere.append(false)
         }
         if entity.hierarchy != nil {
             concreteEntities.append(Int32(concreteEntity))
-            recordEntities.append(-1)
         }
         rowCount += 1
         return rowCount - 1
@@ -276,6 +234,8 @@ public struct RowNaming: Sendable {
     /// Text offset of the record or bare key that first named it.
     let offset: UInt32
     public internal(set) var origin: RowOrigin
+    /// Several records name it.
+    package internal(set) var isRepeated = false
 }
 
 /// The reason for a staged row; of several reasons the smallest counts.
@@ -288,11 +248,9 @@ public enum RowOrigin: UInt8, Sendable {
     case mustExist = 2
     /// A bare key named it; links to it are skipped if it does not exist.
     case mayBeMissing = 3
-    /// A record named it that may not change it; the object exists, and the row is not merged.
-    case ignored = 4
 
     /// The origin is a bare key that neither makes an object nor determines its entity.
-    var makesNothing: Bool { self == .mustExist || self == .mayBeMissing }
+    public var makesNothing: Bool { self == .mustExist || self == .mayBeMissing }
 }
 
 /// The memory of one table's cells, row after row.

@@ -96,7 +96,7 @@ package struct JobSteps {
                         id: $0.id, isLast: $0.isLast, definition: Self.definition(operation, predicate, arguments))
                 })
             (sync.inserts, sync.updates, sync.deletes) = actions
-            return (.sync(sync), StagingOperation(entity: entity, json: operation.json, gathersNames: true))
+            return (.sync(sync), StagingOperation(entity: entity, json: operation.json))
         case .map: preconditionFailure("a payload without a mapping is found by its path")
         case .delete: return (.delete(entity: entity), staging(.name))
         case .deleteMatching(let predicate, let arguments):

@@ -70,17 +70,6 @@ struct Deletion {
         }
     }
 
-    /// Deletes, as one deletion, the objects that tombstones name.
-    static func delete(_ tombstones: Tombstones, _ merger: Merger, at pointer: String) throws(MergeFailure) {
-        let deletions = tombstones.tables.map { Deletion(merger: merger, entity: $0.entityIndex, pointer: pointer) }
-        _ = try deletions[0].deleting(deletions.map(\.entity), tombstones) { isDirect throws(StoreError) in
-            for (deletion, table) in zip(deletions, tombstones.tables) {
-                _ = try deletion.seed(table, isDirect: isDirect)
-            }
-            return 0
-        }
-    }
-
     /// Deletes, as one deletion, owned objects that no owner names any more.
     ///
     /// - Parameter orphans: their row numbers, by entity index; not empty.
@@ -105,41 +94,20 @@ struct Deletion {
     ///   - seed: deletes the objects directly, or adds them to the deletion set. Returns the number of those that do not
     ///     exist.
     private func deleting(
-        _ entities: [Int], _ tombstones: Tombstones? = nil, _ seed: (_ isDirect: Bool) throws(StoreError) -> Int
+        _ entities: [Int], _ seed: (_ isDirect: Bool) throws(StoreError) -> Int
     ) throws(MergeFailure) -> Int {
-        let (missing, isEntangled, fault) = try storing { () throws(StoreError) -> (Int, Bool, Fault?) in
+        let (missing, fault) = try storing { () throws(StoreError) -> (Int, Fault?) in
             if entities.contains(where: { statements.takesRowKeys[$0] }) { try merger.readRowKeys() }
-            guard entities.contains(where: { statements.reachesOthers[$0] }) else {
-                return (try seed(true), false, nil)
-            }
+            guard entities.contains(where: { statements.reachesOthers[$0] }) else { return (try seed(true), nil) }
             try statements.clear().run()
             let missing = try seed(false)
             try cascade()
-            if let records = tombstones?.records, try reaches(records) { return (missing, true, nil) }
-            let fault = try denial(apartFrom: tombstones?.otherDeletions ?? [])
+            let fault = try denial()
             if fault == nil { try deleteSet() }
-            return (missing, false, fault)
+            return (missing, fault)
         }
-        if isEntangled || fault != nil && tombstones?.records != nil { throw .entangled }
         if let fault { throw .fault(fault) }
         return missing
-    }
-
-    /// Whether the deletion reaches, by `cascade`, an object that the rows name.
-    private func reaches(_ rows: StagedRows) throws(StoreError) -> Bool {
-        defer { merger.clearNamedObjects() }
-        for entity in try entities(statements.allEntities()) {
-            for (index, relationship) in merger.plan.model.entities[entity].relationships.enumerated()
-            where relationship.deleteRule == .cascade {
-                let destination = merger.plan.model.destinationTable(entity, index)
-                guard let table = rows.tables[destination] else { continue }
-                let isNamed = try merger.namedObjects(in: [table], destination)
-                let reached = try statements.reached(entity, index, where: isNamed)
-                defer { reached.reset() }
-                if try reached.step() { return true }
-            }
-        }
-        return false
     }
 
     private func deleteSet() throws(StoreError) {
@@ -170,17 +138,11 @@ struct Deletion {
     }
 
     /// The `deny` rule that prevents the deletion.
-    ///
-    /// - Parameter going: objects that the same operation deletes, and which therefore prevent nothing.
-    private func denial(apartFrom otherDeletions: [FrozenTable] = []) throws(StoreError) -> Fault? {
-        defer { if !otherDeletions.isEmpty { merger.clearNamedObjects() } }
+    private func denial() throws(StoreError) -> Fault? {
         for entity in try entities(statements.allEntities()) {
             let model = merger.plan.model.entities[entity]
             for (index, relationship) in model.relationships.enumerated() where relationship.deleteRule == .deny {
-                let destination = merger.plan.model.destinationTable(entity, index)
-                let tables = otherDeletions.filter { $0.entityIndex == destination }
-                let isGoing = tables.isEmpty ? nil : try merger.namedObjects(in: tables, destination)
-                let denied = try statements.denied(entity, index, apartFrom: isGoing)
+                let denied = try statements.denied(entity, index)
                 defer { denied.reset() }
                 guard try denied.step() else { continue }
                 let key = StoredKey(merger.entities[entity].keyNames.indices.map { denied.cell($0) })
@@ -200,15 +162,4 @@ struct Deletion {
         while try statement.step() { entities.append(Int(statement.integer(0))) }
         return entities
     }
-}
-
-/// Objects that records delete, as one deletion.
-struct Tombstones {
-    let tables: [FrozenTable]
-    /// Rows that are merged after the deletion, though some of their records may come before a tombstone in the text:
-    /// the deletion must not reach, by cascade, an object that they name, and no `deny` rule may prevent it. Nil where
-    /// the order is settled.
-    var records: StagedRows?
-    /// The rows of other deletions of the same operation.
-    var otherDeletions: [FrozenTable] = []
 }

@@ -22,13 +22,10 @@ struct JobRun {
     private(set) var base: (rows: StagedRows, merged: MergedRows)?
     private(set) var history: NetChanges?
     private(set) var reported = ReportedFaults()
-    /// The number of batches of steps that were staged again because of their tombstones.
-    private var batchCount = 0
-    let resources: MergeResources
-    /// Further work of the job follows the merge of the step's rows, so objects may still give up unique values.
-    private var isFollowed = false
-    /// Owned objects with unique values may be deleted after the merge of the step's rows.
-    private var endsOwnedObjects = false
+    /// Unique values of other objects that records claim.
+    let parked: ParkedValues
+    /// The memory of interpreted steps, until the job's end.
+    private var retained: [MergeMemory] = []
     /// Nil unless the job asks for them.
     private(set) var objects: PayloadObjects?
 
@@ -36,7 +33,7 @@ struct JobRun {
         _ merger: Merger, _ savepoints: Savepoints, _ syncParts: SyncParts, _ job: StoreJob, stepCount: Int,
         parked: ParkedValues
     ) {
-        resources = MergeResources(parked: parked)
+        self.parked = parked
         self.merger = merger
         self.savepoints = savepoints
         self.syncParts = syncParts
@@ -46,9 +43,6 @@ struct JobRun {
     }
 
     mutating func apply(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
-        endsOwnedObjects = mayEndOwnedObjects(step)
-        isFollowed = !isLast || step.rows?.tombstoneDeletions != nil || endsOwnedObjects
-        if case .sync(let sync) = step.action, sync.deletes { isFollowed = true }
         try JobWork.counting(step, on: merger.connection.work) { () throws(MergeFailure) in
             try act(step, isFirst: isFirst, isLast: isLast)
         }
@@ -56,26 +50,13 @@ struct JobRun {
 
     private mutating func act(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
         switch step.action {
-        case .merge where merger.interpretsAll:
-            let applied = try interpret(step, nil)
-            try objects?.note(applied.payload, applied.renamings)
-        case .sync(let sync) where merger.interpretsAll:
-            let part = try sync.part.map { part throws(MergeFailure) in
-                try syncParts.begin(part, at: step.pointer, now: job.now)
-            }
-            let applied = try interpret(step, sync)
-            try objects?.note(applied.payload, applied.renamings)
-            try deleteUnnamed(applied, sync, part, step, isLast: isLast)
-        case .merge:
-            let merged = try merge(step, isFirst: isFirst, isLast: isLast)
-            try objects?.note(step.rows!, merged)
+        case .merge: try apply(step, nil, isFirst: isFirst, isLast: isLast)
         case .sync(let sync):
             let part = try sync.part.map { part throws(MergeFailure) in
                 try syncParts.begin(part, at: step.pointer, now: job.now)
             }
-            let merged = try merge(step, isFirst: isFirst, isLast: isLast, sync)
-            try objects?.note(step.rows!, merged)
-            try deleteUnnamed(merged, sync, part, step, isLast: isLast)
+            let applied = try apply(step, sync, isFirst: isFirst, isLast: isLast)
+            try deleteUnnamed(applied, sync, part, step, isLast: isLast)
         case .delete(let entity):
             objects?.noteDeletion()
             let rows = step.rows!
@@ -89,7 +70,7 @@ struct JobRun {
             }
         case .deleteMatching(let selection):
             objects?.noteDeletion()
-            try resources.parked.restore(job.policy, askedBy: selection)
+            try parked.restore(askedBy: selection)
             let selected = SelectedObjects(selection, merger)
             let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
             try recording(isLast) { () throws(MergeFailure) in
@@ -100,15 +81,47 @@ struct JobRun {
         }
     }
 
-    // MARK: - Interpreting
+    // MARK: - Applying records
+
+    /// How the records of a step were applied.
+    private enum Applied {
+        case merged(StagedRows, MergedRows)
+        case interpreted(AppliedStep)
+    }
+
+    /// Applies the records of a step: as sets, where that is certain to have the result of applying them one after the other.
+    @discardableResult
+    private mutating func apply(
+        _ step: StagedStep, _ sync: StagedSync?, isFirst: Bool, isLast: Bool
+    ) throws(MergeFailure) -> Applied {
+        let rows = step.rows!
+        var reason = sync?.ignoresRecords ?? false ? .roles : rows.reason
+        if reason == nil, !merger.interpretsAll {
+            do throws(MergeFailure) {
+                let merged = try merge(rows, isFirst: isFirst, isAlone: isSingle && sync == nil)
+                reported.add(rows)
+                try deleteOrphans(merged, isLast: isLast, at: step.pointer)
+                try objects?.note(rows, merged)
+                return .merged(rows, merged)
+            } catch {
+                guard case .surprise(let met) = error else { throw error }
+                reason = met
+            }
+        }
+        if let reason { merger.interpretations[reason, default: 0] += 1 }
+        let applied = try interpret(step, sync)
+        try objects?.note(applied.payload, applied.renamings)
+        return .interpreted(applied)
+    }
 
     /// Applies the step record by record.
     private mutating func interpret(_ step: StagedStep, _ sync: StagedSync?) throws(MergeFailure) -> AppliedStep {
         let (history, rows) = (started(), step.rows!)
-        let objects = StoredObjects(merger, savepoints, history, job.policy, resources.parked, at: step.pointer)
+        merger.connection.work.budget.charge(rows.readingWork)
+        let objects = StoredObjects(merger, savepoints, history, job.policy, parked, at: step.pointer)
         objects.unique.locate = rows.located
-        let memory = resources.memory()
-        resources.retain(memory)
+        let memory = MergeMemory(parked.memory.allowance)
+        retained.append(memory)
         let interpreter = Interpreter(rows, merger.plan, job.policy, objects, sync: sync, memory)
         do throws(ApplyingFault) {
             try history.record { () throws(ApplyingFault) in try interpreter.apply() }
@@ -126,150 +139,43 @@ struct JobRun {
 
     // MARK: - Merging
 
-    /// Merges the rows, and deletes the objects of their tombstones.
+    /// Merges the rows.
     ///
-    /// - Returns: the merged batches in their order; empty when all records were rejected.
+    /// - Parameter isAlone: the step is the whole job, whose savepoint is also the step's.
+    /// - Throws: ``MergeFailure/surprise(_:)`` when the result may be another than the interpreter's; nothing is changed then.
     private mutating func merge(
-        _ step: StagedStep, isFirst: Bool, isLast: Bool, _ sync: StagedSync? = nil
-    ) throws(MergeFailure) -> [MergedBatch] {
-        let rows = step.rows!
-        guard rows.tombstoneDeletions == nil else { return try mergeInOrder(rows, nil, step, sync) }
-        // The stored names of a sync's part, and parked values, must outlast an attempt that is rolled back.
-        let merged = try merge(
-            rows, isFirst: isFirst, isLast: isLast, isAlone: isSingle && sync == nil && !endsOwnedObjects, sync,
-            at: step.pointer, preparing: { _ in })
-        return merged.map { [$0] } ?? []
-    }
-
-    /// Merges records and tombstones with the result of applying them one after the other.
-    ///
-    /// 1. All tombstones first, then all records. The result is the same unless a tombstone deletes, by cascade, an
-    ///    object that a record names, or deletes an object that an earlier record named, or a `deny` rule prevents the
-    ///    deletion.
-    /// 2. Otherwise the first half of the records, then the second half, each by these rules.
-    /// 3. A single record: first the rows that it names again after the tombstone, then the record, then the other
-    ///    tombstones inside it.
-    ///
-    /// - Parameter batch: the records of the rows; nil for all.
-    private mutating func mergeInOrder(
-        _ rows: StagedRows, _ batch: RecordBatch?, _ step: StagedStep, _ sync: StagedSync?
-    ) throws(MergeFailure) -> [MergedBatch] {
-        if batch?.count != 1 {
-            do throws(MergeFailure) {
-                return try merge(rows, batch, step, sync, isOneRecord: false)
-            } catch {
-                guard case .entangled = error else { throw error }
-            }
-        }
-        let batch = batch ?? rows.batch
-        guard batch.count > 1 else { return try merge(rows, batch, step, sync, isOneRecord: true) }
-        var merged: [MergedBatch] = []
-        let (first, second) = batch.halves()
-        for half in [first, second] {
-            batchCount += 1
-            guard batchCount <= Self.maximumBatches else { throw .fault(Self.tooEntangled(step)) }
-            let retained = resources.retainedCount
-            let batches = try mergeInOrder(try staged(half), half, step, sync)
-            // Rows that no later part of the job needs are released.
-            if objects != nil || sync != nil { merged += batches } else { resources.release(after: retained) }
-        }
-        return merged
-    }
-
-    private func staged(_ batch: RecordBatch) throws(MergeFailure) -> StagedRows {
-        let memory = resources.memory()
-        resources.retain(memory)
-        do throws(StagingRefusal) {
-            let rows = try batch.staged(merger.plan, job.policy, memory)
-            merger.connection.work.budget.charge(rows.stagingWork)
-            return rows
-        } catch {
-            throw MergeFailure(error)
-        }
-    }
-
-    /// The maximum number of batches of a job that are staged again because tombstones and records depend on each
-    /// other.
-    static let maximumBatches = 8_000
-
-    private static func tooEntangled(_ step: StagedStep) -> Fault {
-        .busy(
-            "Too many tombstones of this operation delete, by cascade, objects that its other records name, and these "
-                + "have to be applied one after the other. Send the operation in several jobs.", path: step.pointer)
-    }
-
-    private mutating func merge(
-        _ rows: StagedRows, _ batch: RecordBatch?, _ step: StagedStep, _ sync: StagedSync?, isOneRecord: Bool
-    ) throws(MergeFailure) -> [MergedBatch] {
-        let merger = merger
-        let isPiece = batch != nil
-        func tombstones(_ rows: StagedRows, _ parts: (TombstoneDeletions) -> [FrozenTables]) -> Tombstones? {
-            guard let deletions = rows.tombstoneDeletions else { return nil }
-            let tables = parts(deletions).joined().compactMap { $0 }
-            guard !tables.isEmpty else { return nil }
-            return Tombstones(tables: tables, otherDeletions: isPiece ? step.rows!.tombstoneDeletions?.all ?? [] : [])
-        }
-        let merged = try merge(rows, isFirst: false, isLast: false, isAlone: false, sync, at: step.pointer) {
-            rows throws(MergeFailure) in
-            let isNamedBefore =
-                rows.tombstoneDeletions?.namedBefore.contains { merger.deletions.reachesOthers[$0] } ?? false
-            if !isOneRecord, isNamedBefore { throw .entangled }
-            guard var first = tombstones(rows, { isOneRecord ? [$0.reinserted] : [$0.reinserted, $0.alone] }) else {
-                return
-            }
-            if !isOneRecord { first.records = rows }
-            try Deletion.delete(first, merger, at: step.pointer)
-        }
-        guard var merged else { return [] }
-        if let last = tombstones(merged.rows, { isOneRecord ? [$0.alone, $0.afterMerge] : [$0.afterMerge] }) {
-            try recording(false) { () throws(MergeFailure) in try Deletion.delete(last, merger, at: step.pointer) }
-        }
-        merged.firstOperation = batch?.firstOperation ?? 0
-        return [merged]
-    }
-
-    /// - Parameters:
-    ///   - isLast: nothing but deletions follows in the job.
-    ///   - prepare: called before each attempt to merge the rows.
-    /// - Returns: the rows of the last attempt, and their states; nil when all of them were rejected.
-    private mutating func merge(
-        _ rows: StagedRows, isFirst: Bool, isLast: Bool, isAlone: Bool, _ sync: StagedSync?, at pointer: String,
-        preparing prepare: (StagedRows) throws(MergeFailure) -> Void
-    ) throws(MergeFailure) -> MergedBatch? {
-        let isBase = isFirst && rows.target == nil
-        let merge = StepMerge(
-            merger: merger, savepoints: savepoints, policy: job.policy, isSingle: isAlone, sync: sync,
-            resources: resources, isFollowed: isFollowed)
-        if isBase {
-            let history = isAlone && sync == nil ? nil : started()
-            let (rows, merged) = try merge.run(rows, history, isBase: true)
-            base = (rows, merged)
-            merger.digest?.add(rows, merged)
-            reported.add(rows)
-            try deleteOrphans(merged, isLast: isLast, at: pointer)
-            return MergedBatch(rows: rows, result: merged)
-        }
-        let history = started()
+        _ rows: StagedRows, isFirst: Bool, isAlone: Bool
+    ) throws(MergeFailure) -> MergedRows {
+        let history = isFirst && isAlone ? nil : started()
+        if !isSingle { try savepoints.beginStep() }
         do throws(MergeFailure) {
-            let (rows, merged) = try merge.run(rows, history, prepare: prepare)
-            reported.add(rows)
-            try touch(rows, merged, history)
-            try deleteOrphans(merged, isLast: isLast, at: pointer)
-            return MergedBatch(rows: rows, result: merged)
+            let merged: MergedRows
+            if let history {
+                history.mark()
+                var result: MergedRows?
+                try history.record(toBase: isFirst) { () throws(MergeFailure) in result = try merger.merge(rows) }
+                merged = result!
+            } else {
+                merged = try merger.merge(rows)
+            }
+            if !isSingle { try savepoints.endStep() }
+            history?.accept()
+            if isFirst {
+                base = (rows, merged)
+                merger.digest?.add(rows, merged)
+            } else {
+                try touch(rows, merged, history!)
+            }
+            return merged
         } catch {
-            guard case .targetRejected(let fault) = error else { throw error }
-            guard job.policy == .skip else { throw .fault(fault) }
-            reported.reject(fault)
-            return nil
-        }
-    }
-
-    /// Whether the step names owned objects, or owners of objects, with unique values that a deletion may free.
-    private func mayEndOwnedObjects(_ step: StagedStep) -> Bool {
-        guard let rows = step.rows else { return false }
-        let model = merger.plan.model
-        return model.holders.owners.contains { entity, owner in
-            rows.tables[model.topmost(of: owner.entity)] != nil && !model.entities[entity].unique.isEmpty
+            history?.rollBack()
+            // After some errors SQLite has rolled back the whole transaction.
+            if case .store = error, merger.connection.isAutocommit { throw error }
+            guard !merger.connection.isAutocommit else {
+                throw .store(StoreError(.unavailable, "SQLite gave the transaction up."))
+            }
+            try savepoints.undoStep(isSingle: isSingle)
+            throw error
         }
     }
 
@@ -291,7 +197,7 @@ struct JobRun {
         try storing { () throws(StoreError) in
             for (entity, table) in rows.tables.enumerated() {
                 guard let table else { continue }
-                for row in 0..<table.rowCount where table.namings[row].origin != .ignored {
+                for row in 0..<table.rowCount {
                     let key = try merger.key(of: row, table, merged)
                     // That the object was read, and its values compared, is charged here; changes are charged when they
                     // are recorded.
@@ -310,37 +216,28 @@ struct JobRun {
     /// - Parameter part: the part of a sync in several jobs; only the last part deletes the objects that none of them
     ///   named.
     private mutating func deleteUnnamed(
-        _ merged: [MergedBatch], _ sync: StagedSync, _ part: OpenSyncPart?,
-        _ step: StagedStep, isLast: Bool
+        _ applied: Applied, _ sync: StagedSync, _ part: OpenSyncPart?, _ step: StagedStep, isLast: Bool
     ) throws(MergeFailure) {
-        let selection = sync.selection
+        let table = merger.plan.model.topmost(of: sync.selection.entity)
         var isComplete =
-            !merged.isEmpty
-            && merged.allSatisfy { $0.rows.rejected.isEmpty && $0.rows.unlistedRejections.isEmpty }
-        if let part, !merged.isEmpty {
-            let table = merger.plan.model.topmost(of: selection.entity)
-            for batch in merged {
-                isComplete = try part.note(batch.rows, batch.result, table, merger, isComplete: isComplete)
+            switch applied {
+            case .merged(let rows, _): rows.rejected.isEmpty && rows.unlistedRejections.isEmpty
+            case .interpreted(let step): step.isComplete
             }
+        if let part {
+            isComplete =
+                switch applied {
+                case .merged(let rows, let merged):
+                    try part.note(rows, merged, table, merger, isComplete: isComplete)
+                case .interpreted(let step): try part.note(step, table, merger, isComplete: isComplete)
+                }
             guard part.isLast else { return }
         }
         try deleteSelected(sync, part, step, isLast: isLast, isComplete: isComplete) { run throws(MergeFailure) in
-            try run.isUnnamed(merged.count == 1 ? merged[0].rows : step.rows!, merged, selection)
-        }
-    }
-
-    /// The same, after a step that the interpreter has applied.
-    private mutating func deleteUnnamed(
-        _ applied: AppliedStep, _ sync: StagedSync, _ part: OpenSyncPart?, _ step: StagedStep, isLast: Bool
-    ) throws(MergeFailure) {
-        var isComplete = applied.isComplete
-        let table = merger.plan.model.topmost(of: sync.selection.entity)
-        if let part {
-            isComplete = try part.note(applied, table, merger, isComplete: isComplete)
-            guard part.isLast else { return }
-        }
-        try deleteSelected(sync, part, step, isLast: isLast, isComplete: isComplete) { run in
-            "NOT \(run.merger.namedObjects(applied.named, table))"
+            switch applied {
+            case .merged(let rows, let merged): try run.isUnnamed(rows, merged, table)
+            case .interpreted(let step): "NOT \(run.merger.namedObjects(step.named, table))"
+            }
         }
     }
 
@@ -360,7 +257,7 @@ struct JobRun {
             let name = merger.plan.model.entities[selection.entity].name
             return reported.warnings.append(Warning(.deletionSkipped, entity: name, count: 1))
         }
-        try resources.parked.restore(job.policy, askedBy: selection)
+        try parked.restore(askedBy: selection)
         let selected = SelectedObjects(selection, merger)
         let unnamed: String? =
             if let part { part.isUnnamed(merger.entities[selection.entity]) } else { try isUnnamed(self) }
@@ -383,16 +280,12 @@ struct JobRun {
 
     /// The condition that no row named an object `o`; nil when there is no memory for the names.
     private func isUnnamed(
-        _ rows: StagedRows, _ merged: [MergedBatch], _ selection: StagedSelection
+        _ rows: StagedRows, _ merged: MergedRows, _ table: Int
     ) throws(MergeFailure) -> String? {
-        return try storing { () throws(StoreError) in
-            let table = merger.plan.model.topmost(of: selection.entity)
-            let innerNames = merged.compactMap(\.rows.innerNames)
-            let memory = resources.memory()
-            resources.retain(memory)
-            let tables = [rows.tables[table]].compactMap(\.self) + innerNames
-            guard memory.take(merger.namedMemory(of: tables, table)) else { return nil }
-            return "NOT \(try merger.namedObjects(rows, merged.map(\.result), innerNames: innerNames, table))"
+        try storing { () throws(StoreError) in
+            let tables = [rows.tables[table]].compactMap(\.self)
+            guard parked.memory.take(merger.namedMemory(of: tables, table)) else { return nil }
+            return "NOT \(try merger.namedObjects(rows, merged, table))"
         }
     }
 
@@ -425,18 +318,9 @@ struct JobRun {
     private mutating func started() -> NetChanges {
         if let history { return history }
         let history = NetChanges(
-            merger.historyTables, on: merger.connection, resources.memory(), hasDigest: merger.digest != nil)
+            merger.historyTables, on: merger.connection, MergeMemory(parked.memory.allowance), hasDigest: merger.digest != nil)
         self.history = history
-        resources.parked.history = history
+        parked.history = history
         return history
     }
-}
-
-/// Rows of a step that were merged together, and their states: all rows of the step, unless its tombstones require that
-/// its records take effect one after the other.
-struct MergedBatch {
-    let rows: StagedRows
-    let result: MergedRows
-    /// The index, among the step's operations, of the first operation with a record in the batch.
-    var firstOperation = 0
 }

@@ -55,14 +55,6 @@ struct JobTally {
             if others > 0 { deletions[entity] = others }
         }
         concreteEntities = BaseConcreteEntities(run.merger.plan.model)
-        for table in run.base?.rows.tables.compactMap(\.self) ?? [] {
-            // The object of an ignored record counts only when the record of another object changes its row.
-            let unchanged = MergeTally.RowState.unchanged.rawValue
-            for (row, naming) in table.namings.enumerated()
-            where naming.origin == .ignored && states[table.entityIndex][row] == unchanged {
-                states[table.entityIndex][row] = Self.recorded
-            }
-        }
         let base = try run.base.map { base throws(MergeFailure) in try BaseRows(base.rows, base.merged, run.merger) }
         for entry in run.history?.entries ?? [] {
             let before = takeBaseState(entry, base)

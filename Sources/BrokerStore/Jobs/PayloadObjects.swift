@@ -12,24 +12,20 @@ internal import BrokerStaging
 /// The objects are read inside the job's savepoint, so no later job is visible. The retained rows exist anyway; a job
 /// that does not ask for its objects has none of this cost.
 struct PayloadObjects {
-    private struct Step {
-        /// The merged batches in their order; empty when all records were rejected.
-        var merged: [MergedBatch] = []
-        /// By operation, the objects of a step that the interpreter applied, with their keys after the step.
-        var applied: [[AppliedStep.Named?]]?
-        /// The number of records of each operation.
-        let counts: [Int]
+    private enum Step {
+        case merged(StagedRows, MergedRows)
+        /// By operation, the objects with their keys after the step.
+        case interpreted([[AppliedStep.Named?]])
+        /// Without records of its own.
+        case deletion
 
-        /// The batches with records of the operation.
-        func batches(of operation: Int) -> ArraySlice<MergedBatch> {
-            var (first, end) = (0, merged.count)
-            while first < end {
-                let middle = (first + end) / 2
-                let batch = merged[middle]
-                let operations = batch.rows.payload?.operations.count ?? 0
-                if batch.firstOperation + operations <= operation { first = middle + 1 } else { end = middle }
+        /// The number of records of each operation.
+        var counts: [Int] {
+            switch self {
+            case .merged(let rows, _): rows.payload?.operations.map(\.count) ?? []
+            case .interpreted(let operations): operations.map(\.count)
+            case .deletion: [0]
             }
-            return merged[first...].prefix { $0.firstOperation <= operation }
         }
     }
 
@@ -46,33 +42,18 @@ struct PayloadObjects {
     // MARK: - Step by step
 
     /// Adds the next step, whose rows have been merged.
-    ///
-    /// - Parameter merged: empty when all of them were rejected.
-    mutating func note(_ staged: StagedRows, _ merged: [MergedBatch]) throws(MergeFailure) {
-        let operations = (merged.count == 1 ? merged[0].rows : staged).payload?.operations ?? []
-        try storing { () throws(StoreError) in
-            for batch in merged { try noteRenaming(batch.rows, batch.result) }
-        }
-        steps.append(Step(merged: merged, counts: operations.map(\.count)))
+    mutating func note(_ rows: StagedRows, _ merged: MergedRows) throws(MergeFailure) {
+        steps.append(.merged(rows, merged))
     }
 
     /// Adds the next step, which the interpreter has applied.
     mutating func note(_ applied: [[AppliedStep.Named?]], _ renamed: [AppliedStep.Renaming]) throws(MergeFailure) {
         for one in renamed { renamings.add(one.entity, from: one.old, to: one.new, step: steps.count) }
-        steps.append(Step(applied: applied, counts: applied.map(\.count)))
+        steps.append(.interpreted(applied))
     }
 
     /// Adds the next step, which has no records of its own.
-    mutating func noteDeletion() { steps.append(Step(merged: [], counts: [0])) }
-
-    private mutating func noteRenaming(_ rows: StagedRows, _ result: MergedRows) throws(StoreError) {
-        guard let target = rows.target, target.isRenamed, let table = rows.tables[target.entity] else { return }
-        let model = merger.entities[target.entity].entity
-        guard !model.hasRowKey else { return }
-        renamings.add(
-            target.entity, from: try merger.forms.key(target.key, of: target.entity),
-            to: try merger.key(of: target.row, table, result), step: steps.count)
-    }
+    mutating func noteDeletion() { steps.append(.deletion) }
 
     // MARK: - Reply
 
@@ -100,8 +81,10 @@ struct PayloadObjects {
         _ step: Step, _ operation: Int, _ writer: inout JSONWriter, _ limit: Int,
         _ lastKey: (StoredKey, Int) -> StoredKey?
     ) throws(StoreError) {
-        if let applied = step.applied {
-            for object in applied[operation] where writer.count <= limit {
+        switch step {
+        case .deletion: return
+        case .interpreted(let operations):
+            for object in operations[operation] where writer.count <= limit {
                 guard let object, let key = lastKey(object.key, object.table) else {
                     writer.null()
                     continue
@@ -110,16 +93,10 @@ struct PayloadObjects {
                 key.bind(to: read.statement, from: 1)
                 try read.write(to: &writer)
             }
-            return
-        }
-        guard !step.merged.isEmpty else {
-            for _ in 0..<step.counts[operation] { writer.null() }
-            return
-        }
-        for batch in step.batches(of: operation) {
-            for object in batch.rows.payload!.operations[operation - batch.firstOperation].objects {
+        case .merged(let rows, let merged):
+            for object in rows.payload!.operations[operation].objects {
                 guard writer.count <= limit else { return }
-                guard let object, try bind(object, batch.rows, batch.result, lastKey) else {
+                guard let object, try bind(object, rows, merged, lastKey) else {
                     writer.null()
                     continue
                 }

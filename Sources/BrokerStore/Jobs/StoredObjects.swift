@@ -177,7 +177,7 @@ final class StoredObjects: ObjectStore {
             renamings.append(AppliedStep.Renaming(entity: object.table, old: old, new: new))
             return (new, false)
         }
-        if isTaken { throw .invalid(JobMerge.taken(merger.entities[object.entity].entity), offset: nil) }
+        if isTaken { throw .invalid(UniqueValues.taken(merger.entities[object.entity].entity), offset: nil) }
         return try running { () throws(StoreError) in applied(try entity.find(new)!, object.table) }
     }
 

@@ -35,7 +35,7 @@ final class UniqueValues {
             guard let parked, list != model.identity, parked.canPark(claimed) else {
                 throw .invalid(
                     list == model.identity
-                        ? JobMerge.taken(model) : JobMerge.taken(list, model, isListed: true), offset: offset)
+                        ? Self.taken(model) : Self.taken(list, model), offset: offset)
             }
             let occupied = OccupiedValue(value: claimed, claimant: entity, claimedAt: offset)
             do throws(MergeFailure) {
@@ -75,5 +75,22 @@ final class UniqueValues {
         guard try find.step(), find.integer(0) != object?.number else { return nil }
         let key = try merger.forms.key(values.map(\.cell), of: entity, list)
         return OccupiedValue.Value(entity: table, attributes: list, key: key)
+    }
+
+    static func taken(_ model: Entity) -> Fault {
+        Fault(
+            .constraintViolation,
+            "Another \(model.name) has the identity that the record brings, so the object cannot get it. Change that "
+                + "identity, or process the record without `object` to update the other one.", entity: model.name)
+    }
+
+    static func taken(_ list: [Int], _ model: Entity) -> Fault {
+        let names = list.map { model.attributes[$0].name }
+        let what = names.count == 1 ? "value of \(names[0])" : "values of \(names.joined(separator: ", ")) together"
+        return Fault(
+            .constraintViolation,
+            "Another \(model.name) has the \(what) that this one would get, and they are unique in the model. "
+                + "Change one of the two, or take the unique constraint out of the model.",
+            entity: model.name, attribute: names.count == 1 ? names[0] : nil)
     }
 }

@@ -197,11 +197,6 @@ struct OpenSyncPart {
                 try keep(.naming(merger.forms.stored(table.identity(ofRow: row), of: entity)))
             }
         }
-        // Another job may insert these objects before the last part arrives.
-        for identity in rows.namedWithoutRow(entity) {
-            let identity = try merger.forms.stored(identity, of: entity)
-            try keep(statements.hasRowKey ? .naming(identity) : StoredKey(identity))
-        }
     }
 
     /// The condition that no part named an object `o`.

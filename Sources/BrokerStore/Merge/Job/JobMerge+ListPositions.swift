@@ -10,58 +10,29 @@ extension JobMerge {
         guard !rows.listPositions.isEmpty else { return }
         try storing { () throws(StoreError) in
             let replaced = Set(rows.replacements.map(\.set))
-            let retaining = Set(rows.retainedLinks.map(\.set))
             var rest = rows.listPositions[...]
             while let set = rest.first?.set {
                 let own = rest.prefix { $0.set == set }
-                if replaced.contains(set) {
-                    try renumber(set, own, isRetaining: retaining.contains(set))
-                } else {
-                    try append(set, own)
-                }
+                try assign(set, own, isReplaced: replaced.contains(set))
                 rest = rest.dropFirst(own.count)
             }
         }
     }
 
-    /// Assigns positions after the last one to the elements that have none.
-    private mutating func append(_ set: ToManySet, _ entries: ArraySlice<StagedListPosition>) throws(StoreError) {
-        let statements = statements(of: set)
-        var linked: [(entry: StagedListPosition, position: Cell)] = []
-        for entry in entries {
-            guard let position = try position(entry, set, statements) else { continue }
-            if position.kind == .null || entry.isRelinked { linked.append((entry, position)) }
-        }
-        guard !linked.isEmpty else { return }
-        let moving = linked.lazy.filter { $0.position.kind == .integer }.map(\.position.integer)
-        var next =
-            moving.isEmpty
-            ? try end(of: set, statements)
-            : (try positions(of: set, statements).subtracting(moving).max() ?? -1) + 1
-        for (entry, position) in linked {
-            // An element that had a position before: the element's own record ended the link and made it again.
-            if try move(entry, from: position, to: next, set, statements), position.kind != .null, isInJoinTable(set) {
-                noteLinkUpdate(destination(of: set), entry.element)
-            }
-            next += 1
-        }
-    }
-
-    /// Assigns the positions of the payload to all elements that the job named.
-    private mutating func renumber(
-        _ set: ToManySet, _ entries: ArraySlice<StagedListPosition>, isRetaining: Bool
+    /// Assigns positions: to all elements of a set that was replaced, and otherwise, after the last one, to those that have
+    /// none.
+    private mutating func assign(
+        _ set: ToManySet, _ entries: ArraySlice<StagedListPosition>, isReplaced: Bool
     ) throws(StoreError) {
         let statements = statements(of: set)
         var linked: [(entry: StagedListPosition, position: Cell)] = []
         for entry in entries {
-            if let position = try position(entry, set, statements) { linked.append((entry, position)) }
+            guard let position = try position(entry, set, statements) else { continue }
+            if isReplaced || position.kind == .null { linked.append((entry, position)) }
         }
-        // Rejected elements keep their positions, and no other element takes these.
-        var taken = isRetaining ? try positions(of: set, statements) : []
-        if isRetaining { taken.subtract(linked.lazy.filter { $0.position.kind == .integer }.map(\.position.integer)) }
-        var next: Int64 = 0
+        guard !linked.isEmpty else { return }
+        var next = isReplaced ? 0 : try end(of: set, statements)
         for (entry, position) in linked {
-            while taken.contains(next) { next += 1 }
             // For a new link, the merge has recorded the row whose record named it.
             if try move(entry, from: position, to: next, set, statements), position.kind != .null, isInJoinTable(set) {
                 noteLinkUpdate(set.entity, set.row)
@@ -123,16 +94,6 @@ extension JobMerge {
         return last.integer(0) + 1
     }
 
-    private func positions(of set: ToManySet, _ statements: ListPositionStatements) throws(StoreError) -> Set<Int64> {
-        let all = try statements.all()
-        bindKey(ofRow: set.row, set.entity, to: all, from: 1)
-        var positions: Set<Int64> = []
-        while try all.step() {
-            if all.cell(0).kind == .integer { positions.insert(all.integer(0)) }
-        }
-        return positions
-    }
-
     private func write(
         _ position: Int64, _ entry: StagedListPosition, _ set: ToManySet, _ statements: ListPositionStatements
     ) throws(StoreError) {
@@ -168,36 +129,29 @@ extension JobMerge {
 
     mutating func merge(_ planned: PlannedGroup, of table: FrozenTable) throws(MergeFailure) {
         let group = planned.rows
-        var row = 0
         do throws(StoreError) {
             let upserts = merger.entities[group.concreteEntity].upserts
             if planned.isAtOnce {
-                try upsert(group, upserts, table, &row)
+                try upsert(group, upserts, table)
             } else {
-                try update(group, upserts, table, &row)
+                try update(group, upserts, table)
             }
         } catch {
             guard error.code == .constraint else { throw .store(error) }
-            // The second attempt finds the conflicting rows before anything is written.
-            guard isCareful else { throw .contended }
-            try refuse(row, of: table, error)
+            throw .surprise(.constraint)
         }
         try checkInserted(group, table)
     }
 
-    /// - Parameter row: after an error, the row that caused it.
     private mutating func upsert(
-        _ group: RowGroup, _ upserts: UpsertStatements, _ table: FrozenTable, _ row: inout Int
+        _ group: RowGroup, _ upserts: UpsertStatements, _ table: FrozenTable
     ) throws(StoreError) {
         let entity = table.entityIndex
         let scan = merger.scans.scan(entity: entity)
         scan.pointee.tables = UnsafePointer(merger.scans.tables.baseAddress!)
         scan.pointee.order = group.order.rows
         scan.pointee.jobs = nil
-        defer {
-            row = scan.pointee.row
-            scan.pointee.clear()
-        }
+        defer { scan.pointee.clear() }
         let upsert = try upserts.upsert(group.columns)
         let (tables, tally) = (merger.scans.tables, merger.tally)
         try result.states[entity].withUnsafeMutableBufferPointer { states throws(StoreError) in
@@ -218,42 +172,18 @@ extension JobMerge {
             return states[row] == MergeTally.RowState.inserted.rawValue && !upserts.canInsert(table.row(row))
         }
         guard isMade else { return }
-        precondition(!isCareful, "a row that lacks something was made, though it was looked for")
-        throw .contended
-    }
-
-    /// Handles a constraint error that the model does not explain: another program made or changed the table. The
-    /// record is rejected, or the job fails.
-    private mutating func refuse(_ row: Int, of table: FrozenTable, _ error: StoreError) throws(MergeFailure) {
-        let entity = merger.entities[table.concreteEntity(of: row)]
-        let name = merger.entities[table.entityIndex].name
-        let cells = table.row(row)
-        let null = error.isOfNull ? entity.upserts.required.first { cells[$0].kind == .null } : nil
-        reject(table.entityIndex, row) { isListed in
-            guard isListed else { return Fault(.constraintViolation, "", entity: name) }
-            let remedy =
-                error.isTooLarge
-                ? "Send shorter values of this \(name)."
-                : "A table requires of this \(name) what the model does not know. Send a record that meets it, or look at the "
-                    + "table's constraints."
-            var fault = Fault(
-                .constraintViolation, "\(error.message) \(remedy)", entity: name,
-                attribute: null.map(entity.name(ofColumn:)))
-            fault.cause = error.sqliteMessage
-            return fault
-        }
-        try stopIfRejected()
+        throw .surprise(.missing)
     }
 
     /// Merges row by row. The rows have values for the same columns, and can be inserted or exist.
     private mutating func update(
-        _ group: RowGroup, _ upserts: UpsertStatements, _ table: FrozenTable, _ row: inout Int
+        _ group: RowGroup, _ upserts: UpsertStatements, _ table: FrozenTable
     ) throws(StoreError) {
         let entity = table.entityIndex
         let model = merger.entities[group.concreteEntity].entity
         guard case .rows(let statement) = try upserts.update(group.columns!) else { return }
         for position in group.range {
-            row = group.order[position]
+            let row = group.order[position]
             var index = 1
             for column in group.columns! where model.hasRowKey || !model.identity.contains(column) {
                 index = bind(table.row(row)[column], column, of: entity, to: statement, at: index)

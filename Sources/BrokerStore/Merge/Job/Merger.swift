@@ -6,9 +6,7 @@ internal import BrokerStaging
 /// Merges staged rows into the tables of one connection, one job at a time, by plain SQL over sets.
 ///
 /// ```
-/// staged rows ─▶ row keys ─▶ existence checks ─▶ upserts, parents first ─▶ links ─▶ ended links ─▶ tally
-///      ▲               (after a conflict: unique values, too) │
-///      └──────── staged again without rejected records ───────┘
+/// staged rows ─▶ row keys ─▶ checks ─▶ upserts, parents first ─▶ links ─▶ ended links ─▶ tally
 /// ```
 ///
 /// It runs inside the caller's savepoint, and the caller rolls back.
@@ -44,6 +42,8 @@ final class Merger {
     /// Foreign keys are not checked for a batch of so many rows: to compile its statements again costs as much as some hundred
     /// checks, for each of which SQLite opens and searches the other table. Tests lower it.
     var rowsWithoutChecks = 2_000
+    /// Steps whose records were applied one after the other, by the reason.
+    var interpretations: [InterpretationReason: Int] = [:]
     /// Every job is applied by the interpreter, for tests that compare its results.
     var interpretsAll = false
     /// So many rows of one entity are worth a statement that finds those to be written (``Upsert``). Tests lower it.
@@ -86,17 +86,10 @@ final class Merger {
 
     deinit { tally.deallocate() }
 
-    /// - Parameters:
-    ///   - memory: for the tables that the merge needs.
-    ///   - parked: where unique values of other objects are parked until the job's end; nil when parking is not
-    ///     allowed.
     /// - Throws: ``MergeFailure``; the caller must then roll back. Row keys that the merge took are released.
-    func merge(
-        _ rows: StagedRows, _ policy: InvalidRecordPolicy, isCareful: Bool, _ memory: MergeMemory,
-        _ parked: ParkedValues?
-    ) throws(MergeFailure) -> MergedRows {
+    func merge(_ rows: StagedRows) throws(MergeFailure) -> MergedRows {
         let keys = rowKeys
-        var merge = JobMerge(self, rows, policy, isCareful: isCareful, memory, parked)
+        var merge = JobMerge(self, rows)
         do throws(MergeFailure) {
             return try merge.run()
         } catch {
@@ -128,19 +121,14 @@ final class Merger {
 
     /// The condition that an object `o` is named by rows that were merged. It is valid until ``clearNamedObjects()``.
     ///
-    /// - Parameters:
-    ///   - merged: the results of the merge, which have the row keys.
-    ///   - innerNames: further objects that count as named.
-    func namedObjects(
-        _ rows: StagedRows, _ merged: [MergedRows], innerNames: [FrozenTable], _ entity: Int
-    ) throws(StoreError) -> String {
-        let keys = merged.reduce(into: Set<Int64>()) { $0.formUnion($1.rowKeys[entity]) }
-        let tables = [rows.tables[entity]].compactMap { $0 } + innerNames
-        return try named.set(
-            tables, entity, entities[entity], forms, rowKeys: keys.union(self.rowKeys(in: innerNames, entity)))
+    /// - Parameter merged: the result of the merge, which has the row keys.
+    func namedObjects(_ rows: StagedRows, _ merged: MergedRows, _ entity: Int) throws(StoreError) -> String {
+        try named.set(
+            [rows.tables[entity]].compactMap { $0 }, entity, entities[entity], forms,
+            rowKeys: Set(merged.rowKeys[entity]))
     }
 
-    /// Bytes of memory that ``namedObjects(_:_:innerNames:_:)`` needs besides the rows: sets of row keys, or keys
+    /// Bytes of memory that ``namedObjects(_:_:_:)`` needs besides the rows: sets of row keys, or keys
     /// converted to the columns' affinities.
     func namedMemory(of tables: [FrozenTable], _ entity: Int) -> Int {
         let changes = forms.changesKey(of: entity)
@@ -151,25 +139,6 @@ final class Merger {
                 table.hasIdentity(row) ? table.identity(ofRow: row).reduce(sum) { $0 + Int($1.count) } : sum
             }
         }
-    }
-
-    /// The condition that an object `o` is named by rows that were not merged. It is valid until
-    /// ``clearNamedObjects()``.
-    func namedObjects(in tables: [FrozenTable], _ entity: Int) throws(StoreError) -> String {
-        try named.set(tables, entity, entities[entity], forms, rowKeys: rowKeys(in: tables, entity))
-    }
-
-    /// The row keys of the objects that rows name, if the entity has row keys.
-    private func rowKeys(in tables: [FrozenTable], _ entity: Int) throws(StoreError) -> Set<Int64> {
-        var keys: Set<Int64> = []
-        guard entities[entity].hasRowKey else { return keys }
-        for table in tables {
-            keys.formUnion(table.givenKeys.keys)
-            for row in 0..<table.rowCount where table.hasIdentity(row) {
-                if let key = try rowKey(of: table.row(row), table.concreteEntity(of: row)) { keys.insert(key) }
-            }
-        }
-        return keys
     }
 
     /// The condition that an object `o` has one of these row numbers. It is valid until ``clearNamedObjects()``.
@@ -201,12 +170,6 @@ final class Merger {
         return try find.step() ? find.integer(0) : nil
     }
 
-    /// The stored key of the object that an operation names; nil when an identity of an entity below the topmost names
-    /// none.
-    func storedKey(of target: StagedTarget) throws(StoreError) -> StoredKey? {
-        try storedKey(target.key, of: target.concreteEntity)
-    }
-
     /// - Parameters:
     ///   - key: the values of the entity's identity, or the store's own key.
     ///   - entity: the entity by which an operation names the object.
@@ -230,42 +193,6 @@ final class Merger {
         }
         guard let key = try rowKey(of: cells, entity) else { return nil }
         return try entities[entity].find(charging: columns) { $0.bind(key, at: 1) }
-    }
-
-    /// Charges the long values of the stored objects that rows name, when these are merged again.
-    func chargeLongValues(of rows: StagedRows) throws(StoreError) {
-        for table in rows.tables.compactMap(\.self) {
-            let columns = historyTables.longColumns[table.entityIndex]
-            guard !columns.names.isEmpty else { continue }
-            for row in 0..<table.rowCount where table.hasIdentity(row) {
-                _ = try object(of: table.row(row), table.concreteEntity(of: row), charging: columns)
-            }
-        }
-    }
-
-    /// Adds the concrete entities of the hierarchy objects that the job names to the exclusions.
-    func noteConcreteEntities(_ rows: StagedRows, in exclusions: StagedExclusions) throws(StoreError) {
-        for table in rows.tables.compactMap({ $0 }) + (rows.tombstoneDeletions?.all ?? [])
-        where plan.model.isInHierarchy(table.entityIndex) {
-            for row in 0..<table.rowCount where table.hasIdentity(row) {
-                exclusions.note(
-                    concreteEntity: try object(of: table.row(row), table.concreteEntity(of: row))?.concreteEntity,
-                    of: row,
-                    in: table)
-            }
-        }
-    }
-
-    /// Whether a tombstone names an object of another branch of its hierarchy, which the job was staged without knowing.
-    func hasUnrelatedTombstones(_ rows: StagedRows) throws(StoreError) -> Bool {
-        for table in rows.tombstoneDeletions?.all ?? [] where plan.model.isInHierarchy(table.entityIndex) {
-            for row in 0..<table.rowCount where table.hasIdentity(row) && !rows.isEntityKnown(row, of: table) {
-                let entity = table.concreteEntity(of: row)
-                guard let stored = try object(of: table.row(row), entity)?.concreteEntity else { continue }
-                if !plan.model.isKind(stored, of: entity), !plan.model.isKind(entity, of: stored) { return true }
-            }
-        }
-        return false
     }
 
     /// The next row key for an object of that entity.
@@ -299,85 +226,6 @@ final class Merger {
         }
         for entity in layout.entities.indices { visit(entity) }
         return order
-    }
-}
-
-/// Records that are not newer than their stored rows. Nothing is written here: the job is staged again without them,
-/// with the stored values.
-extension Merger {
-    /// Whether a record of the job must be skipped, because the stored row, or an earlier record, is as new.
-    func hasStaleRecords(_ rows: StagedRows) throws(StoreError) -> Bool {
-        if rows.isCompared { return false }
-        if rows.needsComparison { return true }
-        for entity in plan.entitiesWithModified {
-            guard let table = rows.tables[entity] else { continue }
-            var isStale = false
-            try eachStored(entity, table, rows.target, of: table.isComparable) { row, stored in
-                isStale = table.isStale(row, against: stored)
-                return !isStale
-            }
-            if isStale { return true }
-        }
-        return false
-    }
-
-    /// Adds the stored values of the objects that the job names to the exclusions.
-    func noteModified(_ rows: StagedRows, in exclusions: StagedExclusions) throws(StoreError) {
-        for entity in plan.entitiesWithModified {
-            for table in rows.tombstoneDeletions?.all ?? [] where table.entityIndex == entity {
-                try eachStored(entity, table, nil) { row, stored in
-                    exclusions.note(modified: stored, entity: entity, identity: table.row(row))
-                    return true
-                }
-                noteKnown(entity, table, in: exclusions)
-            }
-            guard let table = rows.tables[entity] else { continue }
-            try eachStored(entity, table, rows.target) { row, stored in
-                if let target = rows.target, target.entity == entity, target.row == row {
-                    exclusions.note(targetModified: stored)
-                    // The target's record may have another identity, which the object does not have yet.
-                    if target.isRenamed || !table.hasIdentity(row) { return true }
-                }
-                exclusions.note(modified: stored, entity: entity, identity: table.row(row))
-                return true
-            }
-            noteKnown(entity, table, in: exclusions)
-        }
-        exclusions.noteAllModified()
-    }
-
-    /// Objects that do not exist have no stored values.
-    private func noteKnown(_ entity: Int, _ table: FrozenTable, in exclusions: StagedExclusions) {
-        for row in 0..<table.rowCount where table.hasIdentity(row) {
-            exclusions.noteModifiedKnown(entity: entity, identity: table.row(row))
-        }
-    }
-
-    /// Reads the existing rows among those that `isWanted` selects, the target's row by its key, until `body` returns
-    /// false.
-    private func eachStored(
-        _ entity: Int, _ table: FrozenTable, _ target: StagedTarget?, of isAsked: (Int) -> Bool = { _ in true },
-        _ body: (_ row: Int, _ stored: Cell) -> Bool
-    ) throws(StoreError) {
-        let statements = entities[entity]
-        let column = statements.entity.modified!
-        if let target, target.entity == entity {
-            let find = try statements.values(of: [column])
-            // An object that does not exist has no row with a NULL key, either.
-            let key = try storedKey(of: target) ?? StoredKey([.null])
-            key.bind(to: find, from: 1)
-            if try find.step(), !body(target.row, find.cell(0)) { return }
-        }
-        let find = try statements.modified(column)
-        for position in 0..<table.rowCount {
-            let row = table.order[position]
-            guard isAsked(row), table.hasIdentity(row), target?.entity != entity || target?.row != row else {
-                continue
-            }
-            statements.bindIdentity(table.row(row), to: find, from: 1)
-            defer { find.reset() }
-            if try find.step(), !body(row, find.cell(0)) { return }
-        }
     }
 }
 

@@ -46,24 +46,18 @@ final class ParkedValues {
     /// By list: the column for its parked values; nil when its values cannot be parked.
     private var parkingColumns: [[Int]: Int?] = [:]
     private var count = 0
-    /// Values that are checked at once, because an earlier run of the job showed that their holders do not give them
-    /// up.
-    private let settled: Set<OccupiedValue.Value>
-    private let parksNothing: Bool
     let memory: MergeMemory
     /// The net changes of the job; nil until recording begins.
     var history: NetChanges?
 
     /// - Parameter memory: grants the memory for the values.
-    init(_ merger: Merger, _ memory: MergeMemory, settled: Set<OccupiedValue.Value> = [], parksNothing: Bool = false) {
+    init(_ merger: Merger, _ memory: MergeMemory) {
         self.merger = merger
         self.memory = memory
-        self.settled = settled
-        self.parksNothing = parksNothing
     }
 
     func canPark(_ value: OccupiedValue.Value) -> Bool {
-        !parksNothing && !settled.contains(value) && column(of: value) != nil
+        column(of: value) != nil
     }
 
     private func column(of value: OccupiedValue.Value) -> Int? {
@@ -129,11 +123,10 @@ final class ParkedValues {
     /// Restores the values of the objects that still lack them.
     ///
     /// - Parameter isDue: selects the values, by their columns.
-    /// - Throws: the fault of the job that is to fail, or ``MergeFailure/unsettled(_:)``.
+    /// - Throws: the fault of the job, when an object has kept a value that another one claims.
     func restore(
-        _ policy: InvalidRecordPolicy, _ isDue: (OccupiedValue.Value, _ column: Int) -> Bool = { _, _ in true }
+        _ isDue: (OccupiedValue.Value, _ column: Int) -> Bool = { _, _ in true }
     ) throws(MergeFailure) {
-        var unsettled: Set<OccupiedValue.Value> = []
         var remaining: [Parked] = []
         for one in parked {
             guard isDue(one.occupied.value, one.column) else {
@@ -144,12 +137,10 @@ final class ParkedValues {
                 try restore(one)
             } catch {
                 guard error.code == .constraint else { throw .store(error) }
-                guard policy == .skip else { throw .fault(fault(of: one)) }
-                unsettled.insert(one.occupied.value)
+                throw .fault(fault(of: one))
             }
         }
         parked = remaining
-        if !unsettled.isEmpty { throw .unsettled(unsettled.union(settled)) }
     }
 
     private func restore(_ one: Parked) throws(StoreError) {
@@ -189,11 +180,11 @@ final class ParkedValues {
     private func fault(of one: Parked) -> Fault {
         let model = merger.plan.model.entities[one.occupied.claimant]
         return one.locate(
-            JobMerge.taken(one.occupied.value.attributes, model, isListed: true), one.occupied.claimedAt)
+            UniqueValues.taken(one.occupied.value.attributes, model), one.occupied.claimedAt)
     }
 
     /// Restores the values that a predicate compares, because it must find them in their columns.
-    func restore(_ policy: InvalidRecordPolicy, askedBy selection: StagedSelection) throws(MergeFailure) {
+    func restore(askedBy selection: StagedSelection) throws(MergeFailure) {
         guard !columns.isEmpty, let predicate = selection.predicate else { return }
         let model = merger.plan.model
         var asked: Set<[Int]> = []
@@ -205,6 +196,6 @@ final class ParkedValues {
         }
         guard !asked.isDisjoint(with: columns) else { return }
         columns.subtract(asked)
-        try restore(policy) { asked.contains([$0.entity, $1]) }
+        try restore { asked.contains([$0.entity, $1]) }
     }
 }

@@ -107,29 +107,16 @@ final class DeletionStatements {
                 where: "x.generation = ?1 AND x.entity = \(entity) AND \(joined(entity, relationship))"))
     }
 
-    /// Returns a row when the relationship, which cascades, links an object of the deletion set to one for which the
-    /// condition holds, which refers to it as `o`.
-    func reached(_ entity: Int, _ relationship: Int, where condition: String) throws(StoreError) -> Statement {
-        try prepared(
-            "SELECT 1 FROM \(Self.deletionSet) x \(source(entity))\(links(entity, relationship))"
-                + "CROSS JOIN \(table(plan.model.destinationTable(entity, relationship))) o "
-                + "WHERE x.entity = \(entity) AND \(joined(entity, relationship)) AND \(condition) LIMIT 1")
-    }
-
     /// Returns a row when the relationship links an object of the deletion set to one that is not in the set: the key
     /// of the first.
-    ///
-    /// - Parameter exception: a condition on objects `o` that prevent nothing.
-    func denied(
-        _ entity: Int, _ relationship: Int, apartFrom exception: String?
-    ) throws(StoreError) -> Statement {
+    func denied(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
         let destination = plan.model.destinationTable(entity, relationship)
         return try prepared(
             "SELECT \(naming.keyColumns(entity).map { "e.\(quoted($0.name))" }.joined(separator: ", ")) "
                 + "FROM \(Self.deletionSet) x \(source(entity))\(links(entity, relationship))"
                 + "CROSS JOIN \(table(destination)) o WHERE x.entity = \(entity) AND \(joined(entity, relationship)) "
                 + "AND NOT EXISTS (SELECT 1 FROM \(Self.deletionSet) y WHERE y.entity = \(destination) "
-                + "AND y.number = o.\(naming.rowNumber(destination)))\(exception.map { " AND NOT \($0)" } ?? "") LIMIT 1"
+                + "AND y.number = o.\(naming.rowNumber(destination))) LIMIT 1"
         )
     }
 

@@ -164,6 +164,12 @@ final class EntityStatements {
             "SELECT \(rowNumber), \(quotedList(keyNames)) FROM \(table) WHERE \(equations(columns.linkNames(column)))")
     }
 
+    /// Parameters: the key. Returns the key of the object to which the link at `column` leads.
+    func owner(_ column: Int) throws(StoreError) -> Statement {
+        try connection.prepare(
+            "SELECT \(quotedList(columns.linkNames(column))) FROM \(table) WHERE \(equations(keyNames))")
+    }
+
     /// Parameters: a row number. Sets the link at `column` to NULL.
     func unlink(column: Int) throws(StoreError) -> Statement {
         try cache.statement(.unlink(column), unlinkSQL(column))
@@ -205,16 +211,6 @@ final class EntityStatements {
     /// Parameters: the identity. Returns the value of the attribute that says when the object was modified.
     func modified(_ attribute: Int) throws(StoreError) -> Statement {
         try cache.statement(.modified, select(names([attribute]), where: entity.identity))
-    }
-
-    /// Parameters: the values of some attributes. Returns the key of an object that has them all.
-    func holder(of attributes: [Int]) throws(StoreError) -> Statement {
-        try connection.prepare(select(keyNames, where: attributes))
-    }
-
-    /// Parameters: the key, then for each of the attributes a value that no other row has.
-    func freeValues(_ attributes: [Int]) throws(StoreError) -> Statement {
-        try connection.prepare(update(names(attributes), from: keyNames.count + 1, where: equations(keyNames)))
     }
 
     /// Parameters: the values of some attributes. Returns the number of the row that has them all.
