@@ -1,5 +1,5 @@
 internal import BrokerModel
-internal import BrokerStaging
+package import BrokerStaging
 
 extension Store {
     /// Applies a job's steps inside a savepoint of its own.

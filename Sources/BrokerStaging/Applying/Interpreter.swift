@@ -135,8 +135,10 @@ package final class Interpreter {
 
     /// Applies one of the operation's own records.
     private func applyOwn(_ record: MappedRecord, _ parameters: PathParameters? = nil) throws(ApplyingFault) {
+        // What fails in a single statement leaves nothing to undo.
+        let isOneWrite = record.entity.ownRelationships.isEmpty
         note(
-            try guarded(at: reader.textOffset(of: record.value)) { () throws(ApplyingFault) in
+            try guarded(at: reader.textOffset(of: record.value), isOneWrite: isOneWrite) { () throws(ApplyingFault) in
                 try apply(record, parameters)
             })
     }
@@ -201,18 +203,23 @@ package final class Interpreter {
 
     /// Runs `body`. With the policy `skip`, what it did is undone when it is at fault, and the fault is listed.
     ///
-    /// - Parameter offset: of the record, for a fault without an offset.
+    /// - Parameters:
+    ///   - offset: that of the record, for a fault without an offset.
+    ///   - isOneWrite: what is at fault has changed nothing.
     func guarded(
-        at offset: Int, _ body: () throws(ApplyingFault) -> AppliedObject?
+        at offset: Int, isOneWrite: Bool = false, _ body: () throws(ApplyingFault) -> AppliedObject?
     ) throws(ApplyingFault) -> AppliedObject? {
-        guard policy == .skip else {
+        guard policy == .skip, !isOneWrite else {
             do throws(ApplyingFault) {
                 return try body()
             } catch {
                 switch error {
                 case .skipped: return nil
-                case .invalid(let fault, nil): throw .invalid(fault, offset: offset)
-                case .invalid, .ended: throw error
+                case .invalid(let fault, let own):
+                    guard policy == .skip else { throw .invalid(fault, offset: own ?? offset) }
+                    try reject(fault, at: own ?? offset)
+                    return nil
+                case .ended: throw error
                 }
             }
         }

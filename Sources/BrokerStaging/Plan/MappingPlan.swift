@@ -263,9 +263,12 @@ package final class StagingPlan: Sendable {
         self.nodeCount = nodeCount
     }
 
+    /// The attributes that objects of the entity have.
+    package func attributes(of entity: Int) -> [Int] { entities[entity].ownColumns }
+
     /// The value that an insert gives a missing attribute; nil when it has no default.
     package func defaultCell(entity: Int, attribute: Int) -> Cell? {
-        guard model.entities[entity].attributeIndices.contains(attribute) else { return nil }
+        guard entities[entity].hierarchy == nil || entities[entity].ownColumns.contains(attribute) else { return nil }
         return entities[entity].attributes[attribute].converter.defaultCell?.cell
     }
 }

@@ -104,8 +104,7 @@ final class StoredObjects: ObjectStore {
     private func insert(
         _ entity: Int, _ cells: UnsafePointer<Cell>, _ links: [Int: AppliedObject]
     ) throws(StoreError) -> Int64 {
-        let attributes = model.entities[entity].attributeIndices
-        let present = attributes.filter {
+        let present = plan.attributes(of: entity).filter {
             cells[$0].kind != .absent || plan.defaultCell(entity: entity, attribute: $0) != nil
         }
         let linked = links.keys.sorted()
@@ -137,7 +136,7 @@ final class StoredObjects: ObjectStore {
         let becomes = entity != object.entity
         let isKey = model.entities[entity].hasRowKey ? [] : model.entities[entity].identity
         let before = becomes ? model.entities[object.entity].attributeIndices : []
-        let attributes = model.entities[entity].attributeIndices.filter { attribute in
+        let attributes = plan.attributes(of: entity).filter { attribute in
             guard !isKey.contains(attribute) else { return false }
             return cells[attribute].kind != .absent
                 || becomes && !before.contains(attribute)

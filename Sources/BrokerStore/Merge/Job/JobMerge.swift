@@ -54,6 +54,13 @@ struct JobMerge {
                 groups.append([])
                 continue
             }
+            // A required link of a table that another program made may come with a later record of the object.
+            let (required, layout) = (merger.entities[table.entityIndex].upserts.required, merger.plan.layout)
+            if required.contains(where: { $0 >= layout.entities[table.entityIndex].attributeCount }),
+                table.namings.contains(where: \.isRepeated)
+            {
+                throw .surprise(.required)
+            }
             let stale = try staleRows(table)
             groups.append(
                 table.groups.flatMap { group -> [PlannedGroup] in
@@ -169,25 +176,21 @@ struct JobMerge {
         for table in rows.tables.compactMap({ $0 }) {
             let entity = table.entityIndex
             guard let column = plan.ownerColumns[entity] else { continue }
-            let link = plan.layout.entities[entity].link(atColumn: column)
+            let owner = plan.layout.entities[entity].link(atColumn: column).destination
+            let find = try storing { () throws(StoreError) in try merger.entities[entity].owner(column) }
             for row in 0..<table.rowCount {
                 let cell = table.row(row)[column]
                 if cell.kind == .null { throw .surprise(.owned) }
                 guard cell.kind == .object, table.hasIdentity(row) else { continue }
-                let owner = try storing { () throws(StoreError) in try storedOwner(row, entity, column, link.destination) }
-                if let owner, owner != cell.row { throw .surprise(.owned) }
+                let isOther = try storing { () throws(StoreError) -> Bool in
+                    bindKey(ofRow: row, entity, to: find, from: 1)
+                    defer { find.reset() }
+                    guard try find.step() else { return false }
+                    return try stagedRow(owner, find, from: 0) != cell.row
+                }
+                if isOther { throw .surprise(.owned) }
             }
         }
-    }
-
-    /// The staged row of the object's owner in the store; -1 when the job does not name that one, nil for a new object.
-    private mutating func storedOwner(
-        _ row: Int, _ entity: Int, _ column: Int, _ owner: Int
-    ) throws(StoreError) -> Int? {
-        let find = try merger.entities[entity].owner(column)
-        bindKey(ofRow: row, entity, to: find, from: 1)
-        defer { find.reset() }
-        return try find.step() ? try stagedRow(owner, find, from: 0) ?? -1 : nil
     }
 
     // MARK: - Binding keys
