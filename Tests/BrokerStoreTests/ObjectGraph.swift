@@ -1,11 +1,11 @@
-/// The reference: objects, their values and links in memory, to which jobs are applied to the letter of the contract.
+/// The reference: objects, their values and links in memory.
 ///
 /// It shares nothing with the store but the model's text. Values are texts as `SQLRows` reads them from a table; nil and
 /// NULL are a missing member.
 struct ObjectGraph {
     /// The identity of an object among those of its hierarchy, as stored values.
     struct Key: Hashable {
-        /// The one among whose objects the identity is unique.
+        /// The entity among whose objects the identity is unique.
         let entity: String
         let identity: [String]
     }
@@ -20,6 +20,7 @@ struct ObjectGraph {
     }
 
     struct Link: Hashable {
+        let relationship: String
         let from: Node
         let to: Node
     }
@@ -27,37 +28,54 @@ struct ObjectGraph {
     let model: RandomModel
     private(set) var objects: [Node: Object] = [:]
     private(set) var nodes: [Key: Node] = [:]
-    /// By relationship, whose names are unique, its links; those of an inverse are the same ones, seen from the other side.
-    private var links: [String: Set<Link>] = [:]
+    /// Each link with its position, 0 where the relationship is not ordered. A link of two inverse relationships is there twice, once
+    /// for each direction.
+    private(set) var links: [Link: Int] = [:]
+    private var newest: Node = 0
 
     init(_ model: RandomModel) { self.model = model }
 
     // MARK: - Objects
 
-    /// A new object with that identity, if it has one, and its entity's defaults.
-    mutating func insert(_ entity: RandomModel.Entity, identity: [String]?) -> Node {
-        var values: [String: String] = [:]
-        for attribute in entity.attributes {
-            values[attribute.name] = attribute.defaultValue.flatMap { attribute.type.stored($0) }
-        }
-        for (name, value) in zip(entity.identity, identity ?? []) { values[name] = value }
-        let node = objects.count
-        objects[node] = Object(entity: entity.name, values: values)
-        if let identity { nodes[key(entity.name, identity)] = node }
-        return node
-    }
+    func entity(of node: Node) -> RandomModel.Entity { model.entity(objects[node]!.entity) }
 
     func key(_ entity: String, _ identity: [String]) -> Key {
         Key(entity: model.identityOwner(entity), identity: identity)
     }
 
-    /// The object becomes one of a more special entity, and takes the defaults of what is new to it.
-    mutating func turn(_ node: Node, into entity: String) {
-        let known = Set(model.entity(objects[node]!.entity).attributes.map(\.name))
-        for attribute in model.entity(entity).attributes where !known.contains(attribute.name) {
-            objects[node]!.values[attribute.name] = attribute.defaultValue.flatMap { attribute.type.stored($0) }
+    /// A new object with its entity's defaults.
+    ///
+    /// - Parameter node: that of the deleted object which it replaces.
+    mutating func insert(_ entity: RandomModel.Entity, identity: [String]?, as node: Node?) -> Node {
+        newest += 1
+        let node = node ?? newest
+        objects[node] = Object(entity: entity.name, values: entity.defaults)
+        setIdentity(of: node, entity.name, to: identity)
+        return node
+    }
+
+    /// The objects that it owns follow it.
+    mutating func setIdentity(of node: Node, _ entityName: String, to identity: [String]?) {
+        let entity = model.entity(entityName)
+        let old = entity.identity.compactMap { objects[node]!.values[$0] }
+        if old.count == entity.identity.count, !old.isEmpty { nodes[key(entityName, old)] = nil }
+        guard let identity else { return }
+        for (name, value) in zip(entity.identity, identity) { objects[node]!.values[name] = value }
+        nodes[key(entityName, identity)] = node
+        for relationship in self.entity(of: node).relationships where relationship.isOwned {
+            for part in destinations(relationship, of: node) {
+                let entity = self.entity(of: part)
+                let own = entity.identity.dropFirst(identity.count).map { objects[part]!.values[$0]! }
+                setIdentity(of: part, entity.name, to: identity + own)
+            }
         }
-        objects[node]!.entity = entity
+    }
+
+    /// The object becomes one of an entity below its own, and takes the defaults of what is new to it.
+    mutating func turn(_ node: Node, into entity: RandomModel.Entity) {
+        let known = Set(self.entity(of: node).attributes.map(\.name))
+        for (name, value) in entity.defaults where !known.contains(name) { objects[node]!.values[name] = value }
+        objects[node]!.entity = entity.name
     }
 
     mutating func set(_ attribute: String, of node: Node, to value: String?) {
@@ -66,78 +84,145 @@ struct ObjectGraph {
 
     mutating func set(rowKey: String, of node: Node) { objects[node]!.rowKey = rowKey }
 
+    func lacksRequired(_ node: Node) -> Bool {
+        entity(of: node).attributes.contains { $0.isRequired && objects[node]!.values[$0.name] == nil }
+    }
+
+    // MARK: - Unique values
+
+    /// A value that only one object may have.
+    struct UniqueValue: Hashable {
+        let topmost: String
+        let columns: [String]
+        let values: [String]
+    }
+
+    func uniqueValues(of node: Node) -> Set<UniqueValue> {
+        guard let object = objects[node] else { return [] }
+        let topmost = model.topmost(object.entity)
+        let attributes = model.entity(object.entity).attributes.map(\.name)
+        return model.uniqueColumns(below: topmost).reduce(into: []) { all, columns in
+            let values = columns.compactMap { column in
+                attributes.first { model.column($0, of: object.entity) == column }.flatMap { object.values[$0] }
+            }
+            guard values.count == columns.count else { return }
+            all.insert(UniqueValue(topmost: topmost, columns: columns, values: values))
+        }
+    }
+
+    func isTaken(_ value: UniqueValue, from node: Node) -> Bool {
+        objects.keys.contains { $0 != node && uniqueValues(of: $0).contains(value) }
+    }
+
     // MARK: - Links
 
-    /// The objects that a relationship of that object leads to.
-    func destinations(_ relationship: RandomModel.Relationship, of node: Node) -> Set<Node> {
-        Set((links[relationship.name] ?? []).filter { $0.from == node }.map(\.to))
-    }
-
-    /// Both sides of a link are true; who had to give way to it has lost his.
-    mutating func link(_ relationship: RandomModel.Relationship, from: Node, to: Node) {
-        if !relationship.isToMany { unlink(relationship, from: from) }
-        if let inverse = inverse(of: relationship), !inverse.isToMany { unlink(inverse, from: to) }
-        change(relationship, from, to) { $0.insert($1) }
-    }
-
-    mutating func unlink(_ relationship: RandomModel.Relationship, from: Node, to: Node) {
-        change(relationship, from, to) { $0.remove($1) }
-    }
-
-    mutating func unlink(_ relationship: RandomModel.Relationship, from: Node) {
-        for to in destinations(relationship, of: from) { unlink(relationship, from: from, to: to) }
+    /// The objects that a relationship of that object leads to, in their order.
+    func destinations(_ relationship: RandomModel.Relationship, of node: Node) -> [Node] {
+        links.filter { $0.key.relationship == relationship.name && $0.key.from == node }
+            .sorted { ($0.value, $0.key.to) < ($1.value, $1.key.to) }.map(\.key.to)
     }
 
     func inverse(of relationship: RandomModel.Relationship) -> RandomModel.Relationship? {
         relationship.inverse.map { model.entity(relationship.destination).relationship($0) }
     }
 
-    private mutating func change<Ignored>(
-        _ relationship: RandomModel.Relationship, _ from: Node, _ to: Node,
-        _ change: (inout Set<Link>, Link) -> Ignored
-    ) {
-        _ = change(&links[relationship.name, default: []], Link(from: from, to: to))
-        guard let inverse = relationship.inverse else { return }
-        _ = change(&links[inverse, default: []], Link(from: to, to: from))
+    func position(_ relationship: RandomModel.Relationship, _ from: Node, _ to: Node) -> Int? {
+        links[Link(relationship: relationship.name, from: from, to: to)]
     }
 
-    // MARK: - As tables
+    /// Both sides of a link are true, and its ends lose other partners where there may be only one.
+    mutating func link(_ relationship: RandomModel.Relationship, from: Node, to: Node, at position: Int? = nil) {
+        let inverse = inverse(of: relationship)
+        if !relationship.isToMany {
+            for other in destinations(relationship, of: from) where other != to { unlink(relationship, from, other) }
+        }
+        if let inverse, !inverse.isToMany {
+            for other in destinations(inverse, of: to) where other != from { unlink(inverse, to, other) }
+        }
+        add(relationship, from, to, position)
+        if let inverse, inverse.name != relationship.name || from != to { add(inverse, to, from, nil) }
+    }
 
-    /// The value of a column that links to the object, by section 7 of the contract.
+    private mutating func add(_ relationship: RandomModel.Relationship, _ from: Node, _ to: Node, _ position: Int?) {
+        let link = Link(relationship: relationship.name, from: from, to: to)
+        guard relationship.isOrdered else { return links[link] = 0 }
+        let last = links.filter { $0.key.relationship == relationship.name && $0.key.from == from }.map(\.value).max()
+        links[link] = position ?? links[link] ?? (last ?? -1) + 1
+    }
+
+    mutating func unlink(_ relationship: RandomModel.Relationship, _ from: Node, _ to: Node) {
+        links[Link(relationship: relationship.name, from: from, to: to)] = nil
+        if let inverse = relationship.inverse { links[Link(relationship: inverse, from: to, to: from)] = nil }
+    }
+
+    // MARK: - Deletion
+
+    /// Deletes objects by the delete rules; false when `deny` prevents that.
+    mutating func delete(_ named: Set<Node>) -> Bool {
+        var going = named
+        var last = named
+        while !last.isEmpty {
+            last = Set(last.flatMap { destinations(of: $0) { $0.rule == .cascade || $0.isOwned } }).subtracting(going)
+            going.formUnion(last)
+        }
+        let isDenied = going.contains { node in
+            destinations(of: node) { $0.rule == .deny }.contains { !going.contains($0) }
+        }
+        if isDenied { return false }
+        nodes = nodes.filter { !going.contains($0.value) }
+        links = links.filter { !going.contains($0.key.from) && !going.contains($0.key.to) }
+        for node in going { objects[node] = nil }
+        return true
+    }
+
+    private func destinations(of node: Node, _ isIncluded: (RandomModel.Relationship) -> Bool) -> [Node] {
+        entity(of: node).relationships.filter(isIncluded).flatMap { destinations($0, of: node) }
+    }
+}
+
+/// As tables.
+extension ObjectGraph {
+    /// The value of a column that links to the object, by `database.md`.
     func keyColumns(_ node: Node) -> [String] {
-        let entity = model.entity(objects[node]!.entity)
-        if entity.hasRowKey { return [objects[node]!.rowKey ?? "unknown"] }
+        let entity = entity(of: node)
+        if entity.hasRowKey { return [objects[node]!.rowKey ?? "new \(node)"] }
         return entity.identity.map { objects[node]!.values[$0] ?? "NULL" }
     }
 
-    func keyColumnNames(_ entity: RandomModel.Entity) -> [String] { entity.hasRowKey ? ["_pk"] : entity.identity }
+    private func keyColumnNames(_ entity: RandomModel.Entity) -> [String] {
+        entity.hasRowKey ? ["_pk"] : entity.identity
+    }
 
-    /// The columns of an entity's table: its row key, its attributes, its to-one relationships.
+    /// The columns of an entity's table as SQL: its row key, its attributes, its to-one relationships with their positions.
     func columns(_ entity: RandomModel.Entity) -> [String] {
-        (entity.hasRowKey ? ["_pk"] : []) + entity.attributes.map(\.name)
+        let own = (entity.hasRowKey ? ["_pk"] : []) + entity.attributes.map(\.name)
+        return own
             + entity.relationships.filter { !$0.isToMany }.flatMap { relationship in
                 let keys = keyColumnNames(model.entity(relationship.destination))
-                return keys.count == 1 ? [relationship.name] : keys.map { "\(relationship.name)_\($0)" }
+                let columns = keys.count == 1 ? [relationship.name] : keys.map { "\(relationship.name)_\($0)" }
+                guard inverse(of: relationship)?.isOrdered ?? false else { return columns }
+                // A position without a link says nothing.
+                return columns + ["iif(\(columns[0]) IS NULL, NULL, \(relationship.name)_position)"]
             }
     }
 
     func row(_ node: Node) -> String {
         let object = objects[node]!
         let entity = model.entity(object.entity)
-        var cells = [object.entity]
-        cells += entity.hasRowKey ? [object.rowKey ?? "unknown"] : []
+        var cells = entity.hasRowKey ? [object.rowKey ?? "new \(node)"] : []
         cells += entity.attributes.map { object.values[$0.name] ?? "NULL" }
         for relationship in entity.relationships where !relationship.isToMany {
+            let other = destinations(relationship, of: node).first
             let count = keyColumnNames(model.entity(relationship.destination)).count
-            cells +=
-                destinations(relationship, of: node).first.map(keyColumns) ?? Array(repeating: "NULL", count: count)
+            cells += other.map(keyColumns) ?? Array(repeating: "NULL", count: count)
+            guard let inverse = inverse(of: relationship), inverse.isOrdered else { continue }
+            cells.append(other.map { "\(position(inverse, $0, node)!)" } ?? "NULL")
         }
         return cells.joined(separator: "|")
     }
 
     func rows(_ entity: RandomModel.Entity) -> [String] {
-        objects.filter { $0.value.entity == entity.name }.keys.map { String(row($0).dropFirst(entity.name.count + 1)) }
-            .sorted()
+        objects.filter { $0.value.entity == entity.name }.keys.map(row).sorted()
     }
 
     struct LinkTable {
@@ -150,31 +235,54 @@ struct ObjectGraph {
     /// To-many relationships without a to-one inverse; of a pair, the one whose entity, or itself, is first by name.
     var linkTables: [LinkTable] {
         model.entities.flatMap { entity in
-            entity.relationships.filter { $0.isToMany && hasLinkTable($0) }.filter { relationship in
+            entity.relationships.filter(hasLinkTable).filter { relationship in
                 guard let inverse = relationship.inverse else { return true }
                 return (entity.name, relationship.name) <= (relationship.destination, inverse)
             }.map { LinkTable(entity: entity, relationship: $0) }
         }
     }
 
-    /// The relationship's links lie in a table of their own.
+    /// The relationship's links are in a table of their own.
     func hasLinkTable(_ relationship: RandomModel.Relationship) -> Bool {
         relationship.isToMany && inverse(of: relationship)?.isToMany ?? true
     }
 
     func columns(_ table: LinkTable) -> [String] {
-        zip(
-            ["source", "destination"], [model.entity(table.entity.name), model.entity(table.relationship.destination)]
-        ).flatMap {
-            side, entity in
-            let keys = keyColumnNames(entity)
+        let ends = [("source", table.entity.name), ("destination", table.relationship.destination)]
+        return ends.flatMap { side, entity in
+            let keys = keyColumnNames(model.entity(entity))
             return keys.count == 1 ? [side] : keys.map { "\(side)_\($0)" }
-        }
+        } + (table.relationship.isOrdered ? ["position"] : [])
+            + (inverse(of: table.relationship)?.isOrdered ?? false ? ["inverse_position"] : [])
     }
 
     func rows(_ table: LinkTable) -> [String] {
-        (links[table.relationship.name] ?? []).map { link in
-            (keyColumns(link.from) + keyColumns(link.to)).joined(separator: "|")
+        links.filter { $0.key.relationship == table.relationship.name }.map { link, position in
+            var cells = keyColumns(link.from) + keyColumns(link.to)
+            if table.relationship.isOrdered { cells.append("\(position)") }
+            if let inverse = inverse(of: table.relationship), inverse.isOrdered {
+                cells.append("\(self.position(inverse, link.to, link.from)!)")
+            }
+            return cells.joined(separator: "|")
         }.sorted()
+    }
+
+    /// An object's key as it is in answers.
+    func json(keyOf node: Node) -> String {
+        let object = objects[node]!
+        let entity = model.entity(object.entity)
+        guard !entity.isNamedByRowKey else { return object.rowKey ?? "new \(node)" }
+        let parts = entity.identity.map { Self.json(object.values[$0]!, entity.attribute($0).type) }
+        guard parts.count > 1 else { return parts[0] }
+        return "{\(zip(entity.identity, parts).map { "\"\($0)\":\($1)" }.joined(separator: ","))}"
+    }
+
+    private static func json(_ stored: String, _ type: SampleType) -> String {
+        switch type {
+        case .integer16, .integer64, .double, .transformable: stored
+        case .boolean: stored == "1" ? "true" : "false"
+        case .binary: type.samples.first { $0.stored == stored }!.json
+        case .string, .decimal, .date, .calendarDate, .uuid: "\"\(stored)\""
+        }
     }
 }

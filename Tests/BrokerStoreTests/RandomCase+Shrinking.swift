@@ -33,18 +33,34 @@ extension RandomCase: Shrinkable {
         }
         for index in jobs.indices {
             for operation in jobs[index].operations.indices {
-                if let json = jobs[index].operations[operation].json.without(part: &part) {
-                    smaller.jobs[index].operations[operation].json = json
+                if let action = jobs[index].operations[operation].action.without(part: &part) {
+                    smaller.jobs[index].operations[operation].action = action
                     return smaller
                 }
             }
         }
-        let used = Set(jobs.flatMap(\.operations).map(\.entity))
+        let operations = jobs.flatMap(\.operations)
+        let related = operations.compactMap { if case .relate(_, let name, _) = $0.action { name } else { nil } }
+        let used = Set(operations.map(\.entity) + related)
         if let model = model.without(part: &part, used: used) {
             smaller.model = model
             return smaller
         }
         return nil
+    }
+}
+
+extension RandomJob.Action {
+    fileprivate func without(part: inout Int) -> Self? {
+        switch self {
+        case .process(let json): json.without(part: &part).map { .process($0) }
+        case .change(let key, let json): json.without(part: &part).map { .change(key: key, $0) }
+        case .relate(let key, let name, let json):
+            json.without(part: &part).map { .relate(key: key, relationship: name, $0) }
+        case .sync(let json, let condition): json.without(part: &part).map { .sync($0, condition) }
+        case .delete(let keys): keys.without(part: &part).map { .delete(keys: $0) }
+        case .deleteMatching: nil
+        }
     }
 }
 
@@ -91,13 +107,25 @@ extension RandomModel {
             parts.append(smaller)
         }
         for (index, entity) in entities.enumerated() {
-            for relationship in entity.relationships { parts.append(without(relationship, of: index)) }
+            for relationship in entity.relationships {
+                // Operations that relate need it.
+                let isUsed = used.contains("\(relationship.name)") || used.contains(relationship.inverse ?? "")
+                if !isUsed, !relationship.isOfOwner { parts.append(without(relationship, of: index)) }
+            }
             for attribute in entity.attributes where !entity.identity.contains(attribute.name) {
-                guard attribute.name != "mark" else { continue }
+                guard !["mark", "at", "gone"].contains(attribute.name) else { continue }
                 var smaller = self
                 smaller.entities[index].attributes.removeAll { $0.name == attribute.name }
                 smaller.entities[index].unique.removeAll { $0.contains(attribute.name) }
                 parts.append(smaller)
+            }
+            parts += withoutAge(index)
+            for (position, relationship) in entity.relationships.enumerated() {
+                for plainer in Self.plainer(relationship) {
+                    var smaller = self
+                    smaller.entities[index].relationships[position] = plainer
+                    parts.append(smaller)
+                }
             }
             if entity.isAbstract {
                 var smaller = self
@@ -124,6 +152,18 @@ extension RandomModel {
         return parts[part]
     }
 
+    /// Without `modified`, and without `tombstone`.
+    private func withoutAge(_ index: Int) -> [RandomModel] {
+        [("at", \RandomModel.Entity.hasModified), ("gone", \RandomModel.Entity.hasTombstone)].filter { entities[index][keyPath: $1] }.map
+        {
+            var smaller = self
+            smaller.entities[index][keyPath: $1] = false
+            let name = $0
+            smaller.entities[index].attributes.removeAll { $0.name == name }
+            return smaller
+        }
+    }
+
     private func without(_ relationship: Relationship, of index: Int) -> RandomModel {
         var smaller = self
         smaller.entities[index].relationships.removeAll { $0.name == relationship.name }
@@ -134,20 +174,32 @@ extension RandomModel {
         return smaller
     }
 
+    private static func plainer(_ relationship: Relationship) -> [Relationship] {
+        var all: [Relationship] = []
+        add(&all, relationship, relationship.replaces && !relationship.isOwned) { $0.replaces = false }
+        add(&all, relationship, relationship.isOrdered) { $0.isOrdered = false }
+        add(&all, relationship, relationship.missing != .stub) { $0.missing = .stub }
+        add(&all, relationship, relationship.rule != .nullify) { $0.rule = .nullify }
+        return all
+    }
+
+    private static func add<Part>(
+        _ all: inout [Part], _ part: Part, _ isSet: Bool, _ change: (inout Part) -> Void
+    ) {
+        guard isSet else { return }
+        var plainer = part
+        change(&plainer)
+        all.append(plainer)
+    }
+
     private static func plainer(_ attribute: Attribute) -> [Attribute] {
         var all: [Attribute] = []
-        func add(_ isSet: Bool, _ change: (inout Attribute) -> Void) {
-            guard isSet else { return }
-            var plainer = attribute
-            change(&plainer)
-            all.append(plainer)
-        }
-        add(attribute.isRequired) { $0.isRequired = false }
-        add(attribute.defaultValue != nil) { $0.defaultValue = nil }
-        add(attribute.isUnique) { $0.isUnique = false }
-        add(attribute.limit != nil) { $0.limit = nil }
-        add(attribute.onInvalid != nil) { $0.onInvalid = nil }
-        add(attribute.hasFallback) { $0.hasFallback = false }
+        add(&all, attribute, attribute.isRequired) { $0.isRequired = false }
+        add(&all, attribute, attribute.defaultValue != nil) { $0.defaultValue = nil }
+        add(&all, attribute, attribute.isUnique) { $0.isUnique = false }
+        add(&all, attribute, attribute.limit != nil) { $0.limit = nil }
+        add(&all, attribute, attribute.onInvalid != nil) { $0.onInvalid = nil }
+        add(&all, attribute, attribute.hasFallback) { $0.hasFallback = false }
         return all
     }
 }

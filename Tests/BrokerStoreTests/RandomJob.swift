@@ -1,21 +1,58 @@
 import BrokerStaging
 import TestSupport
 
-/// A job over a small space of identities: operations of entities and records, in payload order.
+/// A job over a small space of identities.
 struct RandomJob {
+    struct Condition {
+        let maximum: Int
+        var text: String { "id <= \(maximum)" }
+
+        func isMet(_ values: [String: String]) -> Bool {
+            values["id"].flatMap { Int($0) }.map { $0 <= maximum } ?? false
+        }
+    }
+
+    enum Action {
+        case process(Tree)
+        /// The object's key as JSON.
+        case change(key: String, Tree)
+        case relate(key: String, relationship: String, Tree)
+        case sync(Tree, Condition?)
+        case delete(keys: [String])
+        case deleteMatching(Condition)
+    }
+
     struct Operation {
         var entity: String
-        var json: Tree
+        var action: Action
+
+        var tree: Tree {
+            var members = [("entity", Tree.literal("\"\(entity)\""))]
+            switch action {
+            case .process(let json): members.append(("json", json))
+            case .change(let key, let json): members += [("object", .literal(key)), ("json", json)]
+            case .relate(let key, let relationship, let json):
+                members += [
+                    ("op", .literal("\"relate\"")), ("object", .literal(key)),
+                    ("relationship", .literal("\"\(relationship)\"")), ("json", json),
+                ]
+            case .sync(let json, let condition):
+                members += [("op", .literal("\"sync\"")), ("json", json)]
+                if let condition { members.append(("where", .literal("\"\(condition.text)\""))) }
+            case .delete(let keys):
+                members += [("op", .literal("\"delete\"")), ("objects", .array(keys.map { .literal($0) }))]
+            case .deleteMatching(let condition):
+                members += [("op", .literal("\"delete\"")), ("where", .literal("\"\(condition.text)\""))]
+            }
+            return .object(members.map { Tree.Member(key: $0, value: $1) })
+        }
     }
 
     var operations: [Operation]
     var skips: Bool
 
     var policy: InvalidRecordPolicy { skips ? .skip : .fail }
-
-    /// The payload as `TestStore` takes it: an object whose keys may come again.
-    var tree: Tree { .object(operations.map { Tree.Member(key: $0.entity, value: $0.json) }) }
-    var text: String { tree.text }
+    var tree: Tree { .array(operations.map(\.tree)) }
 }
 
 /// Makes random jobs for a model.
@@ -36,23 +73,60 @@ struct RandomJobs {
     mutating func job() -> RandomJob {
         roomForRecords = Int.random(in: 1...10, using: &generator)
         let operations = (0..<Int.random(in: 1...3, using: &generator)).map { _ in operation() }
-        return RandomJob(operations: operations, skips: !generator.chance(4))
+        return RandomJob(operations: operations, skips: !generator.chance(3))
     }
 
     private mutating func operation() -> RandomJob.Operation {
-        let entity = model.entity(model.entities.randomElement(using: &generator)!.name)
-        if generator.chance(5) { return RandomJob.Operation(entity: entity.name, json: record(entity, depth: 3)) }
-        let records = (0..<Int.random(in: 0...4, using: &generator)).map { _ in
-            isFaulty() && generator.chance(3) ? .literal("1") : record(entity, depth: 3)
+        let name = model.entities.filter { !$0.isOwned }.randomElement(using: &generator)!.name
+        return RandomJob.Operation(entity: name, action: action(model.entity(name)))
+    }
+
+    private mutating func action(_ entity: RandomModel.Entity) -> RandomJob.Action {
+        let hasKeys = entity.isNamedByRowKey || entity.identity.count == 1
+        let hasNumbers = entity.identity == ["id"] && [.integer16, .integer64].contains(entity.attribute("id").type)
+        let condition = hasNumbers ? RandomJob.Condition(maximum: Int.random(in: 1...3, using: &generator)) : nil
+        switch Int.random(in: 0..<12, using: &generator) {
+        case 0 where hasKeys: return .change(key: key(entity), record(entity, depth: 3))
+        case 1 where hasKeys:
+            guard let relationship = entity.relationships.filter({ !$0.isOfOwner }).randomElement(using: &generator)
+            else { break }
+            return .relate(key: key(entity), relationship: relationship.name, value(relationship, depth: 2))
+        case 2: return .sync(records(entity), condition)
+        case 3 where hasKeys:
+            return .delete(keys: (0..<Int.random(in: 1...2, using: &generator)).map { _ in key(entity) })
+        case 4: if let condition, generator.chance(2) { return .deleteMatching(condition) }
+        default: break
         }
-        return RandomJob.Operation(entity: entity.name, json: .array(records))
+        return .process(generator.chance(5) ? record(entity, depth: 3) : records(entity))
+    }
+
+    private mutating func key(_ entity: RandomModel.Entity) -> String {
+        if entity.isNamedByRowKey { return "\(Int.random(in: 1...6, using: &generator))" }
+        let attribute = entity.attribute(entity.identity[0])
+        let allowed = attribute.type.samples.prefix(4).filter { attribute.limit?.allows($0.stored) ?? true }
+        return allowed.randomElement(using: &generator)!.json
+    }
+
+    private mutating func records(_ entity: RandomModel.Entity) -> Tree {
+        .array(
+            (0..<Int.random(in: 0...4, using: &generator)).map { _ in
+                isFaulty() && generator.chance(3) ? .literal("1") : record(entity, depth: 3)
+            })
     }
 
     private mutating func record(_ entity: RandomModel.Entity, depth: Int) -> Tree {
         roomForRecords -= 1
         var members: [Tree.Member] = []
         for attribute in entity.attributes {
-            if attribute.name == "mark" {
+            guard case .key = attribute.source else { continue }
+            if attribute.name == "at" {
+                guard generator.chance(2) else { continue }
+                members.append(.init(key: "at", value: .literal("\(Int.random(in: 1...6, using: &generator))")))
+            } else if attribute.name == "gone" {
+                if generator.chance(6) { members.append(.init(key: "gone", value: .literal("true"))) }
+            } else if entity.isOwned, attribute.name == "no" {
+                members.append(.init(key: "no", value: .literal("\(Int.random(in: 1...3, using: &generator))")))
+            } else if attribute.name == "mark" {
                 newestMark += 1
                 members.append(Tree.Member(key: "mark", value: .literal("\(newestMark)")))
             } else if entity.identity.contains(attribute.name) {
@@ -62,7 +136,9 @@ struct RandomJobs {
                 members += value(attribute)
             }
         }
-        for relationship in entity.relationships where depth > 0 && roomForRecords > 0 && generator.chance(3) {
+        for relationship in entity.relationships where depth > 0 && roomForRecords > 0 {
+            guard !relationship.isOfOwner, generator.chance(3) else { continue }
+
             members.append(Tree.Member(key: relationship.name, value: value(relationship, depth: depth)))
         }
         if isFaulty() { members.append(Tree.Member(key: "unknown", value: .literal("1"))) }

@@ -8,6 +8,8 @@ extension RandomModel {
         guard let parent = entity.parent.map({ self.entity($0) }) else { return entity }
         entity.isBelowKeyless = parent.identity.isEmpty || parent.isBelowKeyless
         entity.isIdentityOptional = parent.isIdentityOptional
+        entity.hasModified = parent.hasModified
+        entity.hasTombstone = parent.hasTombstone
         if !parent.identity.isEmpty { entity.identity = parent.identity }
         entity.attributes = parent.attributes + entity.attributes
         entity.relationships = parent.relationships + entity.relationships

@@ -5,6 +5,7 @@ import BrokerStaging
 import CSQLite
 import Foundation
 import TestSupport
+import Testing
 
 @testable import BrokerStore
 
@@ -20,10 +21,13 @@ final class TestStore {
 
     var path: String { folder.path("store.sqlite") }
 
+    /// All jobs are applied record by record.
+    static let interpretsAll = ProcessInfo.processInfo.environment["BROKER_INTERPRETER"] != nil
+
     /// - Parameter model: in the contract's JSON form.
     init(_ model: String, options: StoreOptions = StoreOptions()) throws {
         var options = options
-        options.interpretsAll = ProcessInfo.processInfo.environment["BROKER_INTERPRETER"] != nil
+        if Self.interpretsAll { options.interpretsAll = true }
         self.options = options
         plan = try stagingPlan(model)
         store = try Store(path: folder.path("store.sqlite"), plan: plan, options: options)
@@ -135,6 +139,11 @@ final class TestStore {
         let attributes = try FileManager.default.attributesOfItem(atPath: path + "-wal")
         return attributes[.size] as? Int ?? 0
     }
+}
+
+extension Trait where Self == ConditionTrait {
+    /// For jobs that are merged as sets.
+    static var mergesSets: Self { .disabled(if: TestStore.interpretsAll, "the interpreter applies records one by one") }
 }
 
 extension Outcome {

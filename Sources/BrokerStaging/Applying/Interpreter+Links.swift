@@ -21,6 +21,8 @@ struct LinkingRecord {
     var position: UInt32 = 0
     /// Its elements are records of the operation.
     var isNoted = false
+    /// Its bare keys link nothing, and so make nothing.
+    var isIgnored = false
 }
 
 /// An element of a relationship's value.
@@ -133,7 +135,7 @@ extension Interpreter {
                 if chosen.needsHolder { record.holder = try holder(plan, &source) }
             }
             guard value.kind == .object || mapped != nil else {
-                let object = try bareKey(value, plan, source.entity, destination, &key)
+                let object = try bareKey(value, plan, source, destination, &key)
                 isApplied = true
                 return object
             }
@@ -207,12 +209,12 @@ extension Interpreter {
 
     /// - Parameter pending: set when the object does not exist, and the key does not make it now.
     private func bareKey(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ source: EntityPlan, _ destination: EntityPlan,
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ source: LinkingRecord, _ destination: EntityPlan,
         _ pending: inout PendingKey?
     ) throws(ApplyingFault) -> AppliedObject? {
         let relationship = plan.relationship
         let cells = try reading { reader throws(StagingFault) in
-            try reader.readKey(value, relationship, of: source.ownIndex, to: destination)
+            try reader.readKey(value, relationship, of: source.entity.ownIndex, to: destination)
         }
         defer { reader.scratch.pop(destination.attributes.count) }
         reader.noteInexactKey(destination, destination.identity[0])
@@ -221,6 +223,7 @@ extension Interpreter {
             try store.object(destination.ownIndex, identity: cells)
         }
         noteName(known, destination, cells)
+        if source.isIgnored { return nil }
         if let known, isKind(known.entity, of: destination.ownIndex) {
             try store.touch(known, namesLinks: false)
             return known
@@ -235,6 +238,9 @@ extension Interpreter {
             return nil
         }
         if isIgnored(destination, known) { return known }
+        if let known, !isKind(destination.ownIndex, of: known.entity) {
+            throw invalid(reader.unrelatedObject(destination, known.entity, offset: offset))
+        }
         let before = known.map { self.plan.model.entities[$0.entity] }
         let lacking = store.required(destination.ownIndex).first { column in
             !destination.identity.contains(column) && !(before?.attributeIndices.contains(column) ?? false)
@@ -243,20 +249,19 @@ extension Interpreter {
             isPending(MissingObject.lacks(lacking, destination, before.map { .becoming($0.name) } ?? .stub))
             return nil
         }
-        return try reader.scratch.withCells(at: cells) { cells throws(ApplyingFault) in
+        let object = try reader.scratch.withCells(at: cells) { cells throws(ApplyingFault) in
             guard let known else {
                 let stub = try store.insert(destination.ownIndex, cells, links: [:], claimedAt: offset)
                 if sentModified[stub.withoutEntity] != nil { setSentModified(nil, of: stub.withoutEntity) }
                 try store.touch(stub, namesLinks: false)
                 return stub
             }
-            guard isKind(destination.ownIndex, of: known.entity) else {
-                throw invalid(reader.unrelatedObject(destination, known.entity, offset: offset))
-            }
             let object = try store.update(known, as: destination.ownIndex, cells, claimedAt: offset)
             try store.touch(object, namesLinks: false)
             return object
         }
+        if known == nil { noteName(object, destination, cells) }
+        return object
     }
 
     /// Looks up the keys of the operation whose objects did not exist, and links the objects that exist by now.

@@ -86,7 +86,7 @@ extension Interpreter {
         }
         var object = object
         try reader.scratch.withCells(at: record.cells) { cells throws(ApplyingFault) in
-            if record.isTarget, reader.target?.isRenamed ?? false, !plan.model.entities[object.table].hasRowKey {
+            if record.isTarget, reader.target?.isRenamed ?? false {
                 object = try store.rename(object, cells)
             }
             object = try store.update(object, as: entity, cells, claimedAt: record.offset)
@@ -111,6 +111,7 @@ extension Interpreter {
     /// Applies only what is nested in the record, without links to it.
     private func ignore(_ record: OpenRecord, _ object: AppliedObject?) throws(ApplyingFault) -> AppliedObject? {
         var source = LinkingRecord(entity: record.entity, object: nil, values: object == nil ? .none : .record(record))
+        source.isIgnored = true
         for (value, relationship) in reader.valuesInTextOrder(record.entity, record.source.slots)
         where !relationship.isNone(value) && !relationship.relationship.isOwned {
             _ = try elements(of: value, relationship, &source)

@@ -120,6 +120,9 @@ struct JobRun {
         merger.connection.work.budget.charge(rows.readingWork)
         let objects = StoredObjects(merger, savepoints, history, job.policy, parked, at: step.pointer)
         objects.unique.locate = rows.located
+        // One by one, records take more statements.
+        merger.connection.work.budget.raise(
+            by: rows.links.reduce(rows.rowCount) { $0 + $1.count } * JobWork.unitsPerRow)
         let memory = MergeMemory(parked.memory.allowance)
         retained.append(memory)
         let interpreter = Interpreter(rows, merger.plan, job.policy, objects, sync: sync, memory)

@@ -159,6 +159,11 @@ final class StoredObjects: ObjectStore {
 
     func rename(_ object: AppliedObject, _ cells: UnsafePointer<Cell>) throws(ApplyingFault) -> AppliedObject {
         let entity = merger.entities[object.table]
+        guard !entity.hasRowKey else {
+            // The identity is an attribute like any other.
+            merger.hasRenamed = true
+            return object
+        }
         let (new, isTaken) = try running { () throws(StoreError) -> (StoredKey, Bool) in
             let new = try merger.forms.key(entity.identity.map { cells[$0] }, of: object.table)
             let old = try key(of: object)
@@ -250,7 +255,11 @@ final class StoredObjects: ObjectStore {
     }
 
     private func clear(_ numbers: some Sequence<Int64>, _ entity: Int, _ column: Int) throws(ApplyingFault) {
-        if plan.ownerColumns[entity] == column { return try delete(Set(numbers), entity) }
+        if plan.ownerColumns[entity] == column {
+            history.ownedEntities = model.holders.owners
+            defer { history.ownedEntities = [:] }
+            return try delete(Set(numbers), entity)
+        }
         lastPositions = [:]
         try running { () throws(StoreError) in
             let clear = try statements.clearLink(entity, column)

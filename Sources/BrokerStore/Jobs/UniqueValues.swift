@@ -33,9 +33,10 @@ final class UniqueValues {
             }
             guard let claimed else { continue }
             guard let parked, list != model.identity, parked.canPark(claimed) else {
-                throw .invalid(
-                    list == model.identity
-                        ? Self.taken(model) : Self.taken(list, model), offset: offset)
+                // An operation that gives its object another identity is at fault itself.
+                throw list == model.identity
+                    ? .invalid(Self.taken(model), offset: object == nil ? offset : nil)
+                    : .invalid(Self.taken(list, model), offset: offset)
             }
             let occupied = OccupiedValue(value: claimed, claimant: entity, claimedAt: offset)
             do throws(MergeFailure) {

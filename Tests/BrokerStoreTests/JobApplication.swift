@@ -1,0 +1,468 @@
+/// A job as it is applied to an object graph, in the order and the words of `records.md`.
+struct JobApplication {
+    typealias Node = ObjectGraph.Node
+    typealias Fault = JobReading.Fault
+
+    /// A value of a relationship with bare keys that name no object yet.
+    private struct WaitingValue {
+        enum Element {
+            case object(Node)
+            case key(identity: [String], Fault)
+        }
+
+        let node: Node
+        let relationship: RandomModel.Relationship
+        let elements: [Element]
+    }
+
+    /// A value that only one object may have, and the record that brought it.
+    private struct BroughtValue {
+        let value: ObjectGraph.UniqueValue
+        let node: Node
+        let fault: Fault
+    }
+
+    /// The effect of a record or a key.
+    private enum Result {
+        case object(Node)
+        /// A tombstone.
+        case nothing
+        /// The object of its identity, if there is one.
+        case rejected(Node?)
+        /// A key that names no object yet.
+        case waiting(identity: [String], Fault)
+    }
+
+    private let model: RandomModel
+    private let before: ObjectGraph
+    private let skips: Bool
+    private(set) var graph: ObjectGraph
+    private(set) var rejections: [Fault] = []
+    private var named: Set<Node> = []
+    /// The names of the newest `sync`: identities, which may get an object later, and the objects of its records.
+    private var syncNames: Set<ObjectGraph.Key> = []
+    private var syncObjects: Set<Node> = []
+    private var waiting: [WaitingValue] = []
+    private var brought: [BroughtValue] = []
+    /// The objects whose records have values for relationships with link tables.
+    private var speakers: Set<Node> = []
+
+    init(_ job: RandomJob, to graph: ObjectGraph) throws(Fault) {
+        model = graph.model
+        before = graph
+        skips = job.skips
+        self.graph = graph
+        let reading = JobReading(job, graph.model)
+        if !skips, let fault = reading.faults.min(by: { $0.offset < $1.offset }) { throw fault }
+        for (index, operation) in reading.operations.enumerated() {
+            try apply(operation)
+            let isLast = index + 1 == reading.operations.count
+            if !operation.isMerging || isLast || !reading.operations[index + 1].isMerging { try settleKeys() }
+            if case .sync(_, let condition) = operation.action { try deleteUnnamed(operation, condition) }
+        }
+        try judgeUniqueValues()
+        rejections.sort { $0.offset < $1.offset }
+    }
+
+    // MARK: - Operations
+
+    private mutating func apply(_ operation: JobReading.Operation) throws(Fault) {
+        switch operation.action {
+        case .process(let elements), .sync(let elements, _):
+            (syncNames, syncObjects) = ([], [])
+            for element in elements { _ = try take(element) }
+        case .change(let key, let fault, let element):
+            guard let node = try object(operation.entity, key, mayBecome: true) else { return try reject(fault) }
+            _ = try take(element, target: (node, fault))
+        case .relate(let key, let fault, let value):
+            guard let node = try object(operation.entity, key) else { return try reject(fault) }
+            named.insert(node)
+            try apply(value, of: node, fault)
+        case .delete(let keys):
+            var nodes: Set<Node> = []
+            for key in keys { if let node = try object(operation.entity, key) { nodes.insert(node) } }
+            try delete(nodes, operation)
+        case .deleteMatching(let condition):
+            try delete(Set(matching(operation.entity, condition)), operation)
+        }
+    }
+
+    private mutating func delete(_ nodes: Set<Node>, _ operation: JobReading.Operation) throws(Fault) {
+        guard graph.delete(nodes) else {
+            throw Fault(code: "constraintViolation", path: operation.path, offset: 0, entity: operation.entity)
+        }
+    }
+
+    private mutating func deleteUnnamed(
+        _ operation: JobReading.Operation, _ condition: RandomJob.Condition?
+    ) throws(Fault) {
+        guard !rejections.contains(where: { $0.path.hasPrefix("\(operation.path)/") }) else { return }
+        let spared = syncObjects.union(syncNames.compactMap { graph.nodes[$0] })
+        try delete(Set(matching(operation.entity, condition)).subtracting(spared), operation)
+    }
+
+    /// The object that an operation names.
+    ///
+    /// - Parameter mayBecome: an object of an entity above is named, too, for it becomes one of the entity.
+    private func object(_ entityName: String, _ key: String, mayBecome: Bool = false) throws(Fault) -> Node? {
+        let entity = model.entity(entityName)
+        var node: Node?
+        if entity.isNamedByRowKey {
+            let all = graph.objects.filter { model.topmost($0.value.entity) == model.topmost(entityName) }
+            node = all.first { $0.value.rowKey == key }?.key
+            // The graph learns the keys of new objects after their job.
+            if node == nil, all.contains(where: { $0.value.rowKey == nil }) { throw .unknownRowKey }
+        } else {
+            node = graph.nodes[graph.key(entityName, [entity.attribute(entity.identity[0]).type.stored(key)!])]
+        }
+        guard let node else { return nil }
+        let own = graph.objects[node]!.entity
+        let isFitting = model.isKind(own, of: entityName)
+        return isFitting || mayBecome && !entity.isAbstract && model.isKind(entityName, of: own) ? node : nil
+    }
+
+    private func matching(_ entity: String, _ condition: RandomJob.Condition?) -> [Node] {
+        graph.objects.filter { model.isKind($0.value.entity, of: entity) && condition?.isMet($0.value.values) ?? true }
+            .map(\.key)
+    }
+
+    // MARK: - Records
+
+    private mutating func reject(_ fault: Fault) throws(Fault) {
+        guard skips else { throw fault }
+        rejections.append(fault)
+    }
+
+    /// "`skip`: the record is undone, with everything nested in it; its parent goes on without the link."
+    private mutating func take(_ element: JobReading.Element, target: (Node, Fault)? = nil) throws(Fault) -> Result {
+        switch element {
+        case .fault(let fault):
+            try reject(fault)
+            return .rejected(nil)
+        case .key(_, let path, _): preconditionFailure("A key has a relationship: \(path)")
+        case .record(let record):
+            let saved = self
+            do throws(Fault) {
+                if let fault = record.fault { throw fault }
+                return try apply(record, target).map { .object($0) } ?? .nothing
+            } catch {
+                let listed = rejections
+                self = saved
+                rejections = listed
+                try reject(error)
+                return .rejected(record.identity.flatMap { graph.nodes[graph.key(record.entity, $0)] })
+            }
+        }
+    }
+
+    private mutating func apply(_ record: JobReading.Record, _ target: (node: Node, fault: Fault)?) throws(Fault)
+        -> Node?
+    {
+        func fault(_ code: String) -> Fault {
+            Fault(code: code, path: record.path, offset: record.offset, entity: record.entity)
+        }
+        let entity = model.entity(record.entity)
+        let key = record.identity.map { graph.key(record.entity, $0) }
+        if let key { syncNames.insert(key) }
+        let known = target?.node ?? key.flatMap { graph.nodes[$0] }
+        if let known { try check(known, entity, isTombstone: record.isTombstone, fault("constraintViolation")) }
+        if let known, isOld(record, known) {
+            named.insert(known)
+            for value in record.relationships where !value.relationship.isOwned { try apply(value, of: nil, fault("")) }
+            return known
+        }
+        if record.isTombstone {
+            guard graph.delete(known.map { [$0] } ?? []) else { throw fault("constraintViolation") }
+            return nil
+        }
+        let valuesBefore = known.map { graph.uniqueValues(of: $0) } ?? []
+        let node: Node
+        if let known {
+            node = known
+            let own = graph.objects[node]!.entity
+            turn(node, into: entity)
+            if let key, graph.nodes[key] != node {
+                guard graph.nodes[key] == nil else {
+                    var taken = target!.fault.with(code: "constraintViolation")
+                    taken.entity = own
+                    throw taken
+                }
+                graph.setIdentity(of: node, graph.entity(of: node).name, to: key.identity)
+            }
+        } else {
+            guard !entity.isAbstract else { throw fault("unmappable") }
+            node = insert(entity, key)
+        }
+        named.insert(node)
+        syncObjects.insert(node)
+        for (attribute, value) in record.values where !entity.identity.contains(attribute) {
+            graph.set(attribute, of: node, to: value)
+        }
+        if graph.lacksRequired(node) { throw fault("missingValue") }
+        let columns = Set(record.values.keys.map { model.column($0, of: graph.objects[node]!.entity) })
+        let values = graph.uniqueValues(of: node)
+            .filter { !valuesBefore.contains($0) || !columns.isDisjoint(with: $0.columns) }
+        try bring(values, node, fault("constraintViolation"))
+        for value in record.relationships { try apply(value, of: node, fault("constraintViolation")) }
+        return graph.objects[node] == nil ? nil : node
+    }
+
+    private mutating func insert(_ entity: RandomModel.Entity, _ key: ObjectGraph.Key?) -> Node {
+        let deleted =
+            entity.hasRowKey ? nil : key.flatMap { before.nodes[$0] }.flatMap { graph.objects[$0] == nil ? $0 : nil }
+        return graph.insert(entity, identity: key?.identity, as: deleted)
+    }
+
+    /// "From another branch: `constraintViolation`."
+    private func check(
+        _ node: Node, _ entity: RandomModel.Entity, isTombstone: Bool, _ fault: Fault
+    ) throws(Fault) {
+        let own = graph.objects[node]!.entity
+        if model.isKind(own, of: entity.name) { return }
+        guard model.isKind(entity.name, of: own) else { throw fault }
+        guard isTombstone || !entity.isAbstract else { throw fault.with(code: "unmappable") }
+    }
+
+    /// "In a hierarchy an object becomes of the record's entity if that is below its own."
+    private mutating func turn(_ node: Node, into entity: RandomModel.Entity) {
+        if !model.isKind(graph.objects[node]!.entity, of: entity.name) { graph.turn(node, into: entity) }
+    }
+
+    /// It has a value of `modified` that is not greater than its object's.
+    private func isOld(_ record: JobReading.Record, _ node: Node) -> Bool {
+        guard let new = (record.values["at"] ?? nil).flatMap({ Int($0) }),
+            let old = graph.objects[node]!.values["at"].flatMap({ Int($0) })
+        else { return false }
+        return new <= old
+    }
+
+    // MARK: - Unique values
+
+    /// "Under `skip` a record that brings a value which another object has at that moment is skipped."
+    private mutating func bring(_ values: Set<ObjectGraph.UniqueValue>, _ node: Node, _ fault: Fault) throws(Fault) {
+        let fault = Fault(
+            code: "constraintViolation", path: fault.path, offset: fault.offset, entity: graph.objects[node]!.entity)
+        if skips, values.contains(where: { graph.isTaken($0, from: node) }) { throw fault }
+        brought += values.map { BroughtValue(value: $0, node: node, fault: fault) }
+    }
+
+    /// "The job fails at the record that brought the value that is still taken."
+    private func judgeUniqueValues() throws(Fault) {
+        let taken = brought.filter { one in
+            graph.uniqueValues(of: one.node).contains(one.value) && graph.isTaken(one.value, from: one.node)
+        }
+        guard var fault = taken.first?.fault else { return }
+        let values = Set(taken.map(\.value))
+        fault.others = Set(brought.filter { values.contains($0.value) }.map(\.fault.path))
+        throw fault
+    }
+
+    // MARK: - Relationships
+
+    /// - Parameter node: nil for those of a record that is not newer than its object: what is nested in it is applied.
+    private mutating func apply(_ value: JobReading.Value, of node: Node?, _ fault: Fault) throws(Fault) {
+        let relationship = value.relationship
+        let old = node.map { graph.destinations(relationship, of: $0) } ?? []
+        if let node, graph.hasLinkTable(relationship) { speakers.insert(node) }
+        let isSet = !relationship.isToMany || relationship.replaces || value.elements == nil
+        var results: [Result] = []
+        for element in value.elements ?? [] { results.append(try take(element, isLinked: node != nil, relationship)) }
+        guard let node, graph.objects[node] != nil else { return }
+        var (linked, retained): ([Node], [Node]) = ([], [])
+        var elements: [WaitingValue.Element] = []
+        for result in results {
+            switch result {
+            case .object(let other):
+                guard let object = graph.objects[other], model.isKind(object.entity, of: relationship.destination)
+                else { continue }
+                graph.link(relationship, from: node, to: other)
+                if !linked.contains(other) { linked.append(other) }
+                elements.append(.object(other))
+            case .rejected(let other): if let other { retained.append(other) }
+            case .waiting(let identity, let fault): elements.append(.key(identity: identity, fault))
+            case .nothing: break
+            }
+        }
+        if isSet, relationship.isToMany || value.elements == nil || relationship.isOwned && !linked.isEmpty {
+            try end(relationship, of: node, old, except: linked + retained, fault)
+        }
+        if isSet { number(relationship, of: node, linked) }
+        if isSet, relationship.isToMany || value.elements == nil || !elements.isEmpty {
+            waiting.removeAll { $0.node == node && $0.relationship.name == relationship.name }
+        }
+        if elements.contains(where: { if case .key = $0 { true } else { false } }) {
+            waiting.append(WaitingValue(node: node, relationship: relationship, elements: elements))
+        }
+    }
+
+    private mutating func end(
+        _ relationship: RandomModel.Relationship, of node: Node, _ old: [Node], except spared: [Node], _ fault: Fault
+    ) throws(Fault) {
+        let all = old + graph.destinations(relationship, of: node)
+        let ending = Set(all).subtracting(spared).filter { graph.objects[$0] != nil }
+        guard !ending.isEmpty else { return }
+        if relationship.isOwned {
+            guard graph.delete(ending) else { throw fault }
+        } else {
+            for other in ending { graph.unlink(relationship, node, other) }
+        }
+    }
+
+    /// "With `replace` the positions are those of the payload, from 0; skipped elements keep theirs."
+    private mutating func number(_ relationship: RandomModel.Relationship, of node: Node, _ linked: [Node]) {
+        guard relationship.isOrdered else { return }
+        let all = graph.destinations(relationship, of: node)
+        var taken = Set(all.filter { !linked.contains($0) }.map { graph.position(relationship, node, $0)! })
+        for (index, other) in linked.enumerated() where !linked[..<index].contains(other) {
+            guard graph.position(relationship, node, other) != nil else { continue }
+            let position = (0...).first { !taken.contains($0) }!
+            taken.insert(position)
+            graph.link(relationship, from: node, to: other, at: position)
+        }
+    }
+
+    private mutating func take(
+        _ element: JobReading.Element, isLinked: Bool, _ relationship: RandomModel.Relationship
+    ) throws(Fault) -> Result {
+        guard case .key(let identity, let path, let offset) = element else { return try take(element) }
+        let fault = Fault(code: "", path: path, offset: offset, entity: relationship.destination)
+        syncNames.insert(graph.key(relationship.destination, identity))
+        guard isLinked else { return .nothing }
+        let saved = self
+        do throws(Fault) {
+            if let other = try object(identity, relationship, fault) { return .object(other) }
+        } catch {
+            self = saved
+            try reject(error)
+            return .rejected(graph.nodes[graph.key(relationship.destination, identity)])
+        }
+        self = saved
+        return .waiting(identity: identity, fault)
+    }
+
+    // MARK: - Bare keys
+
+    /// The object of a bare key, which may be a stub; nil if there is none yet.
+    private mutating func object(
+        _ identity: [String], _ relationship: RandomModel.Relationship, _ fault: Fault
+    ) throws(Fault) -> Node? {
+        let entity = model.entity(relationship.destination)
+        let key = graph.key(entity.name, identity)
+        let known = graph.nodes[key]
+        if let known, model.isKind(graph.objects[known]!.entity, of: entity.name) {
+            named.insert(known)
+            return known
+        }
+        guard relationship.missing == .stub, !entity.isAbstract else { return nil }
+        let fault = fault.with(code: "constraintViolation")
+        let values = known.map { graph.uniqueValues(of: $0) } ?? []
+        if let known {
+            try check(known, entity, isTombstone: false, fault)
+            turn(known, into: entity)
+        }
+        let node = known ?? insert(entity, key)
+        if graph.lacksRequired(node) { return nil }
+        try bring(graph.uniqueValues(of: node).subtracting(values), node, fault)
+        named.insert(node)
+        return node
+    }
+
+    /// "It is looked up when the operation has been applied. What is still missing is `objectNotFound`, or no link."
+    private mutating func settleKeys() throws(Fault) {
+        let values = waiting
+        waiting = []
+        for value in values where graph.objects[value.node] != nil {
+            var all: [Node] = []
+            let relationship = value.relationship
+            for element in value.elements {
+                switch element {
+                case .object(let node): all.append(node)
+                case .key(let identity, let fault):
+                    guard let other = try settle(identity, relationship, fault) else { continue }
+                    all.append(other)
+                    graph.link(relationship, from: value.node, to: other)
+                }
+            }
+            if relationship.replaces { number(relationship, of: value.node, all) }
+        }
+    }
+
+    private mutating func settle(
+        _ identity: [String], _ relationship: RandomModel.Relationship, _ fault: Fault
+    ) throws(Fault) -> Node? {
+        let node = graph.nodes[graph.key(relationship.destination, identity)]
+        if let node, model.isKind(graph.objects[node]!.entity, of: relationship.destination) {
+            named.insert(node)
+            return node
+        }
+        if relationship.missing != .ignore {
+            let makes = relationship.missing == .stub && !model.entity(relationship.destination).isAbstract
+            try reject(fault.with(code: makes ? "missingValue" : "objectNotFound"))
+        }
+        return nil
+    }
+
+    // MARK: - What became of it
+
+    struct Effect {
+        /// `+inserted ~updated =unchanged -deleted !rejected` of the entities that the job touched.
+        var changes: [String: String] = [:]
+        /// `code path`, in the order of the text.
+        var rejections: [String] = []
+        /// By `inserted`, `updated` and `deleted`, and by entity.
+        var keys: [String: [String: [String]]] = [:]
+    }
+
+    /// "The object at the end beside the object before the job."
+    ///
+    /// - Parameter graph: after the job, with the row keys of new objects.
+    func effect(_ graph: ObjectGraph) -> Effect {
+        var counts: [String: [Int]] = [:]
+        var effect = Effect()
+        func count(_ entity: String, _ place: Int, _ key: String? = nil) {
+            counts[entity, default: [0, 0, 0, 0, 0]][place] += 1
+            guard let key else { return }
+            effect.keys[["inserted", "updated", "", "deleted"][place], default: [:]][entity, default: []].append(key)
+        }
+        for (node, object) in graph.objects {
+            guard let old = before.objects[node] else {
+                count(object.entity, 0, graph.json(keyOf: node))
+                continue
+            }
+            let isUpdated = old.entity != object.entity || before.row(node) != graph.row(node) || hasOtherLinks(node)
+            if isUpdated {
+                count(object.entity, 1, graph.json(keyOf: node))
+            } else if named.contains(node) {
+                count(object.entity, 2)
+            }
+        }
+        for (node, object) in before.objects where graph.objects[node] == nil {
+            count(object.entity, 3, before.json(keyOf: node))
+        }
+        for fault in rejections {
+            count(fault.entity, 4)
+            effect.rejections.append("\(fault.code) \(fault.path)")
+        }
+        effect.changes = counts.mapValues { zip("+~=-!", $0).map { "\($0)\($1)" }.joined(separator: " ") }
+        return effect
+    }
+
+    /// One of its records has a value for a relationship with a link table, and other links are there.
+    private func hasOtherLinks(_ node: Node) -> Bool {
+        guard speakers.contains(node) else { return false }
+        return graph.entity(of: node).relationships.contains { relationship in
+            guard graph.hasLinkTable(relationship) else { return false }
+            func links(_ graph: ObjectGraph) -> [ObjectGraph.Link: Int] {
+                graph.links.filter { $0.key.relationship == relationship.name && $0.key.from == node }
+            }
+            return links(before) != links(graph)
+        }
+    }
+}
+
+extension JobReading.Fault {
+    /// An operation may name an object of its own job.
+    static let unknownRowKey = Self(code: "unknown", path: "", offset: 0)
+
+    fileprivate func with(code: String) -> Self { Self(code: code, path: path, offset: offset, entity: entity) }
+}
