@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerStore
 
 /// Jobs that are applied together become what they become one after the other.
-@Suite(.timeLimit(.minutes(5))) struct BatchMergeTests {
+@Suite(.mergesSets, .timeLimit(.minutes(5))) struct BatchMergeTests {
     private static let model = """
         {"entities": {
           "Thing": {"identity": "key", "unique": [["code"]], "attributes": {

@@ -52,7 +52,7 @@ import Testing
         #expect(try bookmarks(test) == ["feed|a|1"])
     }
 
-    @Test func `jobs that share a transaction write theirs in order, and none if it is undone`() throws {
+    @Test(.mergesSets) func `jobs that share a transaction write theirs in order, and none if it is undone`() throws {
         let test = try TestStore(Self.model)
         let jobs = try [job(test, "a"), job(test, nil), job(test, "b"), job(test, "c", of: "other")]
         #expect(try test.applyBatch(jobs)?.count == 4)

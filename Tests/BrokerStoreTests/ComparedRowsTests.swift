@@ -6,7 +6,7 @@ import Testing
 
 /// Where most rows were equal the last time, the rows of jobs that are merged together are compared before any is
 /// written.
-@Suite(.timeLimit(.minutes(5))) struct ComparedRowsTests {
+@Suite(.mergesSets, .timeLimit(.minutes(5))) struct ComparedRowsTests {
     private static let types = [
         "integer64", "string", "uuid", "double", "decimal", "date", "binary", "boolean",
     ]

@@ -255,7 +255,7 @@ import Testing
             ])
     }
 
-    @Test func `a job whose keys exceed their limit has none, and the next one has its own`() throws {
+    @Test(.mergesSets) func `a job whose keys exceed their limit has none, and the next one has its own`() throws {
         let store = try TestStore(Self.model)
         let rest = String(repeating: "k", count: 1_000)
         func insert(_ entity: String, _ key: String, _ others: String = "") -> String {

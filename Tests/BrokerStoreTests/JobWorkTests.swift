@@ -146,7 +146,7 @@ import Testing
             id: "sync", contentHash: nil, sequence: job.sequence, policy: .fail, wantsKeys: false, work: .steps(steps),
             now: 0)
         guard case .completed = try test.apply(sync) else { return #expect(Bool(false)) }
-        let others = JobWork.unitsPerSelection + 100 * 60
+        let others = JobWork.unitsPerSelection + 100 * 200
         #expect(test.store.connection.work.newest > 100 * 100 + JobWork.unitsPerSelection)
         #expect(test.store.connection.work.newest < 100 * 110 + others, "\(test.store.connection.work.newest)")
     }
@@ -202,23 +202,5 @@ import Testing
         }
         // The first operation is not charged.
         #expect(try work(of: operations, long) - work(of: operations, short) >= 9 * bytes / 4)
-    }
-
-    @Test func `rows that are merged again for a skipped record are charged`() throws {
-        let bytes = 400_000
-        let test = try TestStore(
-            """
-            {"entities": {"Node": {"identity": "id", "attributes": {"id": "integer64", "text": "string", "n": "integer64"},
-                "relationships": {"to": {"entity": "Node", "missing": "fail"}}}}}
-            """)
-        try test.apply("{\"Node\": {\"id\": 1, \"text\": \"\(String(repeating: "t", count: bytes))\"}}")
-        func work(_ operation: String) throws -> Int {
-            _ = try test.apply(test.job(operations: operation, .skip))
-            return test.store.connection.work.newest
-        }
-        let once = try work(#"{"entity": "Node", "json": [{"id": 1, "n": 1}]}"#)
-        let twice = try work(#"{"entity": "Node", "json": [{"id": 1, "n": 2}, {"id": 2, "to": 9}]}"#)
-        #expect(once < bytes / 8 && twice > bytes / 4, "\(once) \(twice)")
-        #expect(try test.rows("SELECT id, n FROM Node") == ["1|2", "2|NULL"])
     }
 }

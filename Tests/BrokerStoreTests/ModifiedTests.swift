@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// A record that is not newer than its row is skipped (`modified` of the model).
+/// A record that is not newer than its object is ignored, and the records nested in it are applied (`modified`).
 @Suite(.timeLimit(.minutes(5))) struct ModifiedTests {
     private static let model = """
         {"entities": {
@@ -44,25 +44,24 @@ import Testing
         #expect(try posts() == ["1|x|9"])
     }
 
-    @Test func `records nested in a skipped record are not read, whatever they contain`() throws {
+    @Test func `records nested in a record that is not newer are applied, without links to it`() throws {
         #expect(
             try store.changes(
                 #"{"Post": {"id": 1, "at": "2019-01-01", "title": "x", "author": {"id": 9, "name": "Bob"}, "tags": [{"word": "c"}]}}"#
-            ) == ["Post +0 ~0 =1 !0"])
-        #expect(try store.rows("SELECT * FROM Person") == ["9|Ann"])
+            ) == ["Person +0 ~1 =0 !0", "Post +0 ~0 =1 !0", "Tag +1 ~0 =0 !0"])
+        #expect(try store.rows("SELECT * FROM Person") == ["9|Bob"])
         #expect(try store.rows("SELECT destination FROM Post_tags ORDER BY 1") == ["a", "b"])
         let faulty = #""author": {"id": "x"}, "tags": [{"word": "c", "note": "too long"}, {}]"#
-        for policy in [InvalidRecordPolicy.fail, .skip] {
-            let outcome = try store.outcome(
-                #"{"Post": [{"id": 1, "at": "2019-01-01", "title": "x", \#(faulty)}, {"id": 2, "title": "two"}]}"#,
-                policy)
-            #expect(outcome.described == ["Post +\(policy == .fail ? 1 : 0) ~0 =\(policy == .fail ? 1 : 2) !0"])
-            #expect(outcome.rejections == [])
-        }
-        let fault = try store.fault(
-            #"{"Post": [{"id": 1, "at": "2019-01-01", "title": "x", \#(faulty)}, {"id": 1, "at": "2021-01-01", \#(faulty)}]}"#
-        )
-        #expect(fault?.path == "/Post/1/author/id")
+        let payload =
+            #"{"Post": [{"id": 1, "at": "2019-01-01", "title": "x", \#(faulty)}, {"id": 2, "title": "two"}]}"#
+        #expect(try store.fault(payload)?.path == "/Post/0/author/id")
+        let outcome = try store.outcome(payload, .skip)
+        #expect(outcome.described.filter { $0.hasPrefix("Post") } == ["Post +1 ~0 =1 !0"])
+        #expect(
+            outcome.rejections == [
+                "invalidValue /Post/0/author/id", "validationFailed /Post/0/tags/0/note",
+                "missingIdentity /Post/0/tags/1",
+            ])
     }
 
     @Test func `the first fault in the text of a newer record is reported`() throws {
@@ -74,12 +73,12 @@ import Testing
         #expect(try posts() == ["1|one|9"])
     }
 
-    @Test func `a parent links to a skipped child`() throws {
+    @Test func `a parent links to a child that is not newer`() throws {
         #expect(
             try store.changes(
                 #"{"Person": {"id": 8, "posts": [{"id": 1, "at": "2019-01-01", "title": "x", "tags": [{"word": "c"}]}]}}"#
             )
-                == ["Person +1 ~0 =0 !0", "Post +0 ~1 =0 !0"])
+                == ["Person +1 ~0 =0 !0", "Post +0 ~1 =0 !0", "Tag +1 ~0 =0 !0"])
         #expect(try posts() == ["1|one|8"])
         try store.apply(#"{"Tag": {"word": "z", "version": 10, "note": "new"}}"#)
         #expect(
@@ -87,7 +86,7 @@ import Testing
                 #"{"Post": {"id": 1, "tags": [{"word": "z", "version": 9.5, "note": "old"}, {"word": "a"}]}}"#)
                 == ["Post +0 ~1 =0 !0", "Tag +0 ~0 =2 !0"])
         #expect(try store.rows("SELECT destination FROM Post_tags ORDER BY 1") == ["a", "z"])
-        #expect(try tags() == ["a|NULL|NULL", "b|NULL|NULL", "z|10|new"])
+        #expect(try tags() == ["a|NULL|NULL", "b|NULL|NULL", "c|NULL|NULL", "z|10|new"])
     }
 
     @Test func `a record or a row without a value is taken`() throws {
@@ -137,13 +136,12 @@ import Testing
         #expect(try store.rows("SELECT destination FROM Post_tags WHERE source = 2") == ["n"])
     }
 
-    @Test func `a record nested in a skipped one does not count against a later one`() throws {
-        // The first is skipped because of the stored row, so its version 7 does not count, and 3 is compared with all its contents.
+    @Test func `a record nested in one that is not newer counts against a later one`() throws {
         let outcome = try store.outcome(
             #"{"Post": [{"id": 1, "at": "2019-01-01", "title": "x", "tags": [{"word": "q", "version": 7}]}, {"id": 5, "title": "five", "tags": [{"word": "q", "version": 3, "note": "three"}]}]}"#
         )
         #expect(outcome.described == ["Post +1 ~0 =1 !0", "Tag +1 ~0 =0 !0"])
-        #expect(try tags().last == "q|3|three")
+        #expect(try tags().last == "q|7|NULL")
     }
 
     @Test func `an object that only a skipped record names is not inserted`() throws {

@@ -56,16 +56,11 @@ import Testing
         #expect(try store.run([relate(1, "tags", "[9]"), delete("T", "[9]")].joined(separator: ", ")) == "E =1, T -1")
     }
 
-    @Test
-    func `an object whose own records change back a link, while others add one, is updated if they are merged apart`()
-        throws
-    {
-        let other = process("T", #"{"id": 9, "bearers": [2]}"#)
-        let together = [process("E", #"[{"id": 2, "tags": [7]}, {"id": 2, "tags": null}]"#), other]
-        #expect(try store.run(together.joined(separator: ", ")) == "E =1, T ~1 =1")
-        _ = try store.run(relate(2, "tags", "null"))
-        let apart = [relate(2, "tags", "[7]"), relate(2, "tags", "null"), other]
-        #expect(try store.run(apart.joined(separator: ", ")) == "E ~1, T ~1 =1")
+    @Test func `an object whose own records change back a link, while others add one, is updated`() throws {
+        let operations = [
+            relate(2, "tags", "[7]"), relate(2, "tags", "null"), process("T", #"{"id": 9, "bearers": [2]}"#),
+        ]
+        #expect(try store.run(operations.joined(separator: ", ")) == "E ~1, T ~1 =1")
     }
 
     @Test func `an object is listed by the key that it has at the end`() throws {

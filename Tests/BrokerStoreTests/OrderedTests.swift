@@ -143,11 +143,8 @@ import Testing
                 == ["Album +0 ~0 =1 !0", "Tag +0 ~0 =3 !0"])
         try store.apply(#"{"Album": {"id": 7, "tags": ["b", "d"]}}"#)
         #expect(try tags(store) == ["7|0|b", "7|1|d"])
-        // The sets of one operation unite, a later operation replaces.
         try store.apply(#"{"Album": [{"id": 7, "tags": ["x", "b"]}, {"id": 7, "tags": ["y", "x"]}]}"#)
-        #expect(try tags(store) == ["7|0|x", "7|1|b", "7|2|y"])
-        try store.apply(#"{"Album": {"id": 7, "tags": ["b", "x"]}, "Album": {"id": 7, "tags": ["y", "x"]}}"#)
-        #expect(try tags(store) == ["7|0|y", "7|1|x"])
+        #expect(try tags(store) == ["7|0|y", "7|1|x"], "each set replaces")
     }
 
     @Test func `a rejected element retains its position, and no other object gets it`() throws {
@@ -199,7 +196,7 @@ import Testing
         try store.apply(
             #"{"Fan": [{"name": "z", "albums": [7, 8]}], "Album": [{"id": 7, "fans": null}], "Fan": {"name": "z", "albums": [9, 7]}}"#
         )
-        #expect(try fans()[1] == ["8|0|z|0", "9|0|z|1", "7|0|z|2"])
+        #expect(try fans()[1] == ["8|0|z|1", "9|0|z|2", "7|0|z|3"])
     }
 
     @Test func `a symmetric relationship has an order in each direction`() throws {

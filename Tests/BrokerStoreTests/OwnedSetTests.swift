@@ -149,7 +149,7 @@ import TestSupport
         #expect(try store.rows("SELECT * FROM Line") == ["1|0|b"])
     }
 
-    @Test func `jobs of one batch have the effect of jobs one after the other`() throws {
+    @Test(.mergesSets) func `jobs of one batch have the effect of jobs one after the other`() throws {
         let store = try store()
         let jobs = [Self.two, Self.two.replacing(#"{"tag": "1", "size": 1}, "#, with: "")].map {
             #"{"Repo": \#($0)}"#
@@ -183,7 +183,7 @@ import TestSupport
         #expect(error?.message.contains("Release is identified by tag in the store, and by parent_name, tag") == true)
     }
 
-    @Test(arguments: [false, true])
+    @Test(.mergesSets, arguments: [false, true])
     func `objects that the last operation ends are only counted, in little memory`(
         isSync: Bool
     ) throws {

@@ -149,34 +149,34 @@ import Testing
             ])
         let both = try store.outcome(
             #"{"Kind0": {"no": 7, "friend": 8}, "Kind1": [{"no": 8, "text": "x"}, {"no": 9, "more": "m"}]}"#, .skip)
-        #expect(both.rejections == ["missingValue /Kind0/friend"], "an object is listed once")
+        #expect(both.rejections == ["missingValue /Kind0/friend", "missingValue /Kind1/0"])
     }
 
     @Test(arguments: [
-        // Records with faults of their own, also of an object that is rejected as a whole.
+        // Records with faults of their own, and such that cannot make their object.
         (
             #"{"D": [{"id": 5, "title": 1, "code": []}, {"id": 5}, {"id": 5, "head": {"id": "x"}}, {"id": 5}]}"#,
-            ["invalidValue /D/0/code", "missingValue /D/1"], 2
+            ["invalidValue /D/0/code", "missingValue /D/1", "missingValue /D/2", "missingValue /D/3"], 4
         ),
         // Named by keys, nested records and records, in several collections.
         (
             #"{"E": [{"id": 1, "dept": 7}, {"id": 2, "dept": {"id": 7}}], "D": [{"id": 7, "code": "a"}, {"id": 7}]}"#,
-            ["missingValue /E/0/dept"], 1
+            ["missingValue /E/0/dept", "missingValue /E/1/dept", "missingValue /D/0", "missingValue /D/1"], 4
         ),
-        // Objects nested in a rejected record are not listed; other faults are.
+        // Records nested in a rejected one are not listed; other faults are.
         (
             #"{"D": [{"id": 6, "staff": [{"id": 8, "name": []}, {"id": 9, "dept": 5}]}], "E": {"id": 9, "dept": 5}}"#,
             ["missingValue /D/0", "missingValue /E/dept"], 2
         ),
-        // Objects that lose a unique value, each once.
+        // Records with a unique value that another object has.
         (
             #"""
             {"D": [{"id": 1, "title": "t", "code": "a"}, {"id": 2, "title": "t", "code": "a"}, {"id": 2, "code": "a"},
                    {"id": 2, "title": "u"}, {"id": 3, "title": "t", "code": "a"}]}
             """#,
-            ["constraintViolation /D/1", "constraintViolation /D/4"], 2
+            ["constraintViolation /D/1", "missingValue /D/2", "constraintViolation /D/4"], 3
         ),
-    ]) func `each rejected record or object is listed and counted once`(
+    ]) func `each rejected record is listed and counted`(
         payload: String, rejections: [String], count: Int
     ) throws {
         let outcome = try store.outcome(payload, .skip)
