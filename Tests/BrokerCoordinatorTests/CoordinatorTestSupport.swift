@@ -7,10 +7,8 @@ import Logging
 extension Monitor {
     /// As ``wait(_:)``, but not for ever: a run that hangs ends here, and says for what it waited.
     func patiently<Result>(_ what: String, _ body: (inout State) -> Result?) -> Result {
-        // Longer than anything here takes on a slow machine.
-        let seconds: Int64 = 60
-        if let result = wait(until: monotonicMicroseconds() + seconds * 1_000_000, body) { return result }
-        fatalError("waited \(seconds) s in vain for \(what)")
+        if let result = wait(until: monotonicMicroseconds() + Patience.microseconds, body) { return result }
+        fatalError("waited \(Patience.seconds) s in vain for \(what)")
     }
 }
 

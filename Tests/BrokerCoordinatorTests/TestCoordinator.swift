@@ -243,7 +243,7 @@ final class TestCoordinator: Sendable {
 
     /// Waits until that is so.
     func waitUntil(_ what: String, _ isSo: () -> Bool) {
-        let deadline = monotonicMicroseconds() + 60_000_000
+        let deadline = monotonicMicroseconds() + Patience.microseconds
         while !isSo() {
             if monotonicMicroseconds() > deadline { fatalError("waited in vain for \(what): \(statistics)") }
             sched_yield()

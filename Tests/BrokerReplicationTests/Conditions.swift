@@ -1,13 +1,14 @@
 #if Replication
 import Foundation
+import TestSupport
 
 @testable import BrokerReplication
 
 struct Timeout: Error { let what: String }
 
-/// Waits for a condition that nothing announces, up to 40 s.
+/// Waits for a condition that nothing announces, as long as a test waits.
 func waitUntil(_ what: String, _ condition: () throws -> Bool) throws {
-    let deadline = ContinuousClock.now + .seconds(40)
+    let deadline = ContinuousClock.now + Patience.duration
     while try !condition() {
         guard ContinuousClock.now < deadline else { throw Timeout(what: what) }
         usleep(20_000)

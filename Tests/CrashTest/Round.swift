@@ -7,7 +7,7 @@ struct Round {
     static let socket = "broker.sock"
     private static let store = "store.sqlite"
     /// Far beyond what a round takes on a busy machine.
-    private static let patience: Duration = .seconds(300)
+    private static let patience = Patience.duration * 5
 
     private let programs: Programs
     private let seed: UInt64

@@ -81,7 +81,7 @@ import Testing
         guard try programs.shell("\(other) test -x \(program)").status == 0 else { return }
         let before = try FileManager.default.contentsOfDirectory(atPath: programs.folder)
         let result = try programs.shell(
-            "exec timeout 20 \(other) \(program) --model model.json --store s.sqlite --socket s.sock --socket-group 4242"
+            "exec timeout \(Patience.seconds) \(other) \(program) --model model.json --store s.sqlite --socket s.sock --socket-group 4242"
         )
         #expect(result.status == 1)
         #expect(result.complaints.split(separator: "\n").count == 1)

@@ -3,7 +3,7 @@ import Testing
 
 /// Allocations of a server for its jobs, which the programs count with jemalloc (`stats`, `memory.allocations`). They are
 /// stated here, so that a change that adds some is seen; only release builds have these numbers.
-@Suite(.serialized, .timeLimit(.minutes(2)), .enabled(if: Programs.releaseFolder != nil)) struct AllocationTests {
+@Suite(.serialized, .timeLimit(.minutes(5)), .enabled(if: Programs.releaseFolder != nil)) struct AllocationTests {
     /// Allocations for each of so many messages, sent one after the other.
     private func allocations(of count: Int, _ message: (Int) -> String) throws -> Int {
         let programs = try Programs()

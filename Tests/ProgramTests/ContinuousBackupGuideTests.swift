@@ -1,3 +1,4 @@
+import TestSupport
 import Foundation
 import Testing
 
@@ -15,7 +16,7 @@ import Testing
     /// Shell functions; `MACHINE` is the folder of a machine.
     private static let functions = """
         set -eu
-        deadline=$(( $(date +%s) + 60 ))
+        deadline=$(( $(date +%s) + \(Patience.seconds) ))
         until_so() {
             until "$@"; do
                 [ "$(date +%s)" -lt "$deadline" ] || { echo "in vain: $*" >&2; cat */server.log */*.log >&2; exit 1; }

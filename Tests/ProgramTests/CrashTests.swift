@@ -8,7 +8,7 @@ import Testing
         let programs = try Programs()
         // The files of a failure stay for inspection.
         let result = try programs.shell(
-            "exec timeout 500 \(programs.executable("CrashTest").path) \(Cases.count(1, of: 3))")
+            "exec timeout \(10 * Patience.seconds) \(programs.executable("CrashTest").path) \(Cases.count(1, of: 3))")
         print(result.output)
         #expect(result.status == 0, "\(result.output)\(result.complaints)")
     }

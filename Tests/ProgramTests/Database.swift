@@ -1,3 +1,4 @@
+import TestSupport
 import CSQLite
 
 /// A reader of the store with its own tool, as any program may be.
@@ -38,7 +39,7 @@ final class StoreLocker {
         guard sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE, nil) == SQLITE_OK else {
             throw Programs.Failure(what: "cannot open \(path)")
         }
-        sqlite3_busy_timeout(handle, 60_000)
+        sqlite3_busy_timeout(handle, Int32(Patience.seconds) * 1_000)
         guard sqlite3_exec(handle, "BEGIN IMMEDIATE", nil, nil, nil) == SQLITE_OK else {
             throw Programs.Failure(what: String(cString: sqlite3_errmsg(handle)))
         }

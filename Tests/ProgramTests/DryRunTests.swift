@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// `--dry-run` and `--max-delete`, as a user at a shell gives them.
-@Suite(.timeLimit(.minutes(2))) struct DryRunTests {
+@Suite(.timeLimit(.minutes(5))) struct DryRunTests {
     private let programs: Programs
 
     init() throws { programs = try Programs() }

@@ -11,7 +11,7 @@ import Testing
     @Test func `top ends when its reader has gone`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
-        let top = "timeout 60 '\(programs.executable("broker").path)' top --socket broker.sock"
+        let top = "timeout \(Patience.seconds) '\(programs.executable("broker").path)' top --socket broker.sock"
         let result = try programs.shell("{ \(top); echo $? > status; } | head -n 1")
         #expect(result.output.hasPrefix("  jobs/s") && result.complaints.isEmpty, "\(result)")
         #expect(try String(contentsOfFile: programs.path("status"), encoding: .utf8) == "0\n")

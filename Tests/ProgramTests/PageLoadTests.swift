@@ -1,3 +1,4 @@
+import TestSupport
 import Foundation
 import Synchronization
 import Testing
@@ -84,7 +85,7 @@ import Testing
         defer { server.stop() }
         let load = try RunningSubmission(
             programs, command: "load", [server.url("/1")], to: ["--store", "s.sqlite", "--model", "model.json"])
-        try #require(isAsked.wait(timeout: .now() + 60) == .success)
+        try #require(isAsked.wait(timeout: .now() + .seconds(Patience.seconds)) == .success)
         kill(load.process.processIdentifier, SIGINT)
         load.process.waitUntilExit()
         #expect(load.process.terminationStatus == 130)

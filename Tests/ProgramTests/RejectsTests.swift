@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerCommand
 
 /// `--rejects`, `--check` and `--resume` of `broker submit`.
-@Suite(.timeLimit(.minutes(2))) struct RejectsTests {
+@Suite(.timeLimit(.minutes(5))) struct RejectsTests {
     private let programs: Programs
 
     init() throws { programs = try Programs() }

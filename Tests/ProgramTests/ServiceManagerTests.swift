@@ -56,7 +56,7 @@ import Testing
             os.execv("\(programs.executable("brokerd").path)", ["brokerd", "--model", "model.json", "--store", "store.sqlite"])
             """
         try programs.write(code, to: "start.py")
-        return try programs.shell("exec timeout 20 python3 start.py")
+        return try programs.shell("exec timeout \(Patience.seconds) python3 start.py")
     }
 
     @Test func `the manager is notified of ready, reloading and stopping, with the status`() throws {

@@ -1,3 +1,4 @@
+import TestSupport
 import Broker
 import BrokerClient
 import Foundation
@@ -21,7 +22,8 @@ import Testing
         // One that starts all the same would serve for ever.
         let words = ["--model", "model.json", "--store", store, "--socket", "new.sock"] + arguments
         let result = try programs.shell(
-            "exec timeout 20 \(programs.executable("brokerd").path) \(words.map { "'\($0)'" }.joined(separator: " "))")
+            "exec timeout \(Patience.seconds) \(programs.executable("brokerd").path) \(words.map { "'\($0)'" }.joined(separator: " "))"
+        )
         #expect(result.status == status, "\(result.complaints)")
         let lines = result.complaints.split(separator: "\n")
         #expect(lines.count == 1 && lines.first?.hasPrefix("brokerd: ") == true, "\(result.complaints)")
@@ -111,7 +113,7 @@ import Testing
         }
         // An open descriptor is a name as well.
         let result = try programs.shell(
-            "exec 9<store.sqlite; exec timeout 20 \(programs.executable("brokerd").path) --model model.json --store /proc/self/fd/9 "
+            "exec 9<store.sqlite; exec timeout \(Patience.seconds) \(programs.executable("brokerd").path) --model model.json --store /proc/self/fd/9 "
                 + "--socket new.sock")
         #expect(result.status == 1)
         #expect(result.complaints.contains("process \(server.processIdentifier)"), "\(result.complaints)")

@@ -19,7 +19,7 @@ import Testing
 
     /// Connects as soon as that can be done.
     private func firstClient(of programs: Programs) throws -> RawClient {
-        let deadline = ContinuousClock.now + .seconds(60)
+        let deadline = ContinuousClock.now + Patience.duration
         while true {
             do {
                 return try RawClient(programs.path("broker.sock"))
@@ -185,7 +185,7 @@ import Testing
         #expect(try clients[0].ask(ping).type == "pong")
         let last = clients.removeLast()
         clients = []
-        last.setPatience(seconds: 60)
+        last.setPatience(seconds: Patience.seconds)
         #expect(try last.next().type == "pong")
         #expect(line("accepted again", from: complaints) != nil)
         kill(server.processIdentifier, SIGTERM)

@@ -1,3 +1,4 @@
+import TestSupport
 import Foundation
 import Testing
 
@@ -59,7 +60,7 @@ import Testing
 
     @Test func `with a timeout a command waits for a server that is not there yet`() throws {
         let programs = try Programs()
-        let command = "'\(programs.executable("broker").path)' ping --socket broker.sock --timeout 60"
+        let command = "'\(programs.executable("broker").path)' ping --socket broker.sock --timeout \(Patience.seconds)"
         let ping = try programs.start(command)
         _ = try programs.startServer()
         ping.waitUntilExit()

@@ -1,3 +1,4 @@
+import TestSupport
 import Foundation
 import Testing
 
@@ -61,7 +62,7 @@ import Testing
     @Test func `it ends when its reader has gone, without a further commit`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
-        let watch = "timeout 60 '\(programs.executable("broker").path)' watch --socket broker.sock"
+        let watch = "timeout \(Patience.seconds) '\(programs.executable("broker").path)' watch --socket broker.sock"
         let result = try programs.shell("{ \(watch); echo $? > status; } | head -n 1")
         #expect(result.output == #"{"sequence":0,"changes":{}}"# + "\n" && result.complaints.isEmpty, "\(result)")
         #expect(try String(contentsOfFile: programs.path("status"), encoding: .utf8) == "0\n")

@@ -8,7 +8,7 @@ public final class Locker {
         guard sqlite3_open_v2(path, &database, SQLITE_OPEN_READWRITE, nil) == SQLITE_OK else {
             throw SQLRows.Failure(message: "cannot open \(path)")
         }
-        sqlite3_busy_timeout(database, 60_000)
+        sqlite3_busy_timeout(database, Int32(Patience.seconds) * 1_000)
         try execute("BEGIN IMMEDIATE")
     }
 

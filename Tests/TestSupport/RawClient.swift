@@ -25,7 +25,7 @@ public final class RawClient: @unchecked Sendable {
         }
         guard result == 0 else { throw Failure(what: "cannot connect to \(path)") }
         // A test that waits in vain must end.
-        setPatience(seconds: 60)
+        setPatience(seconds: Patience.seconds)
     }
 
     /// The other side of a connection that a test accepted.
@@ -114,7 +114,14 @@ public struct Message: Sendable {
     }
 
     /// The value at that path of keys and array positions, as text: strings without quotes, the rest as JSON.
-    public subscript(_ path: String) -> String? {
+    public subscript(_ path: String) -> String? { value(path).map { String(decoding: $0.bytes, as: UTF8.self) } }
+
+    /// The keys of the object at that path; none without one.
+    public func keys(_ path: String) -> [String] {
+        value(path)?.members.map { String(decoding: $0.key.bytes, as: UTF8.self) } ?? []
+    }
+
+    private func value(_ path: String) -> JSONValue? {
         var value = document.root
         for key in path.split(separator: ".").map(String.init) {
             if value.kind == .array {
@@ -127,7 +134,7 @@ public struct Message: Sendable {
                 value = member
             }
         }
-        return String(decoding: value.bytes, as: UTF8.self)
+        return value
     }
 
     public var type: String { self["type"] ?? "" }
