@@ -7,7 +7,7 @@ import Testing
 @testable import BrokerServer
 
 /// The machine of one connection, driven without a channel.
-@Suite(.timeLimit(.minutes(2))) struct ConnectionStateTests {
+@Suite(.timeLimit(.minutes(5))) struct ConnectionStateTests {
     private struct Conditions: ConnectionConditions {
         var coordinatorHasRoom = true
         var answersHaveRoom = true

@@ -2,176 +2,155 @@ import TestSupport
 import Testing
 
 /// The objects that `delete` deletes, by the relationships' rules, and its answers.
-@Suite(.timeLimit(.minutes(5))) struct DeletionTests {
+@Suite(.timeLimit(.minutes(5)), .session) struct DeletionTests {
+    private let session = OperationSession.current
+
     private func delete(_ entity: String, _ keys: String) -> String {
         #"{"op": "delete", "entity": "\#(entity)", "objects": [\#(keys)]}"#
     }
 
     // MARK: - Rules
 
-    @Test func `nullify ends the links, and the rows that held them count as updated`() async throws {
-        try await OperationSession.run { session in
-            try session.process(
-                "Department", #"{"id": 1, "staff": [{"id": 1}, {"id": 2, "boss": 1}, {"id": 3, "tags": ["t"]}]}"#)
-            #expect(try session.job(delete("Department", "1")) == "Department -1, Employee ~3")
-            #expect(try session.job(delete("Employee", "1")) == "Employee ~1 -1", "also where there is no inverse")
-            #expect(try session.job(delete("Tag", #""t""#)) == "Tag -1", "the other side of a link table has no column")
-            #expect(try session.rows("SELECT id, department, boss FROM Employee") == ["2|NULL|NULL", "3|NULL|NULL"])
-            #expect(try session.rows("SELECT * FROM Employee_tags") == [])
-        }
+    @Test func `nullify ends the links, and the rows that held them count as updated`() throws {
+        try session.process(
+            "Department", #"{"id": 1, "staff": [{"id": 1}, {"id": 2, "boss": 1}, {"id": 3, "tags": ["t"]}]}"#)
+        #expect(try session.job(delete("Department", "1")) == "Department -1, Employee ~3")
+        #expect(try session.job(delete("Employee", "1")) == "Employee ~1 -1", "also where there is no inverse")
+        #expect(try session.job(delete("Tag", #""t""#)) == "Tag -1", "the other side of a link table has no column")
+        #expect(try session.rows("SELECT id, department, boss FROM Employee") == ["2|NULL|NULL", "3|NULL|NULL"])
+        #expect(try session.rows("SELECT * FROM Employee_tags") == [])
     }
 
-    @Test func `cascade deletes over all levels, and around a circle`() async throws {
-        try await OperationSession.run { session in
-            try session.process(
-                "Employee",
-                #"{"id": 1, "papers": [{"id": 1, "follows": {"id": 2, "follows": {"id": 3, "follows": 1}}}, 9]}"#)
-            try session.process("Paper", #"{"id": 10, "follows": 3}"#)
-            #expect(try session.job(delete("Employee", "1")) == "Employee -1, Paper ~1 -4")
-            #expect(try session.rows("SELECT id, follows FROM Paper") == ["10|NULL"])
-            #expect(try session.rows("SELECT count(*) FROM Employee_papers") == ["0"])
-        }
+    @Test func `cascade deletes over all levels, and around a circle`() throws {
+        try session.process(
+            "Employee",
+            #"{"id": 1, "papers": [{"id": 1, "follows": {"id": 2, "follows": {"id": 3, "follows": 1}}}, 9]}"#)
+        try session.process("Paper", #"{"id": 10, "follows": 3}"#)
+        #expect(try session.job(delete("Employee", "1")) == "Employee -1, Paper ~1 -4")
+        #expect(try session.rows("SELECT id, follows FROM Paper") == ["10|NULL"])
+        #expect(try session.rows("SELECT count(*) FROM Employee_papers") == ["0"])
     }
 
-    @Test func `deny holds back, unless both sides go in the same operation`() async throws {
-        try await OperationSession.run { session in
-            try session.process("Room", #"[{"floor": 1, "number": "a", "desks": [1]}, {"floor": 1, "number": "b"}]"#)
-            try session.process("Department", #"{"id": 1, "rooms": [{"floor": 1, "number": "a"}]}"#)
-            let room = #"{"floor": 1, "number": "a"}"#
-            let refused = try session.answer(delete("Room", room))
-            #expect(refused.code == "constraintViolation")
-            #expect(refused["error.path"] == "/operations/0")
-            #expect(refused["error.message"]?.contains("desks") == true)
-            #expect(
-                try session.job(delete("Department", "1")) == "constraintViolation /operations/0", "also what cascades")
-            #expect(try session.rows("SELECT count(*) FROM Room") == ["2"])
-            #expect(
-                try session.job(delete("Desk", "1") + ", " + delete("Department", "1"))
-                    == "Department -1, Desk -1, Room -1")
-        }
+    @Test func `deny holds back, unless both sides go in the same operation`() throws {
+        try session.process("Room", #"[{"floor": 1, "number": "a", "desks": [1]}, {"floor": 1, "number": "b"}]"#)
+        try session.process("Department", #"{"id": 1, "rooms": [{"floor": 1, "number": "a"}]}"#)
+        let room = #"{"floor": 1, "number": "a"}"#
+        let refused = try session.answer(delete("Room", room))
+        #expect(refused.code == "constraintViolation")
+        #expect(refused["error.path"] == "/operations/0")
+        #expect(refused["error.message"]?.contains("desks") == true)
+        #expect(try session.job(delete("Department", "1")) == "constraintViolation /operations/0", "also what cascades")
+        #expect(try session.rows("SELECT count(*) FROM Room") == ["2"])
+        #expect(
+            try session.job(delete("Desk", "1") + ", " + delete("Department", "1"))
+                == "Department -1, Desk -1, Room -1")
     }
 
-    @Test func `noAction leaves the link, so the job must not`() async throws {
-        try await OperationSession.run { session in
-            try session.process("Department", #"{"id": 1, "safe": {"id": 5}}"#)
-            #expect(try session.job(delete("Department", "1")) == "constraintViolation ")
-            #expect(
-                try session.job(delete("Department", "1") + #", {"entity": "Safe", "json": {"id": 5, "owner": null}}"#)
-                    == "Department -1, Safe ~1")
-            #expect(try session.rows("SELECT id, owner FROM Safe") == ["5|NULL"])
-        }
+    @Test func `noAction leaves the link, so the job must not`() throws {
+        try session.process("Department", #"{"id": 1, "safe": {"id": 5}}"#)
+        #expect(try session.job(delete("Department", "1")) == "constraintViolation ")
+        #expect(
+            try session.job(delete("Department", "1") + #", {"entity": "Safe", "json": {"id": 5, "owner": null}}"#)
+                == "Department -1, Safe ~1")
+        #expect(try session.rows("SELECT id, owner FROM Safe") == ["5|NULL"])
     }
 
     @Test func `an object inserted after a deletion is new, also where the server has inserted none before`()
         async throws
     {
-        try await OperationSession.run { session in
-            let other = try Locker(session.storePath)
-            try other.execute("INSERT INTO Note (text) VALUES ('a'), ('b')")
-            try other.execute("COMMIT")
-            let all = #"{"op": "delete", "entity": "Note", "where": "TRUEPREDICATE"}"#
-            #expect(try session.job(all + #", {"entity": "Note", "json": {"text": "c"}}"#) == "Note +1 -2")
-            #expect(try session.rows("SELECT text FROM Note") == ["c"])
-        }
+        let other = try Locker(session.storePath)
+        try other.execute("INSERT INTO Note (text) VALUES ('a'), ('b')")
+        try other.execute("COMMIT")
+        let all = #"{"op": "delete", "entity": "Note", "where": "TRUEPREDICATE"}"#
+        #expect(try session.job(all + #", {"entity": "Note", "json": {"text": "c"}}"#) == "Note +1 -2")
+        #expect(try session.rows("SELECT text FROM Note") == ["c"])
     }
 
     // MARK: - Which objects
 
-    @Test func `keys that name nothing are counted in one warning`() async throws {
-        try await OperationSession.run { session in
-            try session.process("Tag", #"[{"word": "a"}, {"word": "b"}]"#)
-            let answer = try session.answer(delete("Tag", #""a", "x", "y", "a""#))
-            #expect(answer["changes.Tag.deleted"] == "1")
-            #expect(answer["keys.Tag.deleted"] == #"["a"]"#)
-            #expect(answer["warnings.0.code"] == "objectNotFound")
-            #expect(answer["warnings.0.entity"] == "Tag")
-            #expect(answer["warnings.0.count"] == "2")
-            #expect(try session.job(delete("Employee", #"1, "x""#)) == "invalidValue /operations/0/objects/1")
-            let skipped = try session.answer(delete("Employee", #"1, "x""#), #", "onInvalid": "skip""#)
-            #expect(skipped["rejected.0.path"] == "/operations/0/objects/1")
-        }
+    @Test func `keys that name nothing are counted in one warning`() throws {
+        try session.process("Tag", #"[{"word": "a"}, {"word": "b"}]"#)
+        let answer = try session.answer(delete("Tag", #""a", "x", "y", "a""#))
+        #expect(answer["changes.Tag.deleted"] == "1")
+        #expect(answer["keys.Tag.deleted"] == #"["a"]"#)
+        #expect(answer["warnings.0.code"] == "objectNotFound")
+        #expect(answer["warnings.0.entity"] == "Tag")
+        #expect(answer["warnings.0.count"] == "2")
+        #expect(try session.job(delete("Employee", #"1, "x""#)) == "invalidValue /operations/0/objects/1")
+        let skipped = try session.answer(delete("Employee", #"1, "x""#), #", "onInvalid": "skip""#)
+        #expect(skipped["rejected.0.path"] == "/operations/0/objects/1")
     }
 
-    @Test func `a predicate selects what is deleted`() async throws {
-        try await OperationSession.run { session in
-            try session.process(
-                "Department",
-                #"[{"id": 1, "name": "R&D", "staff": [{"id": 1, "age": 30}, {"id": 2}]}, {"id": 2, "staff": [{"id": 3}]}]"#
-            )
-            let delete = #""op": "delete", "entity": "Employee", "where""#
-            #expect(
-                try session.job("{\(delete): \"department.name == %@ AND age != 30\", \"arguments\": [\"R&D\"]}")
-                    == "Employee -1")
-            #expect(try session.job("{\(delete): \"age > 99\"}") == "")
-            #expect(try session.job("{\(delete): \"agee > 99\"}") == "invalidPredicate /operations/0/where")
-            #expect(try session.job("{\(delete): \"TRUEPREDICATE\"}") == "Employee -2")
-        }
+    @Test func `a predicate selects what is deleted`() throws {
+        try session.process(
+            "Department",
+            #"[{"id": 1, "name": "R&D", "staff": [{"id": 1, "age": 30}, {"id": 2}]}, {"id": 2, "staff": [{"id": 3}]}]"#
+        )
+        let delete = #""op": "delete", "entity": "Employee", "where""#
+        #expect(
+            try session.job("{\(delete): \"department.name == %@ AND age != 30\", \"arguments\": [\"R&D\"]}")
+                == "Employee -1")
+        #expect(try session.job("{\(delete): \"age > 99\"}") == "")
+        #expect(try session.job("{\(delete): \"agee > 99\"}") == "invalidPredicate /operations/0/where")
+        #expect(try session.job("{\(delete): \"TRUEPREDICATE\"}") == "Employee -2")
     }
 
-    @Test func `a text that is too long for a pattern fails its job alone, and changes nothing`() async throws {
-        try await OperationSession.run { session in
-            let long = String(repeating: "a", count: 300_000) + "!"
-            let records = (0..<3).map { "{\"id\": \($0), \"name\": \"\(long)\"}" }.joined(separator: ",")
-            try session.process("Employee", "[\(records)]")
-            let delete = #"{"op": "delete", "entity": "Employee", "where": "name MATCHES '(a|b)*a(a|b){900}c'"}"#
-            #expect(try session.job(delete) == "invalidPredicate /operations/0/where")
-            #expect(try session.rows("SELECT count(*) FROM Employee") == ["3"])
-            #expect(try session.job(#"{"entity": "Tag", "json": {"word": "after"}}"#) == "Tag +1")
-        }
+    @Test func `a text that is too long for a pattern fails its job alone, and changes nothing`() throws {
+        let long = String(repeating: "a", count: 300_000) + "!"
+        let records = (0..<3).map { "{\"id\": \($0), \"name\": \"\(long)\"}" }.joined(separator: ",")
+        try session.process("Employee", "[\(records)]")
+        let delete = #"{"op": "delete", "entity": "Employee", "where": "name MATCHES '(a|b)*a(a|b){900}c'"}"#
+        #expect(try session.job(delete) == "invalidPredicate /operations/0/where")
+        #expect(try session.rows("SELECT count(*) FROM Employee") == ["3"])
+        #expect(try session.job(#"{"entity": "Tag", "json": {"word": "after"}}"#) == "Tag +1")
     }
 
     // MARK: - Counting
 
     @Test(arguments: ["keys", "summary"])
-    func `an object counts once, whatever happened to it on the way`(reply: String) async throws {
-        try await OperationSession.run { session in
-            try session.process(
-                "Department",
-                #"{"id": 1, "staff": [{"id": 1, "boss": 2, "papers": [1]}, {"id": 2, "boss": 1}, {"id": 3, "boss": 1}]}"#
-            )
-            let all = #"{"op": "delete", "entity": "Employee", "where": "id < 3"}"#
-            // 1 and 2 lose their bosses before they go themselves; 3 loses one and stays.
-            #expect(try session.job(all, reply: reply) == "Employee ~1 -2, Paper -1")
-            try session.process("Employee", #"[{"id": 1, "boss": 3}, {"id": 4}]"#)
-            let made =
-                #"{"entity": "Employee", "json": [{"id": 5, "boss": 4}, {"id": 4, "age": 1}, {"id": 3, "age": 2}]}"#
-            let gone = #"{"op": "delete", "entity": "Employee", "objects": [4, 3]}"#
-            // 5 is new and loses its boss again; 4 and 3 were changed and go; 1 loses its boss.
-            #expect(try session.job(made + ", " + gone, reply: reply) == "Employee +1 ~1 -2")
-            #expect(try session.rows("SELECT id, boss FROM Employee ORDER BY id") == ["1|NULL", "5|NULL"])
-        }
+    func `an object counts once, whatever happened to it on the way`(reply: String) throws {
+        try session.process(
+            "Department",
+            #"{"id": 1, "staff": [{"id": 1, "boss": 2, "papers": [1]}, {"id": 2, "boss": 1}, {"id": 3, "boss": 1}]}"#
+        )
+        let all = #"{"op": "delete", "entity": "Employee", "where": "id < 3"}"#
+        // 1 and 2 lose their bosses before they go themselves; 3 loses one and stays.
+        #expect(try session.job(all, reply: reply) == "Employee ~1 -2, Paper -1")
+        try session.process("Employee", #"[{"id": 1, "boss": 3}, {"id": 4}]"#)
+        let made =
+            #"{"entity": "Employee", "json": [{"id": 5, "boss": 4}, {"id": 4, "age": 1}, {"id": 3, "age": 2}]}"#
+        let gone = #"{"op": "delete", "entity": "Employee", "objects": [4, 3]}"#
+        // 5 is new and loses its boss again; 4 and 3 were changed and go; 1 loses its boss.
+        #expect(try session.job(made + ", " + gone, reply: reply) == "Employee +1 ~1 -2")
+        #expect(try session.rows("SELECT id, boss FROM Employee ORDER BY id") == ["1|NULL", "5|NULL"])
     }
 
     @Test(arguments: ["keys", "summary"])
     func `an object that the first operation changed and a later one changed back is unchanged`(reply: String)
         async throws
     {
-        try await OperationSession.run { session in
-            try session.process("Employee", #"[{"id": 1, "name": "a"}, {"id": 2}]"#)
-            let back = try session.job(
-                #"{"entity": "Employee", "json": [{"id": 1, "name": "b"}, {"id": 2, "department": 7}]}, "#
-                    + #"{"op": "delete", "entity": "Department", "objects": [7]}, "#
-                    + #"{"entity": "Employee", "json": {"id": 1, "name": "a"}}"#, reply: reply)
-            #expect(back == "Employee =2")
-            let unnamed = try session.job(
-                #"{"op": "sync", "entity": "Employee", "json": [{"id": 1, "boss": 3}, {"id": 2}], "where": "id > 2"}"#,
-                reply: reply)
-            #expect(unnamed == "Employee +1 ~1 =1", "3 is named")
-            let gone = try session.job(
-                #"{"entity": "Employee", "json": {"id": 2, "boss": {"id": 4}}}, "# + delete("Employee", "4"),
-                reply: reply)
-            #expect(gone == "Employee =1")
-        }
+        try session.process("Employee", #"[{"id": 1, "name": "a"}, {"id": 2}]"#)
+        let back = try session.job(
+            #"{"entity": "Employee", "json": [{"id": 1, "name": "b"}, {"id": 2, "department": 7}]}, "#
+                + #"{"op": "delete", "entity": "Department", "objects": [7]}, "#
+                + #"{"entity": "Employee", "json": {"id": 1, "name": "a"}}"#, reply: reply)
+        #expect(back == "Employee =2")
+        let unnamed = try session.job(
+            #"{"op": "sync", "entity": "Employee", "json": [{"id": 1, "boss": 3}, {"id": 2}], "where": "id > 2"}"#,
+            reply: reply)
+        #expect(unnamed == "Employee +1 ~1 =1", "3 is named")
+        let gone = try session.job(
+            #"{"entity": "Employee", "json": {"id": 2, "boss": {"id": 4}}}, "# + delete("Employee", "4"),
+            reply: reply)
+        #expect(gone == "Employee =1")
     }
 
-    @Test func `a one-to-one link that one operation ends and a later one makes again changes nothing`() async throws {
-        try await OperationSession.run { session in
-            try session.process("Department", #"[{"id": 1, "safe": {"id": 5}}, {"id": 2}]"#)
-            let back = try session.job(
-                #"{"entity": "Safe", "json": [{"id": 6, "owner": 1}, {"id": 5}]}, "#
-                    + #"{"op": "relate", "entity": "Safe", "object": 5, "relationship": "owner", "json": 1}"#)
-            #expect(back == "Department =1, Safe +1 =1")
-            #expect(try session.rows("SELECT id, owner FROM Safe") == ["5|1", "6|NULL"])
-        }
+    @Test func `a one-to-one link that one operation ends and a later one makes again changes nothing`() throws {
+        try session.process("Department", #"[{"id": 1, "safe": {"id": 5}}, {"id": 2}]"#)
+        let back = try session.job(
+            #"{"entity": "Safe", "json": [{"id": 6, "owner": 1}, {"id": 5}]}, "#
+                + #"{"op": "relate", "entity": "Safe", "object": 5, "relationship": "owner", "json": 1}"#)
+        #expect(back == "Department =1, Safe +1 =1")
+        #expect(try session.rows("SELECT id, owner FROM Safe") == ["5|1", "6|NULL"])
     }
 }

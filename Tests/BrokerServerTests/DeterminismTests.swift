@@ -17,7 +17,7 @@ import Testing
 
     @Test func `the same entries make the same store, however they are applied`() throws {
         let seed = SeededGenerator.testSeed()
-        let seeds = (0..<Cases.count(UInt64(5), of: 40)).map { seed &+ $0 }
+        let seeds = (0..<Cases.count(UInt64(3), of: 40)).map { seed &+ $0 }
         var refused = (work: 0, memory: 0)
         for seed in seeds {
             guard var difference = try Self.difference(seed: seed, Self.jobCount, &refused) else { continue }

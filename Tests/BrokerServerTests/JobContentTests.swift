@@ -3,7 +3,9 @@ import TestSupport
 import Testing
 
 /// "The same id with the same content": what is content.
-@Suite(.timeLimit(.minutes(5))) struct JobContentTests {
+@Suite(.timeLimit(.minutes(5)), .server) struct JobContentTests {
+    private let running = RunningServer.current
+
     private static let record = #"{"id": 1, "name": "a"}"#
 
     @Test(arguments: [
@@ -19,18 +21,16 @@ import Testing
         #"{"id": "j", "collections": {"Department": \#(record)}}"#,
         #"{"id": "j", "operations": [{"json": \#(record), "entity": "Department", "other": 1}]}"#,
     ])
-    func `another envelope or another form is the same content`(_ again: String) async throws {
-        try await RunningServer.run { running in
-            let client = try running.connect()
-            let first = try client.ask(#"{"id": "j", "entity": "Department", "json": \#(Self.record)}"#)
-            #expect(first.type == "completed")
-            try client.send(again)
-            var second = try client.next()
-            if second.type == "accepted" { second = try client.next() }
-            #expect(second.type == "completed", "\(second.text)")
-            if !again.contains("none") { #expect(second["duplicate"] == "true") }
-            #expect(second.sequence == first.sequence)
-        }
+    func `another envelope or another form is the same content`(_ again: String) throws {
+        let client = try running.connect()
+        let first = try client.ask(#"{"id": "j", "entity": "Department", "json": \#(Self.record)}"#)
+        #expect(first.type == "completed")
+        try client.send(again)
+        var second = try client.next()
+        if second.type == "accepted" { second = try client.next() }
+        #expect(second.type == "completed", "\(second.text)")
+        if !again.contains("none") { #expect(second["duplicate"] == "true") }
+        #expect(second.sequence == first.sequence)
     }
 
     /// Jobs of which no two do the same.
@@ -68,47 +68,43 @@ import Testing
         #""operations": [{"op": "delete", "entity": "Employee", "objects": [1]}, {"op": "delete", "entity": "Employee", "objects": [1]}]"#,
     ]
 
-    @Test func `each field that determines the effect is content`() async throws {
-        try await RunningServer.run { running in
-            let client = try running.connect()
-            _ = try client.ask(#"{"entity": "Department", "json": {"id": 1}}"#)
-            for (number, body) in Self.different.enumerated() {
-                let first = try client.ask(#"{"id": "\#(number)", \#(body)}"#)
-                guard first.type == "completed" else {
-                    #expect(
-                        body.contains(#""map""#) || body.contains("object") || body.contains("relate"), "\(first.text)")
-                    continue
-                }
-                for (other, body) in Self.different.enumerated() {
-                    let again = try client.ask(#"{"id": "\#(number)", \#(body)}"#)
-                    if other == number {
-                        #expect(again["duplicate"] == "true", "\(body): \(again.text)")
-                    } else {
-                        #expect(again.type == "failed", "\(number) \(other): \(again.text)")
-                        if !body.contains(#""mapping""#) {
-                            #expect(again.code == "idConflict", "\(body): \(again.text)")
-                        }
+    @Test func `each field that determines the effect is content`() throws {
+        let client = try running.connect()
+        _ = try client.ask(#"{"entity": "Department", "json": {"id": 1}}"#)
+        for (number, body) in Self.different.enumerated() {
+            let first = try client.ask(#"{"id": "\#(number)", \#(body)}"#)
+            guard first.type == "completed" else {
+                #expect(body.contains(#""map""#) || body.contains("object") || body.contains("relate"), "\(first.text)")
+                continue
+            }
+            for (other, body) in Self.different.enumerated() {
+                let again = try client.ask(#"{"id": "\#(number)", \#(body)}"#)
+                if other == number {
+                    #expect(again["duplicate"] == "true", "\(body): \(again.text)")
+                } else {
+                    #expect(again.type == "failed", "\(number) \(other): \(again.text)")
+                    if !body.contains(#""mapping""#) {
+                        #expect(again.code == "idConflict", "\(body): \(again.text)")
                     }
                 }
             }
         }
     }
 
-    @Test func `the mapping and the path of a payload are content`() async throws {
-        let model = """
-            {"entities": {"Word": {"identity": "text", "attributes": {"text": "string"}}},
-             "mappings": {"a": {"entity": "Word"}, "b": {"entity": "Word"}},
-             "routes": [{"path": "/a", "mapping": "a"}, {"path": "/b", "mapping": "a"}]}
-            """
-        try await RunningServer.run(model: model) { running in
-            let client = try running.connect()
-            let fields = [#""mapping": "a""#, #""mapping": "b""#, #""path": "/a""#, #""path": "/b""#]
-            for field in fields.indices {
-                for other in [field] + fields.indices {
-                    let answer = try client.ask(
-                        #"{"id": "\#(field)", "op": "map", "json": {"text": "x"}, \#(fields[other])}"#)
-                    #expect(answer.code == (other == field ? "" : "idConflict"), "\(fields[other]): \(answer.text)")
-                }
+    private static let mapped = """
+        {"entities": {"Word": {"identity": "text", "attributes": {"text": "string"}}},
+         "mappings": {"a": {"entity": "Word"}, "b": {"entity": "Word"}},
+         "routes": [{"path": "/a", "mapping": "a"}, {"path": "/b", "mapping": "a"}]}
+        """
+
+    @Test(.server(model: mapped)) func `the mapping and the path of a payload are content`() throws {
+        let client = try running.connect()
+        let fields = [#""mapping": "a""#, #""mapping": "b""#, #""path": "/a""#, #""path": "/b""#]
+        for field in fields.indices {
+            for other in [field] + fields.indices {
+                let answer = try client.ask(
+                    #"{"id": "\#(field)", "op": "map", "json": {"text": "x"}, \#(fields[other])}"#)
+                #expect(answer.code == (other == field ? "" : "idConflict"), "\(fields[other]): \(answer.text)")
             }
         }
     }

@@ -185,7 +185,7 @@ import Testing
         let running = try await RunningServer()
         let client = try running.connect()
         for number in 0..<10 {
-            let records = (0..<20_000).map { #"{"id": \#($0 * 7_919 % 1_000_003), "name": "\#(number)"}"# }
+            let records = (0..<8_000).map { #"{"id": \#($0 * 7_919 % 1_000_003), "name": "\#(number)"}"# }
                 .joined(separator: ",")
             try client.send(#"{"id": "\#(number)", "reply": "keys", "entity": "Department", "json": [\#(records)]}"#)
         }
@@ -207,7 +207,7 @@ import Testing
         let running = try await RunningServer { $0.drainSeconds = 1 }
         let client = try running.connect()
         for number in 0..<4 {
-            let records = (0..<60_000).map { #"{"id": \#($0 * 7_919 % 1_000_003), "name": "\#(number)"}"# }
+            let records = (0..<20_000).map { #"{"id": \#($0 * 7_919 % 1_000_003), "name": "\#(number)"}"# }
                 .joined(separator: ",")
             try client.send(#"{"id": "\#(number)", "reply": "keys", "entity": "Department", "json": [\#(records)]}"#)
         }

@@ -42,6 +42,10 @@ struct OperationSession {
         }}
         """
 
+    /// That of the trait ``Trait/session``.
+    @TaskLocal static var ofTest: OperationSession?
+    static var current: OperationSession { ofTest! }
+
     let client: RawClient
     let storePath: String
 
@@ -49,12 +53,16 @@ struct OperationSession {
     ///
     /// - Parameter reply: with `keys` the server remembers each object, without it often counts alone.
     func job(_ operations: String, _ more: String = "", reply: String = "keys") throws -> String {
-        let answer = try client.ask(#"{"operations": [\#(operations)], "reply": "\#(reply)"\#(more)}"#)
+        try counts(#"{"operations": [\#(operations)], "reply": "\#(reply)"\#(more)}"#)
+    }
+
+    /// The same of a whole message.
+    func counts(_ job: String) throws -> String {
+        let answer = try client.ask(job)
         guard answer.type == "completed" else { return "\(answer.code) \(answer["error.path"] ?? "")" }
-        let entities = ["Card", "Department", "Desk", "Employee", "Note", "Paper", "Room", "Safe", "Seal", "Tag"]
-        return entities.compactMap { entity in
-            let counts = ["inserted", "updated", "unchanged", "deleted", "rejected"].compactMap {
-                answer["changes.\(entity).\($0)"]
+        return answer.keys("changes").sorted().compactMap { entity in
+            let counts = ["inserted", "updated", "unchanged", "deleted", "rejected"].map {
+                answer["changes.\(entity).\($0)"] ?? "0"
             }
             guard counts.contains(where: { $0 != "0" }) else { return nil }
             return "\(entity) " + zip("+~=-!", counts).filter { $1 != "0" }.map { "\($0)\($1)" }.joined(separator: " ")
@@ -69,14 +77,5 @@ struct OperationSession {
 
     func process(_ entity: String, _ json: String) throws {
         #expect(try client.ask(#"{"entity": "\#(entity)", "json": \#(json)}"#).type == "completed")
-    }
-
-    /// Starts a server, runs the body, stops the server whatever happens.
-    static func run(
-        _ model: String = model, jobWork: Int? = nil, _ body: (OperationSession) throws -> Void
-    ) async throws {
-        try await RunningServer.run(model: model, jobWork: jobWork) { running in
-            try body(OperationSession(client: running.connect(), storePath: running.storePath))
-        }
     }
 }

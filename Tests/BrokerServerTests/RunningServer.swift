@@ -8,6 +8,7 @@ import BrokerWire
 import Foundation
 import Logging
 import TestSupport
+import Testing
 
 /// A server in this process, on a socket in a folder of its own; both go with ``stop()``.
 struct RunningServer {
@@ -22,6 +23,10 @@ struct RunningServer {
             "relationships": {"department": {"entity": "Department", "inverse": "employees"}}}
         }}
         """
+
+    /// That of the trait ``Trait/server``.
+    @TaskLocal fileprivate static var ofTest: RunningServer?
+    static var current: RunningServer { ofTest! }
 
     let folder: String
     let server: BrokerServer
@@ -87,4 +92,52 @@ func offThePool<Result: Sendable>(_ body: @escaping @Sendable () throws -> Resul
     try await withCheckedThrowingContinuation { continuation in
         Thread { continuation.resume(with: Swift.Result { try body() }) }.start()
     }
+}
+
+/// A server of its own for each test, or for each case of it. A test's own trait replaces that of its suite.
+final class ServerTrait: SuiteTrait, TestTrait, TestScoping {
+    typealias Body = @Sendable () async throws -> Void
+
+    let isRecursive = true
+    private let serve: @Sendable (_ body: Body) async throws -> Void
+
+    init(_ serve: @escaping @Sendable (_ body: Body) async throws -> Void) { self.serve = serve }
+
+    func provideScope(for test: Test, testCase: Test.Case?, performing function: Body) async throws {
+        if test.traits.last(where: { $0 is ServerTrait }) as? ServerTrait === self {
+            try await serve(function)
+        } else {
+            try await function()
+        }
+    }
+}
+
+extension Trait where Self == ServerTrait {
+    /// The test's server is ``RunningServer/current``.
+    static func server(
+        model: String = RunningServer.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2),
+        walPages: Int? = nil, outcomesKept: Int = LedgerRetention.defaultCount, slowJobMicroseconds: Int64? = nil,
+        _ adjust: @escaping @Sendable (inout ServerOptions) -> Void = { _ in }
+    ) -> Self {
+        ServerTrait { body in
+            try await RunningServer.run(
+                model: model, limits: limits, walPages: walPages, outcomesKept: outcomesKept,
+                slowJobMicroseconds: slowJobMicroseconds, adjust
+            ) { running in try await RunningServer.$ofTest.withValue(running, operation: body) }
+        }
+    }
+
+    static var server: Self { server() }
+
+    /// The test's client is ``OperationSession/current``.
+    static func session(_ model: String = OperationSession.model, jobWork: Int? = nil) -> Self {
+        ServerTrait { body in
+            try await RunningServer.run(model: model, jobWork: jobWork) { running in
+                let session = try OperationSession(client: running.connect(), storePath: running.storePath)
+                try await OperationSession.$ofTest.withValue(session, operation: body)
+            }
+        }
+    }
+
+    static var session: Self { session() }
 }

@@ -9,7 +9,7 @@ import Testing
     private let stream = #"{"type": "fetch", "entity": "Employee", "stream": true, "tag": "s"}"#
 
     /// How long streams may wait for their clients, in milliseconds.
-    private func limits(
+    private static func limits(
         open: Int = 8, wait: Int64 = 60_000, frameWait: Int64 = 60_000, snapshotBytes: Int = 1 << 30
     ) -> CoordinatorLimits {
         var limits = CoordinatorLimits(workers: 2)
@@ -38,64 +38,63 @@ import Testing
         return messages
     }
 
-    @Test func `a stream whose client takes no frame ends with snapshotExpired, and the WAL is copied`() async throws {
-        try await RunningServer.run(limits: limits(frameWait: 300)) { running in
-            try StreamTests.fill(running)
-            let (client, other) = (try running.connect(), try running.connect())
-            try client.send(stream)
-            _ = try client.next()
-            try write(other, 1)
-            var rounds = 0
-            while try heldPages(other) > 0 { rounds += 1 }
-            #expect(rounds > 0, "the stream held the WAL")
-            let messages = try readToError(client)
-            #expect(messages.dropLast().allSatisfy { $0["more"] == "true" })
-            let error = try #require(messages.last)
-            #expect(error.code == "snapshotExpired")
-            #expect(error["tag"] == "s")
-            #expect(error["frame"] == "1")
-            // The connection goes on, and so does the client after the last key.
-            let last = try #require(messages.dropLast().last?["last"])
-            let rest = try client.ask(#"{"type": "fetch", "entity": "Employee", "after": \#(last), "limit": 1}"#)
-            #expect(rest["last"] == "\(Int(last)! + 1)")
-        }
+    @Test(.server(limits: limits(frameWait: 300)))
+    func `a stream whose client takes no frame ends with snapshotExpired, and the WAL is copied`() throws {
+        let running = RunningServer.current
+        try StreamTests.fill(running)
+        let (client, other) = (try running.connect(), try running.connect())
+        try client.send(stream)
+        _ = try client.next()
+        try write(other, 1)
+        var rounds = 0
+        while try heldPages(other) > 0 { rounds += 1 }
+        #expect(rounds > 0, "the stream held the WAL")
+        let messages = try readToError(client)
+        #expect(messages.dropLast().allSatisfy { $0["more"] == "true" })
+        let error = try #require(messages.last)
+        #expect(error.code == "snapshotExpired")
+        #expect(error["tag"] == "s")
+        #expect(error["frame"] == "1")
+        // The connection goes on, and so does the client after the last key.
+        let last = try #require(messages.dropLast().last?["last"])
+        let rest = try client.ask(#"{"type": "fetch", "entity": "Employee", "after": \#(last), "limit": 1}"#)
+        #expect(rest["last"] == "\(Int(last)! + 1)")
     }
 
-    @Test func `a slow stream ends soon when the writer waits to copy the WAL`() async throws {
-        try await RunningServer.run(limits: limits(wait: 300), walPages: 32) { running in
-            try StreamTests.fill(running)
-            let (client, other) = (try running.connect(), try running.connect())
-            try client.send(stream)
-            _ = try client.next()
-            var number = 0
+    @Test(.server(limits: limits(wait: 300), walPages: 32))
+    func `a slow stream ends soon when the writer waits to copy the WAL`() throws {
+        let running = RunningServer.current
+        try StreamTests.fill(running)
+        let (client, other) = (try running.connect(), try running.connect())
+        try client.send(stream)
+        _ = try client.next()
+        var number = 0
+        try write(other, number)
+        #expect(try heldPages(other) > 0)
+        while try heldPages(other) > 0 {
+            number += 1
             try write(other, number)
-            #expect(try heldPages(other) > 0)
-            while try heldPages(other) > 0 {
-                number += 1
-                try write(other, number)
-            }
-            #expect(try readToError(client).last?.code == "snapshotExpired")
         }
+        #expect(try readToError(client).last?.code == "snapshotExpired")
     }
 
-    @Test(arguments: [[], ["name"]])
-    func `a stream ends with snapshotExpired when the WAL has grown by a limit`(sort: [String]) async throws {
-        try await RunningServer.run(limits: limits(snapshotBytes: 2 << 20), walPages: 32) { running in
-            try StreamTests.fill(running)
-            let (client, other) = (try running.connect(), try running.connect())
-            let sort = sort.isEmpty ? "" : #", "sort": ["name"]"#
-            try client.send(#"{"type": "fetch", "entity": "Employee", "stream": true\#(sort)}"#)
-            _ = try client.next()
-            var number = 0
-            repeat {
-                number += 1
-                try write(other, number)
-            } while try heldPages(other) > 0
-            let messages = try readToError(client)
-            #expect(messages.last?.code == "snapshotExpired")
-            #expect(messages.last?["error.message"]?.contains("WAL") == true)
-            #expect(try client.ask(#"{"type": "ping"}"#).type == "pong", "the connection goes on")
-        }
+    @Test(.server(limits: limits(snapshotBytes: 2 << 20), walPages: 32), arguments: [[], ["name"]])
+    func `a stream ends with snapshotExpired when the WAL has grown by a limit`(sort: [String]) throws {
+        let running = RunningServer.current
+        try StreamTests.fill(running)
+        let (client, other) = (try running.connect(), try running.connect())
+        let sort = sort.isEmpty ? "" : #", "sort": ["name"]"#
+        try client.send(#"{"type": "fetch", "entity": "Employee", "stream": true\#(sort)}"#)
+        _ = try client.next()
+        var number = 0
+        repeat {
+            number += 1
+            try write(other, number)
+        } while try heldPages(other) > 0
+        let messages = try readToError(client)
+        #expect(messages.last?.code == "snapshotExpired")
+        #expect(messages.last?["error.message"]?.contains("WAL") == true)
+        #expect(try client.ask(#"{"type": "ping"}"#).type == "pong", "the connection goes on")
     }
 
     @Test func `a server that stops ends the streams that are open`() async throws {
@@ -111,24 +110,25 @@ import Testing
         try await stopped
     }
 
-    @Test func `slow streams do not prevent other clients from streaming`() async throws {
-        try await RunningServer.run(limits: limits(open: 2, wait: 200)) { running in
-            try StreamTests.fill(running)
-            // Two places: the second is opened while one is free.
-            let slow = try (0..<2).map { _ in try running.connect() }
-            for client in slow {
-                try client.send(stream)
-                _ = try client.next()
-            }
-            let other = try running.connect()
-            try other.send(stream)
-            var frame: Message
-            repeat { frame = try other.next() } while frame["more"] == "true"
-            #expect(frame["more"] == "false")
-            var codes: [String] = []
-            for client in slow { codes.append(try readToEnd(client)) }
-            #expect(codes.contains("snapshotExpired"))
+    @Test(.server(limits: limits(open: 2, wait: 200))) func `slow streams do not prevent other clients from streaming`()
+        throws
+    {
+        let running = RunningServer.current
+        try StreamTests.fill(running)
+        // Two places: the second is opened while one is free.
+        let slow = try (0..<2).map { _ in try running.connect() }
+        for client in slow {
+            try client.send(stream)
+            _ = try client.next()
         }
+        let other = try running.connect()
+        try other.send(stream)
+        var frame: Message
+        repeat { frame = try other.next() } while frame["more"] == "true"
+        #expect(frame["more"] == "false")
+        var codes: [String] = []
+        for client in slow { codes.append(try readToEnd(client)) }
+        #expect(codes.contains("snapshotExpired"))
     }
 
     /// The code of the error, or an empty text for a stream that is whole.
@@ -140,45 +140,45 @@ import Testing
         }
     }
 
-    @Test func `a client that leaves ends its streams and their transactions`() async throws {
-        try await RunningServer.run(limits: limits()) { running in
-            try StreamTests.fill(running)
-            let other = try running.connect()
-            for round in 1...5 {
-                do {
-                    let client = try running.connect()
-                    for _ in 0..<12 { try client.send(stream) }
-                    if round > 1 { _ = try client.next() }
-                }
-                try write(other, round)
-                var isHeld = true
-                for _ in 0..<10_000 where isHeld { isHeld = try heldPages(other) > 0 }
-                #expect(!isHeld)
+    @Test(.server(limits: limits())) func `a client that leaves ends its streams and their transactions`() throws {
+        let running = RunningServer.current
+        try StreamTests.fill(running)
+        let other = try running.connect()
+        for round in 1...5 {
+            do {
+                let client = try running.connect()
+                for _ in 0..<12 { try client.send(stream) }
+                if round > 1 { _ = try client.next() }
             }
-            for _ in 0..<10_000 where running.server.handlerCount > 1 { _ = try other.ask(#"{"type": "ping"}"#) }
-            #expect(running.server.handlerCount == 1)
+            try write(other, round)
+            var isHeld = true
+            for _ in 0..<10_000 where isHeld { isHeld = try heldPages(other) > 0 }
+            #expect(!isHeld)
         }
+        for _ in 0..<10_000 where running.server.handlerCount > 1 { _ = try other.ask(#"{"type": "ping"}"#) }
+        #expect(running.server.handlerCount == 1)
     }
 
-    @Test func `streams that are not read hold little memory, and others are answered`() async throws {
-        try await RunningServer.run(limits: limits()) { running in
-            try StreamTests.fill(running)
-            let slow = try (0..<30).map { _ in try running.connect() }
-            for client in slow { for _ in 0..<3 { try client.send(stream) } }
-            let other = try running.connect()
-            var most = 0
-            for number in 1...300 {
-                _ = try other.ask(#"{"type": "fetch", "entity": "Employee", "object": \#(number)}"#)
-                most = max(most, try await running.server.unreadBytes)
-            }
-            // Five places of one process, and two parts for each.
-            #expect(most < 10 << 20, "\(most)")
-            try write(other, 1)
+    @Test(.server(limits: limits())) func `streams that are not read hold little memory, and others are answered`()
+        async throws
+    {
+        let running = RunningServer.current
+        try StreamTests.fill(running)
+        let slow = try (0..<30).map { _ in try running.connect() }
+        for client in slow { for _ in 0..<3 { try client.send(stream) } }
+        let other = try running.connect()
+        var most = 0
+        for number in 1...300 {
+            _ = try other.ask(#"{"type": "fetch", "entity": "Employee", "object": \#(number)}"#)
+            most = max(most, try await running.server.unreadBytes)
         }
+        // Five places of one process, and two parts for each.
+        #expect(most < 10 << 20, "\(most)")
+        try write(other, 1)
     }
 
     @Test func `a server that stops ends its streams, and says so`() async throws {
-        let running = try await RunningServer(limits: limits())
+        let running = try await RunningServer(limits: Self.limits())
         try StreamTests.fill(running)
         let client = try running.connect()
         try client.send(stream)

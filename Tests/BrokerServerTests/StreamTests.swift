@@ -1,11 +1,14 @@
 import BrokerCoordinator
+import Foundation
 import TestSupport
 import Testing
 
 @testable import BrokerServer
 
 /// Streamed fetches, as clients see them.
-@Suite(.timeLimit(.minutes(5))) struct StreamTests {
+@Suite(.timeLimit(.minutes(5)), .server) struct StreamTests {
+    private let running = RunningServer.current
+
     /// As many objects as fill some frames, with names that cannot be compressed much: so a client that does not read
     /// stops a stream.
     static let count = 12_000
@@ -24,7 +27,9 @@ import Testing
     }
 
     /// The objects of a frame: their ids.
-    private func ids(_ frame: Message) -> [Int] { frame.text.matches(of: #/"id":(\d+)/#).map { Int($0.1)! } }
+    private func ids(_ frame: Message) -> [Int] {
+        frame.text.components(separatedBy: #""id":"#).dropFirst().compactMap { Int($0.prefix(while: \.isNumber)) }
+    }
 
     private func expectIDs(
         _ frames: [Message], _ expected: ClosedRange<Int>, sourceLocation: SourceLocation = #_sourceLocation
@@ -46,32 +51,29 @@ import Testing
         return frames
     }
 
-    @Test func `a stream has all objects, in frames of which only the last has no more`() async throws {
-        try await RunningServer.run { running in
-            try Self.fill(running)
-            let client = try running.connect()
-            try client.send(#"{"type": "fetch", "entity": "Employee", "stream": true, "tag": "t"}"#)
-            let frames = try Self.read(client, streams: 1)
-            #expect(frames.count >= 5)
-            #expect(frames.allSatisfy { $0.type == "objects" && $0["tag"] == "t" })
-            #expect(frames.map { $0["more"] } == frames.indices.map { $0 < frames.count - 1 ? "true" : "false" })
-            #expect(frames.allSatisfy { $0.text.utf8.count <= 1 << 20 + 100 })
-            expectIDs(frames, 1...Self.count)
-            for frame in frames { #expect(frame["last"].flatMap { Int($0) } == ids(frame).last) }
-            #expect(try client.ask(#"{"type": "ping"}"#).type == "pong", "no message follows")
-        }
+    @Test func `a stream has all objects, in frames of which only the last has no more`() throws {
+        try Self.fill(running)
+        let client = try running.connect()
+        try client.send(#"{"type": "fetch", "entity": "Employee", "stream": true, "tag": "t"}"#)
+        let frames = try Self.read(client, streams: 1)
+        #expect(frames.count >= 5)
+        #expect(frames.allSatisfy { $0.type == "objects" && $0["tag"] == "t" })
+        #expect(frames.map { $0["more"] } == frames.indices.map { $0 < frames.count - 1 ? "true" : "false" })
+        #expect(frames.allSatisfy { $0.text.utf8.count <= 1 << 20 + 100 })
+        expectIDs(frames, 1...Self.count)
+        for frame in frames { #expect(frame["last"].flatMap { Int($0) } == ids(frame).last) }
+        #expect(try client.ask(#"{"type": "ping"}"#).type == "pong", "no message follows")
     }
 
-    @Test(arguments: [
-        #""where": "age == 7""#, #""where": "age < %@", "arguments": [50], "limit": 5000, "offset": 5"#,
-        #""sort": ["age", "-id"], "limit": 9000"#, #""limit": 0"#, #""where": "FALSEPREDICATE""#,
-        #""after": 11000"#, #""after": 100, "where": "age == 3", "names": "local""#, #""object": 77"#,
-        #""include": ["department"], "sort": ["name"], "limit": 6000"#,
-    ])
-    func `a stream has what a fetch has`(fields: String) async throws {
-        try await RunningServer.run { running in
-            try Self.fill(running)
-            let client = try running.connect()
+    @Test func `a stream has what a fetch has`() throws {
+        try Self.fill(running)
+        let client = try running.connect()
+        for fields in [
+            #""where": "age == 7""#, #""where": "age < %@", "arguments": [50], "limit": 5000, "offset": 5"#,
+            #""sort": ["age", "-id"], "limit": 9000"#, #""limit": 0"#, #""where": "FALSEPREDICATE""#,
+            #""after": 11000"#, #""after": 100, "where": "age == 3", "names": "local""#, #""object": 77"#,
+            #""include": ["department"], "sort": ["name"], "limit": 6000"#,
+        ] {
             let whole = try client.ask(
                 #"{"type": "fetch", "entity": "Employee", \#(fields)\#(fields.contains("limit") ? "" : #", "limit": 100000"#)}"#
             )
@@ -88,78 +90,76 @@ import Testing
         }
     }
 
-    @Test func `a stream is of one moment, whatever is written while its client reads`() async throws {
-        try await RunningServer.run { running in
-            try Self.fill(running)
-            let client = try running.connect()
-            let before = try client.ask(#"{"type": "fetch", "entity": "Employee", "limit": 100000, "offset": 11000}"#)
-            try client.send(#"{"type": "fetch", "entity": "Employee", "stream": true, "tag": 1}"#)
-            var frames = [try client.next()]
-            let writer = try running.connect()
-            while frames.last?["more"] == "true" {
-                // The last objects are changed, the first are deleted, and others come at both ends.
-                let round = frames.count
-                let changed = (11_001...12_000).map { #"{"id": \#($0), "name": "\#(round)"}"# }.joined(separator: ",")
-                for job in [
-                    #"{"entity": "Employee", "json": [\#(changed), {"id": \#(50_000 + round), "name": "n"}, {"id": -\#(round), "name": "n"}]}"#,
-                    #"{"op": "delete", "entity": "Employee", "objects": [\#(round), \#(11_000 - round)]}"#,
-                ] { #expect(try writer.ask(job).type == "completed") }
-                frames.append(try client.next())
-            }
-            expectIDs(frames, 1...Self.count)
-            let end = try #require(before["objects"]).dropFirst().dropLast()
-            let objects = frames.map { ($0["objects"] ?? "").dropFirst().dropLast() }.joined(separator: ",")
-            #expect(objects.hasSuffix(end))
+    @Test func `a stream is of one moment, whatever is written while its client reads`() throws {
+        try Self.fill(running)
+        let client = try running.connect()
+        let before = try client.ask(#"{"type": "fetch", "entity": "Employee", "limit": 100000, "offset": 11000}"#)
+        try client.send(#"{"type": "fetch", "entity": "Employee", "stream": true, "tag": 1}"#)
+        var frames = [try client.next()]
+        let writer = try running.connect()
+        while frames.last?["more"] == "true" {
+            // The last objects are changed, the first are deleted, and others come at both ends.
+            let round = frames.count
+            let changed = (11_001...12_000).map { #"{"id": \#($0), "name": "\#(round)"}"# }.joined(separator: ",")
+            for job in [
+                #"{"entity": "Employee", "json": [\#(changed), {"id": \#(50_000 + round), "name": "n"}, {"id": -\#(round), "name": "n"}]}"#,
+                #"{"op": "delete", "entity": "Employee", "objects": [\#(round), \#(11_000 - round)]}"#,
+            ] { #expect(try writer.ask(job).type == "completed") }
+            frames.append(try client.next())
         }
+        expectIDs(frames, 1...Self.count)
+        let end = try #require(before["objects"]).dropFirst().dropLast()
+        let objects = frames.map { ($0["objects"] ?? "").dropFirst().dropLast() }.joined(separator: ",")
+        #expect(objects.hasSuffix(end))
     }
 
-    @Test func `other messages of a connection are answered while a stream of it waits for its client`() async throws {
-        try await RunningServer.run { running in
-            try Self.fill(running)
-            let client = try running.connect()
-            try client.send(#"{"type": "fetch", "entity": "Employee", "stream": true, "tag": "stream"}"#)
-            let first = try client.next()
-            for message in [
-                #"{"type": "fetch", "entity": "Employee", "object": 7, "tag": "one"}"#,
-                #"{"type": "fetch", "entity": "Employee", "limit": 6000, "tag": "long"}"#,
-                #"{"entity": "Department", "json": {"id": 1}, "tag": "job"}"#,
-            ] { try client.send(message) }
-            // Answered by now, though the client has read nothing of it.
-            let other = try running.connect()
-            while try other.ask(#"{"type": "fetch", "entity": "Department"}"#)["objects.0.id"] == nil {}
-            let rest = try Self.read(client, streams: 1)
-            let tags = rest.map { $0["tag"] ?? "" }
-            #expect(tags.filter { $0 == "stream" }.count > 2)
-            #expect(tags.contains("one") && tags.contains("job"))
-            expectIDs(([first] + rest).filter { $0["tag"] == "stream" }, 1...Self.count)
-            if !tags.contains("long") { #expect(try client.next()["tag"] == "long") }
-        }
+    @Test func `other messages of a connection are answered while a stream of it waits for its client`() throws {
+        try Self.fill(running)
+        let client = try running.connect()
+        try client.send(#"{"type": "fetch", "entity": "Employee", "stream": true, "tag": "stream"}"#)
+        let first = try client.next()
+        for message in [
+            #"{"type": "fetch", "entity": "Employee", "object": 7, "tag": "one"}"#,
+            #"{"type": "fetch", "entity": "Employee", "limit": 6000, "tag": "long"}"#,
+            #"{"entity": "Department", "json": {"id": 1}, "tag": "job"}"#,
+        ] { try client.send(message) }
+        // Answered by now, though the client has read nothing of it.
+        let other = try running.connect()
+        while try other.ask(#"{"type": "fetch", "entity": "Department"}"#)["objects.0.id"] == nil {}
+        let rest = try Self.read(client, streams: 1)
+        let tags = rest.map { $0["tag"] ?? "" }
+        #expect(tags.filter { $0 == "stream" }.count > 2)
+        #expect(tags.contains("one") && tags.contains("job"))
+        expectIDs(([first] + rest).filter { $0["tag"] == "stream" }, 1...Self.count)
+        if !tags.contains("long") { #expect(try client.next()["tag"] == "long") }
     }
 
-    @Test func `streams of one connection and of several take turns`() async throws {
-        // Among many other tests, the clients here are slow.
+    /// Among many other tests, the clients here are slow.
+    private static let patient: CoordinatorLimits = {
         var limits = CoordinatorLimits(workers: 2)
         limits.streams.wait = 120_000_000
         limits.streams.frameWait = 120_000_000
-        try await RunningServer.run(limits: limits) { running in
-            try Self.fill(running)
-            let clients = try (0..<3).map { _ in try running.connect() }
-            for client in clients {
-                for tag in 1...4 {
-                    try client.send(
-                        #"{"type": "fetch", "entity": "Employee", "stream": true, "tag": \#(tag), "offset": \#(tag)}"#)
-                }
+        return limits
+    }()
+
+    @Test(.server(limits: patient)) func `streams of one connection and of several take turns`() async throws {
+        try Self.fill(running)
+        let clients = try (0..<3).map { _ in try running.connect() }
+        for client in clients {
+            for tag in 1...4 {
+                try client.send(
+                    #"{"type": "fetch", "entity": "Employee", "stream": true, "tag": \#(tag), "offset": \#(tag)}"#)
             }
-            // Twelve streams, and fewer places.
-            async let first = offThePool { try Self.read(clients[0], streams: 4) }
-            async let second = offThePool { try Self.read(clients[1], streams: 4) }
-            async let third = offThePool { try Self.read(clients[2], streams: 4) }
-            for frames in try await [first, second, third] {
-                for tag in 1...4 {
-                    let own = frames.filter { $0["tag"] == "\(tag)" }
-                    expectIDs(own, (tag + 1)...Self.count)
-                    #expect(own.dropLast().allSatisfy { $0["more"] == "true" })
-                }
+        }
+        // Twelve streams, and fewer places.
+        async let first = offThePool { try Self.read(clients[0], streams: 4) }
+        async let second = offThePool { try Self.read(clients[1], streams: 4) }
+        async let third = offThePool { try Self.read(clients[2], streams: 4) }
+        for frames in try await [first, second, third] {
+            for tag in 1...4 {
+                let own = frames.filter { $0["tag"] == "\(tag)" }
+                expectIDs(own, (tag + 1)...Self.count)
+                #expect(own.dropLast().allSatisfy { $0["more"] == "true" })
             }
         }
     }
@@ -176,36 +176,32 @@ import Testing
     ])
     func `a fault of a stream is reported, and the connection goes on`(
         fields: String, code: String, path: String
-    ) async throws {
-        try await RunningServer.run { running in
-            let client = try running.connect()
-            let error = try client.ask(#"{"type": "fetch", "tag": "t", \#(fields)}"#)
-            #expect(error.type == "error")
-            #expect(error.code == code)
-            #expect(error["error.path"] == path)
-            #expect(error["tag"] == "t")
-            let empty = try client.ask(#"{"type": "fetch", "entity": "Employee", "stream": true, "limit": 9999999999}"#)
-            #expect(empty.text == #"{"type":"objects","objects":[],"more":false}"#)
-        }
+    ) throws {
+        let client = try running.connect()
+        let error = try client.ask(#"{"type": "fetch", "tag": "t", \#(fields)}"#)
+        #expect(error.type == "error")
+        #expect(error.code == code)
+        #expect(error["error.path"] == path)
+        #expect(error["tag"] == "t")
+        let empty = try client.ask(#"{"type": "fetch", "entity": "Employee", "stream": true, "limit": 9999999999}"#)
+        #expect(empty.text == #"{"type":"objects","objects":[],"more":false}"#)
     }
 
-    @Test func `an answer that has more has the key of its last object, after which the rest comes`() async throws {
-        try await RunningServer.run { running in
-            try Self.fill(running, 25)
-            let client = try running.connect()
-            var last: String?
-            var found: [Int] = []
-            repeat {
-                let after = last.map { #", "after": \#($0)"# } ?? ""
-                let page = try client.ask(#"{"type": "fetch", "entity": "Employee", "limit": 7\#(after)}"#)
-                found += ids(page)
-                last = page["last"]
-                #expect((page["more"] == "true") == (last != nil))
-            } while last != nil
-            #expect(found == Array(1...25))
-            let sorted = try client.ask(#"{"type": "fetch", "entity": "Employee", "limit": 7, "sort": ["name"]}"#)
-            #expect(sorted["more"] == "true")
-            #expect(sorted["last"] == nil)
-        }
+    @Test func `an answer that has more has the key of its last object, after which the rest comes`() throws {
+        try Self.fill(running, 25)
+        let client = try running.connect()
+        var last: String?
+        var found: [Int] = []
+        repeat {
+            let after = last.map { #", "after": \#($0)"# } ?? ""
+            let page = try client.ask(#"{"type": "fetch", "entity": "Employee", "limit": 7\#(after)}"#)
+            found += ids(page)
+            last = page["last"]
+            #expect((page["more"] == "true") == (last != nil))
+        } while last != nil
+        #expect(found == Array(1...25))
+        let sorted = try client.ask(#"{"type": "fetch", "entity": "Employee", "limit": 7, "sort": ["name"]}"#)
+        #expect(sorted["more"] == "true")
+        #expect(sorted["last"] == nil)
     }
 }
