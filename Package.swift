@@ -356,10 +356,14 @@ let package = Package(
     cxxLanguageStandard: .cxx17
 )
 
-// Only the tests of some targets, with their dependencies: under a sanitizer nothing else is built (`scripts/test`).
-if let wanted = Context.environment["BROKER_TESTS"] {
+// Only some targets, with their dependencies: with BROKER_TESTS the tests of those, because under a sanitizer nothing else is built
+// (`scripts/test`); with BROKER_PROGRAMS those, so that several programs are one build (`scripts/quickstart`).
+func names(_ variable: String) -> [String] {
+    Context.environment[variable]?.split(separator: " ").map(String.init) ?? []
+}
+var next = names("BROKER_TESTS").map { "\($0)Tests" } + names("BROKER_PROGRAMS")
+if !next.isEmpty {
     var needed = Set<String>()
-    var next = wanted.split(separator: " ").map { "\($0)Tests" }
     while let name = next.popLast() {
         guard needed.insert(name).inserted else { continue }
         let target = package.targets.first { $0.name == name }
