@@ -1,17 +1,18 @@
-import BrokerStore
-import Testing
+import BrokerJSON
+import BrokerModel
+import BrokerStaging
+import CSQLite
+import Foundation
+import Logging
 import TestSupport
+import Testing
 
 @testable import BrokerCoordinator
+@testable import BrokerStore
 
 /// The disk under the store fails while jobs are in flight.
 @Suite(.timeLimit(.minutes(15))) struct CoordinatorFaultTests {
-    private let model = """
-        {"entities": {
-          "Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}},
-          "Tag": {"identity": "name", "attributes": {"name": "string"}}
-        }}
-        """
+    private let model = Models.of(["Row": "id integer64, text string", "Tag": "name string"])
     private let folder = TemporaryFolder()
 
     private func open(
@@ -142,12 +143,7 @@ import TestSupport
             // So many that it is not copied meanwhile.
             let test = try open(disk, in: folder, walPages: 1_000)
             let failure = Monitor<StoreError?>(nil)
-            test.coordinator.onFailure { error in
-                failure.broadcast {
-                    $0 = error
-                    return true
-                }
-            }
+            test.coordinator.onFailure { error in failure.update { $0 = error } }
             test.submit(row(1), id: "a")
             _ = test.events.ends(1)
             #expect(test.statistics.contains(#""store":{"state":"serving""#))
@@ -162,12 +158,7 @@ import TestSupport
             #expect(test.log.count("critical: The store has failed") == 1)
             #expect(test.statistics.contains(#""store":{"state":"failed","cause":"The store "#))
             let late = Monitor(false)
-            test.coordinator.onFailure { _ in
-                late.broadcast {
-                    $0 = true
-                    return true
-                }
-            }
+            test.coordinator.onFailure { _ in late.update { $0 = true } }
             late.patiently("one who asks late") { $0 ? () : nil }
             return test.events
         }
@@ -269,5 +260,347 @@ import TestSupport
         #expect(try test.rows("SELECT id FROM Row WHERE id <> 2") == ["1", "3", "4", "5", "6"], what)
         #expect(try Set(test.rows("SELECT name FROM Tag")).isSuperset(of: ["x", "y"]), what)
         #expect(try test.rows("PRAGMA integrity_check") == ["ok"], what)
+    }
+}
+
+/// Files of a store or a journal that are deleted, moved or replaced beside a running server: it halts, and destroys nothing.
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorLossTests {
+    private static let model = Models.of(["Row": "id integer64"])
+    private static let other = Models.of(["Row": "id integer64, name string"])
+    private let folder = TemporaryFolder()
+    private let files = FileManager.default
+    private var store: String { folder.path("store.sqlite") }
+    private var moved: String { folder.path("moved") }
+
+    private func open(keepsJournal: Bool = false) throws -> TestCoordinator {
+        try TestCoordinator(Self.model, in: folder) {
+            $0.keepsJournal = keepsJournal
+            $0.store.synchronous = keepsJournal ? .normal : .full
+        }
+    }
+
+    private func submit(_ ids: ClosedRange<Int>, to test: TestCoordinator) {
+        for id in ids { test.submit("{\"Row\": {\"id\": \(id)}}", id: "job-\(id)") }
+    }
+
+    /// Nothing is stored from now on, the state says why, and what was read before can be read still.
+    private func hasHalted(_ test: TestCoordinator, _ cause: String = "was deleted or moved") throws {
+        #expect(test.statistics.contains(#""store":{"state":"halted","cause":""#), "\(test.statistics)")
+        #expect(test.coordinator.condition.haltCause?.contains(cause) == true)
+        let count = test.events.all.count
+        test.submit(#"{"Row": {"id": 1000}}"#, id: "refused")
+        #expect(test.events.ends(count + 1).last?.code == "storeUnavailable")
+        #expect(test.events.ends(count + 1).last?.body.contains("This server has halted. ") == true)
+        #expect(test.reload(Self.other).first?.contains(cause) == true)
+        #expect(test.compare(Self.other, .drop).first?.contains(cause) == true)
+        let backup = Monitor<String?>(nil)
+        test.coordinator.backup(to: folder.path("copy")) { end in backup.update { $0 = "\(end)" } }
+        #expect(backup.patiently("a backup") { $0 }.contains(cause))
+        let checkpoint = Monitor<String?>(nil)
+        test.coordinator.checkpoint { end in checkpoint.update { $0 = "\(end)" } }
+        #expect(checkpoint.patiently("a checkpoint") { $0 }.contains(cause))
+    }
+
+    @Test(arguments: [true, false], ["reload", "stats", "compare", "backup"])
+    func `after the store was moved, nothing is made in its place, and put back it has all rows`(
+        keepsJournal: Bool, first: String
+    ) throws {
+        do {
+            let test = try open(keepsJournal: keepsJournal)
+            submit(1...200, to: test)
+            _ = test.events.ends(200)
+            try files.moveItem(atPath: store, toPath: moved)
+            switch first {
+            case "reload": #expect(test.reload(Self.other).first?.contains("was deleted or moved") == true)
+            case "compare": #expect(test.compare(Self.other, .drop).first?.contains("was deleted or moved") == true)
+            case "backup": test.coordinator.backup(to: folder.path("copy")) { _ in }
+            default: break
+            }
+            try hasHalted(test)
+            #expect(!files.fileExists(atPath: store) && !files.fileExists(atPath: folder.path("copy")))
+        }
+        #expect(!files.fileExists(atPath: store))
+        try files.moveItem(atPath: moved, toPath: store)
+        let again = try open(keepsJournal: keepsJournal)
+        #expect(try again.rows("SELECT count(*) FROM Row") == ["200"])
+        submit(1...1, to: again)
+        #expect(again.events.ends(1)[0].isDuplicate)
+    }
+
+    @Test(arguments: ["", "-wal", "-shm"])
+    func `a file that is put in the place of one of the store's is not touched`(suffix: String) throws {
+        let foreign = Data("another program's".utf8)
+        do {
+            let test = try open()
+            submit(1...20, to: test)
+            _ = test.events.ends(20)
+            try files.moveItem(atPath: store + suffix, toPath: moved)
+            try foreign.write(to: URL(filePath: store + suffix))
+            try hasHalted(test, "was replaced by another file")
+        }
+        #expect(try Data(contentsOf: URL(filePath: store + suffix)) == foreign)
+        try files.removeItem(atPath: store + suffix)
+        try files.moveItem(atPath: moved, toPath: store + suffix)
+        #expect(try open().rows("SELECT count(*) FROM Row") == ["20"])
+    }
+
+    @Test func `rows of a WAL that was deleted are in the database after the stop`() throws {
+        do {
+            let test = try open()
+            submit(1...20, to: test)
+            _ = test.events.ends(20)
+            try files.removeItem(atPath: store + "-wal")
+            try hasHalted(test)
+        }
+        #expect(try open().rows("SELECT count(*) FROM Row") == ["20"])
+    }
+
+    @Test func `fetches go on with the database that is open, and never read another one`() throws {
+        let test = try open()
+        submit(1...3, to: test)
+        _ = test.events.ends(3)
+        let query = try test.coordinator.plan.fetchRequest(FetchDescription(entity: "Row"))
+        func fetched() -> String {
+            let answer = Monitor<String?>(nil)
+            test.coordinator.fetch(query, from: 1) { end in
+                answer.update {
+                    guard case .found(let objects) = end else { return $0 = "\(end)" }
+                    $0 = String(decoding: objects.bytes, as: UTF8.self)
+                }
+            }
+            return answer.patiently("objects") { $0 }
+        }
+        #expect(fetched().contains(#"{"id":3}"#))
+        let copy = TemporaryFolder()
+        let empty = try TestCoordinator(Self.model, in: copy)
+        try files.moveItem(atPath: store, toPath: moved)
+        try files.copyItem(atPath: copy.path("store.sqlite"), toPath: store)
+        withExtendedLifetime(empty) {}
+        for _ in 0..<4 {
+            let answer = fetched()
+            #expect(answer.contains(#"{"id":3}"#) || answer.contains("was replaced by another file"), "\(answer)")
+        }
+    }
+
+    @Test(arguments: ["folder moved", "folder deleted", "file deleted", "file replaced"])
+    func `a journal that is not where it was refuses jobs, and has none of them when it is put back`(
+        change: String
+    ) throws {
+        let journal = store + ".journal"
+        let file = journal + "/0000000000000001.jobs"
+        do {
+            let test = try open(keepsJournal: true)
+            submit(1...3, to: test)
+            _ = test.events.ends(3)
+            switch change {
+            case "folder moved": try files.moveItem(atPath: journal, toPath: moved)
+            case "folder deleted": try files.removeItem(atPath: journal)
+            case "file deleted": try files.removeItem(atPath: file)
+            default:
+                try files.moveItem(atPath: file, toPath: moved)
+                try files.copyItem(atPath: moved, toPath: file)
+            }
+            test.submit(#"{"Row": {"id": 4}}"#, id: "job-4", wantsAcceptance: true)
+            #expect(test.events.ends(4).last?.code == "storeUnavailable")
+            #expect(!test.events.all.contains { $0.hasPrefix("accepted job-4") })
+            test.waitUntil(#""store":{"state":"halted","cause":""#)
+            #expect(test.coordinator.storageFailure.error == nil)
+            #expect(test.reload(Self.other).first?.hasPrefix("refused storeUnavailable") == true)
+        }
+        guard change == "folder moved" else { return }
+        try files.moveItem(atPath: moved, toPath: journal)
+        let again = try open(keepsJournal: true)
+        #expect(try again.rows("SELECT id FROM Row") == ["1", "2", "3"])
+        submit(4...4, to: again)
+        #expect(again.events.ends(1)[0].code == nil)
+    }
+
+    @Test func `a journal that was moved is in the state before a job meets it`() throws {
+        let test = try open(keepsJournal: true)
+        submit(1...1, to: test)
+        _ = test.events.ends(1)
+        try files.moveItem(atPath: store + ".journal", toPath: moved)
+        #expect(test.statistics.contains(#""store":{"state":"halted","cause":"The journal's file "#))
+    }
+
+    @Test func `a start beside a WAL without its database is refused, and touches nothing`() throws {
+        do {
+            let test = try open()
+            submit(1...5, to: test)
+            _ = test.events.ends(5)
+            try files.moveItem(atPath: store, toPath: moved)
+            #expect(test.coordinator.condition.haltCause != nil)
+        }
+        let wal = try Data(contentsOf: URL(filePath: store + "-wal"))
+        #expect(!wal.isEmpty)
+        let plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(Self.model.utf8))))
+        let options = CoordinatorOptions(storePath: store, limits: CoordinatorLimits(workers: 1))
+        for _ in 0..<2 {
+            let error = #expect(throws: StoreError.self) {
+                try OwnedStore(plan: plan, options: options, logger: Logger(label: "test") { _ in LogLines() })
+            }
+            #expect(error?.message.contains("is not there, and its WAL is") == true)
+            #expect(try Data(contentsOf: URL(filePath: store + "-wal")) == wal)
+            #expect(!files.fileExists(atPath: store))
+        }
+        try files.moveItem(atPath: moved, toPath: store)
+        #expect(try open().rows("SELECT count(*) FROM Row") == ["5"])
+    }
+}
+
+/// Another program has locked the store.
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorLockTests {
+    @Test func `jobs wait until the store is free again, and none fails`() throws {
+        let test = try TestCoordinator()
+        let locker = try Locker(test.storePath)
+        for number in 1...3 { test.submit("{\"Row\": {\"id\": \(number)}}", id: "\(number)") }
+        test.log.waitUntil("warning: Another program has locked the store")
+        test.submit(#"{"Row": {"id": "x"}}"#, id: "4")
+        #expect(test.events.all.isEmpty)
+        #expect(test.await("never") == .unknown)
+        #expect(test.statistics.contains(#""state":"waiting","cause":"Another program has locked the store.""#))
+        try locker.unlock()
+        let ends = test.events.ends(4)
+        #expect(ends.map(\.code) == [nil, nil, nil, "invalidValue"])
+        #expect(ends.map(\.sequence) == [1, 2, 3, 4])
+        test.log.waitUntil("no longer locked; jobs continue. [\"milliseconds\"]")
+        #expect(test.statistics.contains(#""store":{"state":"serving""#))
+        #expect(test.log.count("locked") == 2)
+        #expect(try test.rows("SELECT count(*) FROM Row") == ["3"])
+    }
+
+    @Test func `a server that stops does not wait for ever, and what failed is remembered with its number`() throws {
+        let folder = TemporaryFolder()
+        do {
+            let test = try TestCoordinator(in: folder)
+            let locker = try Locker(test.storePath)
+            test.submit(#"{"Row": {"id": 1}}"#, id: "a", wantsAcceptance: true)
+            test.submit(#"{"Row": {"id": 2}}"#)
+            test.log.waitUntil("warning: Another program has locked the store")
+            test.coordinator.refuseNewJobs(lockSeconds: 0)
+            test.coordinator.finishAdmitted()
+            let ends = test.events.ends(2)
+            #expect(ends.map(\.code) == ["storeUnavailable", "storeUnavailable"])
+            #expect(ends.map(\.sequence) == [1, 2])
+            #expect(test.events.all.first == "accepted a 1")
+            #expect(test.await("a").ending == ends[0])
+            try locker.unlock()
+        }
+        let test = try TestCoordinator(in: folder)
+        #expect(test.await("a").ending?.code == "storeUnavailable")
+        #expect(test.await("a").ending?.sequence == 1)
+        test.submit(#"{"Row": {"id": 1}}"#, id: "a")
+        #expect(test.events.ends(1).map(\.sequence) == [3])
+        #expect(test.await("a").ending?.code == nil)
+    }
+
+    @Test func `a store that stays locked through the end costs no number twice`() throws {
+        let folder = TemporaryFolder()
+        let locker: Locker
+        do {
+            let test = try TestCoordinator(in: folder)
+            locker = try Locker(test.storePath)
+            test.submit(#"{"Row": {"id": 1}}"#, id: "a")
+            test.log.waitUntil("warning: Another program has locked the store")
+            test.coordinator.refuseNewJobs(lockSeconds: 0)
+            #expect(test.events.ends(1).map(\.sequence) == [1])
+        }
+        try locker.unlock()
+        let test = try TestCoordinator(in: folder)
+        test.submit(#"{"Row": {"id": 1}}"#, id: "b")
+        #expect(test.events.ends(1).allSatisfy { $0.sequence ?? 0 > 1 })
+    }
+}
+
+/// Failures that wait for a store that takes them, as a pure value.
+@Suite(.timeLimit(.minutes(5))) struct UnrecordedFailuresTests {
+    private func keep(_ failures: inout UnrecordedFailures, _ id: String, _ sequence: Int64) {
+        let fault = Fault(.storeFull, "full")
+        failures.keep(
+            StoreJob(
+                id: id, contentHash: nil, sequence: sequence, policy: .fail, wantsKeys: false, work: .refused(fault),
+                now: 0), .failed(fault, id: id, owner: .server, sequence: sequence))
+    }
+
+    @Test func `the oldest is forgotten when there are too many`() {
+        var failures = UnrecordedFailures()
+        for number in 1...UnrecordedFailures.maximumCount + 5 { keep(&failures, "\(number)", Int64(number)) }
+        #expect(failures.jobs.count == UnrecordedFailures.maximumCount)
+        #expect(failures.jobs.first?.sequence == 6)
+        #expect(failures.outcome(of: JobID("5"), as: .server) == nil)
+        #expect(failures.outcome(of: JobID("6"), as: .server)?.sequence == 6)
+    }
+
+    @Test func `a job that fails again after it was read is not forgotten when that is written`() {
+        var failures = UnrecordedFailures()
+        keep(&failures, "a", 1)
+        keep(&failures, "b", 2)
+        let read = failures.jobs
+        keep(&failures, "a", 3)
+        failures.remove(read)
+        #expect(failures.jobs.map(\.sequence) == [3])
+    }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct LoneAttemptsTests {
+    @Test func `a job that does too much is tried once more, and a second time is a defect`() {
+        for (isLogged, end) in [(true, LoneAttempts.Step.stop), (false, .fail)] {
+            var attempts = LoneAttempts(isLogged: isLogged)
+            #expect(attempts.next(after: .overworked) { false } == .again)
+            #expect(attempts.next(after: .overworked) { false } == end)
+        }
+    }
+
+    @Test func `room is made once, and then a job of the journal waits`() {
+        let full = StoreError(.full, "full")
+        for (isLogged, end) in [(true, LoneAttempts.Step.wait), (false, .fail)] {
+            var attempts = LoneAttempts(isLogged: isLogged)
+            #expect([true, true].map { hasRoom in attempts.next(after: full) { hasRoom } } == [.again, end])
+        }
+        var attempts = LoneAttempts(isLogged: true)
+        #expect(attempts.next(after: StoreError(.constraint, "no")) { false } == .stop)
+        #expect(attempts.next(after: StoreError(.defect, "no")) { false } == .stop)
+    }
+
+    /// SQLite asks the authorizer when it compiles the statements again, which setting one makes it do.
+    @Test(arguments: ["RELEASE", "ROLLBACK"])
+    func `a savepoint that cannot be ended stops the server before the job, which a later start applies`(
+        operation: String
+    ) throws {
+        let folder = TemporaryFolder()
+        func start() throws -> TestCoordinator {
+            try TestCoordinator(in: folder) {
+                $0.keepsJournal = true
+                $0.store.synchronous = .full
+            }
+        }
+        do {
+            let test = try start()
+            test.submit(#"{"Row": {"id": 1}}"#, id: "a")
+            _ = test.events.ends(1)
+            let isRelease = operation == "RELEASE"
+            test.coordinator.jobTable.update {
+                $0.writerTasks.append { store in
+                    // The parameters: the action, the operation, the savepoint.
+                    sqlite3_set_authorizer(
+                        store.connection.handle,
+                        { context, action, operation, _, _, _ in
+                            guard action == SQLITE_SAVEPOINT, let operation else { return SQLITE_OK }
+                            let denied = context == nil ? "ROLLBACK" : "RELEASE"
+                            return String(cString: operation) == denied ? SQLITE_DENY : SQLITE_OK
+                        }, isRelease ? UnsafeMutableRawPointer(bitPattern: 1) : nil)
+                }
+            }
+            // It may not delete, so its savepoint is rolled back.
+            test.submit(#"{"Row": {"id": 1}}"#, id: "delete-b", deletingWhere: "TRUEPREDICATE", wantsAcceptance: true) {
+                $0.mayDelete = false
+            }
+            test.submit(#"{"Row": {"id": 3}}"#, id: "c", wantsAcceptance: true)
+            test.log.waitUntil("cannot be applied because of a defect")
+            #expect(!test.events.all.contains { $0.hasPrefix("ended delete-b") || $0.hasPrefix("ended c") })
+        }
+        #expect(try SQLRows.of("SELECT id FROM Row", in: folder.path("store.sqlite")) == ["1"])
+        let ends = try start().events.ends(2)
+        #expect(ends.map(\.id) == ["delete-b", "c"] && ends.map(\.code) == ["unauthorized", nil])
     }
 }

@@ -49,15 +49,11 @@ extension CoordinatorJournalTests {
         #expect(again.events.refusal.contains("needs more memory"))
     }
 
-    private func large(rows: Int) -> String {
-        "{\"Row\": [\((1...rows).map { "{\"id\": \($0)}" }.joined(separator: ","))]}"
-    }
-
     /// A server without the memory to stage a large job, which it can open.
     private func shortOfMemory() throws -> TestCoordinator {
-        for limit in stride(from: 4_000_000, to: 400_000, by: -50_000) {
+        for limit in stride(from: 4_000_000, to: 400_000, by: -300_000) {
             let test = try coordinator { ($0.limits.memory, $0.limits.jobMemory) = (300_000, limit) }
-            test.submit(large(rows: 20_000), id: "large", wantsAcceptance: true)
+            test.submit(rows(20_000), id: "large", wantsAcceptance: true)
             test.waitUntil("an answer") { test.events.hasRefusal || test.events.all.contains { $0.hasPrefix("ended") } }
             if !test.events.hasRefusal, test.events.ends(1)[0].code == "busy" { return test }
         }
@@ -103,8 +99,8 @@ extension CoordinatorJournalTests {
         #expect(again.await("large") == .unknown)
         // Later jobs keep their order after large ones, also after those that fail.
         for number in 2...40 {
-            if number % 10 == 0 { test.submit(large(rows: 20_000), id: "huge-\(number)") }
-            if number % 15 == 0 { test.submit(large(rows: 5_000), id: "large-\(number)", wantsAcceptance: true) }
+            if number % 10 == 0 { test.submit(rows(20_000), id: "huge-\(number)") }
+            if number % 15 == 0 { test.submit(rows(5_000), id: "large-\(number)", wantsAcceptance: true) }
             test.submit(row(number), id: "\(number)", wantsAcceptance: true)
         }
         let ends = test.events.ends(2 + 39 + 4 + 2).dropFirst(2)
@@ -116,7 +112,7 @@ extension CoordinatorJournalTests {
     @Test func `a large job is cancelled while it is staged, in the journal or out of memory`() throws {
         let test = try coordinator()
         _ = test.coordinator.pause()
-        test.submit(large(rows: 20_000), id: "large", wantsAcceptance: true)
+        test.submit(rows(20_000), id: "large", wantsAcceptance: true)
         test.waitUntil("the job") { test.coordinator.jobTable.withLock { $0.jobCount == 1 } }
         #expect(test.cancel("large") == "cancelled")
         test.coordinator.resume()
@@ -125,7 +121,7 @@ extension CoordinatorJournalTests {
         #expect(again.await("large").ending?.code == "cancelled")
         #expect(try again.rows("SELECT count(*) FROM Row") == ["0"])
         let short = try shortOfMemory()
-        short.submit(large(rows: 20_000), id: "other")
+        short.submit(rows(20_000), id: "other")
         short.waitUntil("the job") {
             short.coordinator.jobTable.withLock { $0.jobCount == 1 } || short.events.all.count == 2
         }
@@ -134,12 +130,7 @@ extension CoordinatorJournalTests {
     }
 
     @Test func `an accepted job that cannot be read stops the start before it, and every later start`() throws {
-        let folder = TemporaryFolder()
-        do {
-            let test = try coordinator(in: folder)
-            test.submit(row(1), id: "a")
-            _ = test.events.ends(1)
-        }
+        let folder = try folderOfOneJob()
         let entries = [(2, row(2)), (3, "no JSON"), (4, row(4))].map { position, text in
             JournalEntry(.job, position: Int64(position), id: "job-\(position)", time: 0, payload: Array(text.utf8))
         }
@@ -163,12 +154,7 @@ extension CoordinatorJournalTests {
     }
 
     @Test func `the time of a job is never before that of an earlier one, though the clock is set back`() throws {
-        let folder = TemporaryFolder()
-        do {
-            let test = try coordinator(in: folder)
-            test.submit(row(1), id: "a")
-            _ = test.events.ends(1)
-        }
+        let folder = try folderOfOneJob()
         // The clock was an hour ahead; now it is right.
         let future = wallClockMilliseconds() + 3_600_000
         let entries = (0..<2).map { index in
@@ -213,12 +199,7 @@ extension CoordinatorJournalTests {
             test.submit(row(1), id: "a")
             _ = test.events.ends(1)
             let failure = Monitor<String?>(nil)
-            test.coordinator.onFailure { error in
-                failure.broadcast {
-                    $0 = error.message
-                    return true
-                }
-            }
+            test.coordinator.onFailure { error in failure.update { $0 = error.message } }
             let other = try Locker(test.storePath)
             try other.execute("ALTER TABLE _broker_jobs RENAME TO elsewhere; COMMIT")
             test.submit(row(2), id: "b", wantsAcceptance: true)
@@ -236,12 +217,7 @@ extension CoordinatorJournalTests {
 
     @Test(arguments: [true, false])
     func `a journal's folder without its files stops the start`(keepsJournal: Bool) throws {
-        let folder = TemporaryFolder()
-        do {
-            let test = try coordinator(in: folder)
-            test.submit(row(1), id: "a")
-            _ = test.events.ends(1)
-        }
+        let folder = try folderOfOneJob()
         let segment = folder.path("store.sqlite.journal/0000000000000001.jobs")
         try FileManager.default.moveItem(atPath: segment, toPath: folder.path("moved"))
         let error = #expect(throws: StoreError.self) {
@@ -254,15 +230,73 @@ extension CoordinatorJournalTests {
 
     @Test(arguments: [true, false])
     func `a store whose journal is gone goes on, and the log says what may be lost`(keepsJournal: Bool) throws {
+        let folder = try folderOfOneJob()
+        try FileManager.default.removeItem(atPath: folder.path("store.sqlite.journal"))
+        let test = try coordinator(in: folder) { $0.keepsJournal = keepsJournal }
+        test.log.waitUntil("warning: The store was fed from a journal that is missing")
+        #expect(test.log.count("all that was in it is applied") == 0)
+    }
+}
+
+/// Starts that are refused because of the journal, and what a restore would forget.
+extension CoordinatorJournalTests {
+    /// The files of a folder and of its folders, but for the memory that SQLite's connections share.
+    private func contents(_ folder: TemporaryFolder) throws -> [String: Data] {
+        var contents: [String: Data] = [:]
+        for name in try FileManager.default.subpathsOfDirectory(atPath: folder.path("")) where !name.hasSuffix("-shm") {
+            contents[name] = FileManager.default.contents(atPath: folder.path(name))
+        }
+        return contents
+    }
+
+    @Test(arguments: ["damaged", "cut short", "lacks its files", "waits without --journal"])
+    func `a start that is refused because of the journal leaves the WAL of a killed server`(fault: String) throws {
+        let test = try coordinator()
+        for number in 1...5 { test.submit(row(number), id: "\(number)") }
+        _ = test.events.ends(5)
+        if fault.hasPrefix("waits") {
+            _ = test.coordinator.pause()
+            test.submit(row(6), id: "6", wantsAcceptance: true)
+            test.events.waitUntil("accepted 6 6")
+        }
+        let folder = try crashed(test)
+        test.coordinator.resume()
+        let file = folder.path("store.sqlite.journal/0000000000000001.jobs")
+        var bytes = try Data(contentsOf: URL(filePath: file))
+        switch fault {
+        case "damaged":
+            bytes[bytes.count / 2] ^= 0xFF
+            try bytes.write(to: URL(filePath: file))
+        case "cut short": try bytes.prefix(bytes.count / 2).write(to: URL(filePath: file))
+        case "lacks its files": try FileManager.default.removeItem(atPath: file)
+        default: break
+        }
+        let before = try contents(folder)
+        #expect(before["store.sqlite-wal"]?.isEmpty == false)
+        for _ in 0..<2 {
+            #expect(throws: StoreError.self) {
+                try coordinator(in: folder) { $0.keepsJournal = !fault.hasPrefix("waits") }
+            }
+            #expect(try contents(folder) == before)
+        }
+    }
+
+    @Test func `the accepted jobs that a store has not applied are counted, and none after a clean stop`() throws {
         let folder = TemporaryFolder()
+        let store = folder.path("store.sqlite")
         do {
             let test = try coordinator(in: folder)
             test.submit(row(1), id: "a")
             _ = test.events.ends(1)
         }
-        try FileManager.default.removeItem(atPath: folder.path("store.sqlite.journal"))
-        let test = try coordinator(in: folder) { $0.keepsJournal = keepsJournal }
-        test.log.waitUntil("warning: The store was fed from a journal that is missing")
-        #expect(test.log.count("all that was in it is applied") == 0)
+        #expect(try JournalFinding.pendingJobs(store: store) == 0)
+        let entries = (2...4).map { position in
+            JournalEntry(
+                .job, position: Int64(position), id: "job-\(position)", time: 0, payload: Array(row(position).utf8))
+        }
+        try append(entries, to: folder)
+        #expect(try JournalFinding.pendingJobs(store: store) == 3)
+        do { _ = try coordinator(in: folder) }
+        #expect(try JournalFinding.pendingJobs(store: store) == 0)
     }
 }

@@ -1,17 +1,14 @@
 import BrokerModel
 import BrokerStore
-import Testing
 import TestSupport
+import Testing
 
 @testable import BrokerCoordinator
 
 /// Exactly once, awaiting, draining, and stores that refuse.
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorLifeTests {
-    private let model =
-        #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#
-
     @Test func `a job sent again while the first is in flight is applied once`() throws {
-        let test = try TestCoordinator(model)
+        let test = try TestCoordinator()
         let gate = Gate()
         test.submit("{}", behind: gate)
         for _ in 0..<3 { test.submit(#"{"Row": {"id": 1, "text": "a"}}"#, id: "job") }
@@ -25,7 +22,7 @@ import TestSupport
     }
 
     @Test func `a job that failed runs again under its id`() throws {
-        let test = try TestCoordinator(model)
+        let test = try TestCoordinator()
         test.submit(#"{"Row": {"id": "x"}}"#, id: "job")
         test.submit(#"{"Row": {"id": 1}}"#, id: "job")
         #expect(test.events.ends(2).map(\.code) == ["invalidValue", nil])
@@ -33,7 +30,7 @@ import TestSupport
     }
 
     @Test func `awaiting answers when the job ends, or at once when it has`() throws {
-        let test = try TestCoordinator(model)
+        let test = try TestCoordinator()
         let gate = Gate()
         test.submit(#"{"Row": {"id": 1}}"#, id: "good", wantsAcceptance: true)
         test.submit(#"{"Row": {"id": "x"}}"#, id: "bad")
@@ -54,7 +51,7 @@ import TestSupport
     }
 
     @Test func `a coordinator that drains finishes what was admitted and refuses the rest`() throws {
-        let test = try TestCoordinator(model)
+        let test = try TestCoordinator()
         let gate = Gate()
         test.submit(#"{"Row": {"id": 1}}"#, id: "before", behind: gate)
         test.submit(#"{"Row": {"id": 2}}"#, id: "behind")
@@ -73,7 +70,7 @@ import TestSupport
 
     @Test func `admitted jobs have taken effect when finishing ends`() throws {
         for _ in 0..<10 {
-            let test = try TestCoordinator(model)
+            let test = try TestCoordinator()
             let rows = (0..<2_000).map { "{\"id\": \($0)}" }.joined(separator: ",")
             for _ in 0..<3 { test.submit("{\"Row\": [\(rows)]}") }
             test.coordinator.refuseNewJobs()
@@ -86,7 +83,7 @@ import TestSupport
         let folder = TemporaryFolder()
         let events: Events
         do {
-            let test = try TestCoordinator(model, in: folder)
+            let test = try TestCoordinator(in: folder)
             events = test.events
             for number in 0..<300 { test.submit("{\"Row\": {\"id\": \(number)}}") }
         }
@@ -95,7 +92,7 @@ import TestSupport
     }
 
     @Test func `a job that does not fit into the store fails alone, and the store goes on`() throws {
-        let test = try TestCoordinator(model) { $0.store.maximumPages = 60 }
+        let test = try TestCoordinator { $0.store.maximumPages = 60 }
         let gate = Gate()
         test.submit("{}", behind: gate)
         test.submit(#"{"Row": {"id": 1, "text": "a"}}"#, id: "before")
@@ -110,7 +107,7 @@ import TestSupport
 
     @Test func `a store that cannot be opened is reported at once`() throws {
         let error = #expect(throws: StoreError.self) {
-            try TestCoordinator(model) { $0.storePath = "/nowhere/at/all" }
+            try TestCoordinator { $0.storePath = "/nowhere/at/all" }
         }
         #expect(error?.code == .unavailable)
     }
@@ -118,7 +115,7 @@ import TestSupport
     // MARK: - Room
 
     @Test func `room is reported when a job ends`() throws {
-        let test = try TestCoordinator(model) { $0.limits.jobs = 2 }
+        let test = try TestCoordinator { $0.limits.jobs = 2 }
         #expect(test.coordinator.hasRoom())
         let gate = Gate()
         test.submit("{}", behind: gate)
@@ -135,7 +132,7 @@ import TestSupport
     }
 
     @Test func `few frames with unknown contents are admitted`() throws {
-        let test = try TestCoordinator(model) { $0.limits.workers = 1 }
+        let test = try TestCoordinator { $0.limits.workers = 1 }
         let gate = Gate()
         for _ in 0..<CoordinatorLimits.unopenedFrames {
             #expect(test.coordinator.hasRoom())
@@ -151,7 +148,7 @@ import TestSupport
     }
 
     @Test func `room is reported when a frame turns out to be no job`() throws {
-        let test = try TestCoordinator(model) { $0.limits.bytes = 10 }
+        let test = try TestCoordinator { $0.limits.bytes = 10 }
         let gate = Gate()
         test.submit("this is no JSON, and longer than all the room there is", behind: gate)
         #expect(test.coordinator.hasRoom(), "one may be staged while another is merged")
@@ -165,7 +162,7 @@ import TestSupport
     }
 
     @Test func `the numbers of a run are those of its jobs`() throws {
-        let test = try TestCoordinator(model)
+        let test = try TestCoordinator()
         test.submit(#"{"Row": [{"id": 1}, {"id": 2}]}"#, id: "a")
         test.submit(#"{"Row": [{"id": 1}, {"id": 2}]}"#, id: "a")
         test.submit(#"{"Row": [{"id": "x"}]}"#)
@@ -178,9 +175,99 @@ import TestSupport
 
 extension Monitor<Int> {
     fileprivate func increase() {
-        broadcast {
-            $0 += 1
-            return true
+        update { $0 += 1 }
+    }
+}
+
+/// A number belongs to one job for ever.
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorSequenceTests {
+    @Test func `the number that a duplicate took is not given again`() throws {
+        let folder = TemporaryFolder()
+        do {
+            let test = try TestCoordinator(in: folder)
+            for _ in 0..<2 { test.submit(#"{"Row": {"id": 1}}"#, id: "a", wantsAcceptance: true) }
+            _ = test.events.ends(2)
+            #expect(test.events.all.contains("accepted a 2"))
         }
+        let test = try TestCoordinator(in: folder)
+        test.submit("{}")
+        #expect(test.events.ends(1).map(\.sequence) == [3])
+    }
+
+    @Test func `sequences are reserved in the store before any is sent`() throws {
+        let test = try TestCoordinator { $0.limits.sequenceBlock = 20 }
+        let reserved = "SELECT CAST(value AS INTEGER) FROM _broker_meta WHERE key = 'reservedSequence'"
+        #expect(try test.rows(reserved) == ["20"])
+        for _ in 0..<9 { test.submit("{}") }
+        _ = test.events.ends(9)
+        #expect(try test.rows(reserved) == ["20"])
+        test.submit("{}")
+        _ = test.events.ends(10)
+        #expect(try test.rows(reserved) == ["30"])
+    }
+
+    @Test func `more jobs than a block has numbers are numbered without gaps`() throws {
+        let test = try TestCoordinator { $0.limits.sequenceBlock = 4 }
+        let gate = Gate()
+        test.submit("{}", behind: gate)
+        for _ in 0..<199 { test.submit("{}", wantsAcceptance: true) }
+        test.waitUntil(#""accepted":199,"#)
+        gate.open()
+        #expect(test.events.ends(200).map(\.sequence) == (1...200).map { $0 })
+        #expect(test.events.all.count == 399)
+    }
+
+    @Test func `jobs for which no sequence can be reserved fail without one, and delay no other`() throws {
+        let test = try TestCoordinator { $0.limits.sequenceBlock = 4 }
+        try Locker(test.storePath).execute("DROP TABLE _broker_meta; COMMIT")
+        for number in 1...20 { test.submit("{}", id: "\(number)", wantsAcceptance: true) }
+        let ends = test.events.ends(20)
+        #expect(ends.map(\.sequence) == [1, 2, 3, 4] + [Int64?](repeating: nil, count: 16))
+        #expect(ends.map(\.code) == [String?](repeating: nil, count: 4) + [String?](repeating: "internal", count: 16))
+        #expect(test.events.all.count { $0.hasPrefix("accepted") } == 4)
+        #expect(test.await("20") == .unknown)
+    }
+
+    @Test func `a clean stop leaves no gap, and ids of the server differ after it`() throws {
+        let folder = TemporaryFolder()
+        var ids: [String] = []
+        for run in 0..<3 {
+            let test = try TestCoordinator(in: folder)
+            test.submit("{}")
+            let ends = test.events.ends(1)
+            #expect(ends.map(\.sequence) == [Int64(run + 1)])
+            ids += ends.map(\.id)
+        }
+        #expect(Set(ids).count == 3)
+        #expect(ids.allSatisfy { $0.hasPrefix("broker-") })
+    }
+
+    @Test func `failures are counted by their codes`() throws {
+        let test = try TestCoordinator()
+        for _ in 0..<2 { test.submit(#"{"Row": {"id": "x"}}"#) }
+        test.submit(#"{"Row": {"id": 1}}"#, id: "a")
+        test.submit(#"{"Row": {"id": 2}}"#, id: "a")
+        _ = test.events.ends(4)
+        test.coordinator.refuseNewJobs()
+        test.submit("{}")
+        test.waitUntil(#""failures":{"draining":1,"idConflict":1,"invalidValue":2}"#)
+        #expect(test.statistics.contains(#""failed":4,"#))
+    }
+
+    @Test func `the newest sequence whose outcome may be forgotten is known from the start`() throws {
+        let folder = TemporaryFolder()
+        func coordinator() throws -> TestCoordinator {
+            try TestCoordinator(in: folder) { $0.store.retention.count = 10 }
+        }
+        do {
+            let test = try coordinator()
+            #expect(test.coordinator.forgottenThrough == 0)
+            for number in 1...13 {
+                test.submit(#"{"Row": {"id": \#(number)}}"#)
+                _ = test.events.ends(number)
+            }
+            #expect(test.coordinator.forgottenThrough == 3)
+        }
+        #expect(try coordinator().coordinator.forgottenThrough == 3)
     }
 }

@@ -1,20 +1,14 @@
+import BrokerModel
+import BrokerStore
 import Glibc
-import Testing
 import TestSupport
+import Testing
 
 @testable import BrokerCoordinator
 
 /// The memory that one job may take, and the treatment of jobs without room.
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorMemoryTests {
-    private let model = """
-        {"entities": {
-          "Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}},
-          "Other": {"identity": "id", "attributes": {"id": "integer64"}}}}
-        """
-
-    private func rows(_ count: Int, from first: Int = 0) -> String {
-        "{\"Row\": [" + (first..<first + count).map { "{\"id\": \($0)}" }.joined(separator: ",") + "]}"
-    }
+    private let model = Models.of(["Row": "id integer64, text string", "Other": "id integer64"])
 
     @Test func `a job that finds no room waits, and takes effect in its ticket`() throws {
         // Some 6,000 rows take half a MiB and more: only the first in order may have that.
@@ -110,10 +104,10 @@ import TestSupport
 
     @Test func `operations on two entities in turn take time by their number`() throws {
         let test = try TestCoordinator(model)
-        let operations = (0..<20_000).map { "\"Row\": {\"id\": \($0)}, \"Other\": {\"id\": \($0)}" }
+        let operations = (0..<8_000).map { "\"Row\": {\"id\": \($0)}, \"Other\": {\"id\": \($0)}" }
         test.submit("{" + operations.joined(separator: ",") + "}", id: "turns")
         #expect(test.events.ends(1).map(\.code) == [nil])
-        #expect(try test.rows("SELECT (SELECT count(*) FROM Row), (SELECT count(*) FROM Other)") == ["20000|20000"])
+        #expect(try test.rows("SELECT (SELECT count(*) FROM Row), (SELECT count(*) FROM Other)") == ["8000|8000"])
     }
 
     @Test func `names are quoted briefly and looked up by their bytes`() throws {
@@ -171,5 +165,302 @@ private final class Flood: Sendable {
                     }
                 }
             }, refuse: { _ in })
+    }
+}
+
+/// The attempts to stage one job, and the memory that each has.
+@Suite(.timeLimit(.minutes(5))) struct JobMemoryTests {
+    private let budget = MemoryBudget(shared: 1_000, one: 3_000)
+    private let first: JobMemory
+    private let second: JobMemory
+
+    init() {
+        first = budget.admit(0, payloadBytes: 0)
+        second = budget.admit(1, payloadBytes: 0)
+        second.begin(granted: 0)
+    }
+
+    /// The memory granted to the next attempt.
+    private func wait(contentBytes: Int = 0) -> Int? {
+        let granted = Monitor<Int?>(nil)
+        second.wait(contentBytes: contentBytes) { bytes in granted.update { $0 = bytes } }
+        return granted.withLock { $0 }
+    }
+
+    @Test func `memory for which an attempt waited stays its own until it has ended`() throws {
+        #expect(!second.take(1_001))
+        let granted = try #require(wait())
+        #expect(granted == 1_000, "more is not shared")
+        second.begin(granted: granted)
+        #expect(second.take(300))
+        second.giveBack(200)
+        #expect(budget.total == 1_000)
+        #expect(second.take(900))
+        second.giveBack(700)
+        second.end()
+        #expect(budget.total == 300)
+    }
+
+    @Test func `a job that is merged takes memory up to its limit, whatever the others hold`() throws {
+        #expect(first.take(900))
+        #expect(second.take(1_000))
+        second.beginTurn()
+        #expect(second.take(2_000))
+        #expect(!second.take(1), "no job has more than one may take")
+        #expect(budget.total == 3_900)
+        second.giveBack(2_000)
+        #expect(budget.total == 1_900)
+    }
+
+    @Test func `a logged job that is merged takes what it asks for, because its store limits it`() throws {
+        #expect(second.take(1_000))
+        second.beginTurn(isUnlimited: true)
+        #expect(second.take(20_000))
+        #expect(budget.total == 21_000)
+        second.giveBack(20_000)
+        #expect(budget.total == 1_000)
+    }
+
+    @Test func `the next attempt has several times what this one reached, or what its content may become`() throws {
+        #expect(second.take(50))
+        #expect(second.take(50))
+        let third = budget.admit(2, payloadBytes: 900)
+        #expect(!second.take(1))
+        withExtendedLifetime(third) {
+            #expect(wait() == nil, "there is no room for four times as much")
+        }
+    }
+
+    @Test(arguments: [(0, 404), (100, 500)])
+    func `an attempt is made again with room for what is probable`(contentBytes: Int, granted: Int) throws {
+        var third: JobMemory? = budget.admit(2, payloadBytes: 900)
+        #expect(second.take(100))
+        #expect(!second.take(1))
+        withExtendedLifetime(third) {}
+        third = nil
+        #expect(wait(contentBytes: contentBytes) == granted)
+    }
+
+    @Test func `the memory of a job is returned with the job`() {
+        var third: JobMemory? = budget.admit(2, payloadBytes: 10)
+        third?.begin(granted: 0)
+        #expect(third?.take(90) == true)
+        #expect(budget.total == 100)
+        third = nil
+        #expect(budget.total == 0)
+        withExtendedLifetime((first, second)) {}
+    }
+}
+
+/// The distribution of memory, and the waiting holders.
+@Suite(.timeLimit(.minutes(5))) struct MemorySharesTests {
+    private func shares(_ tickets: Int, shared: Int = 100, one: Int = 300) -> MemoryShares<String> {
+        var shares = MemoryShares<String>(shared: shared, one: one)
+        for ticket in 0..<tickets { shares.add(ticket, bytes: 0) }
+        return shares
+    }
+
+    @Test func `the first holder takes up to the limit of one job, whatever the others hold`() {
+        var shares = shares(2)
+        #expect(shares.take(100, for: 1) == .granted)
+        #expect(shares.take(300, for: 0) == .granted)
+        #expect(shares.take(1, for: 0) == .never)
+        #expect(shares.total == 400)
+    }
+
+    @Test func `all others together hold no more than the shared part`() {
+        var shares = shares(4)
+        #expect(shares.take(60, for: 1) == .granted)
+        #expect(shares.take(40, for: 2) == .granted)
+        #expect(shares.take(1, for: 3) == .later)
+        shares.giveBack(10, of: 1)
+        #expect(shares.take(10, for: 3) == .granted)
+        #expect(shares.take(1, for: 2) == .later)
+    }
+
+    @Test func `a request beyond the limit of one is refused permanently, also for later ones`() {
+        var shares = shares(2)
+        #expect(shares.take(301, for: 1) == .never)
+    }
+
+    @Test func `memory that was there when a ticket was added counts`() {
+        var shares = shares(1)
+        shares.add(1, bytes: 90)
+        #expect(shares.take(11, for: 1) == .later)
+        #expect(shares.take(10, for: 1) == .granted)
+    }
+
+    @Test func `the first that was read from the log is never refused, whatever earlier tickets hold`() {
+        var shares = shares(2)
+        for ticket in 2...3 { shares.add(ticket, bytes: 0, isLogged: true) }
+        #expect(shares.take(300, for: 0) == .granted)
+        #expect(shares.take(100, for: 1) == .granted)
+        #expect(shares.take(1_000, for: 2) == .granted)
+        #expect(shares.isNext(0) && !shares.isNext(1) && shares.isNext(2) && !shares.isNext(3))
+        #expect(shares.take(1, for: 3) == .later)
+        // It need not wait for the earlier ones of this server, which may be merged after it.
+        shares.wait(1, for: 50, "one")
+        shares.wait(3, for: 500, "three")
+        shares.remove(2)
+        let woken = shares.takeWoken()
+        #expect(woken.map(\.waiter) == ["three"] && woken.map(\.granted) == [500])
+        #expect(shares.isNext(3))
+    }
+
+    @Test func `a waiting holder is woken when it has become the first`() {
+        var shares = shares(3)
+        shares.wait(1, for: 1_000, "one")
+        #expect(shares.takeWoken().isEmpty)
+        shares.remove(0)
+        let woken = shares.takeWoken()
+        #expect(woken.map(\.waiter) == ["one"])
+        #expect(woken.map(\.granted) == [0])
+        #expect(shares.takeWoken().isEmpty)
+    }
+
+    @Test func `a waiting holder is woken when there is room, which is then its own`() {
+        var shares = shares(3)
+        #expect(shares.take(100, for: 1) == .granted)
+        shares.wait(2, for: 50, "two")
+        shares.giveBack(49, of: 1)
+        #expect(shares.takeWoken().isEmpty)
+        shares.giveBack(1, of: 1)
+        let woken = shares.takeWoken()
+        #expect(woken.map(\.waiter) == ["two"])
+        #expect(woken.map(\.granted) == [50])
+        #expect(shares.take(1, for: 1) == .later)
+    }
+
+    @Test func `room is not given to a later one for which an earlier one waits`() {
+        var shares = shares(4)
+        #expect(shares.take(100, for: 1) == .granted)
+        shares.wait(3, for: 10, "three")
+        shares.wait(2, for: 50, "two")
+        shares.giveBack(20, of: 1)
+        #expect(shares.takeWoken().isEmpty)
+        shares.giveBack(40, of: 1)
+        #expect(shares.takeWoken().map(\.waiter) == ["two", "three"])
+    }
+
+    @Test func `no holder takes the room for which an earlier one waits, unless it is little`() {
+        var shares = shares(4)
+        shares.wait(2, for: 101, "two")
+        #expect(shares.take(1, for: 1) == .granted, "an earlier request does")
+        #expect(shares.take(1, for: 3) == .later)
+        #expect(shares.take(1, for: 3, passesWaiting: true) == .granted)
+        shares.remove(2)
+        #expect(shares.take(1, for: 3) == .granted)
+    }
+
+    @Test func `the first is the oldest that is left, however the others go`() {
+        var shares = shares(1_000)
+        for ticket in (1..<1_000).reversed() where ticket != 700 { shares.remove(ticket) }
+        #expect(shares.isNext(0))
+        shares.remove(0)
+        #expect(shares.isNext(700))
+        shares.remove(700)
+        #expect(!shares.isNext(0))
+        #expect(shares.total == 0)
+    }
+}
+
+/// The objects of jobs on their way from the writer to their clients.
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorObjectsTests {
+    @Test func `jobs with long answers do not share one transaction, and their memory is released`() throws {
+        let test = try TestCoordinator()
+        let text = String(repeating: "t", count: 1 << 20)
+        test.submit(#"{"Row": {"id": 1, "text": "\#(text)"}}"#)
+        _ = test.events.ends(1)
+        // While it is locked, all of them become ready.
+        let locker = try Locker(test.storePath)
+        test.submit(#"{"Row": {"id": 2}}"#)
+        test.log.waitUntil("warning: Another program has locked the store")
+        let count = 16
+        for _ in 0..<count { test.submit(#"{"Row": {"id": 1}}"#, wantsObjects: true) }
+        while !test.statistics.contains(#""opening":0"#) { sched_yield() }
+        try locker.unlock()
+        let ends = test.events.ends(2 + count).suffix(count)
+        #expect(ends.allSatisfy { $0.objects?.count == 1 && $0.objects?.json?.count ?? 0 > text.count })
+        #expect(test.commits >= 1 + count / 4)
+        while test.coordinator.memoryTotal != 0 { sched_yield() }
+    }
+
+    @Test func `a caller that awaits a job does not get its objects`() throws {
+        let test = try TestCoordinator()
+        let locker = try Locker(test.storePath)
+        test.submit(#"{"Row": {"id": 1}}"#, id: "a", wantsObjects: true)
+        test.log.waitUntil("warning: Another program has locked the store")
+        let awaited = test.startAwaiting("a")
+        try locker.unlock()
+        let objects = test.events.ends(1)[0].objects?.json
+        #expect(objects.map { String(decoding: $0, as: UTF8.self) } == #"[[{"id":1,"value":null,"text":null}]]"#)
+        #expect(awaited.answer.ending?.sequence == 1)
+        #expect(awaited.answer.ending?.objects == nil)
+    }
+
+    @Test func `the writer waits while many objects are unsent, and continues when they are sent`() {
+        let replyBudget = ReplyBudget()
+        replyBudget.waitForRoom()
+        replyBudget.add(ReplyBudget.maximumBytes)
+        let isThrough = Monitor(false)
+        let writer = Thread(named: "waiting") {
+            replyBudget.waitForRoom()
+            isThrough.update { $0 = true }
+        }
+        #expect(!isThrough.withLock { $0 })
+        replyBudget.remove(1)
+        writer.join()
+        #expect(isThrough.withLock { $0 })
+    }
+}
+
+/// Jobs whose statements are interrupted, because their work budget is spent.
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorWorkTests {
+    private static let model = """
+        {"entities": {
+            "Parent": {"identity": "id", "attributes": {"id": "integer64"}},
+            "Row": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {"parent": {"entity": "Parent"}}}}}
+        """
+
+    private func coordinator(in folder: TemporaryFolder = TemporaryFolder(), journal: Bool) throws -> TestCoordinator {
+        try TestCoordinator(Self.model, in: folder) { options in
+            options.keepsJournal = journal
+            options.store.synchronous = .full
+            options.store.jobWork = 40_000
+        }
+    }
+
+    private func ends(_ test: TestCoordinator, _ count: Int) -> [String] {
+        test.events.ends(count).suffix(3).map { end in
+            let remedy = end.body.contains("Send the operations in several jobs") ? ", with a remedy" : ""
+            return "\(end.sequence ?? 0) \(end.id) \(end.code ?? "completed")\(remedy)"
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `a job that is interrupted fails alone, at once and in a replay`(journal: Bool) throws {
+        let test = try coordinator(journal: journal)
+        let rows = (1...5_000).map { "{\"id\": \($0), \"parent\": 1}" }.joined(separator: ",")
+        test.submit("{\"Row\": [\(rows)]}", id: "rows")
+        _ = test.events.ends(1)
+        _ = test.coordinator.pause()
+        test.submit(#"{"Row": {"id": 6001}}"#, id: "before", wantsAcceptance: true)
+        // The foreign keys of all rows follow.
+        test.submit(#"{"Parent": null}"#, id: "delete-1", deletingWhere: "TRUEPREDICATE", from: 1)
+        test.submit(#"{"Row": {"id": 6002}}"#, id: "later", wantsAcceptance: true, from: 2)
+        test.events.waitUntil("accepted later 4")
+        let folder = journal ? try CoordinatorJournalTests().crashed(test) : nil
+        test.coordinator.resume()
+        let expected = ["2 before completed", "3 delete-1 busy, with a remedy", "4 later completed"]
+        #expect(ends(test, 4) == expected)
+        let found = "SELECT count(*), sum(parent), (SELECT count(*) FROM Parent) FROM Row"
+        #expect(try test.rows(found) == ["5002|5000|1"])
+        #expect(test.log.count("warning: A transaction was undone") == 0, "a client must not fill the log")
+        #expect(test.log.count("debug: A transaction was undone") == 1)
+        guard let folder else { return }
+        let again = try coordinator(in: folder, journal: true)
+        #expect(ends(again, 3) == expected)
+        #expect(try again.rows(found) == ["5002|5000|1"])
+        #expect(again.await("delete-1").ending?.code == "busy")
     }
 }

@@ -1,20 +1,21 @@
 import BrokerModel
-import Testing
+import BrokerStore
+import Glibc
+import Synchronization
 import TestSupport
+import Testing
 
 @testable import BrokerCoordinator
 
 /// Jobs take effect, and end, in the order of their tickets.
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorOrderTests {
-    private let model =
-        #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}}}"#
 
     private func row(_ value: some CustomStringConvertible) -> String {
         "{\"Row\": {\"id\": 1, \"value\": \(value)}}"
     }
 
     @Test func `200 jobs of several threads leave the last ticket's value, and end in order`() throws {
-        let test = try TestCoordinator(model)
+        let test = try TestCoordinator()
         let threads = (0..<8).map { number in
             BrokerCoordinator.Thread(named: "sender-\(number)") { [self] in
                 for job in 0..<25 { test.submit(row(number * 100 + job), id: "\(number * 100 + job)") }
@@ -32,7 +33,7 @@ import TestSupport
     }
 
     @Test func `a frame that is opened late retains its ticket, and later ones wait`() throws {
-        let test = try TestCoordinator(model)
+        let test = try TestCoordinator()
         let gate = Gate()
         test.submit(row(1), id: "first", behind: gate)
         test.submit(row(2), id: "second")
@@ -42,7 +43,7 @@ import TestSupport
     }
 
     @Test func `a job that fails, or is none, stalls nothing`() throws {
-        let test = try TestCoordinator(model)
+        let test = try TestCoordinator()
         test.submit(row(1), id: "a")
         test.submit(row("\"wrong\""), id: "b")
         test.submit("no JSON at all")
@@ -59,7 +60,7 @@ import TestSupport
     }
 
     @Test func `a job is accepted with its sequence before it ends`() throws {
-        let test = try TestCoordinator(model)
+        let test = try TestCoordinator()
         let gate = Gate()
         test.submit(row(1), id: "a", wantsAcceptance: true, behind: gate)
         test.submit(row(2), id: "b")
@@ -77,10 +78,7 @@ import TestSupport
 
     @Test func `the first of several invalid collections in the payload is reported`() throws {
         let test = try TestCoordinator(
-            """
-            {"entities": {"A": {"identity": "id", "attributes": {"id": "integer64"}},
-              "B": {"identity": "id", "attributes": {"id": "integer64"}}}}
-            """)
+            Models.of(["A": "id integer64", "B": "id integer64"]))
         for _ in 0..<20 { test.submit(#"{"A": [], "B": {"id": "x"}, "A": {"id": "y"}}"#) }
         #expect(test.events.ends(20).allSatisfy { $0.body.contains(#""path":"/B/id""#) })
     }
@@ -88,17 +86,405 @@ import TestSupport
     @Test func `sequences and outcomes go on after a restart`() throws {
         let folder = TemporaryFolder()
         do {
-            let test = try TestCoordinator(model, in: folder)
+            let test = try TestCoordinator(in: folder)
             test.submit(row(1), id: "a")
             test.submit(row(2))
             _ = test.events.ends(2)
         }
-        let test = try TestCoordinator(model, in: folder)
+        let test = try TestCoordinator(in: folder)
         test.submit(row(1), id: "a")
         test.submit(row(3))
         let ends = test.events.ends(2)
         #expect(ends.map(\.sequence) == [1, 4])
         #expect(ends.map(\.isDuplicate) == [true, false])
         #expect(try test.rows("SELECT value FROM Row") == ["3"])
+    }
+}
+
+/// Rules for which steps precede others.
+@Suite(.timeLimit(.minutes(5))) struct CompletionOrderTests {
+
+    @Test func `a job is not merged while its cancellation is being logged`() throws {
+        let disk = GatedSystem()
+        let test = try TestCoordinator {
+            $0.keepsJournal = true
+            $0.journalSystem = disk
+        }
+        _ = test.coordinator.pause()
+        test.submit(row(1), id: "a", wantsAcceptance: true)
+        test.events.waitUntil("accepted a 1")
+        test.waitUntil("a staged job") { test.coordinator.jobTable.withLock { $0.application.isReady(0) } }
+        disk.close()
+        let cancelled = Monitor<String?>(nil)
+        test.coordinator.cancel("a") { result in cancelled.update { $0 = "\(result)" } }
+        disk.waitForWriter()
+        test.coordinator.resume()
+        // The writer either sees no work, or it has taken the job already: then the job ends as completed.
+        #expect(!test.coordinator.jobTable.withLock { $0.hasWork })
+        disk.open()
+        #expect(cancelled.patiently("an answer to the cancel") { $0 } == "cancelled")
+        #expect(test.events.ends(1).map(\.code) == ["cancelled"])
+        test.submit(row(2), id: "b")
+        #expect(test.events.ends(2).map(\.code) == ["cancelled", nil])
+        #expect(try test.rows("SELECT id FROM Row") == ["2"])
+    }
+
+    @Test(arguments: [1, 3]) func `waiters for the ends of jobs are notified after the completions`(count: Int) throws {
+        let test = try TestCoordinator()
+        _ = test.coordinator.pause()
+        let order = Monitor<[String]>([])
+        for number in 1...count {
+            let json = Array(row(number).utf8)
+            test.coordinator.admit(payloadBytes: json.count) { _ in
+                .job(
+                    TestCoordinator.job(json, id: "\(number)") { event in
+                        guard case .ended(let end) = event else { return }
+                        order.update { $0.append("ended \(end.id)") }
+                    })
+            } refuse: { _ in
+            }
+        }
+        test.waitUntil(#""inFlight":\#(count)"#)
+        let waits = test.coordinator.jobTable.withLock { jobTable in
+            jobTable.ends.wait(before: .max) { order.update { $0.append("notified") } }
+        }
+        #expect(waits)
+        test.coordinator.resume()
+        let events = order.patiently("all ends") { $0.count == count + 1 ? $0 : nil }
+        #expect(events == (1...count).map { "ended \($0)" } + ["notified"])
+    }
+
+    @Test func `the payload of a job is released when the job is staged`() throws {
+        let test = try TestCoordinator()
+        // The job must not keep the coordinator, which is not to be stopped by its own thread.
+        let events = test.events
+        _ = test.coordinator.pause()
+        final class Payload: Sendable {}
+        weak var released: Payload?
+        let json = Array(row(1).utf8)
+        do {
+            let payload = Payload()
+            released = payload
+            // More than the job itself takes by far.
+            test.coordinator.admit(payloadBytes: 8 << 20, payload: { withExtendedLifetime(payload) { [] } }) { _ in
+                withExtendedLifetime(payload) { .job(TestCoordinator.job(json, id: "a") { events.note($0) }) }
+            } refuse: { _ in
+                withExtendedLifetime(payload) {}
+            }
+        }
+        // The job has not ended: the pause holds it.
+        test.waitUntil("the payload's memory to be given back") { test.coordinator.memoryTotal < 1 << 20 }
+        test.waitUntil("the payload to be released") { released == nil }
+        #expect(test.coordinator.jobTable.withLock { $0.application.next != nil })
+        #expect(test.events.all.isEmpty)
+        test.coordinator.resume()
+        #expect(test.events.ends(1).map(\.code) == [nil])
+    }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct CompletionBarrierTests {
+    private final class Log: Sendable {
+        let notified = Mutex<[Int]>([])
+        func waiter(_ ticket: Int) -> CompletionBarrier.Waiter { { self.notified.withLock { $0.append(ticket) } } }
+    }
+
+    @Test func `a waiter is called when every job before its ticket has ended, and not for later ones`() {
+        var ends = CompletionBarrier()
+        let log = Log()
+        // Opened out of order.
+        for ticket in [3, 1, 7, 4] { ends.began(ticket, from: ticket % 2) }
+        let waits = [1, 5, 2, 9].map { ends.wait(before: $0, log.waiter($0)) }
+        #expect(waits == [false, true, true, true])
+        for (ended, notified) in [(1, [2]), (3, [2]), (4, [2, 5]), (7, [2, 5, 9])] {
+            ends.ended(ended, from: ended % 2)
+            for waiter in ends.takeReady() { waiter() }
+            #expect(log.notified.withLock { $0 } == notified)
+        }
+        let waitsLate = ends.wait(before: 99, log.waiter(99))
+        #expect(!waitsLate)
+    }
+
+    @Test func `a waiter for the jobs of one source is called when those have ended, whatever others still do`() {
+        var ends = CompletionBarrier()
+        let log = Log()
+        for (ticket, source) in [(1, 10), (2, 20), (3, 10), (4, 20), (5, 20)] { ends.began(ticket, from: source) }
+        let waits = [(6, 10), (3, 20), (5, 20), (2, 20), (9, 30)].map { ticket, source in
+            ends.wait(before: ticket, from: source, log.waiter(ticket))
+        }
+        #expect(waits == [true, true, true, false, false])
+        for (ended, source, notified) in [(1, 10, []), (2, 20, [3]), (3, 10, [3, 6]), (4, 20, [3, 6, 5])] {
+            ends.ended(ended, from: source)
+            for waiter in ends.takeReady() { waiter() }
+            #expect(log.notified.withLock { $0 } == notified)
+        }
+    }
+}
+
+/// The machines of the log's two sides, and the log in memory, as pure values, without threads.
+@Suite(.timeLimit(.minutes(5))) struct LogOrderTests {
+    private func tickets(_ settled: [Admission<String>.Settled]) -> [String] {
+        settled.map { settled in
+            switch settled.content {
+            case .nothing: "\(settled.ticket):-"
+            case .job(let job): "\(settled.ticket):\(job)"
+            case .logged: "\(settled.ticket):logged"
+            }
+        }
+    }
+
+    private func place(_ position: Int64?, _ time: Int64 = 0) -> LogPlace { LogPlace(position: position, time: time) }
+
+    // MARK: - Admission
+
+    @Test func `jobs go to the log in the order of arrival, whatever is opened first`() {
+        var admission = Admission<String>()
+        for _ in 0..<3 { _ = admission.reserve() }
+        #expect(tickets(admission.opened(2, .job("c"))) == [])
+        #expect(tickets(admission.opened(0, .job("a"))) == ["0:a"])
+        #expect(admission.isSettled(0) && !admission.isSettled(1) && !admission.isSettled(2))
+        #expect(tickets(admission.opened(1, .logged)) == ["1:logged", "2:c"])
+        #expect(admission.isEmpty)
+    }
+
+    @Test func `a ticket that holds no job is settled in its turn, and stalls nothing`() {
+        var admission = Admission<String>()
+        for _ in 0..<4 { _ = admission.reserve() }
+        #expect(tickets(admission.opened(1, .nothing)) == [])
+        #expect(tickets(admission.opened(0, .nothing)) == ["0:-", "1:-"])
+        #expect(tickets(admission.opened(2, .job("x"))) == ["2:x"])
+        #expect(!admission.isEmpty)
+        #expect(tickets(admission.opened(3, .nothing)) == ["3:-"])
+        #expect(admission.isEmpty && admission.nextTicket == 4)
+    }
+
+    // MARK: - Application
+
+    @Test func `work leaves in the order of positions, whatever is finished first`() throws {
+        var application = Application<String>(after: 40)
+        for ticket in 0..<3 {
+            application.began(ticket)
+            try application.deliver(own: ticket, at: place(41 + Int64(ticket)))
+        }
+        application.finish(2, "c")
+        application.finish(1, "b")
+        #expect(application.next == nil && application.takeNext() == nil)
+        application.finish(0, "a")
+        #expect((0..<4).map { _ in application.takeNext()?.work } == ["a", "b", "c", nil])
+        #expect(application.isEmpty && application.position == 43)
+    }
+
+    @Test func `work that the log has not delivered is not merged, however long it is finished`() throws {
+        var application = Application<String>(after: 0)
+        application.began(7)
+        application.finish(7, "a")
+        #expect(application.next == nil && application.isReady(7) && application.place(of: 7) == nil)
+        try application.deliver(own: 7, at: place(1, 5))
+        #expect(application.next?.work == "a" && application.next?.place == place(1, 5))
+    }
+
+    @Test func `jobs of others are merged in between, in the order of positions`() throws {
+        var application = Application<String>(after: 0)
+        application.began(0)
+        application.began(1)
+        try application.deliver(other: 2, at: place(1))
+        try application.deliver(own: 0, at: place(2))
+        try application.deliver(other: 3, at: place(3))
+        try application.deliver(own: 1, at: place(5))
+        for (ticket, work) in [(3, "C"), (1, "d"), (0, "b"), (2, "A")] { application.finish(ticket, work) }
+        #expect((0..<4).map { _ in application.takeNext()?.work } == ["A", "b", "C", "d"])
+    }
+
+    @Test func `a job that the log refused fails in its turn, and later ones go on`() throws {
+        var application = Application<String>(after: 9)
+        for ticket in 0..<3 { application.began(ticket) }
+        try application.deliver(own: 0, at: place(10))
+        try application.deliver(own: 1, at: place(nil))
+        try application.deliver(own: 2, at: place(11))
+        for ticket in 0..<3 { application.finish(ticket, "\(ticket)") }
+        #expect(application.takeNext()?.place == place(10))
+        #expect(application.takeNext()?.place == place(nil))
+        #expect(application.takeNext()?.place == place(11))
+    }
+
+    @Test func `a log that delivers out of order is found out`() throws {
+        var application = Application<String>(after: 10)
+        application.began(0)
+        application.began(1)
+        #expect(throws: LogViolation.unexpectedJob) { try application.deliver(own: 1, at: place(11)) }
+        #expect(throws: LogViolation.fallingPosition) { try application.deliver(own: 0, at: place(10)) }
+        #expect(throws: LogViolation.fallingPosition) { try application.deliver(other: 5, at: place(9)) }
+        try application.deliver(own: 0, at: place(11))
+        #expect(throws: LogViolation.unexpectedJob) { try application.deliver(own: 0, at: place(12)) }
+        #expect(throws: LogViolation.fallingPosition) { try application.advance(to: place(11)) }
+        try application.advance(to: place(12))
+        try application.deliver(own: 1, at: place(13))
+    }
+
+    // MARK: - The log in memory
+
+    @Test func `the last reserved position is given, and no later one`() {
+        var log = MemoryLog(after: 10, reservedThrough: 12)
+        for ticket in 0..<3 { log.append(ticket, at: 5) }
+        #expect(log.read()?.place == place(11, 5) && log.read()?.place == place(12, 5))
+        #expect(log.read() == nil && log.isStarved && log.newest == 12)
+        log.extend(through: 20)
+        let last = log.read()
+        #expect(last?.ticket == 2 && last?.place == place(13, 5) && !log.isStarved)
+    }
+
+    @Test func `the time of a position never falls, though the clock is set back`() {
+        var log = MemoryLog(after: 0, reservedThrough: 10)
+        for (ticket, time) in [100, 40, 101].enumerated() { log.append(ticket, at: Int64(time)) }
+        #expect((0..<3).map { _ in log.read()?.place.time } == [100, 100, 101])
+    }
+
+    @Test func `jobs for which nothing can be reserved are refused, in order`() {
+        var log = MemoryLog(after: 0, reservedThrough: 0)
+        for ticket in 3..<6 { log.append(ticket, at: 0) }
+        #expect(log.refuse() == [3, 4, 5])
+        #expect(!log.isStarved)
+        log.extend(through: 5)
+        log.append(6, at: 0)
+        #expect(log.read()?.place == place(1))
+    }
+
+    @Test func `a block is due when half of one or less is left`() {
+        let left = { (left: Int64) in MemoryLog(after: 100, reservedThrough: 100 + left) }
+        #expect(left(6).reservationDue(block: 10) == nil)
+        #expect(left(5).reservationDue(block: 10) == 110)
+        #expect(left(0).reservationDue(block: 10) == 110)
+        #expect(left(10).reservationDue(block: 10) == nil)
+    }
+
+    // MARK: - All of it
+
+    /// The three together.
+    private struct Machines {
+        var admission = Admission<Int>()
+        var application = Application<Int>(after: 100)
+        var log = MemoryLog(after: 100, reservedThrough: 100_000)
+
+        /// The places that this settled.
+        mutating func open(_ ticket: Int, isJob: Bool) throws -> [(ticket: Int, position: Int64?)] {
+            if isJob { application.began(ticket) }
+            var settled: [(ticket: Int, position: Int64?)] = []
+            for known in admission.opened(ticket, isJob ? .job(ticket) : .nothing) {
+                if case .job(let job) = known.content { log.append(job, at: 0) }
+                let delivered = log.read()
+                if let delivered { try application.deliver(own: delivered.ticket, at: delivered.place) }
+                settled.append((known.ticket, delivered?.place.position))
+            }
+            return settled
+        }
+    }
+
+    @Test(arguments: 0..<20)
+    func `any interleaving gives dense positions in the order of tickets, each work once`(round: Int) throws {
+        var generator = SeededGenerator(for: "log order \(round)")
+        var machines = Machines()
+        var model = OrderModel(nextSequence: 101)
+        for _ in 0..<2_000 {
+            switch Int.random(in: 0..<5, using: &generator) {
+            case 0: #expect(machines.admission.reserve() == model.reserve())
+            case 1, 2:
+                guard let ticket = model.random(.opening, &generator) else { continue }
+                let isJob = Int.random(in: 0..<3, using: &generator) > 0
+                let settled = try machines.open(ticket, isJob: isJob)
+                #expect(settled.map(\.ticket) == model.open(ticket, isJob: isJob))
+                #expect(settled.map(\.position) == settled.map { model.sequences[$0.ticket] })
+            case 3:
+                guard let ticket = model.random(.staging, &generator) else { continue }
+                machines.application.finish(ticket, ticket)
+                model.finish(ticket)
+            default: take(&machines, &model)
+            }
+            try machines.application.checkInvariants()
+            #expect((machines.application.next != nil) == (model.nextReady != nil))
+        }
+        for ticket in model.all(.opening) {
+            _ = try machines.open(ticket, isJob: true)
+            _ = model.open(ticket, isJob: true)
+        }
+        for ticket in model.all(.staging) {
+            machines.application.finish(ticket, ticket)
+            model.finish(ticket)
+        }
+        // A work that does not leave when it should must not be waited for.
+        for _ in 0..<model.states.count where model.nextReady != nil { take(&machines, &model) }
+        #expect(model.nextReady == nil)
+        #expect(machines.application.isEmpty && machines.admission.isEmpty)
+        #expect(model.taken == (101..<101 + Int64(model.taken.count)).map { $0 })
+    }
+
+    private func take(_ machines: inout Machines, _ model: inout OrderModel) {
+        let taken = machines.application.takeNext()
+        #expect(taken?.work == model.nextReady)
+        guard let taken else { return }
+        #expect(taken.place.position == model.sequences[taken.work])
+        model.take(taken.work)
+    }
+}
+
+/// The promises of the order in the simplest form: a list of all tickets that ever existed.
+private struct OrderModel {
+    enum State {
+        case opening, void, staging, ready, taken
+    }
+
+    var states: [State] = []
+    var sequences: [Int: Int64] = [:]
+    var nextSequence: Int64
+    var taken: [Int64] = []
+    private var settled = 0
+
+    init(nextSequence: Int64) { self.nextSequence = nextSequence }
+
+    mutating func reserve() -> Int {
+        states.append(.opening)
+        return states.count - 1
+    }
+
+    /// The places that this settled.
+    mutating func open(_ ticket: Int, isJob: Bool) -> [Int] {
+        states[ticket] = isJob ? .staging : .void
+        let first = settled
+        while settled < states.count, states[settled] != .opening {
+            if states[settled] != .void {
+                sequences[settled] = nextSequence
+                nextSequence += 1
+            }
+            settled += 1
+        }
+        return Array(first..<settled)
+    }
+
+    mutating func finish(_ ticket: Int) { states[ticket] = .ready }
+
+    /// The place whose work leaves next; nil while it is not ready.
+    var nextReady: Int? {
+        // A place after one that is not opened is not settled, and does not leave either.
+        guard let first = states.firstIndex(where: { $0 != .taken && $0 != .void }) else { return nil }
+        return states[first] == .ready ? first : nil
+    }
+
+    mutating func take(_ ticket: Int) {
+        states[ticket] = .taken
+        taken.append(sequences[ticket]!)
+    }
+
+    func all(_ state: State) -> [Int] { states.indices.filter { states[$0] == state } }
+
+    func random(_ state: State, _ generator: inout SeededGenerator) -> Int? {
+        all(state).randomElement(using: &generator)
+    }
+}
+
+extension Admission {
+    /// The tickets that a frame settles.
+    fileprivate mutating func opened(_ ticket: Ticket, _ content: Content) -> [Settled] {
+        open(ticket, content)
+        var settled: [Settled] = []
+        while let next = takeSettled() { settled.append(next) }
+        return settled
     }
 }

@@ -70,7 +70,7 @@ import Testing
     @Test func `the time of a job's own work names it, and not the jobs that waited for it or shared its statements`()
         throws
     {
-        let model = #"{"entities": {"A": {"identity": "id", "attributes": {"id": "integer64"}}}}"#
+        let model = Models.of(["A": "id integer64"])
         let test = try TestCoordinator(model) { $0.slowJobMicroseconds = 1 }
         #expect(test.coordinator.pause())
         let (one, other) = (JobOwner(user: 70_001), JobOwner(user: 70_002))
@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test func `the wait for a journal and its sync are stages, and the stages of a job add up to its time`() throws {
-        let model = #"{"entities": {"A": {"identity": "id", "attributes": {"id": "integer64"}}}}"#
+        let model = Models.of(["A": "id integer64"])
         let system = GatedSystem()
         let test = try TestCoordinator(model) {
             $0.slowJobMicroseconds = 1
@@ -135,7 +135,7 @@ import Testing
     }
 
     @Test func `users see their own jobs in the lists, and the server's user all`() throws {
-        let test = try TestCoordinator(#"{"entities": {"A": {"identity": "id", "attributes": {"id": "integer64"}}}}"#)
+        let test = try TestCoordinator(Models.of(["A": "id integer64"]))
         let (one, other) = (JobOwner(user: 70_001), JobOwner(user: 70_002))
         test.submit(#"{"A": [{"id": "x"}]}"#, id: "failed", as: one)
         test.waitUntil(#""failed":1,"duplicate":0,"inFlight":0"#)
@@ -146,10 +146,7 @@ import Testing
             #expect(test.coordinator.runningJobs(10, as: asker).map(\.id) == Array(["running"].prefix(count)))
             let failed = Monitor<[String]?>(nil)
             test.coordinator.failedJobs(10, as: asker) { result in
-                failed.broadcast {
-                    $0 = (try? result.get())?.map(\.id)
-                    return true
-                }
+                failed.update { $0 = (try? result.get())?.map(\.id) }
             }
             #expect(failed.patiently("the failed jobs") { $0 } == Array(["failed"].prefix(count)))
         }

@@ -4,6 +4,7 @@ import BrokerModel
 import BrokerSchema
 import BrokerStaging
 import BrokerStore
+import Foundation
 import Glibc
 import Logging
 import TestSupport
@@ -20,7 +21,7 @@ final class TestCoordinator: Sendable {
     private let folder: TemporaryFolder
 
     init(
-        _ model: String, in folder: TemporaryFolder = TemporaryFolder(),
+        _ model: String = Models.rows, in folder: TemporaryFolder = TemporaryFolder(),
         _ configure: (inout CoordinatorOptions) -> Void = { _ in }
     ) throws {
         self.folder = folder
@@ -101,10 +102,7 @@ final class TestCoordinator: Sendable {
         let isStopped = Monitor(false)
         let thread = BrokerCoordinator.Thread(named: "stopping") { [coordinator] in
             coordinator.stop()
-            isStopped.broadcast {
-                $0 = true
-                return true
-            }
+            isStopped.update { $0 = true }
         }
         isStopped.patiently("the coordinator to stop") { $0 ? () : nil }
         thread.join()
@@ -161,12 +159,7 @@ final class TestCoordinator: Sendable {
     /// Takes a job back, and gives what is said of that: `cancelled`, `tooLate`, `unknown`.
     func cancel(_ id: String, before ticket: Int? = nil, as asker: JobOwner = .server) -> String {
         let answer = Monitor<String?>(nil)
-        coordinator.cancel(id, before: ticket, as: asker) { result in
-            answer.broadcast {
-                $0 = "\(result)"
-                return true
-            }
-        }
+        coordinator.cancel(id, before: ticket, as: asker) { result in answer.update { $0 = "\(result)" } }
         return answer.patiently("an answer to a cancel") { $0 }
     }
 
@@ -178,12 +171,11 @@ final class TestCoordinator: Sendable {
         coordinator.reload(removal: removal) {
             Self.read(model)
         } notify: { result in
-            answer.broadcast {
+            answer.update {
                 switch result {
                 case .success(let migration): $0 = migration.changes.map(\.text)
                 case .failure(let fault): $0 = ["refused \(fault.code): \(fault.message)"]
                 }
-                return true
             }
         }
         return answer
@@ -201,12 +193,11 @@ final class TestCoordinator: Sendable {
     func compare(_ model: String, _ removal: RemovalPolicy) -> [String] {
         let answer = Monitor<[String]?>(nil)
         coordinator.compare(removal: removal, reading: { Self.read(model) }) { result in
-            answer.broadcast {
+            answer.update {
                 switch result {
                 case .success(let changes): $0 = changes.map { "\($0.verdict) \($0.subject) \($0.loss?.count ?? 0)" }
                 case .failure(let fault): $0 = ["refused \(fault.code): \(fault.message)"]
                 }
-                return true
             }
         }
         return answer.patiently("a comparison") { $0 }
@@ -253,12 +244,7 @@ final class TestCoordinator: Sendable {
     /// The store's digest by its journal; empty without one.
     var history: String {
         let answer = Monitor<String?>(nil)
-        coordinator.history { history in
-            answer.broadcast {
-                $0 = history?.text ?? ""
-                return true
-            }
-        }
+        coordinator.history { history in answer.update { $0 = history?.text ?? "" } }
         return answer.patiently("the history") { $0 }
     }
 
@@ -270,12 +256,187 @@ final class TestCoordinator: Sendable {
 
 extension Monitor<Awaited?> {
     func notify(_ result: Result<JobCompletion?, StoreError>) {
-        broadcast {
-            $0 = Awaited(result)
-            return true
-        }
+        update { $0 = Awaited(result) }
     }
 
     /// Waits for the answer.
     var answer: Awaited { patiently("an answer about a job") { $0 } }
+}
+
+/// A job of a row of ``Models/rows``.
+func row(_ id: Int, _ value: Int = 0) -> String { #"{"Row": {"id": \#(id), "value": \#(value)}}"# }
+
+/// A job of so many rows with nothing but their ids.
+func rows(_ count: Int, from first: Int = 0) -> String {
+    #"{"Row": [\#((first..<first + count).map { "{\"id\": \($0)}" }.joined(separator: ","))]}"#
+}
+
+extension Monitor {
+    /// As ``wait(_:)``, but not for ever: a run that hangs ends here, and says for what it waited.
+    func patiently<Result>(_ what: String, _ body: (inout State) -> Result?) -> Result {
+        if let result = wait(until: monotonicMicroseconds() + Patience.microseconds, body) { return result }
+        fatalError("waited \(Patience.seconds) s in vain for \(what)")
+    }
+}
+
+/// Holds threads back until it is opened.
+final class Gate: Sendable {
+    private let isOpen = Monitor(false)
+
+    func open() {
+        isOpen.update { $0 = true }
+    }
+
+    func pass() { isOpen.patiently("a gate") { $0 ? () : nil } }
+}
+
+/// The log of a coordinator. Any thread may log and wait.
+struct LogLines: LogHandler {
+    private let lines = Monitor<[String]>([])
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.trace
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        lines.update { $0.append("\(event.level): \(event.message) \(event.metadata?.keys.sorted() ?? [])") }
+    }
+
+    func waitUntil(_ text: String) {
+        lines.patiently("a line in the log with: \(text)") { $0.contains { $0.contains(text) } ? () : nil }
+    }
+
+    func count(_ text: String) -> Int { lines.withLock { $0.count { $0.contains(text) } } }
+}
+
+/// The events of jobs, in order. Any thread may note and wait.
+final class Events: Sendable {
+    private let events = Monitor<[JobEvent]>([])
+    private let refusals = Monitor<[String]>([])
+
+    func note(refused message: String) {
+        refusals.update { $0.append(message) }
+    }
+
+    /// A frame could not be opened.
+    var hasRefusal: Bool { refusals.withLock { !$0.isEmpty } }
+
+    /// Waits for a frame that could not be opened, and returns its answer.
+    var refusal: String { refusals.wait { $0.first } }
+
+    func note(_ event: JobEvent) {
+        events.update { $0.append(event) }
+    }
+
+    /// Waits until so many jobs have ended, and gives back all ends.
+    func ends(_ count: Int) -> [Ending] {
+        events.patiently("\(count) jobs to end") { events in
+            let ends = events.compactMap { if case .ended(let ending) = $0 { Ending(ending) } else { nil } }
+            return ends.count >= count ? ends : nil
+        }
+    }
+
+    /// `accepted a 1`, `ended a 1`: everything so far.
+    var all: [String] { events.withLock { $0.map(Self.described) } }
+
+    /// Waits until that, as in ``all``, has happened.
+    func waitUntil(_ event: String) {
+        events.patiently(event) { $0.contains { Self.described($0) == event } ? () : nil }
+    }
+
+    private static func described(_ event: JobEvent) -> String {
+        switch event {
+        case .accepted(let id, let sequence): "accepted \(id) \(sequence)"
+        case .progress(let id, let staged, let merged): "progress \(id) \(staged) \(merged)"
+        case .ended(let ending): "ended \(ending.id) \(ending.sequence.map(String.init) ?? "-")"
+        }
+    }
+}
+
+/// How a job ended, as its client would read it.
+struct Ending: Equatable {
+    let id: String
+    let sequence: Int64?
+    let isDuplicate: Bool
+    /// The code of the fault of a failed job.
+    let code: String?
+    /// The JSON members of `completed`, or the `error` object.
+    let body: String
+    /// Nil unless the job asked for them.
+    let objects: ReplyObjects?
+
+    init(_ ending: JobCompletion) {
+        id = ending.id
+        sequence = ending.sequence
+        objects = ending.objects
+        switch ending.result {
+        case .completed(let members, let isDuplicate):
+            self.isDuplicate = isDuplicate
+            code = nil
+            body = String(decoding: members, as: UTF8.self)
+        case .failed(let error):
+            isDuplicate = false
+            body = String(decoding: error, as: UTF8.self)
+            code = body.split(separator: "\"").dropFirst(3).first.map(String.init)
+        }
+    }
+}
+
+enum Awaited: Equatable {
+    case unknown
+    case ended(Ending)
+    case failed
+
+    init(_ result: Result<JobCompletion?, StoreError>) {
+        switch result {
+        case .success(let ending): self = ending.map { .ended(Ending($0)) } ?? .unknown
+        case .failure: self = .failed
+        }
+    }
+
+    var ending: Ending? {
+        if case .ended(let ending) = self { ending } else { nil }
+    }
+}
+
+/// Another process that reads the store as the connection `reader` of a Python script does. It ends with this object.
+final class OtherProcess {
+    private let process = Process()
+    private let output = Pipe()
+
+    /// - Parameters:
+    ///   - name: of its program, as the kernel reports it.
+    ///   - script: runs when the read transaction is open.
+    init(named name: String, store: String, then script: String) throws {
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        let begin = """
+            import sqlite3, sys, time
+            open("/proc/self/comm", "w").write(sys.argv[2])
+            def connection():
+                return sqlite3.connect(sys.argv[1], isolation_level=None, timeout=0)
+            def read():
+                reader.execute("BEGIN")
+                reader.execute("SELECT count(*) FROM Row").fetchall()
+            reader = connection()
+            read()
+            print("reads", flush=True)
+
+            """
+        process.arguments = ["python3", "-c", begin + script, store, name]
+        process.standardInput = Pipe()
+        process.standardOutput = output
+        try process.run()
+        // Its line, or nothing if it could not read.
+        _ = output.fileHandleForReading.availableData
+    }
+
+    deinit {
+        kill(process.processIdentifier, SIGKILL)
+        process.waitUntilExit()
+    }
+
+    var pid: Int32 { process.processIdentifier }
 }

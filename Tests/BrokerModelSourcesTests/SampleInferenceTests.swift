@@ -122,3 +122,308 @@ import Testing
         for _ in 0..<5 { #expect(try infer("T", records).text == first) }
     }
 }
+
+@Suite(.timeLimit(.minutes(5))) struct SampleRootTests {
+    private func root(_ json: String, _ entity: String = "Thing", isOnly: Bool = true) throws -> String? {
+        let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
+        return withExtendedLifetime(document) { SampleRoot(in: document.root, isOnly: isOnly, entity: entity)?.text }
+    }
+
+    @Test(
+        arguments: [
+            (#"{"things": [{"a": 1}], "others": [{"a": 1}, {"a": 2}]}"#, "/things"),
+            (#"{"count": 2, "items": [{"a": 1}, {"a": 2}]}"#, "/items"),
+            (#"{"639-3": [{"a": 1}]}"#, "/639-3"),
+            (#"{"meta": {"page": 1}, "response": {"list": [{"a": 1}]}}"#, "/response/list"),
+            (
+                #"{"data": {"repository": {"issues": {"edges": [{"node": {"id": 1}, "cursor": "c"}]}}}}"#,
+                "data.repository.issues.edges.node"
+            ),
+            (
+                #"{"kind": "Listing", "data": {"after": null, "children": [{"kind": "t3", "data": {"id": 1}}]}}"#,
+                "data.children.data"
+            ),
+            (
+                #"{"afn": {"name": "a"}, "aed": {"name": "b"}, "all": {"name": "c"}, "amd": {"name": "d"}, "eur": {"name": "e"}, "usd": {"name": "f"}, "chf": {"name": "g"}, "jpy": {"name": "h"}}"#,
+                "/*"
+            ),
+            (#"{"version": 1, "data": {"1": {"name": "a"}, "2": {"name": "b"}, "3": {"name": "c"}}}"#, "/data/*"),
+            (#"{"a.b": [{"a": 1}], "n": 1}"#, nil),
+            (#"{"a.b": [{"a": 1}, {"a": 2}], "n": 1}"#, "/a.b"),
+            (#"{"items": [], "total": 0}"#, "/items"),
+            (#"{"id": 7, "lines": [{"a": 1}, {"a": 2}]}"#, nil),
+            (#"{"one": [{"a": 1}, {"a": 2}], "two": [{"b": 1}, {"b": 3}]}"#, nil),
+            (#"{"name": "x", "geo": {"lat": 1}}"#, nil),
+            (
+                #"{"name": "x", "a": 1, "b": 2, "c": 3, "d": 4, "geo": {"features": [{"a": 1}, {"a": 2}]}, "e": []}"#,
+                nil
+            ),
+            (#"[{"things": [{"a": 1}]}]"#, nil),
+        ] as [(String, String?)])
+    func `the records of an envelope are found`(json: String, expected: String?) throws {
+        #expect(try root(json) == expected)
+    }
+
+    @Test func `where a dictionary is expected a small one is one, unless another position is found`() throws {
+        let mapped = try Samples("Thing", #"{"a": {"n": 1}, "b": {"n": 2}}"#, isMap: true).model().model
+        let root = { (json: String) in
+            let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
+            return withExtendedLifetime(document) {
+                SampleRoot(in: document.root, isOnly: true, entity: "Thing", model: mapped)?.text
+            }
+        }
+        #expect(try root(#"{"first": {"a": 1}, "second": {"a": 2}}"#) == "/*")
+        #expect(try root(#"{"data": {"A1": {"a": 1}, "A2": {"a": 2}, "A3": {"a": 2}}}"#) == "/data/*")
+        #expect(try root(#"{"n": 1, "data": {"first": {"a": 1}}}"#) == "/data/*")
+    }
+
+    @Test(
+        arguments: [
+            (#"{"id": 5, "name": "n", "lines": [{"id": 1, "text": "a"}, {"id": 2, "text": "b"}]}"#, nil),
+            (#"{"customers": [{"id": 3, "name": "n"}], "next": null}"#, "/customers"),
+            (#"{"shop": {"customer": {"id": 3, "name": "n"}}}"#, "/shop/customer"),
+            (#"{"page": {"edges": [{"node": {"id": 3, "name": "n"}}]}}"#, "page.edges.node"),
+            (#"{"items": [], "name": "page"}"#, "/items"),
+            (#"{"id": 8, "name": "feed", "things": [{"id": 3, "name": "n"}]}"#, "/things"),
+            (#"{"meta": {"id": 8, "name": "m"}, "list": [{"id": 3, "name": "n"}, {"id": 4, "name": "o"}]}"#, "/list"),
+            (#"{"id": 8, "name": "n", "related": [{"id": 3, "name": "n"}, {"id": 4, "name": "o"}]}"#, nil),
+        ] as [(String, String?)])
+    func `records of an entity that the model has are known by their keys`(json: String, expected: String?) throws {
+        let records =
+            #"[{"id": 1, "name": "x", "lines": [{"id": 9, "text": "t"}]}, {"id": 2, "name": "y", "lines": []}]"#
+        let model = try Samples("Thing", records).model().model
+        let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
+        withExtendedLifetime(document) {
+            #expect(SampleRoot(in: document.root, isOnly: true, entity: "Thing", model: model)?.text == expected)
+        }
+    }
+
+    @Test func `an object among others is a record, unless a key names the entity`() throws {
+        #expect(try root(#"{"items": [{"a": 1}, {"a": 2}]}"#, isOnly: false) == nil)
+        #expect(try root(#"{"things": [{"a": 1}]}"#, isOnly: false) == "/things")
+    }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct ScalarShapeTests {
+    private func shape(_ values: String) throws -> ScalarShape {
+        let document = try JSONDocument(parsing: JSONText(copying: Array("[\(values)]".utf8)))
+        var shape = ScalarShape()
+        withExtendedLifetime(document) { for value in document.root.elements { shape.observe(value) } }
+        return shape
+    }
+
+    @Test(arguments: [
+        (#""1", "-20", "0""#, "integer64"), (#""1", "007""#, "string"), (#""1", "+5""#, "string"),
+        (#""1", "1.5""#, "double"), (#""1", "9223372036854775808""#, "decimal"), (#""0.1234567890123456""#, "decimal"),
+        (#""1", "x""#, "string"), (#""1", """#, "string"), (#""true", "False""#, "boolean"),
+        (#""true", "no""#, "string"),
+        (#""yes", "No""#, "boolean"), (#""NO", "NO""#, "string"), (#""yes""#, "string"), (#""0", "1""#, "integer64"),
+        (#""2012-09-24T00:00:00Z", "2012-09-24""#, "date"), (#""2012", "2012-09-24""#, "string"),
+    ])
+    func `texts of formats without types have the type that all of them have`(values: String, type: String) throws {
+        #expect(try shape(values).type(key: "a", readsTexts: true).name == type)
+        // JSON has types, so that a text is one.
+        let written = try shape(values).type(key: "a").name
+        #expect(written == (type == "date" ? "date" : "string"))
+    }
+
+    @Test(arguments: [
+        (#""5/9/2012", "24/9/2012""#, ["dd/MM/yyyy"]), (#""5/9/2012", "9/24/2012""#, ["MM/dd/yyyy"]),
+        (#""5/9/2012""#, []),
+        (#""24/9/2012", "9/24/2012""#, []), (#""05-09-2012", "24-09-2012""#, ["dd-MM-yyyy"]),
+        (#""5.9.2012""#, ["dd.MM.yyyy"]),
+        (#""5.9.2012", "5/9/2012""#, []),
+    ])
+    func `the order of day and month is that which all texts allow`(values: String, formats: [String]) throws {
+        let type = try shape(values).type
+        #expect(type.name == (formats.isEmpty ? "string" : "calendarDate"))
+        #expect(type.members.map { $0.json.replacing("\\/", with: "/") } == formats.map { "\"\($0)\"" })
+    }
+
+    @Test(arguments: ["zip", "Postal Code", "homePhone", "ean"])
+    func `numbers at the key of a code remain texts`(key: String) throws {
+        #expect(try shape(#""10115", "20095""#).type(key: key, readsTexts: true).name == "string")
+    }
+
+    @Test(arguments: [
+        ("created_at", "1348457721", true), ("createdAt", "1348457721, 1600000000.5", true),
+        ("time", "1348457721", true),
+        ("Last Modified", "1348457721000, 1600000000000", true), ("dateAdded", "1348457721", true),
+        ("created_at", "1348457721, 5", false), ("created_at", "1348457721, 1348457721000", false),
+        ("created_at", "631152000000", false), ("runtime", "1348457721", false), ("id", "1348457721", false),
+        ("at", "5", false), ("created_at", "1348457721, \"x\"", false),
+    ])
+    func `numbers are dates when the key and all values say so`(key: String, values: String, isDate: Bool) throws {
+        let type = try shape(values).type(key: key)
+        #expect((type.name == "date") == isDate)
+        #expect(type.members.map(\.json) == (isDate ? [#""UnixTime""#] : []))
+        guard !values.contains("\"") else { return }
+        let texts = values.split(separator: ", ").map { "\"\($0)\"" }.joined(separator: ",")
+        #expect((try shape(texts).type(key: key, readsTexts: true).name == "date") == isDate)
+        #expect(try shape(texts).type(key: key).name == "string")
+    }
+
+    @Test func `shapes of two places have the evidence of both`() throws {
+        var first = try shape(#""yes", "yes""#)
+        first.merge(try shape(#""no""#))
+        #expect(first.type(key: "a", readsTexts: true).name == "boolean")
+        var second = try shape("1348457721")
+        second.merge(try shape("5, 1348457721"))
+        #expect(second.type(key: "time").name == "integer64")
+        second.merge(ScalarShape())
+        #expect(second.type(key: "time").name == "integer64")
+    }
+}
+
+/// Records from which a model is inferred.
+struct Samples {
+    private var inference: SampleInference
+
+    init(_ entity: String, _ records: String, isMap: Bool = false, readsTexts: Bool = false) throws {
+        inference = SampleInference(entity: entity, readsTexts: readsTexts)
+        let document = try JSONDocument(parsing: JSONText(copying: Array(records.utf8)))
+        withExtendedLifetime(document) { inference.observe(document.root, isMap: isMap) }
+    }
+
+    func inferred(
+        isComplete: Bool = true, identities: [String: [String]] = [:], ignored: [String: [String]] = [:],
+        extending model: Model? = nil
+    ) -> InferredText {
+        inference.model(isComplete: isComplete, identities: identities, ignored: ignored, extending: model)
+    }
+
+    /// The inferred model, and its document.
+    func model() throws -> (model: Model, document: ModelDocument) {
+        let document = try ModelDocument(parsing: JSONText(copying: Array(inferred().text.utf8)))
+        return (try StagingPlan(ModelReader.read(document)).model, document)
+    }
+}
+
+extension ModelExtension {
+    /// No part of the model is other than before; there are new ones.
+    var onlyAdds: Bool { changes.allSatisfy(\.change.isAddition) }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct IdentityChoiceTests {
+    private func identity(
+        _ records: String, of entity: String = "Thing", at index: Int = 0, isComplete: Bool = true
+    ) throws -> [String] {
+        let inferred = try Samples(entity, records).inferred(isComplete: isComplete)
+        let model = try ModelReader.read(.init(copying: Array(inferred.text.utf8)))
+        return model.entities[index].identity.map { model.entities[index].attributes[$0].name }
+    }
+
+    private func records(_ count: Int, _ record: (Int) -> String) -> String {
+        "[\((0..<count).map(record).joined(separator: ", "))]"
+    }
+
+    @Test(arguments: [
+        (#"[{"name": "a", "code": "x"}, {"name": "b", "code": "y"}]"#, ["code"]),
+        (#"[{"url": "u", "slug": "s"}]"#, ["slug"]),
+        (#"[{"_id": {"$oid": "5f"}, "n": 1}, {"_id": {"$oid": "60"}, "n": 1}]"#, ["_id"]),
+        (#"[{"objectID": "a", "title": "t"}]"#, ["objectID"]),
+        (#"[{"cca3": "AFG", "name": "n"}]"#, ["cca3"]),
+        (#"[{"@id": "a", "x": 1}]"#, ["id"]),
+        (#"[{"code": "x", "n": 1}, {"code": "x", "n": 2}]"#, []),
+        (#"[{"code": "", "n": 1}]"#, []),
+    ])
+    func `a key that is named like an identifier or a code identifies`(records: String, expected: [String]) throws {
+        #expect(try identity(records) == expected)
+    }
+
+    @Test func `versions of one object are evidence for its id`() throws {
+        let feed = records(20) {
+            #"{"id": \#($0 % 4), "title": "t\#($0 % 4)", "votes": \#($0), "state": "open", "by": "b\#($0 % 4)"}"#
+        }
+        #expect(try identity(feed) == ["id"])
+        let readings = records(20) {
+            #"{"id": \#($0 % 2), "date": "2024-01-\#(10 + $0)", "value": \#($0), "min": \#($0 * 2), "max": \#($0 * 3)}"#
+        }
+        #expect(try identity(readings) == ["id", "date"])
+    }
+
+    @Test func `a key without such a name identifies if its values are unique in all of a sufficient input`() throws {
+        let cities = records(6) {
+            #"{"population": \#($0 * 7919 % 13), "city": "c\#($0)", "part": \#(Double($0) + 0.5)}"#
+        }
+        #expect(try identity(cities) == ["city"])
+        #expect(try identity(cities, isComplete: false) == [])
+        #expect(try identity(records(4) { #"{"city": "c\#($0)"}"# }) == [])
+    }
+
+    @Test func `keys identify together where none does alone, and a number that happens to be unique is none`() throws {
+        let years = records(12) {
+            #"{"country": "c\#($0 % 3)", "year": \#(2000 + $0 / 3), "gdp": \#($0 * 7919 % 101), "x": 1}"#
+        }
+        #expect(try identity(years) == ["country", "year"])
+    }
+
+    @Test(arguments: [
+        // Unique in two parents, but only twice.
+        (#"[{"id": 1, "tags": [{"code": "a", "n": 1}]}, {"id": 2, "tags": [{"code": "b", "n": 1}]}]"#, 1),
+        // Key and value.
+        (#"[{"id": 1, "tags": [{"key": "a", "value": 1}]}, {"id": 2, "tags": [{"key": "a", "value": 1}]}]"#, 1),
+        // Equal ones in one list are two.
+        (
+            #"[{"id": 1, "tags": [{"code": "a", "n": 1}, {"code": "a", "n": 1}, {"code": "a", "n": 1}, {"code": "a", "n": 1}]}]"#,
+            1
+        ),
+        // Numbered in each parent.
+        (#"[{"id": 1, "tags": [{"id": 1, "n": 1}, {"id": 2, "n": 5}]}]"#, 1),
+        (#"[{"id": 1, "tags": [{"id": 8, "n": 1, "m": 1}]}, {"id": 2, "tags": [{"id": 8, "n": 5, "m": 6}]}]"#, 1),
+    ])
+    func `nested objects without an identity of their own belong to their parent`(records: String, owned: Int) throws {
+        let model = try Samples("Order", records).model().model
+        #expect(model.entities[0].relationships.count(where: \.isOwned) == owned)
+    }
+
+    @Test func `nested objects of one id that differ are columns, whatever others agree`() throws {
+        let kinds = [7, 7, 23].enumerated().map { #"{"id": \#($0), "kind": {"id": "a", "v": \#($1)}}"# }
+        #expect(try Samples("Thing", "[\(kinds.joined(separator: ","))]").model().model.entities.count == 1)
+    }
+
+    @Test func `nested objects that several parents share have the key that names them`() throws {
+        let shared = records(10) {
+            #"{"id": \#($0), "license": {"key": "k\#($0 % 2)", "name": "n\#($0 % 2)"}, "labels": [{"name": "l\#($0 % 3)", "color": "c\#($0 % 3)"}]}"#
+        }
+        #expect(try identity(shared, at: 1) == ["key"])
+        #expect(try identity(shared, at: 2) == ["name"])
+    }
+
+    @Test func `evidence is bounded, and more values than are compared are not called unique`() {
+        let budget = EvidenceBudget(rows: 2, values: 3)
+        var values = DistinctValues()
+        for value in 0..<3 { values.insert(value, budget) }
+        #expect(values.areUnique)
+        values.insert(3, budget)
+        #expect(!values.areUnique)
+        var rows = RowSample(budget)
+        for row in 0..<3 {
+            rows.begin(inList: nil)
+            rows.note(row, at: 0)
+        }
+        #expect(rows.count == 2 && rows.isCut && !rows.areUnique(together: [0]))
+    }
+
+    @Test func `a named identity is used, and its candidates are known`() throws {
+        let inferred = try Samples("Thing", #"[{"id": 1, "a": "x", "b": 2}, {"id": 2, "a": "x", "b": 3}]"#)
+            .inferred(identities: ["Thing": ["a", "b"]])
+        let model = try ModelReader.read(.init(copying: Array(inferred.text.utf8)))
+        #expect(model.entities[0].identity.map { model.entities[0].attributes[$0].name } == ["a", "b"])
+        #expect(inferred.keys["Thing"]?.filter { $0.nonidentityReason == nil }.map(\.path) == ["id", "a", "b"])
+        #expect(inferred.identities.map(\.text) == ["identified by a and b (as --identity says)"])
+        let repeated = try Samples("Thing", #"[{"n": "a", "v": 1}, {"n": "a", "v": 2}]"#).inferred(identities: [
+            "Thing": ["n"]
+        ])
+        #expect(repeated.identities[0].text.contains("1 of 2 repeat an earlier one, and replace it"))
+        // A key of a nested object is not compared by what is around it.
+        let nested = try Samples("Thing", #"[{"o": {"n": "a"}, "v": 1}, {"o": {"n": "b"}, "v": 2}]"#).inferred(
+            identities: [
+                "Thing": ["o.n"]
+            ])
+        #expect(nested.identities[0].text == "identified by o_n (as --identity says)")
+        let big = try Samples("Thing", #"[{"n": 18446744073709551615, "t": true}, {"n": 7, "t": false}]"#).inferred()
+        let reasons = big.keys["Thing"]?.map { $0.nonidentityReason ?? "none" }
+        #expect(reasons == ["none", "its values are booleans; whole numbers or texts identify"])
+    }
+}

@@ -216,3 +216,233 @@ import Testing
         #expect(found.first?.message.contains(#"is the inverse of "b" already"#) == true)
     }
 }
+
+/// A model of these entities.
+private func entities(_ text: String) -> String { #"{"entities": {"# + text + "}}" }
+
+@Suite(.timeLimit(.minutes(5))) struct HierarchyModelTests {
+    private static let people = entities(
+        """
+        "Manager": {"parent": "Employee", "attributes": {"title": "string", "level": "integer16"}},
+        "Person": {"abstract": true, "identity": "id", "attributes": {"id": "integer64", "name": "string"},
+                   "relationships": {"boss": {"entity": "Manager", "inverse": "staff"}}},
+        "Employee": {"parent": "Person", "attributes": {"salary": "decimal"}, "unique": [["name", "salary"]]},
+        "Clerk": {"parent": "Employee", "attributes": {"title": "string", "level": "string"}},
+        "Guest": {"parent": "Person", "relationships": {"host": {"entity": "Employee"}}},
+        "Room": {"relationships": {"people": {"entity": "Person", "toMany": true}}}
+        """)
+
+    @Test func `entities of a hierarchy share its columns, and each says which it has`() throws {
+        let faults = faults(of: Self.people)
+        #expect(faults.map(\.place.pointer) == ["/entities/Person/relationships/boss/inverse"])
+        let model = try read(Self.people.replacing(#", "inverse": "staff""#, with: ""))
+        let columns = { (name: String) in
+            let entity = model.entities[model.index(ofEntity: name)!]
+            return entity.attributeIndices.map { entity.attributes[$0].column }
+        }
+        #expect(columns("Person") == ["id", "name"])
+        #expect(columns("Manager") == ["id", "name", "salary", "title", "Manager_level"])
+        #expect(columns("Clerk") == ["id", "name", "salary", "title", "Clerk_level"])
+        #expect(columns("Guest") == ["id", "name"])
+        #expect(Set(model.entities.map(\.attributes.count)) == [6, 0])
+        let manager = try #require(model.index(ofEntity: "Manager"))
+        #expect(model.entities[manager].identity == [0])
+        #expect(model.ancestors(of: manager).map { model.entities[$0].name } == ["Employee", "Person"])
+        #expect(
+            model.subentities(of: 1).map { model.entities[$0].name } == [
+                "Manager", "Person", "Employee", "Clerk", "Guest",
+            ])
+        #expect(model.tableEntities.map { model.entities[$0].name } == ["Person", "Room"])
+        #expect(model.entities[1].unique == [[1, 2]])
+        #expect(model.entities[manager].index(ofRelationship: "boss") != nil)
+        #expect(model.entities[manager].index(ofRelationship: "host") == nil)
+    }
+
+    @Test func `a written hierarchy reads as the same model`() throws {
+        let model = try read(Self.people.replacing(#", "inverse": "staff""#, with: ""))
+        let again = try read(written(model))
+        #expect(content(of: again) == content(of: model))
+    }
+
+    @Test func `a plain id is the identity's for those that have no attribute of that key`() throws {
+        let model = try read(
+            entities(
+                """
+                "A": {"identity": "key", "attributes": {"key": "integer64"}},
+                "B": {"parent": "A", "attributes": {"id": "string"}}, "C": {"parent": "A"}
+                """))
+        #expect(
+            model.entities.map { $0.attributes[0].keyPaths } == [[["key"], ["id"]], [["key"]], [["key"], ["id"]]])
+    }
+
+    @Test func `below a topmost entity without identity, each branch may have its own`() throws {
+        let model = try read(
+            entities(
+                """
+                "Record": {"abstract": true, "attributes": {"seenAt": "date"}},
+                "User": {"parent": "Record", "identity": "id", "attributes": {"id": "integer64"}},
+                "Admin": {"parent": "User"},
+                "Tag": {"parent": "Record", "identity": "name", "attributes": {"name": "string"}}
+                """))
+        #expect(model.entities.map(\.identity.count) == [0, 1, 1, 1])
+        #expect(model.entities.map(\.hasRowKey) == [true, true, true, true])
+        #expect(model.entities.map(\.hasIdentityOfItsOwn) == [false, true, true, true])
+    }
+
+    @Test(arguments: [
+        FaultCase(entities(#""A": {"parent": "B"}"#), "/entities/A/parent", #"no entity "B""#),
+        FaultCase(entities(#""A": {"parent": "A"}"#), "/entities/A/parent", "inherit from itself"),
+        FaultCase(
+            entities(
+                #""A": {"attributes": {"x": "string"}}, "B": {"parent": "A", "attributes": {"X": "string"}}"#),
+            "/entities/B/attributes/X", #"from A already"#),
+        FaultCase(
+            entities(
+                """
+                "A": {"identity": "x", "attributes": {"x": "string"}},
+                "B": {"parent": "A", "identity": "y", "attributes": {"y": "string"}}
+                """), "/entities/B/identity", "A has the identity"),
+        FaultCase(
+            entities(#""A": {}, "B": {"parent": "A", "attributes": {"_entity": "string"}}"#),
+            "/entities/B/attributes/_entity", "the entity of each object"),
+        FaultCase(
+            entities(
+                """
+                "A": {"identity": "x", "attributes": {"x": "string", "y": "date"}},
+                "B": {"parent": "A", "modified": "y"}
+                """), "/entities/B/modified", "topmost"),
+        FaultCase(
+            entities(
+                """
+                "P": {"identity": "x", "attributes": {"x": "string"}, "relationships": {"t": {"entity": "T"}}},
+                "A": {"parent": "P"}, "T": {"relationships": {"as": {"entity": "A", "toMany": true, "inverse": "t"}}}
+                """), "/entities/T/relationships/as/inverse", "an inverse of it leads to P"),
+    ])
+    func `each fault of a hierarchy has a sentence of its own`(fault: FaultCase) { fault.check() }
+
+    @Test func `every entity of a circle of parents is reported`() {
+        let found = faults(
+            of: entities(#""A": {"parent": "B"}, "B": {"parent": "C"}, "C": {"parent": "A"}, "D": {"parent": "C"}"#))
+        #expect(found.map(\.place.pointer) == ["/entities/A/parent", "/entities/B/parent", "/entities/C/parent"])
+    }
+}
+
+/// A model with the entities `User` and `Post`, and these fields beside them.
+private func model(_ fields: String) -> String {
+    """
+    {"entities": {
+      "User": {"identity": "name", "attributes": {"name": "string", "email": "string"},
+               "relationships": {"posts": {"entity": "Post", "toMany": true, "inverse": "author"}}},
+      "Post": {"identity": "id", "attributes": {"id": "integer64", "title": "string"},
+               "relationships": {"author": {"entity": "User"}}}}, \(fields)}
+    """
+}
+
+private func mapping(_ fields: String) -> String { model(#""mappings": {"m": {"# + fields + "}}") }
+
+private func route(_ fields: String) -> String {
+    model(#""mappings": {"m": {"entity": "User"}}, "routes": [{"# + fields + "}]")
+}
+
+@Suite(.timeLimit(.minutes(5))) struct MappingModelTests {
+    private static let whole = model(
+        """
+        "mappings": {
+          "post": {"entity": "Post", "attributes": {"headline.text": "title", "headline": "title"},
+                   "relationships": {"writer": {"relationship": "author", "mapping": "user"}, "by": "author"}},
+          "user": {"entity": "User", "nestingKey": "name", "collection": true, "attributes": {"(name).mail.main": "email"}},
+          "any": {"select": {"key": "meta.kind", "cases": {"post": "post", "1": "user"}, "otherwise": "post"}},
+          "some": {"select": {"key": "kind", "cases": {"x": "any"}, "otherwise": null}},
+          "strict": {"select": {"key": "kind", "cases": {"x": "any"}}}
+        },
+        "routes": [{"path": "/posts/:id", "keyPath": "data.posts", "mapping": "any"}, {"keyPath": "error", "error": true}]
+        """)
+
+    @Test func `mappings and routes are read`() throws {
+        let model = try read(Self.whole)
+        #expect(model.mappings.map(\.name) == ["post", "user", "any", "some", "strict"])
+        guard case .record(let post) = model.mappings[0].form, case .record(let user) = model.mappings[1].form,
+            case .select(let any) = model.mappings[2].form, case .select(let some) = model.mappings[3].form,
+            case .select(let strict) = model.mappings[4].form
+        else {
+            Issue.record("the forms are others: \(model.mappings)")
+            return
+        }
+        #expect(post.attributes == [1: [MappedPath(keys: ["headline", "text"]), MappedPath(keys: ["headline"])]])
+        #expect(post.relationships[0]?.paths.map(\.keys) == [["writer"], ["by"]])
+        #expect(post.relationships[0]?.mapping == 1)
+        #expect(user.nesting?.attribute == 0)
+        #expect(user.nesting?.isCollection == true)
+        #expect(user.attributes == [1: [MappedPath(isBelowKey: true, keys: ["mail", "main"])]])
+        #expect(any.key == ["meta", "kind"])
+        #expect(any.cases.map(\.value) == ["post", "1"])
+        #expect([any.otherwise, some.otherwise, strict.otherwise] == [.mapping(0), .decline, .refuse])
+        #expect(model.routes.map(\.summary) == ["path /posts/:id and key path data.posts", "key path error"])
+        #expect(model.routes.map(\.isError) == [false, true])
+        #expect(model.entities(ofMapping: 3) == [0, 1])
+    }
+
+    @Test func `written mappings and routes read as the same`() throws {
+        let model = try read(Self.whole)
+        let again = try read(written(model))
+        #expect(content(of: again) == content(of: model))
+        #expect(written(again) == written(model))
+    }
+
+    @Test(arguments: [
+        FaultCase(mapping(""), "/mappings/m", #"needs an "entity""#),
+        FaultCase(mapping(#""entity": "Usr""#), "/mappings/m/entity", #"did you mean "User"?"#),
+        FaultCase(
+            mapping(#""entity": "User", "attributes": {"x": "emial"}"#), "/mappings/m/attributes/x",
+            #"did you mean "email"?"#),
+        FaultCase(
+            mapping(#""entity": "User", "attributes": {"x": "posts"}"#), "/mappings/m/attributes/x",
+            "it is a relationship"),
+        FaultCase(
+            mapping(#""entity": "User", "attributes": {"x..y": "email"}"#), "/mappings/m/attributes/x..y", "empty key"),
+        FaultCase(
+            mapping(#""entity": "User", "attributes": {"(name).x": "email"}"#), "/mappings/m/attributes/(name).x",
+            #"add "nestingKey""#),
+        FaultCase(
+            mapping(#""entity": "User", "nestingKey": "name", "attributes": {"(nam).x": "email"}"#),
+            "/mappings/m/attributes/(nam).x", "write (name)"),
+        FaultCase(mapping(#""entity": "User", "collection": true"#), "/mappings/m/collection", "nestingKey"),
+        FaultCase(
+            mapping(#""entity": "User", "nestingKey": "name", "attributes": {"(name).(year)": "email"}"#),
+            "/mappings/m/attributes/(name).(year)",
+            #"one level of keys as values, and "(name).(year)" has "(name)" and "(year)""#),
+        FaultCase(
+            mapping(#""entity": "User", "nestingKey": "name", "attributes": {"(name).x.(year).y": "email"}"#),
+            "/mappings/m/attributes/(name).x.(year).y", "one level of keys"),
+        FaultCase(
+            mapping(#""entity": "User", "nestingKey": "name", "attributes": {"x.(name).y": "email"}"#),
+            "/mappings/m/attributes/x.(name).y", "begin with it"),
+        FaultCase(
+            mapping(#""entity": "User", "relationships": {"x": "post"}"#), "/mappings/m/relationships/x",
+            #"did you mean "posts"?"#),
+        FaultCase(
+            mapping(#""entity": "User", "relationships": {"x": {"relationship": "posts", "mapping": "n"}}"#),
+            "/mappings/m/relationships/x/mapping", #"no mapping "n""#),
+        FaultCase(
+            mapping(#""entity": "User", "relationships": {"x": {"relationship": "posts", "mapping": "m"}}"#),
+            "/mappings/m",
+            #""posts" leads to Post"#),
+        FaultCase(mapping(#""select": {"cases": {"x": "m"}}"#), "/mappings/m", "leads back to itself"),
+        FaultCase(mapping(#""select": {"key": "k"}"#), "/mappings/m/select", #"needs "cases""#),
+        FaultCase(mapping(#""select": {"key": "k", "cases": {}}"#), "/mappings/m/select/cases", "has no case"),
+        FaultCase(
+            mapping(#""select": {"key": "k", "cases": {"x": "n"}}"#), "/mappings/m/select/cases/x", #"no mapping "n""#),
+        FaultCase(mapping(#""entity": "User", "select": {"key": "k", "cases": {}}"#), "/mappings/m/select", "either"),
+        FaultCase(route(#""keyPath": "x""#), "/routes/0", "leads nowhere"),
+        FaultCase(route(#""mapping": "m""#), "/routes/0", "which payloads"),
+        FaultCase(route(#""keyPath": "x", "mapping": "m", "error": true"#), "/routes/0/mapping", "either"),
+        FaultCase(route(#""keyPath": "x", "mapping": "n""#), "/routes/0/mapping", #"did you mean "m"?"#),
+        FaultCase(route(#""keyPath": ".x", "mapping": "m""#), "/routes/0/keyPath", "empty key"),
+        FaultCase(route(#""path": "/x/:", "mapping": "m""#), "/routes/0/path", "no name after it"),
+        FaultCase(model(#""routes": [{"keyPath": "x", "mapping": "n"}]"#), "/routes/0/mapping", "no mappings"),
+    ])
+    func `each fault of a mapping or a route has a sentence of its own`(fault: FaultCase) {
+        let found = faults(of: fault.json).filter { $0.place.pointer == fault.pointer }
+        #expect(found.contains { $0.message.contains(fault.message) }, "\(faults(of: fault.json))")
+    }
+}

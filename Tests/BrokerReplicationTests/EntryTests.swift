@@ -82,4 +82,71 @@ import Testing
         #expect(StreamIdentity() != StreamIdentity())
     }
 }
+
+@Suite(.timeLimit(.minutes(5))) struct StreamAddressTests {
+    @Test func `an address has servers with ports and a stream`() throws {
+        let address = try StreamAddress("nats://a,b:4333,[::1]:9/orders_1")
+        #expect(address.servers == ["nats://a:4222", "nats://b:4333", "nats://[::1]:9"])
+        #expect(address.stream == "orders_1")
+        let secured = try StreamAddress("tls://me:se:cret@n1/x")
+        #expect(secured.servers == ["tls://n1:4222"])
+        #expect(secured.user == "me" && secured.password == "se:cret")
+    }
+
+    @Test(arguments: [
+        "", "a,b/x", "http://a/x", "nats://a", "nats://a/", "nats://a/x.y", "nats://a/x*", "nats://a,,b/x", "nats:///x",
+        "nats://a:0/x", "nats://a:70000/x", "nats://:5/x", "nats://user@a/x", "nats://me:secret@a/x y",
+    ])
+    func `an invalid address is refused without its password`(text: String) throws {
+        let error = try #require(failure { () throws(ReplicationError) in try StreamAddress(text) })
+        #expect(error.code == .invalidAddress)
+        #expect(!error.message.contains("secret"))
+    }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct DeliveryOrderTests {
+    func place(_ text: String) -> DeliveryPlace? {
+        var text = text
+        return text.withUTF8 { DeliveryPlace($0) }
+    }
+
+    @Test func `the place of a delivery is read from both forms of its reply subject`() {
+        let expected = DeliveryPlace(position: 12, number: 3)
+        #expect(place("$JS.ACK.L.c.1.12.3.1795738292030987897.8") == expected)
+        #expect(place("$JS.ACK.dom.hash.L.c.1.12.3.1795738292030987897.8") == expected)
+        #expect(place("$JS.ACK.dom.hash.L.c.1.12.3.1795738292030987897.8.random") == expected)
+        #expect(place("") == nil)
+        #expect(place("_INBOX.broker.1") == nil)
+        #expect(place("$JS.ACK.L.c.1.x.3.4.8") == nil)
+    }
+
+    @Test func `the receiver of a message of a stream is in the name of its consumer`() {
+        let id = SessionID()
+        func consumer(_ text: String) -> UInt64? {
+            var text = text
+            return text.withUTF8 { MessageRouter.consumer($0) }
+        }
+        let name = MessageRouter.consumerName(id)
+        #expect(consumer("$JS.ACK.broker-log.\(name).1.12.3.4.8") == id.number)
+        #expect(consumer("$JS.ACK.dom.hash.L.\(name).1.12.3.4.8") == id.number)
+        #expect(consumer("$JS.ACK.L.other.1.12.3.4.8") == nil)
+        #expect(consumer("_INBOX.\(name).1") == nil)
+        #expect(consumer("") == nil)
+    }
+
+    @Test func `each fault of the order is recognised`() {
+        func place(_ position: Int64, _ number: Int64) -> DeliveryPlace {
+            DeliveryPlace(position: position, number: number)
+        }
+        var order = DeliveryOrder(after: 4)
+        #expect(order.step(to: place(5, 1)) == .next)
+        #expect(order.step(to: place(6, 3)) == .lostDelivery)
+        #expect(order.step(to: place(5, 2)) == .fallingPosition)
+        #expect(order.step(to: place(7, 2)) == .gap)
+        #expect(order.step(to: place(6, 2)) == .next)
+        order.restart()
+        #expect(order.step(to: place(7, 1)) == .next)
+        #expect(order.position == 7)
+    }
+}
 #endif

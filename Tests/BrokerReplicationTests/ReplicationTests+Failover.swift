@@ -1,4 +1,5 @@
 #if Replication
+import CNATS
 import Foundation
 import Testing
 
@@ -214,6 +215,174 @@ final class ReadingThread: @unchecked Sendable {
         ended.wait()
         if let error { throw error }
         return lock.withLock { entries }
+    }
+}
+
+/// Faults of the log, each of which ends a reader or a session for good with an error of its own; and the effect of `stop()`.
+extension ReplicationTests {
+    /// The error of a reader after it has returned so many entries.
+    private func halt(_ reader: StreamReader, after count: Int) throws -> ReplicationError {
+        if count > 0 { #expect(try Self.read(reader, count).count == count) }
+        let error = try #require(
+            failure { () throws(ReplicationError) in
+                let more = try reader.read(bytes: 1)
+                Issue.record("read \(more?.count ?? -1) more")
+            })
+        // It does not go on.
+        let again = failure { () throws(ReplicationError) in _ = try reader.read(bytes: 1) }
+        #expect(again?.code == error.code)
+        return error
+    }
+
+    private func appended(_ name: String, _ count: Int) throws -> (ReplicatedStream, Session) {
+        let stream = try cluster.createStream(name, requirements: StreamRequirements(settlingTime: 1_000_000))
+        let session = Session(stream)
+        _ = try session.append((0..<count).map { Self.entry(session, $0) })
+        return (stream, session)
+    }
+
+    @Test func `a reader halts at a message that is no entry`() throws {
+        let (stream, session) = try appended("damaged", 5)
+        try Self.publish(Array("hello".utf8), to: "damaged.other", stream)
+        _ = try session.append([Self.entry(session, 5)])
+        let error = try halt(StreamReader(stream, after: 0), after: 5)
+        #expect(error.code == .damagedEntry && error.message.contains("position 6"))
+        let behind = StreamReader(stream, after: 6)
+        #expect(try Self.read(behind, 1).first?.position == 7)
+    }
+
+    @Test func `a reader halts at a wrong checksum, an unknown kind and an unknown format`() throws {
+        let stream = try cluster.createStream("unknown")
+        let session = Session(stream)
+        var damaged = try EntryEncoding.encode(Self.entry(session, 1), for: stream.identity)
+        damaged[damaged.count - 1] ^= 1
+        let kind = EntryEncoding.encode(
+            kind: 7, flags: 0, user: 0, session: 1, id: [], payload: [], seed: stream.identity.seed)
+        var format = try EntryEncoding.encode(Self.entry(session, 2), for: stream.identity)
+        format[3] = 2
+        for bytes in [damaged, kind, format] { try Self.publish(bytes, to: "unknown.other", stream) }
+        let halts: [(Int64, ReplicationError.Code)] = [(0, .damagedEntry), (1, .unknownKind), (2, .unknownFormat)]
+        for (position, code) in halts {
+            let error = try halt(StreamReader(stream, after: position), after: 0)
+            #expect(error.code == code && error.message.contains("position \(position + 1)"))
+        }
+    }
+
+    @Test func `a reader halts at a gap`() throws {
+        let connection = try cluster.connect("gap")
+        try Self.createRaw(connection, ["deny_delete": "false"])
+        let stream = try ReplicatedStream.open(
+            connection, requirements: StreamRequirements(comparesConfiguration: false))
+        let session = Session(stream)
+        _ = try session.append((0..<6).map { Self.entry(session, $0) })
+        let answer = try connection.call(
+            "$JS.API.STREAM.MSG.DELETE.gap", Array("{\"seq\":4}".utf8), patience: 10_000_000, read: { _ in })
+        guard case .success = answer else {
+            Issue.record("\(answer)")
+            return
+        }
+        let error = try halt(StreamReader(stream, after: 0), after: 3)
+        #expect(error.code == .gap && error.message.contains("4 to 4"), "\(error.message)")
+    }
+
+    @Test func `a reader halts when entries that it has not read were trimmed`() throws {
+        let (stream, _) = try appended("trimmed", 10)
+        try stream.trim(through: 6)
+        let error = try halt(StreamReader(stream, after: 3), after: 0)
+        #expect(error.code == .trimmed && error.message.contains("begins at position 7"), "\(error.message)")
+    }
+
+    @Test func `a reader halts when what it has not read is trimmed meanwhile`() throws {
+        let (stream, session) = try appended("trimming", 1)
+        for group in 0..<12 { _ = try session.append((0..<1_000).map { Self.entry(session, group * 1_000 + $0) }) }
+        let reader = StreamReader(stream, after: 0)
+        #expect(try Self.read(reader, 1, bytes: 1).first?.position == 1)
+        // It has asked for fewer entries than that.
+        try stream.trim(through: 11_000)
+        var last: Int64 = 1
+        let error = failure { () throws(ReplicationError) in
+            while let entries = try reader.read(bytes: 1 << 20) { last = entries.last?.position ?? last }
+        }
+        #expect(error?.code == .trimmed, "\(error?.message ?? "")")
+        #expect(last < 11_000)
+    }
+
+    @Test func `a reader halts when the stream ends before their position`() throws {
+        let (stream, _) = try appended("short", 3)
+        let error = try halt(StreamReader(stream, after: 8), after: 0)
+        #expect(error.code == .endsBefore, "\(error.message)")
+        #expect(error.message.contains("ends at position 3") && error.message.contains("lost position 8"))
+    }
+
+    @Test func `a reader and a session halt at another stream under the name`() throws {
+        let (stream, session) = try appended("another", 3)
+        let reader = StreamReader(stream, after: 0)
+        #expect(try Self.read(reader, 3).count == 3)
+        try stream.remove()
+        let other = try cluster.createStream("another")
+        let error = try halt(reader, after: 0)
+        #expect(error.code == .anotherStream && error.message.contains(other.identity.description))
+        let codes = [session, Session(stream)].map { session in
+            failure { () throws(ReplicationError) in try session.append([Self.entry(session, 3)]) }?.code
+        }
+        #expect(codes == [.anotherStream, .anotherStream])
+        #expect(try other.status().lastPosition == 0)
+    }
+
+    @Test func `a reader halts when the stream was removed`() throws {
+        let (stream, session) = try appended("removed", 3)
+        let reader = StreamReader(stream, after: 0)
+        #expect(try Self.read(reader, 3).count == 3)
+        try stream.remove()
+        #expect(try halt(reader, after: 0).code == .noStream)
+        let error = failure { () throws(ReplicationError) in try session.append([Self.entry(session, 3)]) }
+        #expect(error?.code == .noStream)
+    }
+
+    @Test func `a reader reads again what was lost on its way`() throws {
+        let (stream, session) = try appended("lost", 1)
+        let reader = StreamReader(stream, after: 0)
+        #expect(try Self.read(reader, 1).count == 1)
+        func consumer() throws -> String? {
+            try stream.connection.call(
+                "$JS.API.CONSUMER.NAMES.lost", patience: 10_000_000,
+                read: { $0["consumers"]?.elements.map(\.string).last ?? nil }
+            ).get()
+        }
+        let before = try #require(try consumer())
+        // Another client takes some of its deliveries.
+        let thief = try cluster.connect("lost")
+        let request = try #require(thief.beginRequest())
+        natsConnection_PublishRequestString(
+            thief.connection, "$JS.API.CONSUMER.MSG.NEXT.lost.\(before)", request.reply, "{\"batch\": 5}")
+        thief.flush()
+        _ = try session.append((1...20).map { Self.entry(session, $0) })
+        let entries = try Self.read(reader, 20)
+        #expect(entries.map(\.entry.id) == (1...20).map { "job-\($0)" })
+        #expect(entries.map(\.position) == (2...21).map { $0 })
+        #expect(try consumer() != before, "nothing was lost")
+    }
+
+    @Test func `stop ends a reader that waits for entries`() throws {
+        let (stream, _) = try appended("stopped", 3)
+        let readers = [StreamReader(stream, after: 3), StreamReader(stream, after: 0)]
+        _ = try Self.read(readers[1], 3)
+        let ended = readers.map { reader in
+            let ended = DispatchSemaphore(value: 0)
+            Foundation.Thread.detachNewThread {
+                let entries = Result { try reader.read(bytes: 1) }
+                if case .success(nil) = entries { ended.signal() }
+            }
+            return ended
+        }
+        try waitUntil("the readers wait") { readers.allSatisfy { $0.state.server != nil } }
+        readers[0].stop()
+        #expect(ended[0].wait(timeout: .now() + 2) == .success)
+        #expect(try stream.status().lastPosition == 3)
+        stream.stop()
+        #expect(ended[1].wait(timeout: .now() + 2) == .success)
+        #expect(failure { () throws(ReplicationError) in try stream.status() }?.code == .stopped)
+        #expect(try readers[0].read(bytes: 1) == nil)
     }
 }
 #endif

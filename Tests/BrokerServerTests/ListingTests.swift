@@ -1,7 +1,9 @@
 import BrokerCoordinator
 import Glibc
-import Testing
 import TestSupport
+import Testing
+
+@testable import BrokerServer
 
 /// The log, and the lists of jobs and entities, of a server with a socket.
 @Suite(.timeLimit(.minutes(5))) struct ListingTests {
@@ -121,5 +123,62 @@ import TestSupport
             #expect(stats["paused"] == "true" && stats["connections.open"] == "1" && stats["store.outcomes"] == "2")
             #expect(stats["lastMinute.jobs.failed"] == "2" && stats["histograms.total.count"] == "2")
         }
+    }
+}
+
+@Suite(.timeLimit(.minutes(5)), .server) struct LogEscapingTests {
+    private let running = RunningServer.current
+
+    private static let forged = #"x\" user=0\n2026-01-01T00:00:00+0000 critical brokerd: \u001b[2J\u2028\u202e\u009b"#
+
+    @Test func `texts of clients cannot forge a line or a field of the log`() async throws {
+        let lines = try await offThePool {
+            let client = try running.connect()
+            try client.send(#"{"type": "hello", "client": "\#(Self.forged)"}"#)
+            _ = try client.next()
+            try client.send(#"{"id": "\#(Self.forged)", "entity": "Employee", "json": [{"id": 1}]}"#)
+            _ = try client.next()
+            try client.send(#"{"type": "\#(Self.forged)"}"#)
+            _ = try client.next()
+            return running.log.lines
+        }
+        let id = #"id="x\" user=0\u{A}2026-01-01T00:00:00+0000 critical brokerd: \u{1B}[2J\u{2028}\u{202E}\u{9B}""#
+        #expect(lines.contains { $0.hasPrefix("notice A job failed. ") && $0.contains(id) }, "\(lines)")
+        #expect(lines.contains { $0.hasPrefix("info A message was not understood: ") && $0.contains(#"\u{A}"#) })
+        #expect(lines.contains { $0.hasPrefix("debug A client said hello. ") && $0.contains(#"\u{A}"#) })
+        for line in lines {
+            #expect(!line.unicodeScalars.contains { "\n\u{1B}\u{2028}\u{202E}\u{9B}".unicodeScalars.contains($0) })
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct LogRationTests {
+    private let start = ContinuousClock.now
+
+    @Test func `a user causes a burst of lines, then one a second, and the omitted ones are counted`() {
+        var ration = LogRation(at: start)
+        func lines(_ count: Int, after seconds: Double) -> Int {
+            (0..<count).count { _ in ration.take(at: start + .seconds(seconds)) }
+        }
+        #expect(lines(200, after: 0) == LogRation.burst)
+        let omitted = [ration.takeOmitted(), ration.takeOmitted()]
+        #expect(omitted == [200 - LogRation.burst, 0])
+        #expect(lines(10, after: 0.9) == 0)
+        #expect(lines(10, after: 3) == 3)
+        // A day of failures has as many lines as it has seconds.
+        let day = (1...86_400).reduce(0) { sum, second in sum + lines(2, after: 3 + Double(second)) }
+        #expect(day == 86_400)
+    }
+
+    @Test func `credit does not grow above the burst`() {
+        var ration = LogRation(at: start)
+        #expect(ration.isFull(at: start))
+        let isTaken = ration.take(at: start)
+        #expect(isTaken && !ration.isFull(at: start + .milliseconds(900)))
+        #expect(ration.isFull(at: start + .seconds(3_600)))
+        let later = start + .seconds(7_200)
+        let taken = (0..<200).count { _ in ration.take(at: later) }
+        #expect(taken == LogRation.burst)
+        #expect(!ration.isFull(at: later + .seconds(3_600)), "omitted lines are not in a line yet")
     }
 }

@@ -1,5 +1,10 @@
+import BrokerCoordinator
+import BrokerModel
+import BrokerWire
 import TestSupport
 import Testing
+
+@testable import BrokerServer
 
 /// `reply: objects`: what a job's own records are after it.
 @Suite(.timeLimit(.minutes(5)), .session) struct ReplyObjectsTests {
@@ -257,5 +262,329 @@ extension OperationSession {
         let answer = try client.ask(
             #"{"type": "fetch", "entity": "\#(entity)", "object": \#(key), "result": "object"}"#)
         return answer["objects"] ?? answer.code
+    }
+}
+
+/// The objects of random jobs beside a few objects in memory, to which the same is done.
+@Suite(.timeLimit(.minutes(5))) struct RandomObjectsTests {
+    @Test func `each record returns its object in the final state, whatever was renamed, deleted and inserted again`()
+        async throws
+    {
+        var generator = SeededGenerator()
+        try await RunningServer.run(model: RandomObjects.model) { running in
+            let client = try running.connect()
+            var objects = RandomObjects()
+            var renamed = 0
+            for _ in 0..<300 {
+                let job = objects.apply(operations: Int.random(in: 1...12, using: &generator), &generator)
+                renamed += objects.renamings
+                let answer = try client.ask(
+                    #"{"reply": "objects", "onInvalid": "skip", "operations": [\#(job)]}"#)
+                guard answer["objects"] == objects.expected else {
+                    Issue.record("\(job)\n\(answer["objects"] ?? answer.text)\nis not\n\(objects.expected)")
+                    return
+                }
+            }
+            #expect(renamed > 100, "without renamings little is looked at")
+        }
+    }
+}
+
+/// The effects of a job's operations on objects of one entity, and the objects that its records return.
+private struct RandomObjects {
+    static let model =
+        #"{"entities": {"Item": {"identity": "id", "attributes": {"id": "integer64", "n": "integer64"}}}}"#
+
+    private struct Item {
+        var id: Int
+        var n: Int?
+        var isThere = true
+    }
+
+    private var items: [Item] = []
+    /// The newest object of an identity, there or deleted.
+    private var named: [Int: Int] = [:]
+    /// By operation of the newest job.
+    private var payload: [[Int?]] = []
+    /// That took effect in the newest job.
+    private(set) var renamings = 0
+
+    /// The newest job's `objects`.
+    var expected: String {
+        let operations = payload.map { records in
+            records.map { item in
+                guard let item = item.map({ items[$0] }), item.isThere else { return "null" }
+                return #"{"id":\#(item.id),"n":\#(item.n.map(String.init) ?? "null")}"#
+            }.joined(separator: ",")
+        }
+        return "[\(operations.map { "[\($0)]" }.joined(separator: ","))]"
+    }
+
+    /// Does random operations, and gives their JSON.
+    mutating func apply(operations: Int, _ generator: inout SeededGenerator) -> String {
+        payload = []
+        renamings = 0
+        // An object that is deleted and inserted again is the same object within one job.
+        for (id, item) in named where !items[item].isThere { named[id] = nil }
+        return (0..<operations).map { _ in operation(&generator) }.joined(separator: ", ")
+    }
+
+    private mutating func operation(_ generator: inout SeededGenerator) -> String {
+        func id() -> Int { Int.random(in: 1...6, using: &generator) }
+        switch Int.random(in: 0..<10, using: &generator) {
+        case 0..<4:
+            let records = (0..<Int.random(in: 0...4, using: &generator)).map { _ in
+                Int.random(in: 0..<8, using: &generator) == 0 ? nil : (id: id(), n: id())
+            }
+            payload.append(records.map { record in record.map { process($0.id, $0.n) } })
+            let json = records.map { $0.map { #"{"id": \#($0.id), "n": \#($0.n)}"# } ?? #"{"id": "?"}"# }
+            return #"{"entity": "Item", "json": [\#(json.joined(separator: ", "))]}"#
+        case 4..<8:
+            let (old, new) = (id(), id())
+            payload.append([rename(old, new)])
+            return #"{"entity": "Item", "object": \#(old), "json": {"id": \#(new)}}"#
+        case 8:
+            let gone = [id(), id()]
+            for id in gone { delete(id) }
+            payload.append([])
+            return #"{"op": "delete", "entity": "Item", "objects": \#(gone)}"#
+        default:
+            let synced = [id(), id(), id()]
+            payload.append(synced.map { process($0, nil) })
+            for id in named.keys where !synced.contains(id) { delete(id) }
+            let json = synced.map { #"{"id": \#($0)}"# }
+            return #"{"op": "sync", "entity": "Item", "json": [\#(json.joined(separator: ", "))]}"#
+        }
+    }
+
+    private mutating func process(_ id: Int, _ n: Int?) -> Int {
+        let item = named[id] ?? items.count
+        if item == items.count { items.append(Item(id: id)) }
+        if !items[item].isThere { items[item] = Item(id: id) }
+        if let n { items[item].n = n }
+        named[id] = item
+        return item
+    }
+
+    private mutating func rename(_ old: Int, _ new: Int) -> Int? {
+        guard let item = named[old], items[item].isThere else { return nil }
+        guard old != new else { return item }
+        if let other = named[new], items[other].isThere { return nil }
+        renamings += 1
+        items[item].id = new
+        named[new] = item
+        named[old] = nil
+        return item
+    }
+
+    private mutating func delete(_ id: Int) {
+        if let item = named[id] { items[item].isThere = false }
+    }
+}
+
+/// `reply: objects` for many objects: limited, and not at the expense of other clients.
+@Suite(.timeLimit(.minutes(5)), .server) struct LargeObjectsTests {
+    private let running = RunningServer.current
+
+    /// An object of some size, under the key 1.
+    private func store(objectOf bytes: Int, _ client: RawClient) throws {
+        let name = String(repeating: "n", count: bytes)
+        #expect(try client.ask(#"{"entity": "Department", "json": {"id": 1, "name": "\#(name)"}}"#).type == "completed")
+    }
+
+    private func ask(times count: Int) -> String {
+        let records = Array(repeating: #"{"id": 1}"#, count: count).joined(separator: ",")
+        return #"{"reply": "objects", "entity": "Department", "json": [\#(records)]}"#
+    }
+
+    @Test func `a small job that names many objects gets no larger answer than a fetch`() throws {
+        let client = try running.connect()
+        try store(objectOf: 1 << 20, client)
+        let some = try client.ask(ask(times: 30))
+        #expect(some["objects.0.29.id"] == "1")
+        let much = try client.ask(ask(times: 5_000))
+        #expect(much["changes.Department.unchanged"] == "1")
+        #expect(much["objects"] == nil)
+        #expect(much["warnings.0.key"] == "objects")
+        #expect(much["warnings.0.count"] == "5000")
+    }
+
+    @Test func `jobs with large answers that are ready together get complete answers in order`() throws {
+        let client = try running.connect()
+        try store(objectOf: 1 << 19, client)
+        let count = 30
+        for number in 0..<count {
+            try client.send(
+                #"{"tag": \#(number), "reply": "objects", "entity": "Department", "json": [{"id": 1}, {"id": \#(number + 2)}]}"#
+            )
+        }
+        for number in 0..<count {
+            let answer = try client.next()
+            #expect(answer["tag"] == "\(number)")
+            #expect(answer["objects.0.0.name"]?.utf8.count == 1 << 19)
+            #expect(answer["objects.0.1.id"] == "\(number + 2)")
+        }
+    }
+
+    @Test func `a client that does not read gets the remaining answers without objects, and delays no other`()
+        async throws
+    {
+        let (slow, other) = (try running.connect(), try running.connect())
+        let name = SeededGenerator(seed: 8).text(count: 4 << 20)
+        let stored = try other.ask(#"{"entity": "Department", "json": {"id": 1, "name": "\#(name)"}}"#)
+        #expect(stored.type == "completed")
+        // No more than may be in flight at a time: the server does not read from a client with many unread answers.
+        let count = 8
+        let locker = try Locker(running.storePath)
+        for number in 0..<count {
+            try slow.send(#"{"id": "slow-\#(number)", "reply": "objects", "entity": "Department", "json": {"id": 1}}"#)
+        }
+        while try other.ask(#"{"type": "stats"}"#)["jobs.inFlight"] != "\(count)" {}
+        try locker.unlock()
+        let last = try other.ask(#"{"type": "await", "id": "slow-\#(count - 1)"}"#)
+        #expect(last.type == "completed")
+        var whole = 0
+        for number in 0..<count {
+            let answer = try slow.next()
+            #expect(answer["id"] == "slow-\(number)")
+            #expect(answer["changes.Department.unchanged"] == "1")
+            if answer["objects.0.0.id"] == "1" {
+                whole += 1
+            } else {
+                #expect(answer["warnings.0.key"] == "objects")
+                #expect(answer["warnings.0.count"] == "1")
+            }
+        }
+        #expect((1..<count).contains(whole))
+        #expect(
+            try slow.ask(ask(times: 1))["objects.0.0.id"] == "1",
+            "a client that reads its answers gets all objects again")
+    }
+
+    @Test func `a job of 100000 records gets its complete answer, and others are served meanwhile`() async throws {
+        let (client, other) = (try running.connect(), try running.connect())
+        #expect(try other.ask(#"{"entity": "Department", "json": {"id": 0, "name": "d"}}"#).type == "completed")
+        let count = 100_000
+        let records = (1...count).reversed().map { #"{"id": \#($0)}"# }.joined(separator: ",")
+        async let large = offThePool {
+            try client.ask(#"{"reply": "objects", "entity": "Department", "json": [\#(records)]}"#)
+        }
+        for _ in 0..<50 {
+            #expect(try other.ask(#"{"type": "ping"}"#).type == "pong")
+            #expect(try other.ask(#"{"type": "fetch", "entity": "Department", "object": 0}"#).type == "objects")
+            #expect(try other.ask(#"{"entity": "Department", "json": {"id": 0}}"#).type == "completed")
+        }
+        let answer = try await large
+        #expect(answer["changes.Department.inserted"] == "\(count)")
+        #expect(answer["objects.0.0"] == #"{"id":\#(count),"name":null}"#)
+        #expect(answer["objects.0.\(count - 1)"] == #"{"id":1,"name":null}"#)
+        #expect(answer["objects.0.\(count)"] == nil)
+    }
+}
+
+/// Answers that fit no frame; the frames are made small for that.
+@Suite(.timeLimit(.minutes(5))) struct LargeAnswerTests {
+    private let adjust: (inout ServerOptions) -> Void = { $0.answerLimits = FrameLimits(maximumPayloadCount: 150_000) }
+
+    /// Records whose keys do not compress to much.
+    private func records(_ count: Int, _ more: String = "") -> String {
+        var generator = SeededGenerator(seed: 4)
+        return (0..<count).map { _ in #"{"id": \#(Int64.random(in: 1...Int64.max, using: &generator))\#(more)}"# }
+            .joined(separator: ",")
+    }
+
+    @Test func `a completion that exceeds a frame is sent without its keys`() async throws {
+        try await RunningServer.run(adjust) { running in
+            let client = try running.connect()
+            let job = #"{"id": "a", "tag": 5, "reply": "keys", "entity": "Department", "json": [\#(records(20_000))]}"#
+            for message in [job, job, #"{"type": "await", "id": "a", "tag": 5}"#] {
+                let completed = try client.ask(message)
+                #expect(completed.type == "completed")
+                #expect(completed["id"] == "a")
+                #expect(completed.sequence == 1)
+                #expect(completed["tag"] == "5")
+                #expect(completed["duplicate"] != nil)
+                #expect(completed["changes.Department.inserted"] == "20000")
+                #expect(completed["keys"] == nil)
+                #expect(completed["warnings.0.code"] == "answerShortened")
+                #expect(completed["warnings.0.key"] == "keys")
+                #expect(completed["warnings.0.count"] == "20000")
+            }
+        }
+    }
+
+    @Test func `only the objects that exceed a frame are omitted`() async throws {
+        try await RunningServer.run(adjust) { running in
+            let client = try running.connect()
+            let answer = try client.ask(
+                #"{"tag": 5, "reply": "objects", "onInvalid": "skip", "entity": "Department", "json": [{},\#(records(20_000))]}"#
+            )
+            #expect(answer.type == "completed")
+            #expect(answer["tag"] == "5")
+            #expect(answer["changes.Department.inserted"] == "20000")
+            #expect(answer["rejected.0.code"] == "missingIdentity")
+            #expect(answer["objects"] == nil)
+            #expect(answer["warnings.0.code"] == "answerShortened")
+            #expect(answer["warnings.0.key"] == "objects")
+            #expect(answer["warnings.0.count"] == "20001")
+            #expect(answer["warnings.1.code"] == nil)
+            #expect(answer["timing.merged"] != nil)
+        }
+    }
+
+    @Test func `of rejections that exceed a frame, the first are sent, and the number of the others`() {
+        var generator = SeededGenerator(seed: 5)
+        var outcome = Outcome()
+        outcome.changes = [("A", ChangeCounts(rejected: 3_000))]
+        outcome.rejected = (0..<3_000).map { number in
+            Fault(.invalidValue, SeededGenerator(seed: generator.next()).text(count: 100), path: "/json/\(number)")
+        }
+        outcome.warnings = [Warning(.unknownKey, entity: "A", key: "k", count: 1)]
+        let ending = JobCompletion(
+            id: "a", owner: nil, sequence: 7, result: .completed(members: outcome.members, isDuplicate: true))
+        let shortened = ending.shortened()
+        guard case .completed(let members, true) = shortened.result else {
+            Issue.record("it is still completed, and a duplicate")
+            return
+        }
+        #expect(shortened.id == "a")
+        #expect(shortened.sequence == 7)
+        #expect(members.count < 100_000)
+        let text = String(decoding: members, as: UTF8.self)
+        #expect(
+            text.hasPrefix(#""changes":{"A":{"inserted":0,"updated":0,"unchanged":0,"deleted":0,"rejected":3000}}"#))
+        #expect(text.contains(#""path":"/json/0""#))
+        #expect(text.contains(#"{"code":"unknownKey","entity":"A","key":"k","count":1}"#))
+        #expect(text.contains(#""code":"answerShortened","entity":"","key":"rejected""#))
+    }
+
+    @Test func `a failure that fits no frame is still that failure`() {
+        let fault = Fault(
+            .unknownEntity, String(repeating: "m", count: 30_000), path: String(repeating: "p", count: 30_000),
+            entity: "E")
+        let shortened = JobCompletion.failed(fault, id: "a", owner: nil, sequence: 3).shortened()
+        guard case .failed(let error) = shortened.result else {
+            Issue.record("it has failed")
+            return
+        }
+        #expect(shortened.sequence == 3)
+        #expect(error.count < 2_000)
+        let text = String(decoding: error, as: UTF8.self)
+        #expect(text.hasPrefix(#"{"code":"unknownEntity","message":"mmm"#))
+        #expect(text.hasSuffix(#"…","entity":"E"}"#))
+    }
+
+    @Test func `an answer that fits no frame is an error about the frame of its message`() async throws {
+        let adjust: (inout ServerOptions) -> Void = { $0.answerLimits = FrameLimits(maximumPayloadCount: 10_000) }
+        try await RunningServer.run(adjust) { running in
+            let client = try running.connect()
+            let padding = SeededGenerator(seed: 6).text(count: 60_000)
+            let error = try client.ask(#"{"type": "ping", "tag": "t", "id": "i", "padding": "\#(padding)"}"#)
+            #expect(error.code == "internal")
+            #expect(error["tag"] == "t")
+            #expect(error["id"] == "i")
+            #expect(error["frame"] == "1")
+            #expect(try client.ask(#"{"type": "ping"}"#).type == "pong")
+        }
     }
 }

@@ -1,6 +1,6 @@
 import BrokerModel
-import Testing
 import TestSupport
+import Testing
 
 @testable import BrokerStaging
 
@@ -158,5 +158,226 @@ import TestSupport
                 "invalidValue /Employee/1/id", "missingIdentity /Department/0/employees/1",
                 "invalidValue /Department/0/employees/2/department/name",
             ])
+    }
+}
+
+/// One-to-one pairs are consistent on both sides at every step of a job.
+@Suite(.timeLimit(.minutes(5))) struct StagedOneToOneTests {
+    private let staging: Staging
+
+    init() throws { staging = try Staging(company) }
+
+    @Test func `a link exists on both sides`() throws {
+        let staged = try staging.stage(#"{"Employee": {"id": 1, "desk": {"id": 50}}, "Desk": {"id": 51, "owner": 2}}"#)
+        #expect(staged("Employee") == ["id=1 desk=@50", "id=2 desk=@51"])
+        #expect(staged("Desk") == ["id=50 owner=@1", "id=51 owner=@2"])
+    }
+
+    @Test func `a new partner frees the old ones`() throws {
+        let staged = try staging.stage(
+            #"{"Employee": [{"id": 1, "desk": 50}, {"id": 2, "desk": 51}, {"id": 1, "desk": 51}]}"#)
+        #expect(staged("Employee") == ["id=1 desk=@51", "id=2 desk=nil"])
+        #expect(staged("Desk") == ["id=50 owner=nil", "id=51 owner=@1"])
+    }
+
+    @Test func `null frees the partner`() throws {
+        let staged = try staging.stage(#"{"Employee": [{"id": 1, "desk": 50}, {"id": 1, "desk": null}]}"#)
+        #expect(staged("Employee") == ["id=1 desk=nil"])
+        #expect(staged("Desk") == ["id=50 owner=nil"])
+    }
+
+    @Test func `naming the same partner again changes nothing`() throws {
+        let staged = try staging.stage(#"{"Employee": {"id": 1, "desk": {"id": 50, "owner": {"id": 1, "desk": 50}}}}"#)
+        #expect(staged("Employee") == ["id=1 desk=@50"])
+        #expect(staged("Desk") == ["id=50 owner=@1"])
+    }
+
+    @Test func `a pair within one entity, even of an object with itself`() throws {
+        let staged = try staging.stage(
+            #"{"Employee": [{"id": 1, "spouse": 2}, {"id": 3, "spouse": {"id": 2}}, {"id": 4, "spouse": 4}]}"#)
+        #expect(
+            staged("Employee") == ["id=1 spouse=nil", "id=2 spouse=@3", "id=3 spouse=@2", "id=4 spouse=@4"])
+    }
+
+    @Test func `a new partner frees an object that is linked to itself`() throws {
+        let staged = try staging.stage(#"{"Employee": [{"id": 1, "spouse": 1}, {"id": 1, "spouse": 2}]}"#)
+        #expect(staged("Employee") == ["id=1 spouse=@2", "id=2 spouse=@1"])
+    }
+
+    @Test func `pairs are consistent in united collections, with null and moves`() throws {
+        let staged = try staging.stage(
+            """
+            {"Employee": [{"id": 1, "desk": 50}, {"id": 2, "desk": 51},
+              {"id": 3, "desk": 52}], "Desk": {"id": 50, "owner": null},
+             "Employee": {"id": 2, "desk": 52}}
+            """)
+        #expect(staged("Employee") == ["id=1 desk=nil", "id=2 desk=@52", "id=3 desk=nil"])
+        #expect(staged("Desk") == ["id=50 owner=nil", "id=51 owner=nil", "id=52 owner=@2"])
+    }
+}
+
+/// Collections are staged separately, and their union equals the result of one context.
+@Suite(.timeLimit(.minutes(5))) struct StagedUnitingTests {
+    @Test func `later collections win attribute by attribute, and links come along`() throws {
+        let staged = try Staging(company).stage(
+            """
+            {"Employee": [{"id": 1, "name": "a", "department": 10}, {"id": 2}], "Department": [{"id": 10, "name": "x"}],
+             "Employee": [{"id": 2, "name": "b"}, {"id": 1, "department": null}],
+               "Department": {"id": 11, "employees": [1]}}
+            """)
+        #expect(staged("Employee") == ["id=1 name=a department=@11", "id=2 name=b"])
+        #expect(staged("Department") == ["id=10 name=x", "id=11"])
+        #expect(staged.origins("Department") == [.record, .record])
+    }
+
+    @Test func `rejections of all collections are listed in payload order`() throws {
+        let staged = try Staging(company).stage(
+            #"{"Employee": [{"id": "x"}], "Department": [{}], "Employee": [{"id": 1}, {"id": "y"}]}"#, .skip)
+        #expect(
+            staged.rejections == [
+                "invalidValue /Employee/0/id", "missingIdentity /Department/0", "invalidValue /Employee/1/id",
+            ])
+    }
+
+    @Test func `a job without operations is one empty collection`() throws {
+        #expect(try Staging(company).stage("{}")("Employee") == [])
+    }
+
+    @Test func `random collections, staged separately and united, equal those staged in one context`() throws {
+        let staging = try Staging(company)
+        var generator = SeededGenerator(for: "collections united")
+        for _ in 0..<300 {
+            var payload = CompanyPayload(generator: generator)
+            let text = payload.collections(count: 6)
+            generator = payload.generator
+            let apart = try staging.stage(text, .skip)
+            let together = try staging.stageTogether(text, .skip)
+            for entity in staging.plan.model.entities.map(\.name) {
+                #expect(apart(entity).sorted() == together(entity).sorted(), "\(entity) of \(text)")
+            }
+            #expect(apart.links.sorted() == together.links.sorted(), "\(text)")
+            #expect(apart.replacements.sorted() == together.replacements.sorted(), "\(text)")
+            #expect(apart.rejections == together.rejections, "\(text)")
+            #expect(apart.warnings.sorted() == together.warnings.sorted(), "\(text)")
+        }
+    }
+}
+
+/// Values that a nested record takes from the record around it.
+@Suite(.timeLimit(.minutes(5))) struct StagedHolderTests {
+    /// Lines are identified by their order and their place, and may be in an offer, too.
+    private static let model = """
+        {"entities": {
+          "Order": {"identity": "id", "attributes": {"id": {"type": "integer64", "key": "head.id"}, "note": "string"},
+             "relationships": {"lines": {"entity": "Line", "toMany": true, "key": "body.lines"},
+                               "best": {"entity": "Line"}}},
+          "Offer": {"identity": "id", "attributes": {"id": "integer64"},
+             "relationships": {"lines": {"entity": "Line", "toMany": true, "mapping": "lines"}}},
+          "Line": {"identity": ["order", "place"], "attributes": {
+             "order": {"type": "integer64", "key": "@parent.id"}, "place": {"type": "integer64", "key": ["at", "@parent.@index"]},
+             "sku": "string"}},
+          "Plain": {"relationships": {"lines": {"entity": "Line", "toMany": true}}}},
+         "mappings": {"lines": {"entity": "Line", "nestingKey": "sku", "collection": true}}}
+        """
+
+    private func model(_ change: (String) -> String = { $0 }) throws -> Staging {
+        try Staging(
+            change(
+                Self.model.replacing(
+                    #""Plain": {"relationships": {"lines": {"entity": "Line", "toMany": true}}}"#, with: #""Plain": {}"#
+                )))
+    }
+
+    @Test func `a nested record has its holder's identity and its place`() throws {
+        let staged = try model().stage(
+            #"{"Order": [{"body": {"lines": [{"sku": "a"}, {"sku": "b"}]}, "head": {"id": 7}}, "#
+                + #"{"head": {"id": 8}, "body": {"lines": {"sku": "c"}}, "best": {"sku": "d"}}]}"#)
+        #expect(
+            staged("Line") == [
+                "order=7 place=0 sku=a", "order=7 place=1 sku=b", "order=8 place=0 sku=d",
+            ])
+    }
+
+    @Test func `a key of the record before the holder's counts first`() throws {
+        let staged = try model().stage(
+            #"{"Order": {"head": {"id": 7}, "body": {"lines": [{"at": 5}, {"at": null}, {}]}}}"#)
+        #expect(staged("Line") == ["order=7 place=5", "order=7 place=1", "order=7 place=2"])
+    }
+
+    @Test func `the places of a dictionary are those of its members`() throws {
+        let staged = try model().stage(
+            #"{"Offer": {"id": 3, "lines": [{"a": {}, "b": {}}, {"c": {}}]}}"#)
+        #expect(staged("Line") == ["order=3 place=0 sku=a", "order=3 place=1 sku=b", "order=3 place=2 sku=c"])
+    }
+
+    @Test func `skipped elements count`() throws {
+        let staged = try model().stage(
+            #"{"Order": {"head": {"id": 7}, "body": {"lines": [{"sku": "a"}, {"sku": []}, null, {"sku": "b"}]}}}"#,
+            .skip)
+        #expect(staged("Line") == ["order=7 place=0 sku=a", "order=7 place=3 sku=b"])
+        #expect(
+            staged.rejections == ["invalidValue /Order/body/lines/1/sku", "invalidValue /Order/body/lines/2"])
+    }
+
+    @Test func `a record that is not nested has no such value`() throws {
+        let fault = try #require(try model().fault(#"{"Line": {"sku": "a"}}"#))
+        #expect(fault.code == .missingIdentity)
+        #expect(fault.message.contains(#"identity order (key "@parent.id"). Send the record nested"#))
+    }
+
+    @Test func `faults of a job that fails are found in the order of the text`() throws {
+        let staging = try model()
+        let text = #"{"Order": {"body": {"lines": [{"sku": []}]}, "head": {"id": 7}, "note": {}}}"#
+        #expect(try staging.fault(text)?.path == "/Order/body/lines/0/sku")
+        let good = text.replacing("[]", with: "1")
+        #expect(try staging.fault(good)?.path == "/Order/note")
+        // A holder whose own identity is wrong makes no nested record wrong.
+        #expect(try staging.fault(good.replacing("7", with: #""x""#))?.path == "/Order/head/id")
+    }
+
+    @Test func `parts of a job are staged as the whole is`() throws {
+        let staging = try model()
+        let text =
+            #"{"Order": {"head": {"id": 7}, "body": {"lines": [{"sku": "a"}]}}, "Line": [], "#
+            + #""Offer": {"id": 7, "lines": {"b": {}}}}"#
+        #expect(try staging.stage(text)("Line") == ["order=7 place=0 sku=b"])
+        #expect(try staging.stageTogether(text)("Line") == ["order=7 place=0 sku=b"])
+    }
+
+    // MARK: - Owned records
+
+    private static let owned = """
+        {"entities": {
+          "Order": {"identity": "id", "attributes": {"id": "integer64"},
+             "relationships": {"lines": {"entity": "Line", "toMany": true, "owned": true}}},
+          "Line": {"attributes": {"sku": "string"}, "relationships": {"product": {"entity": "Product", "inverse": "lines"}}},
+          "Product": {"identity": "id", "attributes": {"id": "integer64"},
+             "relationships": {"lines": {"entity": "Line", "toMany": true}}}}}
+        """
+
+    @Test(arguments: [
+        (#"{"Line": {"sku": "a"}}"#, "missingIdentity /Line"),
+        (#"{"Product": {"id": 1, "lines": [{"sku": "a"}]}}"#, "missingIdentity /Product/lines/0"),
+        (#"{"Order": {"id": 1, "lines": [5]}}"#, "invalidValue /Order/lines/0"),
+        (#"{"Order": {"id": 1, "lines": "x"}}"#, "invalidValue /Order/lines"),
+    ])
+    func `an owned record is nested in its owner's`(payload: String, fault: String) throws {
+        let staged = try Staging(Self.owned).stage(payload, .skip)
+        #expect(staged.rejections == [fault])
+        #expect(staged("Line").isEmpty)
+    }
+
+    @Test func `the last record of an owner says what it owns`() throws {
+        let staging = try Staging(Self.owned)
+        let text =
+            #"{"Order": [{"id": 1, "lines": [{"sku": "a"}, {"sku": "b"}]}, {"id": 1, "lines": [{"sku": "c"}]}, "#
+            + #"{"id": 2, "lines": [{"sku": "d"}]}, {"id": 2}]}"#
+        let expected = [
+            "parent_id=1 position=0 sku=c order=@1", "parent_id=1 position=1 sku=b order=nil",
+            "parent_id=2 position=0 sku=d order=@2",
+        ]
+        #expect(try staging.stage(text)("Line") == expected)
+        let parts = text.replacing(#"]}, {"id": 1, "#, with: #"]}], "Product": [], "Order": [{"id": 1, "#)
+        #expect(try staging.stage(parts)("Line") == expected)
     }
 }

@@ -1,6 +1,9 @@
 import BrokerJSON
-import BrokerWire
+import Foundation
+import TestSupport
 import Testing
+
+@testable import BrokerWire
 
 @Suite(.timeLimit(.minutes(5))) struct ClientMessageTests {
     private func refused(_ json: String, at location: SourceLocation = #_sourceLocation) -> WireError? {
@@ -128,5 +131,228 @@ import Testing
         else {
             throw TestFault("an earlier key won")
         }
+    }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct EnvelopeScanTests {
+    private func scan(_ text: String, inPiecesOf count: Int = 7) -> EnvelopeScan {
+        var scan = EnvelopeScan()
+        let bytes = Array(text.utf8)
+        for start in stride(from: 0, to: bytes.count, by: count) {
+            Array(bytes[start..<min(start + count, bytes.count)]).withUnsafeBytes { scan.scan($0) }
+        }
+        return scan
+    }
+
+    private func described(_ scan: EnvelopeScan) -> String {
+        let type = scan.hasType ? scan.type ?? "?" : "-"
+        return "\(type) \(scan.id ?? "-") \(scan.tag.map { String(decoding: $0, as: UTF8.self) } ?? "-")"
+    }
+
+    @Test(arguments: [
+        (#"{"id":"a","tag":[1, {"id":"x"}],"type":"job"}"#, #"job a [1, {"id":"x"}]"#),
+        (#"  { "\u0069\u0064" : "\u0061\"b" , "t\u0061g" : 1.50 }  "#, #"- a"b 1.50"#),
+        (#"{"json":[{"id":"x","tag":1}],"s":"\"id\":\"y\"\\","id":"a"}"#, "- a -"),
+        (#"{"id":"a","id":"b","tag":1,"tag":null,"type":1}"#, "? b null"),
+        (#"{"id":"a","id":7}"#, "- - -"),
+        (#"{"id":"","tag":""}"#, #"- - """#),
+        (#"{"id":"a","x":}"#, "- a -"), (#"{"id":"a""#, "- a -"), (#"{"id":"a"#, "- - -"), (#"{"id":7"#, "- - -"),
+        (#"[{"id":"a"}]"#, "- - -"), (#"{"a":1]"id":"b"}"#, "- - -"), (#"{"a":{},"id":"b"}"#, "- b -"), ("{}", "- - -"),
+        (#"{"a" "id":"b"}"#, "- - -"), (#"{"id":"a"}{"id":"b"}"#, "- a -"), ("", "- - -"),
+        (#"{"tag":  {"a" : 1}}"#, #"- - {"a" : 1}"#),
+    ])
+    func `type, id and tag are those of the message, the last of each`(_ text: String, _ expected: String) {
+        for count in [1, 2, 3, 1_000] { #expect(described(scan(text, inPiecesOf: count)) == expected) }
+    }
+
+    @Test func `long values are not stored`() {
+        let long = String(repeating: "x", count: 100_000)
+        #expect(described(scan(#"{"id":"\#(long)","tag":"\#(long)","\#(long)":1,"type":"\#(long)"}"#)) == "? - -")
+        #expect(described(scan(#"{"id":"\#(long)","id":"a","tag":"\#(long)","tag":5}"#)) == "- a 5")
+        let most = String(repeating: "x", count: 1_022)
+        #expect(scan(#"{"tag":"\#(most)"}"#).tag?.count == 1_024)
+        #expect(scan(#"{"tag":"\#(most)x"}"#).tag == nil)
+        #expect(scan(#"{"id":"\#(String(repeating: "\\u0061", count: 128))"}"#).id?.utf8.count == 128)
+        #expect(scan(#"{"id":"\#(String(repeating: "x", count: 129))"}"#).id == nil)
+    }
+
+    @Test func `it finds what the message itself says, in random messages`() throws {
+        var generator = SeededGenerator(seed: 271)
+        let values = [
+            #""a""#, #""b\"}""#, "7", "null", "[]", #"{"id":"n"}"#, #"[[1],{"tag":2}]"#, #""""#, "-1.5e3", "true",
+        ]
+        let keys = ["id", "tag", "type", "x", "json", #"i\u0064"#, "ids"]
+        for _ in 0..<2_000 {
+            let count = Int.random(in: 0..<6, using: &generator)
+            let members = (0..<count).map { _ in
+                let space = [" ", "\n", "", "\t "].randomElement(using: &generator)!
+                return "\(space)\"\(keys.randomElement(using: &generator)!)\"\(space):\(space)"
+                    + values.randomElement(using: &generator)! + space
+            }
+            let text = "{\(members.joined(separator: ","))}"
+            let document = try JSONDocument(parsing: JSONText(copying: Array(text.utf8)))
+            let found = scan(text, inPiecesOf: Int.random(in: 1...9, using: &generator))
+            withExtendedLifetime(document) {
+                let root = document.root
+                #expect(found.id == root["id"]?.returnableID, "\(text)")
+                #expect(found.tag == root["tag"].flatMap { ClientEnvelope.returnableTag($0) }, "\(text)")
+                #expect(found.hasType == (root["type"] != nil), "\(text)")
+                #expect(found.type == root["type"]?.string, "\(text)")
+            }
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct FetchMessageTests {
+    private func fetch(_ json: String) throws -> (fetch: FetchMessage, document: JSONDocument) {
+        let envelope = try message(json)
+        guard case .fetch(let fetch) = envelope.message else { throw TestFault("no fetch: \(envelope.message)") }
+        return (fetch, envelope.document)
+    }
+
+    @Test func `a fetch of an entity alone asks for an array with remote names`() throws {
+        let (fetch, _) = try fetch(#"{"type": "fetch", "entity": "Employee"}"#)
+        #expect(fetch.entity == "Employee")
+        #expect(fetch.condition == nil && fetch.object == nil && fetch.arguments == nil)
+        #expect(
+            fetch.sort == [] && fetch.include == [] && fetch.select == [] && fetch.limit == nil && fetch.offset == 0)
+        #expect(fetch.names == .remote && fetch.result == .collection)
+        #expect(fetch.after == nil && !fetch.isStreamed)
+    }
+
+    @Test func `a fetch has all its fields`() throws {
+        let (fetch, document) = try fetch(
+            """
+            {"type": "fetch", "entity": "Employee", "where": "name == %@", "arguments": ["x"], "object": {"id": 1},
+             "sort": ["-hiredAt", "name"], "limit": 10, "offset": 20, "include": ["a.b", "c"], "select": ["d", "e.f"], "names": "local",
+             "result": "dictionary", "after": {"id": 2}, "stream": true}
+            """)
+        #expect(fetch.isStreamed)
+        withExtendedLifetime(document) {
+            #expect(fetch.condition == "name == %@")
+            #expect(fetch.arguments?.jsonText == utf8(#"["x"]"#))
+            #expect(fetch.object?.jsonText == utf8(#"{"id": 1}"#))
+            #expect(fetch.after?.jsonText == utf8(#"{"id": 2}"#))
+        }
+        #expect(fetch.sort == ["-hiredAt", "name"])
+        #expect(fetch.limit == 10 && fetch.offset == 20)
+        #expect(fetch.include == ["a.b", "c"] && fetch.select == ["d", "e.f"])
+        #expect(fetch.names == .local && fetch.result == .dictionary)
+    }
+
+    @Test(arguments: [
+        (#""limit": 1"#, "/entity"), (#""entity": 7"#, "/entity"), (#""entity": "E", "where": 7"#, "/where"),
+        (#""entity": "E", "arguments": [1]"#, "/arguments"), (#""entity": "E", "sort": "name""#, "/sort"),
+        (#""entity": "E", "sort": ["a", 1]"#, "/sort/1"), (#""entity": "E", "include": [null]"#, "/include/0"),
+        (#""entity": "E", "select": ["a", 1]"#, "/select/1"), (#""entity": "E", "limit": -1"#, "/limit"),
+        (#""entity": "E", "limit": "1""#, "/limit"),
+        (#""entity": "E", "offset": 99999999999999999999"#, "/offset"), (#""entity": "E", "names": "x""#, "/names"),
+        (#""entity": "E", "result": []"#, "/result"), (#""entity": "E", "stream": 1"#, "/stream"),
+        (#""entity": "E", "stream": "true""#, "/stream"),
+    ])
+    func `an invalid field is unsupportedMessage with its path`(fields: String, path: String) {
+        let error = refusal { () throws(WireError) in
+            _ = try ClientEnvelope.decode(
+                parsing: JSONText(copying: utf8(#"{"type": "fetch", "tag": 1, \#(fields)}"#)))
+        }
+        #expect(error?.code == .unsupportedMessage)
+        #expect(error?.path == path)
+        #expect(error?.tag == utf8("1"))
+    }
+
+    @Test func `the result of a fetch is read as it was written`() throws {
+        for (more, last) in [(true, nil), (false, nil), (nil, nil), (true, #"{"a":1}"#), (false, "7")] {
+            let hasMore = more ?? false
+            let json =
+                ServerMessageWriter.objectsBeginning + utf8(#"[{"id":1}]"#)
+                + ServerMessageWriter.objectsEnding(more: more, last: last.map(utf8), tag: utf8("7"))
+            let envelope = try ServerEnvelope.decode(parsing: JSONText(copying: json))
+            guard case .objects(let objects, hasMore, _) = envelope.message, objects == utf8(#"[{"id":1}]"#) else {
+                throw TestFault("\(envelope.message)")
+            }
+            #expect(envelope.tag == utf8("7"))
+            withExtendedLifetime(envelope.document) {
+                #expect(envelope.document.root["more"]?.bool == more)
+                #expect(envelope.document.root["last"]?.jsonText == last.map(utf8))
+            }
+        }
+    }
+
+    @Test func `a fetch is read as it was written`() throws {
+        let json = ClientMessageWriter.fetch(
+            members: [("entity", .string("E")), ("limit", .integer(3))], tag: .integer(2))
+        let envelope = try ClientEnvelope.decode(parsing: JSONText(copying: json))
+        guard case .fetch(let fetch) = envelope.message else { throw TestFault("\(envelope.message)") }
+        #expect(fetch.entity == "E" && fetch.limit == 3)
+        #expect(envelope.tag == utf8("2"))
+    }
+}
+
+/// Texts that would take minutes if they were compared as Unicode, because normalisation takes time by the square of a
+/// run of combining marks.
+@Suite(.timeLimit(.minutes(5))) struct HostileTextTests {
+    private static let text = "a" + String(repeating: "\u{301}\u{316}", count: 200_000)
+
+    private func refusal(_ json: String) -> WireError? {
+        do throws(WireError) {
+            _ = try ClientEnvelope.decode(parsing: JSONText(copying: Array(json.utf8)))
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test(arguments: [
+        #"{"type": "#, #"{"entity": "E", "json": [], "reply": "#, #"{"entity": "E", "json": [], "onInvalid": "#,
+        #"{"entity": "E", "json": [], "op": "#,
+    ])
+    func `an unknown word is refused at once, and quoted briefly`(start: String) throws {
+        let error = try #require(refusal(start + "\"\(Self.text)\"}"))
+        #expect(error.code == .unsupportedMessage)
+        #expect(error.message.utf8.count < 1_000)
+    }
+
+    @Test func `an unknown word of notify is refused at once`() throws {
+        let error = try #require(refusal(#"{"entity": "E", "json": [], "notify": [""# + Self.text + "\"]}"))
+        #expect(error.path == "/notify/0")
+        #expect(error.message.utf8.count < 1_000)
+    }
+
+    @Test func `entities with such names are distinguished by their bytes`() throws {
+        let other = "a" + String(repeating: "\u{316}\u{301}", count: 200_000)
+        let json = "{\"collections\": {\"\(Self.text)\": [1], \"\(other)\": [2], \"\(Self.text)\": [3]}}"
+        let envelope = try ClientEnvelope.decode(parsing: JSONText(copying: Array(json.utf8)))
+        guard case .job(let job) = envelope.message else {
+            Issue.record("no job")
+            return
+        }
+        try withExtendedLifetime(envelope) {
+            #expect(job.operations.map { $0.json.elements.map(\.int64) } == [[3], [2]])
+            // A text too long for a model's name is not copied.
+            #expect(job.operations.allSatisfy { $0.entity.utf8.count < 2_000 && $0.entityPointer == "/collections" })
+            _ = try #require(job.operations.first)
+        }
+    }
+}
+
+/// The schema of the server's messages, as clients check answers with it.
+@Suite(.timeLimit(.minutes(5))) struct SchemaCodesTests {
+    /// A member of the schema by its path.
+    private func member(_ path: [String]) throws -> [String: Any] {
+        let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let data = try Data(contentsOf: folder.appending(path: "protocol/server-messages.schema.json"))
+        var member = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
+        for name in path { member = try #require(member[name] as? [String: Any], "\(name)") }
+        return member
+    }
+
+    @Test(arguments: [["$defs", "code"], ["$defs", "warning", "properties", "code"]])
+    func `a code of a later server is valid, so a schema lists the known ones as examples only`(_ path: [String]) throws
+    {
+        let code = try member(path)
+        #expect(code["type"] as? String == "string")
+        #expect((code["examples"] as? [String])?.isEmpty == false)
+        #expect(Set(code.keys) == ["type", "examples", "description"])
     }
 }

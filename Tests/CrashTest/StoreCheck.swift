@@ -1,3 +1,4 @@
+import Foundation
 import TestSupport
 
 /// Compares copies of a round's store, made when its server was dead, with the answers of the clients, and with a
@@ -140,4 +141,79 @@ struct StoreCheck {
             }
         }
     }
+}
+
+/// A line of the server's ledger.
+struct LedgerLine: Equatable {
+    let sequence: Int
+    let isFailure: Bool
+    /// The client made the id; otherwise the server.
+    let hasClientID: Bool
+    let id: String
+    /// The content of the job's `completed` or of the `error` of its `failed`.
+    let outcome: String
+
+    static func all(_ storePath: String) throws -> [LedgerLine] { try read("ORDER BY sequence", storePath) }
+
+    static func newest(_ storePath: String) throws -> LedgerLine? {
+        try read("ORDER BY sequence DESC LIMIT 1", storePath).first
+    }
+
+    private static func read(_ order: String, _ storePath: String) throws -> [LedgerLine] {
+        try SQLRows.of(
+            "SELECT sequence, failed, hash IS NOT NULL, id, outcome FROM _broker_jobs \(order)", in: storePath
+        ).map { row in
+            let cells = row.split(separator: "|", maxSplits: 4).map(String.init)
+            guard cells.count == 5, let sequence = Int(cells[0]) else {
+                throw Difference("A line of the ledger is \(row)")
+            }
+            return LedgerLine(
+                sequence: sequence, isFailure: cells[1] == "1", hasClientID: cells[2] == "1", id: cells[3],
+                outcome: cells[4])
+        }
+    }
+
+    /// The answer that reports it.
+    func message() throws -> Message { try Message(text: isFailure ? "{\"error\": \(outcome)}" : outcome) }
+}
+
+/// A violated promise.
+struct Difference: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// The counts of rounds.
+struct Figures {
+    var rounds = 0
+    var serverKills = 0
+    var clientKills = 0
+    var sent = 0
+    var sentAgain = 0
+    var completed = 0
+    var failed = 0
+    /// Jobs that were sent and have no known end.
+    var unknown = 0
+    /// Those of them that took effect.
+    var unknownCommitted = 0
+
+    mutating func add(_ other: Figures) {
+        rounds += other.rounds
+        serverKills += other.serverKills
+        clientKills += other.clientKills
+        sent += other.sent
+        sentAgain += other.sentAgain
+        completed += other.completed
+        failed += other.failed
+        unknown += other.unknown
+        unknownCommitted += other.unknownCommitted
+    }
+}
+
+/// A line that is seen at once, also in a file.
+func say(_ text: String) throws { try FileHandle.standardOutput.write(contentsOf: Data("\(text)\n".utf8)) }
+
+func seconds(since start: ContinuousClock.Instant) -> String {
+    String(format: "%.1f", (ContinuousClock.now - start) / .seconds(1))
 }

@@ -1,8 +1,9 @@
 import Foundation
 import FuzzTargets
+import TestSupport
 import Testing
 
-/// Every stored input: seeds, and former findings.
+/// Every stored input: seeds, and former findings, whole, cut off and damaged.
 @Suite(.timeLimit(.minutes(5))) struct CorpusTests {
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "Fuzz/Corpora")
@@ -14,6 +15,7 @@ import Testing
             at: Self.folder.appending(path: name), includingPropertiesForKeys: nil)
         #expect(!files.isEmpty)
         let target = try type.init()
+        var generator = SeededGenerator(for: name)
         for file in files {
             let bytes = try Data(contentsOf: file)
             do {
@@ -21,6 +23,14 @@ import Testing
                 // Beginnings of it as well, so that bounds are met.
                 for count in stride(from: 0, to: bytes.count, by: 1 + bytes.count / 16) {
                     try bytes.prefix(count).withUnsafeBytes(target.run)
+                }
+                for _ in 0..<Cases.count(8, of: 200) where !bytes.isEmpty {
+                    var damaged = bytes
+                    for _ in 0..<Int.random(in: 1...8, using: &generator) {
+                        let place = Int.random(in: 0..<damaged.count, using: &generator)
+                        damaged[damaged.startIndex + place] ^= 1 << UInt8.random(in: 0...7, using: &generator)
+                    }
+                    try damaged.withUnsafeBytes(target.run)
                 }
             } catch {
                 Issue.record("\(file.lastPathComponent): \(error)")

@@ -1,4 +1,7 @@
+internal import BrokerJournal
 internal import FaultVFS
+internal import Foundation
+internal import Synchronization
 
 /// A disk between SQLite and the files that fails on request, and that can lose its power: a VFS of its own. Any
 /// thread may call.
@@ -113,4 +116,90 @@ public final class FaultyDisk: @unchecked Sendable {
     public func losePower() {
         precondition(fault_vfs_lose_power(vfs), "the files could not be written")
     }
+}
+
+/// A disk that becomes full, or fails.
+package final class FailingSystem: JournalSystem {
+    private struct Faults {
+        var writesLeft = Int.max
+        var writeFault: Int32 = 0
+        var syncFault: Int32 = 0
+    }
+
+    private let faults = Mutex(Faults())
+
+    package init() {}
+
+    /// So many more parts of what is appended are written, and then none.
+    package func failWrites(after count: Int, with fault: Int32) {
+        faults.withLock { ($0.writesLeft, $0.writeFault) = (count, fault) }
+    }
+
+    /// - Parameter fault: 0 for none.
+    package func failSyncs(with fault: Int32) { faults.withLock { $0.syncFault = fault } }
+
+    package func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Int {
+        let fault = faults.withLock { faults -> Int32 in
+            guard faults.writeFault != 0 else { return 0 }
+            faults.writesLeft -= 1
+            return faults.writesLeft < 0 ? faults.writeFault : -1
+        }
+        guard fault <= 0 else {
+            errno = fault
+            return -1
+        }
+        // A short write, as before a full disk.
+        return pwrite(file, bytes.baseAddress, fault == 0 ? bytes.count : min(bytes.count, 4_096), off_t(offset))
+    }
+
+    package func sync(_ file: Int32) -> Int32 {
+        let fault = faults.withLock { $0.syncFault }
+        guard fault != 0 else { return fdatasync(file) }
+        errno = fault
+        return -1
+    }
+
+    package func truncate(_ file: Int32, _ size: Int) -> Int32 { ftruncate(file, off_t(size)) }
+}
+
+/// A disk on which writes wait while the gate is closed.
+// The condition guards the two variables.
+package final class GatedSystem: JournalSystem, @unchecked Sendable {
+    private let condition = NSCondition()
+    private var isClosed = false
+    private var isAwaited = false
+    private let system = PosixSystem()
+
+    package init() {}
+
+    package func close() { condition.withLock { isClosed = true } }
+
+    package func open() {
+        condition.withLock {
+            isClosed = false
+            condition.broadcast()
+        }
+    }
+
+    /// Waits until a write waits for the gate.
+    package func waitForWriter() {
+        condition.withLock {
+            while !isAwaited { condition.wait() }
+        }
+    }
+
+    package func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Int {
+        condition.withLock {
+            while isClosed {
+                isAwaited = true
+                condition.broadcast()
+                condition.wait()
+            }
+        }
+        return system.write(file, bytes, offset)
+    }
+
+    package func sync(_ file: Int32) -> Int32 { system.sync(file) }
+
+    package func truncate(_ file: Int32, _ size: Int) -> Int32 { system.truncate(file, size) }
 }

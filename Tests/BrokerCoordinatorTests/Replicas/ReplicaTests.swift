@@ -1,6 +1,7 @@
 import BrokerModel
 import BrokerStore
 import Foundation
+import Logging
 import TestSupport
 import Testing
 
@@ -8,11 +9,8 @@ import Testing
 
 /// Several coordinators with one log, in one process.
 @Suite(.timeLimit(.minutes(5))) struct ReplicaTests {
-    static let model =
-        #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}}}"#
-    static let wider = #"""
-        {"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64", "name": "string"}}}}
-        """#
+    static let model = Models.of(["Row": "id integer64, value integer64"])
+    static let wider = Models.of(["Row": "id integer64, value integer64, name string"])
 
     let log = MemorySharedLog()
 
@@ -68,21 +66,22 @@ import Testing
 
     @Test func `the jobs of all servers are applied by each, in one order`() throws {
         let replicas = try ["a", "b", "c"].map { try Replica($0, log) }
+        let count = Cases.count(400, of: 1_000)
         DispatchQueue.concurrentPerform(iterations: 3) { server in
-            for number in 0..<1_000 {
+            for number in 0..<count {
                 replicas[server].test.submit(
                     Self.row(number % 70, server * 1_000 + number), id: "\(server)-\(number)", wantsAcceptance: true)
             }
         }
         for (server, replica) in replicas.enumerated() {
-            let ends = replica.test.events.ends(1_000)
+            let ends = replica.test.events.ends(count)
             #expect(ends.allSatisfy { $0.code == nil })
             // Those of one server, in the order in which they were sent.
             let own = ends.filter { $0.id.hasPrefix("\(server)-") }.compactMap(\.sequence)
             #expect(own == own.sorted())
         }
         try expectEqual(replicas)
-        // Three checkpoints of each server at least, and no halt.
+        // A checkpoint of each server at least, and no halt.
         for replica in replicas {
             #expect(replica.halt.withLock { $0 } == nil)
             #expect(replica.test.statistics.contains(#""halted":false"#))
@@ -215,7 +214,7 @@ import Testing
                 if number.isMultiple(of: 100) { _ = first.test.events.ends(number) }
             }
         }
-        for _ in 0..<5 {
+        for _ in 0..<Cases.count(2, of: 5) {
             let second = try Replica("b", log, in: folder)
             second.test.submit(Self.row(1), id: "b")
             second.wait(for: log.count)
@@ -297,5 +296,177 @@ import Testing
         }
         let replica = try Replica("a", log, in: folder)
         #expect(try replica.test.rows("SELECT id FROM Row") == ["1"])
+    }
+}
+
+/// The stores that may and may not be fed from a log.
+extension ReplicaTests {
+    @Test func `a server begins with a copy of another one's store`() throws {
+        let first = try Replica("a", log)
+        for number in 0..<50 { first.test.submit(Self.row(number), id: "\(number)") }
+        _ = first.test.events.ends(50)
+        let folder = TemporaryFolder()
+        let copied = Monitor(false)
+        first.test.coordinator.backup(to: folder.path("store.sqlite")) { end in
+            if case .done = end { copied.update { $0 = true } }
+        }
+        copied.patiently("a backup") { $0 ? () : nil }
+        first.test.submit(Self.row(50), id: "50")
+        _ = first.test.events.ends(51)
+        try expectEqual([first, try Replica("b", log, in: folder)])
+    }
+
+    @Test func `a store with objects, jobs, or a journal of its own cannot take part`() throws {
+        for journal in [false, true] {
+            let folder = TemporaryFolder()
+            do {
+                let test = try TestCoordinator(Self.model, in: folder) {
+                    $0.keepsJournal = journal
+                    $0.store.synchronous = .normal
+                }
+                test.submit(Self.row(1), id: "1")
+                _ = test.events.ends(1)
+            }
+            #expect(throws: StoreError.self) { try Replica("a", log, in: folder) }
+            #expect(try SQLRows.of("SELECT id FROM Row", in: folder.path("store.sqlite")) == ["1"])
+        }
+    }
+
+    @Test func `a store without objects may take part, if its model is that of the log`() throws {
+        let folder = TemporaryFolder()
+        do { _ = try TestCoordinator(Self.model, in: folder) }
+        let first = try Replica("a", log, in: folder)
+        first.test.submit(Self.row(1), id: "1")
+        #expect(first.test.events.ends(1)[0].code == nil)
+        let other = TemporaryFolder()
+        do { _ = try TestCoordinator(Self.wider, in: other) }
+        #expect(throws: StoreError.self) { try Replica("b", log, in: other) }
+    }
+
+    @Test func `a replica's store is refused by every other way to open it`() throws {
+        let folder = TemporaryFolder()
+        do {
+            let replica = try Replica("a", log, in: folder)
+            replica.test.submit(Self.row(1), id: "1")
+            _ = replica.test.events.ends(1)
+        }
+        let path = folder.path("store.sqlite")
+        let before = try Data(contentsOf: URL(filePath: path))
+        for journal in [false, true] {
+            var options = CoordinatorOptions(storePath: path, limits: CoordinatorLimits())
+            options.keepsJournal = journal
+            let plan = try #require(try Store.planInForce(path: path))
+            let error = #expect(throws: StoreError.self) {
+                try OwnedStore(plan: plan, options: options, logger: Logger(label: "test"))
+            }
+            #expect(error?.message.contains("is a replica") == true)
+        }
+        #expect(throws: StoreError.self) { try OwnedStore.unchanged(path: path, logger: Logger(label: "test")) }
+        #expect(try Data(contentsOf: URL(filePath: path)) == before)
+        // A restored copy is a store of its own.
+        let copy = folder.path("copy.sqlite")
+        _ = try StoreRestore(of: path, to: copy, time: "t").run()
+        #expect(try SQLRows.of("SELECT count(*) FROM _broker_meta WHERE key IN ('log', 'replicas')", in: copy) == ["0"])
+    }
+}
+
+/// The ends of a server's part in a log.
+extension ReplicaTests {
+    @Test func `a server whose store differs halts, serves reads, and is halted after a start`() throws {
+        let folder = TemporaryFolder()
+        var replicas = try [Replica("a", log, in: folder), Replica("b", log), Replica("c", log)]
+        replicas[1].test.submit(Self.row(7), id: "first")
+        for replica in replicas { _ = replica.test.events.ends(1) }
+        // Another program writes to the store of one.
+        try Locker(replicas[0].test.storePath).execute("DELETE FROM Row; COMMIT")
+        for number in 0..<1_500 { replicas[1].test.submit(Self.row(7, number), id: "\(number)") }
+        #expect(replicas[0].reason.contains("that of most others"))
+        #expect(replicas[0].test.statistics.contains(#""halted":true,"reason":"At position 1000"#))
+        let position = replicas[0].position
+        // The end of another cause changes nothing.
+        replicas[0].view.report(nil)
+        replicas[0].test.submit(Self.row(8), id: "refused")
+        replicas[0].test.waitUntil("a refusal") { replicas[0].test.events.all.contains("ended refused -") }
+        #expect(replicas[0].position == position)
+        #expect(replicas[1].halt.withLock { $0 } == nil && replicas[2].halt.withLock { $0 } == nil)
+        _ = replicas[1].test.events.ends(1_501)
+        try expectEqual([replicas[1], replicas[2]])
+        replicas.removeFirst()
+        let again = try Replica("a", log, in: folder)
+        #expect(again.reason.contains("that of most others"))
+        #expect(again.position == position)
+        #expect(try again.test.rows("SELECT count(*) FROM Row") == ["1"])
+    }
+
+    @Test func `a server that has halted reads, however many jobs it had in flight`() throws {
+        let replica = try Replica("a", log) { $0.limits.jobs = 4 }
+        replica.wait(for: log.count)
+        replica.view.hold(true)
+        for number in 0..<4 { replica.test.submit(Self.row(number), id: "\(number)") }
+        replica.test.waitUntil("appended jobs") { log.count >= 6 }
+        #expect(!replica.test.coordinator.hasRoom())
+        let isRoom = Monitor(false)
+        replica.test.coordinator.whenRoom { isRoom.update { $0 = true } }
+        replica.test.coordinator.halt(StoreError(.unavailable, "for a test")) {}
+        isRoom.patiently("room for a question") { $0 ? () : nil }
+        #expect(replica.test.coordinator.hasRoom())
+    }
+
+    @Test func `a server that was removed halts, and takes part again when it is started again`() throws {
+        let folder = TemporaryFolder()
+        do {
+            let replica = try Replica("a", log, in: folder)
+            replica.wait(for: log.count)
+            log.append(.left("a"))
+            #expect(replica.reason.contains("was removed from the log"))
+        }
+        let replica = try Replica("a", log, in: folder)
+        replica.test.submit(Self.row(1), id: "1")
+        #expect(replica.test.events.ends(1)[0].code == nil)
+        #expect(replica.test.statistics.contains(#""replicas":{"a":"#))
+    }
+
+    @Test func `of two servers of one name, the earlier halts`() throws {
+        let first = try Replica("a", log)
+        first.wait(for: log.count)
+        let second = try Replica("a", log)
+        #expect(first.reason.contains("Another server takes part under the name a"))
+        second.test.submit(Self.row(1), id: "1")
+        #expect(second.test.events.ends(1)[0].code == nil)
+    }
+
+    @Test func `servers halt where the log goes over to a fingerprint that they do not have`() throws {
+        let folder = TemporaryFolder()
+        let digits: String
+        do {
+            let replica = try Replica("a", log, in: folder)
+            digits = try #require(replica.test.coordinator.statistics.now.fingerprint)
+            // Its own changes nothing.
+            log.append(.upgrade(fingerprint: digits))
+            replica.test.submit(Self.row(1), id: "1")
+            #expect(replica.test.events.ends(1)[0].code == nil)
+            log.append(.upgrade(fingerprint: "0123456789abcdef"))
+            #expect(replica.reason.contains("went over to the fingerprint 0123456789abcdef"))
+        }
+        do {
+            let replica = try Replica("a", log, in: folder)
+            #expect(replica.reason.contains("is 0123456789abcdef, and this server has \(digits)"))
+            replica.test.submit(Self.row(2), id: "2")
+            #expect(replica.test.events.ends(1)[0].code == "storeUnavailable")
+        }
+    }
+
+    @Test func `an entry that cannot be opened halts, and is applied by a later start`() throws {
+        let folder = TemporaryFolder()
+        let first = try Replica("a", log)
+        do {
+            let second = try Replica("b", log, in: folder)
+            first.test.coordinator.admit(
+                payloadBytes: 1, payload: { Array("x".utf8) },
+                open: { _ in .job(TestCoordinator.job(Array(Self.row(1).utf8), id: "odd") { _ in }) }, refuse: { _ in })
+            #expect(second.reason.contains(#"Job 4 of the log (id "odd") cannot be applied"#), "\(second.reason)")
+        }
+        let second = try Replica("b", log, in: folder)
+        #expect(second.reason.contains("cannot be applied"))
     }
 }

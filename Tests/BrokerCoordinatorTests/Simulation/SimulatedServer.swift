@@ -1,9 +1,10 @@
 import BrokerJSON
+import BrokerJournal
 import BrokerModel
 import BrokerStaging
-import BrokerStore
 
 @testable import BrokerCoordinator
+@testable import BrokerStore
 
 /// Events of the server's parts, stored until the simulation takes them.
 enum SimulatedNotice: Sendable {
@@ -242,4 +243,363 @@ struct SimulatedServer {
         let notify: Task = { [notices] in notices.withLock { $0.append(.passed(delivery: delivery)) } }
         if !jobTable.ends.wait(before: ticket, notify) { notify() }
     }
+}
+
+/// The writer between two of its steps: the run of the real writer, with a simulated transaction.
+struct SimulatedWriter {
+    struct Transaction {
+        var applied: [AppliedJob]
+        var reservation: Int64?
+        var isDurable = false
+        /// The planted bug has settled it already.
+        var isSettled = false
+    }
+
+    /// There may be something to do.
+    var isAwake = true
+    var run: WriterRun?
+    var transaction: Transaction?
+
+    var isIdle: Bool { transaction == nil && run == nil }
+
+    /// The next step is a job in a transaction of its own.
+    var isAlone: Bool { if case .alone = run?.next { true } else { false } }
+}
+
+/// The steps of `WriterLoop`; a crash may follow each of them.
+extension SimulatedServer {
+    /// Takes the ready jobs, and applies them in a transaction that is not durable yet.
+    ///
+    /// - Parameter check: called before each job is applied.
+    mutating func takeBatch(
+        _ store: inout SimulatedStore, _ check: (ReadyJob, Int64, SimulatedStore) -> Void
+    ) {
+        guard var turn = jobTable.takeTurn()?.turn else { return writer.isAwake = false }
+        if let reservation = turn.reservation { store.reserve(through: reservation) }
+        if bug == .cancelLosesPlace { turn.batch.removeAll { $0.job.skipReason == .cancelled } }
+        settle(turn.refused.map { AppliedJob(refused: $0.job, at: $0.place) }, nil)
+        let run = WriterRun(turn)
+        writer.run = run
+        guard run.next != nil else { return endRun() }
+        let applied = run.rest.map { apply($0.job, $0.place, &store, check) }
+        writer.transaction = SimulatedWriter.Transaction(applied: applied, reservation: turn.reservation)
+        if bug == .reportBeforeCommit {
+            settle(applied, turn.reservation)
+            writer.transaction?.isSettled = true
+        }
+    }
+
+    private func apply(
+        _ job: ReadyJob, _ place: LogPlace, _ store: inout SimulatedStore,
+        _ check: (ReadyJob, Int64, SimulatedStore) -> Void
+    ) -> AppliedJob {
+        check(job, place.position!, store)
+        return AppliedJob(
+            place: place, job: job, end: store.apply(job.storeJob(at: place, isLogged: true)), appliedAt: 0)
+    }
+
+    /// The transaction becomes durable, or the store refuses it.
+    mutating func commit(_ store: inout SimulatedStore, fails: Bool) {
+        guard fails else {
+            store.commit()
+            writer.transaction?.isDurable = true
+            return
+        }
+        store.rollback()
+        writer.transaction = nil
+        writer.run?.failed(Self.full, hasMadeRoom: false)
+        if case .failStarved = writer.run?.next { failStarved() }
+    }
+
+    private static let full = StoreError(.full, "the simulated store is full")
+
+    /// After the COMMIT: settles the jobs.
+    mutating func settleTransaction(took microseconds: Int64) {
+        guard let transaction = writer.transaction else { return }
+        writer.transaction = nil
+        writer.run?.applied(transaction.applied.count)
+        if !transaction.isSettled {
+            let applied = transaction.applied.map { applied in
+                AppliedJob(
+                    place: applied.place, job: applied.job, end: applied.end, isUnwritten: applied.isUnwritten,
+                    mergedMicroseconds: microseconds, appliedAt: applied.appliedAt)
+            }
+            settle(applied, transaction.reservation)
+        }
+        endRun()
+    }
+
+    /// The next job in a transaction of its own. With a journal, a job that the store refuses is tried again.
+    mutating func applyAlone(
+        _ store: inout SimulatedStore, fails: Bool, _ check: (ReadyJob, Int64, SimulatedStore) -> Void
+    ) {
+        guard case .alone(let place, let job) = writer.run?.next else { return }
+        let applied = apply(job, place, &store, check)
+        if fails {
+            store.rollback()
+            guard log == nil else { return }
+            let fault = Fault(.storeFull, Self.full.message)
+            settle(
+                [AppliedJob(place: place, job: job, end: .failed(fault), isUnwritten: true, appliedAt: 0)], nil)
+        } else {
+            store.commit()
+            settle([applied], nil)
+        }
+        writer.run?.applied(1)
+        endRun()
+    }
+
+    private mutating func failStarved() {
+        completions += jobTable.refuseStarved(Fault(.storeFull, Self.full.message))
+        writer.run?.starvedFailed()
+        endRun()
+    }
+
+    private mutating func endRun() {
+        guard writer.run?.next == nil else { return }
+        writer.run = nil
+        writer.isAwake = true
+    }
+
+    private mutating func settle(_ applied: [AppliedJob], _ reservation: Int64?) {
+        for applied in applied { begun.remove(applied.job.ticket) }
+        let settlement = jobTable.settle(applied, reservation: reservation, at: time) { ended in
+            { for (applied, waiters) in ended { applied.notify(waiters, 0) } }
+        }
+        completions += settlement.reserved
+        perform(settlement.effects)
+    }
+
+    /// Failures that the store did not take before.
+    mutating func recordFailures(_ store: inout SimulatedStore) {
+        let unrecorded = jobTable.unrecorded.jobs
+        for job in unrecorded { _ = store.apply(job) }
+        store.commit()
+        jobTable.unrecorded.remove(unrecorded)
+    }
+
+    /// After a commit, the log need not keep what is durable in the store.
+    func notifyLog(_ store: SimulatedStore) { log?.applied(through: store.durable.applied) }
+
+    // MARK: - The log's thread
+
+    mutating func gather() {
+        var place = newest
+        syncing = (log?.takeWaiting() ?? []).map { entry in
+            guard entry.kind == .job else { return (entry, nil) }
+            place = LogPlace(position: place.position! + 1, time: max(place.time, entry.time))
+            return (entry, place)
+        }
+        areSynced = false
+    }
+
+    /// The entries that the log's thread is writing, as the disk has them.
+    var stored: [JournalEntry] { syncing.map { $0.entry.stored(at: $0.place) } }
+
+    /// The report of the log's thread, when the disk has stored the entries or had no room for them.
+    mutating func reportSynced(isFull: Bool) throws(LogViolation) {
+        let entries = syncing
+        syncing = []
+        areSynced = false
+        if !isFull { newest = entries.compactMap(\.place).last ?? newest }
+        var effects = Effects()
+        _ = try jobTable.deliver(
+            entries.map { entry, place in
+                if isFull { return .refused(entry, StoreError(.full, "the simulated disk is full")) }
+                return place.map { .job(ticket: entry.ticket, $0) } ?? .cancellation(entry)
+            }, &effects)
+        perform(effects)
+    }
+}
+
+/// A store in memory, with the ledger of the real one: what is committed is durable, what is not is gone with a crash.
+struct SimulatedStore {
+    struct Effect: Equatable {
+        let sequence: Int64
+        let id: String
+    }
+
+    struct Contents {
+        var ledger: [String: StoredOutcome] = [:]
+        /// The effects of completed jobs, in order.
+        var effects: [Effect] = []
+        /// Sequences of the jobs that were applied, however they ended.
+        var ended: Set<Int64> = []
+        var newestSequence: Int64 = 0
+        var reservedThrough: Int64 = 0
+        /// The newest position of the log that was applied.
+        var applied: Int64 = 0
+    }
+
+    private(set) var durable = Contents()
+    /// As the transaction in progress sees it.
+    private(set) var contents = Contents()
+    let skipsDedupe: Bool
+
+    init(_ bug: PlantedBug?) { skipsDedupe = bug == .skipDedupe }
+
+    /// The newest sequence of all; a block after it is reserved at once.
+    mutating func openSequences(_ count: Int64) -> Int64 {
+        rollback()
+        let newest = max(durable.newestSequence, durable.reservedThrough)
+        reserve(through: newest + count)
+        commit()
+        return newest
+    }
+
+    mutating func reserve(through sequence: Int64) { contents.reservedThrough = sequence }
+
+    mutating func commit() { durable = contents }
+
+    mutating func rollback() { contents = durable }
+
+    /// As `Store.apply`.
+    mutating func apply(_ job: StoreJob) -> JobOutcome {
+        let known = job.contentHash == nil || skipsDedupe ? nil : contents.ledger[job.id]
+        contents.ended.insert(job.sequence)
+        contents.applied = max(contents.applied, job.sequence)
+        if let known, !known.isFailure {
+            let isSame = job.isRepetition(of: known)
+            return isSame ? .duplicate(known) : .conflict(Fault(.idConflict, "used before"), committed: known)
+        }
+        let end: JobOutcome
+        switch job.work {
+        case .refused(let fault): end = .failed(fault)
+        case .merge, .steps: end = .completed(Outcome())
+        }
+        if let known, end.isFailure, known.sequence > job.sequence { return end }
+        contents.ledger[job.id] = StoredOutcome(
+            sequence: job.sequence, owner: job.owner, contentHash: job.contentHash, isFailure: end.isFailure,
+            body: end.body(of: job))
+        contents.newestSequence = max(contents.newestSequence, job.sequence)
+        if !end.isFailure { contents.effects.append(Effect(sequence: job.sequence, id: job.id)) }
+        return end
+    }
+}
+
+/// The journal of one run of the server: entries that wait for the disk, and the store's position.
+final class SimulatedLog: JobLog {
+    struct State {
+        var waiting: [LogEntry] = []
+        var appliedThrough: Int64 = 0
+    }
+
+    private let state = Monitor(State())
+    let takesCancellations: Bool
+
+    init(takesCancellations: Bool = true) { self.takesCancellations = takesCancellations }
+
+    /// The simulation reads what is on the disk itself, and what waits with ``takeWaiting()``.
+    let backlog = 0
+
+    func append(_ entry: LogEntry) { state.withLock { $0.waiting.append(entry) } }
+
+    func read(after position: Int64, bytes: Int) -> [LogItem]? { nil }
+
+    func applied(through position: Int64) {
+        state.withLock { $0.appliedThrough = max($0.appliedThrough, position) }
+    }
+
+    var appliedThrough: Int64 { state.withLock { $0.appliedThrough } }
+
+    var hasWaiting: Bool { state.withLock { !$0.waiting.isEmpty } }
+
+    func takeWaiting() -> [LogEntry] {
+        state.withLock { state in
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+    }
+
+    func write(to writer: inout JSONWriter) {}
+
+    func stop() {}
+}
+
+/// The log's disk: what is in `entries` was synced, and is read again after a crash.
+struct SimulatedDisk {
+    private(set) var entries: [JournalEntry] = []
+    /// The position of the newest job that was ever in it.
+    private(set) var lastPosition: Int64 = 0
+    private(set) var lastTime: Int64 = 0
+
+    mutating func sync(_ added: some Sequence<JournalEntry>) {
+        entries += added
+        for entry in added where entry.kind == .job { (lastPosition, lastTime) = (entry.position, entry.time) }
+    }
+
+    mutating func trim(through position: Int64) { entries.removeAll { $0.position <= position } }
+
+    func jobs(after position: Int64) -> [JournalEntry] {
+        entries.filter { $0.kind == .job && $0.position > position }
+    }
+
+    func holds(_ position: Int64) -> Bool { entries.contains { $0.kind == .job && $0.position == position } }
+
+    var cancelled: Set<Int64> { Set(entries.filter { $0.kind == .cancellation }.map(\.position)) }
+}
+
+/// A client's message. Messages are numbered, and the numbers replace their bytes.
+struct SimulatedMessage {
+    enum Kind {
+        case job
+        case cancel
+        case await
+        /// Waits until every job before it has ended.
+        case barrier
+        /// It is answered at once, and is no job.
+        case nothing
+    }
+
+    var kind: Kind
+    var client: Int
+    var owner: JobOwner
+    /// Nil of a job that brought none.
+    var id: String?
+    /// Two jobs of one id and one content are the same job.
+    var content = 0
+    /// It cannot be staged; a large one, for want of memory.
+    var isFaulty = false
+    /// The log gets it when it is staged.
+    var isLarge = false
+    var isSearch = false
+    var wantsAcceptance = false
+}
+
+/// A message that has arrived at one run of the server, or was read from its log.
+struct SimulatedDelivery {
+    let message: Int
+    let run: Int
+    /// Nil for a job of the journal: it has no client.
+    let connection: Int?
+    /// In the merge order; a search may be given another.
+    var ticket = 0
+    /// It has its answer, and may have no other.
+    var isAnswered = false
+    var wasCancelled = false
+}
+
+struct SimulatedConnection {
+    let number: Int
+    let client: Int
+    var toServer: [Int] = []
+    /// Messages that are answered.
+    var toClient: [Int] = []
+    /// The server reads no more of it before there is room.
+    var waitsForRoom = false
+    /// The newest sequence of a `completed` that left.
+    var newestCompleted: Int64 = 0
+}
+
+/// As `BrokerClient` behaves: a window of jobs without an outcome; those with ids are sent again on each new connection.
+struct SimulatedClient {
+    let owner: JobOwner
+    let window: Int
+    /// Jobs that were not sent yet.
+    var waiting: [Int] = []
+    /// In the order in which they were sent first.
+    var inFlight: [Int] = []
+    /// Messages to send again on this connection, before any other.
+    var again: [Int] = []
+    var connection: SimulatedConnection?
 }

@@ -1,0 +1,563 @@
+import BrokerCoordinator
+import BrokerWire
+import NIOCore
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import BrokerServer
+
+/// The machine of one connection, driven without a channel.
+@Suite(.timeLimit(.minutes(5))) struct ConnectionStateTests {
+    private struct Conditions: ConnectionConditions {
+        var coordinatorHasRoom = true
+        var answersHaveRoom = true
+        var leavesLittleUnread = true
+        var isAllSent = true
+        var mayLinger = true
+    }
+
+    private let small = frame(3)
+
+    /// A frame of that many bytes without its length.
+    private static func frame(_ count: Int) -> [UInt8] {
+        withUnsafeBytes(of: UInt32(count).bigEndian) { Array($0) } + [UInt8](repeating: 7, count: count)
+    }
+
+    private func state(messages: Int = 4) -> ConnectionState {
+        var state = ConnectionState(limits: FrameLimits(), messageLimit: messages)
+        state.readRequested()
+        return state
+    }
+
+    /// Takes the actions until there is none.
+    private func actions(
+        _ state: inout ConnectionState, _ conditions: Conditions = Conditions()
+    ) throws -> [ConnectionState.Action] {
+        var actions: [ConnectionState.Action] = []
+        try state.checkInvariants()
+        while let action = state.next(conditions) {
+            try state.checkInvariants()
+            actions.append(action)
+            // No event needs more actions than this.
+            try InvariantViolation.require(actions.count < 1_000, "the actions of an event end")
+        }
+        return actions
+    }
+
+    private func admissions(_ actions: [ConnectionState.Action]) -> [Int] {
+        actions.compactMap { if case .admit(_, let ordinal, _) = $0 { ordinal } else { nil } }
+    }
+
+    @Test func `whole frames are admitted in order, and then the next bytes are read`() throws {
+        var state = state()
+        #expect(try actions(&state) == [.read])
+        state.received(ByteBuffer(bytes: small + small + small.prefix(2)))
+        state.readRequested()
+        let found = try actions(&state)
+        #expect(admissions(found) == [1, 2])
+        #expect(found.last == .read)
+    }
+
+    @Test func `a message beyond the limit waits for an answer, and nothing is read meanwhile`() throws {
+        var state = state(messages: 2)
+        state.received(ByteBuffer(bytes: small + small + small))
+        #expect(admissions(try actions(&state)) == [1, 2])
+        #expect(try actions(&state) == [])
+        state.answered(1)
+        #expect(admissions(try actions(&state)) == [3])
+        #expect(try actions(&state) == [])
+        state.answered(1)
+        #expect(try actions(&state) == [.read])
+    }
+
+    @Test func `a lack of room is waited for once, and by the resource that lacks it`() throws {
+        var state = state()
+        state.received(ByteBuffer(bytes: small + small + small))
+        var full = Conditions(coordinatorHasRoom: false)
+        // With nothing unanswered, a small message is admitted all the same.
+        #expect(
+            try actions(&state, full).map { admissions([$0]).first == 1 || $0 == .waitForRoom(.ofCoordinator) } == [
+                true, true,
+            ])
+        #expect(try actions(&state, full) == [])
+        state.roomAppeared()
+        full = Conditions(answersHaveRoom: false)
+        #expect(try actions(&state, full) == [.waitForRoom(.ofAnswers)])
+        state.roomAppeared()
+        #expect(admissions(try actions(&state)) == [2, 3])
+    }
+
+    @Test func `nothing is read or admitted while the client leaves much unread`() throws {
+        var state = state()
+        state.received(ByteBuffer(bytes: small))
+        #expect(try actions(&state, Conditions(leavesLittleUnread: false)) == [])
+        #expect(admissions(try actions(&state)) == [1])
+    }
+
+    @Test func `a large frame is read in its turn, which ends with the frame`() throws {
+        var state = state()
+        let large = Self.frame(100_000)
+        state.received(ByteBuffer(bytes: large.prefix(8_000)))
+        #expect(try actions(&state) == [.askForTurn(totalCount: 100_004)])
+        state.readRequested()
+        #expect(try actions(&state) == [], "nothing is read before the turn")
+        state.turnCame()
+        #expect(try actions(&state) == [.read])
+        #expect(state.isAssembling)
+        state.received(ByteBuffer(bytes: large.dropFirst(8_000)))
+        let found = try actions(&state)
+        #expect(admissions(found) == [1])
+        #expect(found.contains(.leaveTurn))
+        // A turn that comes too late is given back.
+        state.turnCame()
+        #expect(try actions(&state).first == .leaveTurn)
+    }
+
+    @Test func `a fault in a frame refuses that frame, after which input is discarded up to a limit`() throws {
+        var state = state()
+        state.received(ByteBuffer(bytes: small + [0xFF, 0xFF, 0xFF, 0xFF]))
+        let found = try actions(&state, Conditions(isAllSent: false))
+        #expect(admissions(found) == [1])
+        guard case .refuse(let error, let ordinal)? = found.dropFirst().first else {
+            Issue.record("no refusal: \(found)")
+            return
+        }
+        #expect(error.code == .frameTooLarge && ordinal == 2)
+        #expect(found.last == .read, "the rest of the input is read, so that the client can read the error")
+        let wasTaking = state.breakOff()
+        #expect(!wasTaking, "the connection is ending already")
+        state.answered(1)
+        #expect(try actions(&state) == [.closeOutput])
+        state.readRequested()
+        #expect(try actions(&state) == [.read])
+        let piece = ByteBuffer(bytes: [UInt8](repeating: 0, count: 16 << 20))
+        for _ in 0..<4 { state.received(piece) }
+        #expect(try actions(&state) == [])
+        state.received(ByteBuffer(bytes: [0]))
+        #expect(try actions(&state) == [.close])
+        #expect(try actions(&state) == [])
+    }
+
+    @Test func `the end of the input inside a frame is an error, and at its end is none`() throws {
+        var cut = state()
+        cut.received(ByteBuffer(bytes: small.prefix(5)))
+        cut.inputClosed()
+        guard case .refuse(let error, ordinal: 1)? = try actions(&cut).first else {
+            Issue.record("no refusal")
+            return
+        }
+        #expect(error.code == .malformedFrame)
+        var whole = state()
+        whole.received(ByteBuffer(bytes: small))
+        whole.inputClosed()
+        #expect(admissions(try actions(&whole)) == [1])
+        #expect(whole.phase == .finishing)
+        #expect(try actions(&whole) == [], "the message is answered first")
+        whole.answered(1)
+        #expect(try actions(&whole, Conditions(isAllSent: false)) == [], "the answer is sent first")
+        #expect(try actions(&whole) == [.close])
+    }
+
+    @Test func `a server that stops handles whole frames and drops the rest`() throws {
+        var state = state(messages: 1)
+        _ = try actions(&state)
+        state.received(ByteBuffer(bytes: small + small + small.prefix(5)))
+        state.drain()
+        #expect(admissions(try actions(&state)) == [1])
+        state.readRequested()
+        #expect(try actions(&state) == [])
+        state.answered(1)
+        #expect(admissions(try actions(&state)) == [2])
+        #expect(state.phase == .finishing)
+        state.answered(1)
+        #expect(try actions(&state, Conditions(mayLinger: false)) == [.close])
+    }
+
+    @Test func `a server that stops gives back the turn of an incomplete large frame`() throws {
+        var state = state()
+        state.received(ByteBuffer(bytes: Self.frame(100_000).prefix(8_000)))
+        #expect(try actions(&state) == [.askForTurn(totalCount: 100_004)])
+        state.turnCame()
+        _ = try actions(&state)
+        state.drain()
+        #expect(try actions(&state) == [.leaveTurn, .closeOutput])
+    }
+
+    /// Bytes arrive in pieces, and room, turns and answers come, in an order that a seed decides.
+    @Test func `whatever the order of events, every frame is admitted once, in order, and the connection ends`() throws
+    {
+        var generator = SeededGenerator()
+        for _ in 0..<300 { try runAtRandom(&generator) }
+    }
+
+    private func runAtRandom(_ generator: inout SeededGenerator) throws {
+        let counts = (0..<Int.random(in: 1...12, using: &generator)).map { _ in
+            [1, 20, 5_000, 20_000, 60_000].randomElement(using: &generator)!
+        }
+        var input = counts.flatMap { Self.frame($0) }[...]
+        var state = ConnectionState(limits: FrameLimits(), messageLimit: Int.random(in: 1...3, using: &generator))
+        var admitted: [Int] = []
+        var (isReading, waitsForTurn, waitsForRoom, isClosed) = (false, false, false, false)
+        for _ in 0..<20_000 where !isClosed {
+            switch Int.random(in: 0..<6, using: &generator) {
+            case 0: state.readRequested()
+            case 1 where isReading && !input.isEmpty:
+                isReading = false
+                let piece = input.prefix(Int.random(in: 1...16_384, using: &generator))
+                input = input.dropFirst(piece.count)
+                state.received(ByteBuffer(bytes: piece))
+            case 1 where isReading: state.inputClosed()
+            case 2 where waitsForTurn:
+                waitsForTurn = false
+                state.turnCame()
+            case 3 where waitsForRoom:
+                waitsForRoom = false
+                state.roomAppeared()
+            case 4 where state.unanswered > 0: state.answered(1)
+            default: break
+            }
+            let conditions = Conditions(
+                coordinatorHasRoom: Bool.random(using: &generator), answersHaveRoom: Bool.random(using: &generator),
+                leavesLittleUnread: Int.random(in: 0..<4, using: &generator) > 0)
+            for action in try actions(&state, conditions) {
+                switch action {
+                case .admit(let bytes, let ordinal, _):
+                    #expect(ordinal == admitted.count + 1)
+                    admitted.append(bytes.payloadCount)
+                case .askForTurn: waitsForTurn = true
+                case .leaveTurn: waitsForTurn = false
+                case .waitForRoom: waitsForRoom = true
+                case .read: isReading = true
+                case .close: isClosed = true
+                case .refuse, .closeOutput: Issue.record("\(action)")
+                }
+            }
+        }
+        #expect(isClosed)
+        #expect(admitted == counts)
+    }
+}
+
+/// The memory that clients can make the server use.
+@Suite(.timeLimit(.minutes(5))) struct ConnectionMemoryTests {
+    private let ping = #"{"type": "ping"}"#
+
+    /// A frame's beginning: a length, and so many bytes of what it promises.
+    private func beginning(of length: Int, sent: Int) -> [UInt8] {
+        (0..<4).map { UInt8(truncatingIfNeeded: length >> (24 - 8 * $0)) } + [UInt8](repeating: 7, count: sent)
+    }
+
+    @Test(.server) func `the memory of a connection is freed when it closes`() throws {
+        let running = RunningServer.current
+        for _ in 0..<150 { #expect(try running.connect().ask(ping).type == "pong") }
+        // Inside of a frame, and with something unanswered.
+        for _ in 0..<20 {
+            try running.connect().send(bytes: beginning(of: 1_000_000, sent: 100_000))
+            try running.connect().send(#"{"entity": "Department", "json": {"id": 1}}"#)
+        }
+        let last = try running.connect()
+        // Answered once, it is one of the server's connections: connect returns before the server accepts.
+        _ = try last.ask(ping)
+        // The ends of the others are seen in the rounds that these take.
+        for _ in 0..<10_000 where running.server.handlerCount > 1 { _ = try last.ask(ping) }
+        #expect(running.server.handlerCount == 1)
+    }
+
+    @Test(.server) func `clients that stop inside of large frames do not hold up others`() throws {
+        let running = RunningServer.current
+        let stopped = try (0..<8).map { _ in try running.connect() }
+        // More than both turns; what goes beyond them stays in the sockets.
+        for client in stopped { try client.send(bytes: beginning(of: 16_000_000, sent: 100_000)) }
+        #expect(try running.connect().ask(ping).type == "pong")
+        let padding = SeededGenerator(seed: 1).text(count: 2_000_000)
+        let job = #"{"entity": "Department", "json": {"id": 1}, "padding": "\#(padding)"}"#
+        let client = try running.connect()
+        let completed = try client.ask(job)
+        #expect(completed.type == "completed", "\(completed.text)")
+        #expect(running.log.line(.warning, "stopped arriving") != nil)
+    }
+
+    @Test(.server) func `a client is refused for the frame in which it stopped`() throws {
+        let running = RunningServer.current
+        let stopped = try (0..<2).map { _ in try running.connect() }
+        for client in stopped {
+            #expect(try client.ask(ping).type == "pong")
+            // More than a socket holds: the server has begun to read it when all of it is sent.
+            try client.send(bytes: beginning(of: 16_700_000, sent: 2_000_000))
+        }
+        let other = try running.connect()
+        let padding = SeededGenerator(seed: 4).text(count: 2_000_000)
+        try other.send(#"{"type": "ping", "padding": "\#(padding)"}"#)
+        let error = try stopped[0].next()
+        #expect(error.code == "busy")
+        #expect(error["frame"] == "2")
+    }
+
+    @Test func `a client is refused for the frame for which there is no room`() async throws {
+        try await RunningServer.run({
+            $0.jobsPerConnection = 1
+            $0.backlogBytes = 10_000
+        }) { running in
+            let operating = try running.connect()
+            #expect(try operating.ask(#"{"type": "admin", "action": "pause"}"#).type == "done")
+            let client = try running.connect()
+            // Not read while the job is in flight, but for the end of what the client sends.
+            try client.send(#"{"entity": "Department", "json": {"id": 1}}"#)
+            let pings = try RawClient.frame(Array(ping.utf8))
+            try client.send(bytes: Array(repeatElement(pings, count: 180_000 / pings.count).joined()))
+            client.endSending()
+            let error = try client.next()
+            #expect(error.code == "busy")
+            #expect(error["frame"] == "2")
+            #expect(try operating.ask(#"{"type": "admin", "action": "resume"}"#).type == "done")
+            #expect(try client.next().type == "completed")
+        }
+    }
+
+    @Test(.server) func `a client that stops inside of a frame stays connected while no other waits`() throws {
+        let running = RunningServer.current
+        let padding = SeededGenerator(seed: 2).text(count: 200_000)
+        let text = #"{"entity": "Department", "json": {"id": 1}, "padding": "\#(padding)"}"#
+        let frame = try RawClient.frame(Array(text.utf8))
+        let slow = try running.connect()
+        try slow.send(bytes: Array(frame.prefix(150_000)))
+        let other = try running.connect()
+        for _ in 0..<1_000 { _ = try other.ask(ping) }
+        try slow.send(bytes: Array(frame.dropFirst(150_000)))
+        #expect(try slow.next().type == "completed")
+    }
+
+    @Test(.server) func `a large answer that is requested 150 times waits for its reader, which gets all of them`()
+        async throws
+    {
+        let running = RunningServer.current
+        let client = try running.connect()
+        let records = (0..<20_000).map { #"{"id": \#($0 * 7_919 % 1_000_003)}"# }.joined(separator: ",")
+        let job = #"{"id": "a", "reply": "keys", "entity": "Department", "json": [\#(records)]}"#
+        #expect(try client.ask(job).type == "completed")
+        for number in 0..<150 { try client.send(#"{"type": "await", "id": "a", "tag": \#(number)}"#) }
+        let other = try running.connect()
+        var most = 0
+        for _ in 0..<200 {
+            _ = try other.ask(ping)
+            most = max(most, try await running.server.unreadBytes)
+        }
+        #expect(most < Connection.readAheadBytes + 1 << 20, "the answers are 20 MB and more")
+        var tags: Set<String> = []
+        for _ in 0..<150 {
+            let answer = try client.next()
+            #expect(answer["changes.Department.inserted"] == "20000")
+            #expect(answer["keys"] != nil)
+            tags.insert(answer["tag"] ?? "")
+        }
+        #expect(tags.count == 150)
+    }
+
+    @Test(.server) func `answers to jobs keep their order, however slowly they are read`() throws {
+        let running = RunningServer.current
+        let client = try running.connect()
+        let count = 20
+        for number in 0..<count {
+            // Large ones and small ones, and one that fails.
+            let size = number % 3 == 0 ? 1 : 5_000
+            let records = (0..<size).map { #"{"id": \#($0 * 7_919 % 1_000_003), "name": "\#(number)"}"# }
+                .joined(separator: ",")
+            let name = number % 10 == 9 ? "1" : records
+            try client.send(
+                #"{"id": "\#(number)", "reply": "keys", "tag": \#(number), "entity": "Department", "json": [\#(name)]}"#
+            )
+        }
+        let other = try running.connect()
+        while try other.ask(#"{"type": "stats"}"#)["jobs.inFlight"] != "0" {}
+        for number in 0..<count {
+            let answer = try client.next()
+            #expect(answer["id"] == "\(number)")
+            #expect(answer["tag"] == "\(number)")
+            #expect(answer.sequence == number + 1)
+            #expect(answer.type == (number % 10 == 9 ? "failed" : "completed"))
+            if number % 3 != 0, number % 10 != 9 { #expect(answer["keys.Department"] != nil) }
+        }
+    }
+
+    @Test(.server({ $0.cutOffBytes = 1 << 20 }))
+    func `a client that leaves too much unread is cut off, and its jobs take effect`() async throws {
+        let running = RunningServer.current
+        let client = try running.connect()
+        try client.send(#"{"id": "a", "notify": [], "entity": "Department", "json": {"id": 1}}"#)
+        let padding = SeededGenerator(seed: 3).text(count: 60_000)
+        let ping = try RawClient.frame(Array(#"{"type": "ping", "padding": "\#(padding)"}"#.utf8))
+        #expect(throws: RawClient.Failure.self) {
+            for _ in 0..<3_000 { try client.send(bytes: ping) }
+        }
+        #expect(running.log.line(.warning, "cut off") != nil)
+        #expect(try running.connect().ask(#"{"type": "await", "id": "a"}"#).type == "completed")
+    }
+
+    @Test(.server) func `a tag of 1,024 bytes comes back, a longer one is refused`() throws {
+        let running = RunningServer.current
+        let client = try running.connect()
+        let longest = String(repeating: "t", count: 1_022)
+        #expect(try client.ask(#"{"type": "ping", "tag": "\#(longest)"}"#)["tag"] == longest)
+        let refused = try client.ask(#"{"type": "ping", "tag": "\#(longest)x"}"#)
+        #expect(refused.code == "unsupportedMessage")
+        #expect(refused["error.path"] == "/tag")
+        #expect(refused["tag"] == nil)
+        let job = #"{"id": "j", "tag": [\#(longest)1], "entity": "Department", "json": {"id": 1}}"#
+        let refusedJob = try client.ask(job.replacing(longest, with: String(repeating: "1", count: 2_000)))
+        #expect(refusedJob.code == "unsupportedMessage")
+        #expect(refusedJob["id"] == "j")
+        #expect(try client.ask(#"{"type": "hello"}"#)["limits.maximumTagBytes"] == "1024")
+    }
+}
+
+extension SeededGenerator {
+    /// Letters that do not compress to much less than six bits each.
+    func text(count: Int) -> String {
+        var generator = self
+        let letters = Array("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_".utf8)
+        return String(decoding: (0..<count).map { _ in letters[Int(generator.next() % 64)] }, as: UTF8.self)
+    }
+}
+
+/// Which clients get a place, and how long one that says nothing keeps it.
+@Suite(.timeLimit(.minutes(5))) struct ConnectionPlacesTests {
+    /// How many places a user gets from processes of its own.
+    private func take(
+        _ places: inout ConnectionPlaces, user: UInt32, processes: Range<Int32>, isPrivileged: Bool = false
+    )
+        -> Int
+    {
+        processes.count {
+            places.take(PeerCredentials(process: $0, user: user), isPrivileged: isPrivileged)
+        }
+    }
+
+    private func takes(_ places: inout ConnectionPlaces, _ peer: PeerCredentials, isPrivileged: Bool) -> Bool {
+        places.take(peer, isPrivileged: isPrivileged)
+    }
+
+    @Test func `a user may have another place while it has no more than are free`() {
+        var places = ConnectionPlaces(1_024)
+        // 16 of them are reserved.
+        #expect(take(&places, user: 1, processes: 0..<2_000) == 504 + 1)
+        #expect(take(&places, user: 2, processes: 0..<2_000) == 252)
+        #expect(take(&places, user: 3, processes: 0..<2_000) > 100)
+        #expect(take(&places, user: 4, processes: 1..<2) == 1)
+        #expect(places.places(of: 1) == 505)
+    }
+
+    @Test func `root and the server's own user may have all places that are not reserved`() {
+        var places = ConnectionPlaces(1_024)
+        #expect(take(&places, user: 0, processes: 0..<1, isPrivileged: true) == 1)
+        var count = 1
+        while places.take(PeerCredentials(process: 0, user: 0), isPrivileged: true) { count += 1 }
+        #expect(count == 1_008)
+    }
+
+    @Test func `a place that is left is free for another client`() {
+        var places = ConnectionPlaces(2)
+        let (one, other) = (PeerCredentials(process: 1, user: 1), PeerCredentials(process: 2, user: 1))
+        #expect(takes(&places, one, isPrivileged: false))
+        #expect(takes(&places, other, isPrivileged: false))
+        #expect(!takes(&places, one, isPrivileged: true))
+        places.leave(other)
+        #expect(takes(&places, one, isPrivileged: false))
+        places.leave(one)
+        places.leave(one)
+        #expect(places.places(of: 1) == 0)
+    }
+
+    @Test func `a process of a privileged user gets a reserved place whatever others hold, and only one`() {
+        var places = ConnectionPlaces(64)
+        for user in 1...500 as ClosedRange<UInt32> { _ = take(&places, user: user, processes: 0..<64) }
+        #expect(!takes(&places, PeerCredentials(process: 1, user: 501), isPrivileged: false))
+        let process = PeerCredentials(process: 100, user: 0)
+        #expect(takes(&places, process, isPrivileged: true))
+        #expect(!takes(&places, process, isPrivileged: true), "the other reserved ones are for other processes")
+        #expect(take(&places, user: 0, processes: 101..<200, isPrivileged: true) == 7)
+        places.leave(process)
+        #expect(takes(&places, PeerCredentials(process: 300, user: 0), isPrivileged: true))
+    }
+
+    @Test func `a connection on which nothing comes is closed, and one that spoke stays`() async throws {
+        try await RunningServer.run({ $0.silence = .milliseconds(20) }) { running in
+            let silent = try running.connect()
+            let error = try silent.next()
+            #expect(error.code == "busy")
+            #expect(error["error.message"]?.contains("hello") == true)
+            #expect(try silent.receive() == nil)
+            // Answered, or closed before the message came: the time is short.
+            let client = try running.connect()
+            guard (try? client.ask(#"{"type": "hello"}"#).type) == "welcome" else { return }
+            #expect(try running.connect().next().code == "busy")
+            #expect(try client.ask(#"{"type": "ping"}"#).type == "pong")
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct SharedBudgetTests {
+    /// Adds steps of one byte for the process until it has no room.
+    private func fill(_ budget: SharedBudget, _ process: Int32) {
+        while budget.hasRoom(process) { budget.add(1, process) }
+    }
+
+    @Test func `a process gets no more than is left for others, and each gets something`() {
+        let budget = SharedBudget(byteLimit: 1_000)
+        fill(budget, 1)
+        #expect(budget.share(of: 1) == 501)
+        fill(budget, 2)
+        #expect(budget.share(of: 2) == 250)
+        fill(budget, 3)
+        #expect(budget.share(of: 3) == 125)
+        #expect(!budget.hasRoom(1) && !budget.hasRoom(2) && budget.hasRoom(4))
+        // Bytes that one gives back are shared by the others.
+        budget.remove(501, 1)
+        fill(budget, 3)
+        fill(budget, 2)
+        #expect(budget.share(of: 3) == 376)
+        #expect(budget.share(of: 2) == 313)
+    }
+
+    @Test func `random processes never fill the budget, and a process that holds nothing has room`() {
+        var generator = SeededGenerator(seed: 25)
+        let budget = SharedBudget(byteLimit: 10_000)
+        var shares: [Int32: Int] = [:]
+        for step in 0..<20_000 {
+            let process = Int32.random(in: 1...40, using: &generator)
+            if Bool.random(using: &generator), budget.hasRoom(process) {
+                let bytes = Int.random(in: 1...20, using: &generator)
+                budget.add(bytes, process)
+                shares[process, default: 0] += bytes
+            } else if let held = shares[process], held > 0, step % 3 == 0 {
+                let bytes = Int.random(in: 1...held, using: &generator)
+                budget.remove(bytes, process)
+                shares[process] = held - bytes
+            }
+            #expect(budget.held == shares.values.reduce(0, +))
+            #expect(budget.held < budget.byteLimit + 20)
+            if budget.held < budget.byteLimit { #expect(budget.hasRoom(99)) }
+        }
+    }
+
+    @Test func `a waiter is called when its own process has room, and no other`() {
+        let budget = SharedBudget(byteLimit: 100)
+        fill(budget, 1)
+        fill(budget, 2)
+        let notified = Mutex<[Int]>([])
+        let objects = [Waiter(), Waiter()]
+        for (number, process) in [Int32(1), 2].enumerated() {
+            budget.whenRoom(for: ObjectIdentifier(objects[number]), of: process) {
+                notified.withLock { $0.append(number) }
+            }
+        }
+        #expect(notified.withLock { $0 } == [])
+        budget.remove(20, 2)
+        #expect(notified.withLock { $0 } == [1])
+        budget.remove(30, 1)
+        #expect(notified.withLock { $0 } == [1, 0])
+        #expect(!budget.isAwaited)
+    }
+
+    private final class Waiter {}
+}
