@@ -7,7 +7,7 @@ import TestSupport
 /// it sends what was not answered and has an id once more, the same bytes from its log; what has none, never.
 struct Client {
     /// For an answer. A busy disk has been seen to keep fdatasync(2) for more than a minute.
-    private static let patienceSeconds = 200
+    private static let patienceSeconds = 4 * Patience.seconds
 
     private let jobs: [CrashJob]
     private let window: Int

@@ -11,7 +11,7 @@ struct Filling {
     private static let objects = 1_000
     /// Microseconds.
     private static let pause: UInt32 = 200_000
-    private static let patienceSeconds = 200
+    private static let patienceSeconds = 4 * Patience.seconds
 
     /// The end of a client.
     struct Report: Codable {

@@ -206,7 +206,7 @@ struct ReplicaPrograms {
 extension Machine {
     /// Bytes of one that can be full.
     private static let diskBytes = 192 << 20
-    private static let patience: Duration = .seconds(60)
+    private static let patience = Patience.duration
 
     private var place: String { "\(FileManager.default.currentDirectoryPath)/\(data)" }
     private var diskLog: String { "\(name)/disk.log" }
@@ -287,7 +287,7 @@ extension Machine {
 enum Shell {
     private static let output = FileManager.default.temporaryDirectory.path + "/replicas-\(getpid()).output"
     private static let complaints = FileManager.default.temporaryDirectory.path + "/replicas-\(getpid()).complaints"
-    private static let patience: Duration = .seconds(120)
+    private static let patience = Patience.duration * 2
 
     /// Runs a command to its end.
     ///

@@ -4,7 +4,7 @@ import TestSupport
 /// Three machines with one log under load, and the faults that strike them. Its files lie in the working directory.
 final class ReplicaRound {
     /// Far beyond an election, a start and the copying of a stream.
-    private static let patience: Duration = .seconds(300)
+    private static let patience = Patience.duration * 5
 
     let programs: ReplicaPrograms
     let machines: [Machine]
