@@ -21,14 +21,6 @@ import Testing
         #expect(try test.rows("SELECT text FROM Row") == ["a"])
     }
 
-    @Test func `a job that failed runs again under its id`() throws {
-        let test = try TestCoordinator()
-        test.submit(#"{"Row": {"id": "x"}}"#, id: "job")
-        test.submit(#"{"Row": {"id": 1}}"#, id: "job")
-        #expect(test.events.ends(2).map(\.code) == ["invalidValue", nil])
-        #expect(test.await("job").ending?.sequence == 2)
-    }
-
     @Test func `awaiting answers when the job ends, or at once when it has`() throws {
         let test = try TestCoordinator()
         let gate = Gate()

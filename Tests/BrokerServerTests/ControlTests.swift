@@ -132,29 +132,6 @@ private final class RecordedMigrations: Sendable {
         #expect(try client.receive() == nil)
     }
 
-    @Test func `200 jobs of four connections that write one row leave the last ticket's value`() throws {
-        let clients = try (0..<4).map { _ in try running.connect() }
-        for number in 0..<200 {
-            try clients[number % 4].send(
-                #"{"id": "\#(number)", "entity": "Department", "json": {"id": 1, "name": "name \#(number)"}}"#)
-        }
-        var names: [Int: String] = [:]
-        for client in clients {
-            var last = 0
-            for _ in 0..<50 {
-                let completed = try client.next()
-                #expect(completed.sequence > last, "a connection's completions come in sequence order")
-                last = completed.sequence
-                names[completed.sequence] = "name \(completed["id"] ?? "")"
-            }
-        }
-        #expect(names.keys.sorted() == Array(1...200))
-        // The same value again changes nothing, so the store holds it.
-        let name = names[200] ?? ""
-        let check = try clients[0].ask(#"{"entity": "Department", "json": {"id": 1, "name": "\#(name)"}}"#)
-        #expect(check["changes.Department.unchanged"] == "1")
-    }
-
     private static let narrow: CoordinatorLimits = {
         var limits = CoordinatorLimits(workers: 1)
         limits.bytes = 64 << 10

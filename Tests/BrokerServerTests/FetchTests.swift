@@ -6,9 +6,11 @@ import Testing
 
 @Suite(.timeLimit(.minutes(5)), .server) struct FetchTests {
     private let running = RunningServer.current
+    private let client: RawClient
+
+    init() throws { client = try running.connect() }
 
     @Test func `a fetch sees the jobs before it on its connection`() throws {
-        let client = try running.connect()
         // Nothing is awaited between the two, so the fetch must wait for the job itself.
         for number in 1...200 {
             try client.send(#"{"entity": "Department", "notify": [], "json": {"id": 1, "name": "\#(number)"}}"#)
@@ -24,7 +26,6 @@ import Testing
     }
 
     @Test func `a fetch sees what became of a failed job: nothing`() throws {
-        let client = try running.connect()
         try client.send(#"{"entity": "Employee", "json": {"id": 1}}"#)
         try client.send(#"{"type": "fetch", "entity": "Employee"}"#)
         let answers = [try client.next(), try client.next()]
@@ -50,7 +51,6 @@ import Testing
     func `a fault of a fetch is reported with its code and its position`(
         fields: String, code: String, path: String
     ) throws {
-        let client = try running.connect()
         let error = try client.ask(#"{"type": "fetch", "tag": "t", \#(fields)}"#)
         #expect(error.type == "error")
         #expect(error.code == code)
@@ -60,7 +60,6 @@ import Testing
     }
 
     @Test func `a long fetch does not hold back a short one, not even on its connection`() throws {
-        let client = try running.connect()
         let records = (1...50_000).map { #"{"id": \#($0), "name": "employee number \#($0)", "department": 1}"# }
             .joined(separator: ",")
         #expect(try client.ask(#"{"entity": "Employee", "json": [\#(records)]}"#).type == "completed")
@@ -76,7 +75,6 @@ import Testing
     }
 
     @Test func `many long answers to a client that reads late all come`() throws {
-        let client = try running.connect()
         let records = (1...8_000).map { #"{"id": \#($0), "name": "employee number \#($0)"}"# }
             .joined(separator: ",")
         #expect(try client.ask(#"{"entity": "Employee", "json": [\#(records)]}"#).type == "completed")

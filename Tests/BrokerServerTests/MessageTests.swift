@@ -6,6 +6,9 @@ import Testing
 
 @Suite(.timeLimit(.minutes(5)), .server) struct MessageTests {
     private let running = RunningServer.current
+    private let client: RawClient
+
+    init() throws { client = try running.connect() }
 
     @Test func `hello is answered by what the server is and holds`() throws {
         let welcome = try running.connect().ask(#"{"type": "hello", "version": 1, "client": "test", "tag": [1]}"#)
@@ -22,7 +25,6 @@ import Testing
     }
 
     @Test func `a completion has the changes, warnings and times of its job`() throws {
-        let client = try running.connect()
         let job =
             #"{"id": "a", "entity": "Employee", "json": [{"id": 1, "name": "Ann", "bunk": 1, "department": {"id": 7}}]}"#
         let completed = try client.ask(job)
@@ -35,7 +37,6 @@ import Testing
     }
 
     @Test func `the shorthands are whole jobs`() throws {
-        let client = try running.connect()
         let collections =
             #"{"collections": {"Department": [{"id": 1}], "Employee": [{"id": 2, "name": "B", "department": 1}]}}"#
         let completed = try client.ask(collections)
@@ -50,7 +51,6 @@ import Testing
     }
 
     @Test func `reply keys names what was inserted and updated`() throws {
-        let client = try running.connect()
         _ = try client.ask(#"{"entity": "Department", "json": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]}"#)
         let answer = try client.ask(
             #"{"reply": "keys", "entity": "Department", "json": [{"id": 3}, {"id": 2, "name": "c"}, {"id": 1, "name": "a"}]}"#
@@ -59,7 +59,6 @@ import Testing
     }
 
     @Test func `accepted comes before completed, with the same sequence`() throws {
-        let client = try running.connect()
         let accepted = try client.ask(
             #"{"notify": ["accepted", "completed"], "tag": "t", "entity": "Department", "json": {"id": 1}}"#)
         let completed = try client.next()
@@ -72,7 +71,6 @@ import Testing
     }
 
     @Test func `a job that wants no answer gets none, unless it fails`() throws {
-        let client = try running.connect()
         try client.send(#"{"notify": [], "entity": "Department", "json": {"id": 1}}"#)
         try client.send(#"{"id": "bad", "notify": [], "entity": "Department", "json": {"id": "x"}}"#)
         let failed = try client.ask(#"{"id": "last", "entity": "Department", "json": {"id": 2}}"#)
@@ -95,7 +93,6 @@ import Testing
     }
 
     @Test func `trailing commas are forgiven only to lenient jobs`() throws {
-        let client = try running.connect()
         #expect(try client.ask(#"{"entity": "Department", "json": [{"id": 1,},]}"#).code == "malformedJSON")
         let lenient = try client.ask(
             #"{"lenient": true, "entity": "Department", "json": [{"id": 1, "name": ",]",},],}"#)
@@ -117,7 +114,6 @@ import Testing
     }
 
     @Test func `a failed job does not hold its id`() throws {
-        let client = try running.connect()
         #expect(try client.ask(#"{"id": "x", "entity": "Employee", "json": {"id": 1}}"#).code == "missingValue")
         let again = try client.ask(#"{"id": "x", "entity": "Employee", "json": {"id": 1, "name": "A"}}"#)
         #expect(again.type == "completed")
@@ -135,7 +131,6 @@ import Testing
     }
 
     @Test func `a job can be awaited in the very next message, however long it takes to read`() async throws {
-        let client = try running.connect()
         let records = (0..<20_000).map { #"{"id": \#($0), "name": "department \#($0)"}"# }.joined(separator: ",")
         try client.send(#"{"id": "long", "notify": [], "entity": "Department", "json": [\#(records)]}"#)
         let awaited = try client.ask(#"{"type": "await", "id": "long"}"#)
@@ -144,7 +139,6 @@ import Testing
     }
 
     @Test func `stats and model are answered`() throws {
-        let client = try running.connect()
         _ = try client.ask(#"{"entity": "Department", "json": {"id": 1}}"#)
         let stats = try client.ask(#"{"type": "stats"}"#)
         #expect(stats["jobs.completed"] == "1")
@@ -272,10 +266,12 @@ struct BadInputTests {
 
 @Suite(.timeLimit(.minutes(5)), .server) struct NumberFieldTests {
     private let running = RunningServer.current
+    private let client: RawClient
+
+    init() throws { client = try running.connect() }
 
     @Test(arguments: ["1", "1.0", "1e0", "10e-1"])
     func `a whole number of a message may be written with a fraction of zero`(_ one: String) throws {
-        let client = try running.connect()
         #expect(try client.ask(#"{"type": "hello", "version": \#(one)}"#).type == "welcome")
         _ = try client.ask(#"{"entity": "Department", "json": [{"id": 1}, {"id": 2}, {"id": 3}]}"#)
         let found = try client.ask(#"{"type": "fetch", "entity": "Department", "limit": \#(one), "offset": \#(one)}"#)
@@ -286,7 +282,6 @@ struct BadInputTests {
 
     @Test(arguments: ["1.5", "-1", "1e30", "\"1\""])
     func `any other number is refused`(_ number: String) throws {
-        let client = try running.connect()
         for field in ["limit", "offset"] {
             let error = try client.ask(#"{"type": "fetch", "entity": "Department", "\#(field)": \#(number)}"#)
             #expect(error.code == "unsupportedMessage")
@@ -302,14 +297,12 @@ struct BadInputTests {
         """
 
     @Test(.server(model: lengths)) func `the lengths of a model may be written with a fraction of zero`() throws {
-        let client = try running.connect()
         #expect(try client.ask(#"{"entity": "Word", "json": {"text": "abc"}}"#).type == "completed")
         #expect(try client.ask(#"{"entity": "Word", "json": {"text": "abcd"}}"#).type == "failed")
         #expect(try client.ask(#"{"entity": "Word", "json": {"text": "a"}}"#).type == "failed")
     }
 
     @Test func `a fetch with the limit 0 leaves nothing out`() throws {
-        let client = try running.connect()
         _ = try client.ask(#"{"entity": "Department", "json": [{"id": 1}, {"id": 2}]}"#)
         for limit in ["0", "0.0"] {
             let found = try client.ask(#"{"type": "fetch", "entity": "Department", "limit": \#(limit)}"#)

@@ -8,6 +8,9 @@ import Testing
 /// Streamed fetches, as clients see them.
 @Suite(.timeLimit(.minutes(5)), .server) struct StreamTests {
     private let running = RunningServer.current
+    private let client: RawClient
+
+    init() throws { client = try running.connect() }
 
     /// As many objects as fill some frames, with names that cannot be compressed much: so a client that does not read
     /// stops a stream.
@@ -53,7 +56,6 @@ import Testing
 
     @Test func `a stream has all objects, in frames of which only the last has no more`() throws {
         try Self.fill(running)
-        let client = try running.connect()
         try client.send(#"{"type": "fetch", "entity": "Employee", "stream": true, "tag": "t"}"#)
         let frames = try Self.read(client, streams: 1)
         #expect(frames.count >= 5)
@@ -67,7 +69,6 @@ import Testing
 
     @Test func `a stream has what a fetch has`() throws {
         try Self.fill(running)
-        let client = try running.connect()
         for fields in [
             #""where": "age == 7""#, #""where": "age < %@", "arguments": [50], "limit": 5000, "offset": 5"#,
             #""sort": ["age", "-id"], "limit": 9000"#, #""limit": 0"#, #""where": "FALSEPREDICATE""#,
@@ -92,7 +93,6 @@ import Testing
 
     @Test func `a stream is of one moment, whatever is written while its client reads`() throws {
         try Self.fill(running)
-        let client = try running.connect()
         let before = try client.ask(#"{"type": "fetch", "entity": "Employee", "limit": 100000, "offset": 11000}"#)
         try client.send(#"{"type": "fetch", "entity": "Employee", "stream": true, "tag": 1}"#)
         var frames = [try client.next()]
@@ -115,7 +115,6 @@ import Testing
 
     @Test func `other messages of a connection are answered while a stream of it waits for its client`() throws {
         try Self.fill(running)
-        let client = try running.connect()
         try client.send(#"{"type": "fetch", "entity": "Employee", "stream": true, "tag": "stream"}"#)
         let first = try client.next()
         for message in [
@@ -143,7 +142,8 @@ import Testing
     }()
 
     @Test(.server(limits: patient)) func `streams of one connection and of several take turns`() async throws {
-        try Self.fill(running)
+        let count = 6_000
+        try Self.fill(running, count)
         let clients = try (0..<3).map { _ in try running.connect() }
         for client in clients {
             for tag in 1...4 {
@@ -158,7 +158,7 @@ import Testing
         for frames in try await [first, second, third] {
             for tag in 1...4 {
                 let own = frames.filter { $0["tag"] == "\(tag)" }
-                expectIDs(own, (tag + 1)...Self.count)
+                expectIDs(own, (tag + 1)...count)
                 #expect(own.dropLast().allSatisfy { $0["more"] == "true" })
             }
         }
@@ -177,7 +177,6 @@ import Testing
     func `a fault of a stream is reported, and the connection goes on`(
         fields: String, code: String, path: String
     ) throws {
-        let client = try running.connect()
         let error = try client.ask(#"{"type": "fetch", "tag": "t", \#(fields)}"#)
         #expect(error.type == "error")
         #expect(error.code == code)
@@ -189,7 +188,6 @@ import Testing
 
     @Test func `an answer that has more has the key of its last object, after which the rest comes`() throws {
         try Self.fill(running, 25)
-        let client = try running.connect()
         var last: String?
         var found: [Int] = []
         repeat {
