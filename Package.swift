@@ -38,6 +38,16 @@ func forReplication(_ target: String) -> Target.Dependency {
     .target(name: target, condition: .when(traits: ["Replication"]))
 }
 
+/// The targets of `swift build` when the variable names some: see the end of this file.
+func names(_ variable: String) -> [String] {
+    Context.environment[variable]?.split(separator: " ").map(String.init) ?? []
+}
+
+/// BrokerClient is a service with these traits. The programs do not use that; its tests do, which are built with Programs. What it
+/// needs is a twentieth of a build of the programs, so a build of them alone is without it.
+let lifecycleTraits: Set =
+    names("BROKER_PROGRAMS").isEmpty ? ["ServiceLifecycle", "Programs", "Replication"] : ["ServiceLifecycle"]
+
 /// A test target is named for the target it tests.
 func tests(_ target: String, also: [Target.Dependency] = []) -> Target {
     .testTarget(
@@ -183,12 +193,12 @@ let package = Package(
                 .product(name: "Tracing", package: "swift-distributed-tracing"),
                 .product(
                     name: "ServiceLifecycle", package: "swift-service-lifecycle",
-                    condition: .when(traits: ["ServiceLifecycle", "Programs", "Replication"])),
+                    condition: .when(traits: lifecycleTraits)),
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "NIOCore", package: nio),
                 .product(name: "NIOPosix", package: nio),
             ],
-            swiftSettings: strict),
+            swiftSettings: strict + [.define("LIFECYCLE", .when(traits: lifecycleTraits))]),
 
         .target(
             name: "BrokerEmbedded",
@@ -358,9 +368,6 @@ let package = Package(
 
 // Only some targets, with their dependencies: with BROKER_TESTS the tests of those, because under a sanitizer nothing else is built
 // (`scripts/test`); with BROKER_PROGRAMS those, so that several programs are one build (`scripts/quickstart`).
-func names(_ variable: String) -> [String] {
-    Context.environment[variable]?.split(separator: " ").map(String.init) ?? []
-}
 var next = names("BROKER_TESTS").map { "\($0)Tests" } + names("BROKER_PROGRAMS")
 if !next.isEmpty {
     var needed = Set<String>()

@@ -1,6 +1,6 @@
 internal import BrokerRequests
 
-#if ServiceLifecycle || Programs || Replication
+#if LIFECYCLE
 public import ServiceLifecycle
 
 /// With the package trait `ServiceLifecycle`.
@@ -24,7 +24,7 @@ extension BrokerClient {
     public func run() async {
         driver.stayConnected()
         let end = Answer<Void>()
-        #if ServiceLifecycle || Programs || Replication
+        #if LIFECYCLE
         await withGracefulShutdownHandler {
             try? await end.value()
         } onGracefulShutdown: {
