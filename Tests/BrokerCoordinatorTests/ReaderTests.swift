@@ -368,6 +368,51 @@ private final class Poller: Sendable {
         #expect(try fetch(3) == nil, "the next one is answered")
     }
 
+    @Test func `a long fetch ends with snapshotExpired when the WAL has grown by a limit`() throws {
+        let test = try fullStore {
+            $0.limits.streams.snapshotBytes = 1 << 20
+            $0.store.walPages = 32
+        }
+        var description = FetchDescription(entity: "Row")
+        description.limit = 400
+        let (isReading, hasGrown) = (Gate(), Gate())
+        // The number of looks whether it is wanted; nil before it is long.
+        let looks = Monitor<Int?>(nil)
+        let isWanted = { @Sendable () -> Bool in
+            let look = looks.withLock { count in
+                count = count.map { $0 + 1 }
+                return count
+            }
+            // The first one is before it reads.
+            if look == 2 {
+                isReading.open()
+                hasGrown.pass()
+            }
+            return true
+        }
+        let mayBeLong = { @Sendable () -> Bool in
+            looks.withLock { $0 = 0 }
+            return true
+        }
+        let fetched = Monitor<FetchEnd?>(nil)
+        test.coordinator.fetch(
+            try test.coordinator.plan.fetchRequest(description), isWanted: isWanted, mayBeLong: mayBeLong
+        ) { end in
+            fetched.broadcast {
+                $0 = end
+                return true
+            }
+        }
+        isReading.pass()
+        let text = String(repeating: "x", count: 100_000)
+        for number in 1...20 {
+            test.submit(#"{"Row": [{"id": \#(-number), "text": "\#(text)"}]}"#)
+            _ = test.events.ends(1 + number)
+        }
+        hasGrown.open()
+        #expect(fetched.code == .snapshotExpired)
+    }
+
     @Test func `a source with several long fetches gets no brief attempt until they are done`() {
         var long = LongFetches()
         for _ in 0..<LongFetches.besideBrief {

@@ -94,6 +94,8 @@ import Testing
             let times = job.times
             let stages = times.queued + times.staged + times.waited + times.merged + times.committed
             #expect(stages == times.total && !times.named.contains { $0.name.hasPrefix("journal") })
+            // Several workers may stage the large one.
+            #expect(job.id == "large" || times.work <= times.queued + times.staged + times.merged, "no wait is work")
         }
         #expect(test.coordinator.slowJobs(20, as: one).count == 10)
     }

@@ -37,10 +37,13 @@ import Testing
     }
 
     /// The code and the message of the fault, or the changes.
-    private func insert(_ operations: String, _ policy: InvalidRecordPolicy = .fail, isDryRun: Bool = false) throws
-        -> String
-    {
-        let job = try store.job(operations: operations, policy).with(isDryRun: isDryRun, mayDelete: false)
+    ///
+    /// - Parameter wantsKeys: without them, deletions may be counted alone.
+    private func insert(
+        _ operations: String, _ policy: InvalidRecordPolicy = .fail, isDryRun: Bool = false, wantsKeys: Bool = false
+    ) throws -> String {
+        let job = try store.job(operations: operations, policy, wantsKeys: wantsKeys)
+            .with(isDryRun: isDryRun, mayDelete: false)
         switch try store.apply(job) {
         case .completed(let outcome):
             return outcome.changes.filter { $0.counts.hasChanges }.map {
@@ -79,8 +82,8 @@ import Testing
     ])
     func `each other deletion is unauthorized, also of what is made again`(operations: String, deleted: String) throws {
         let (before, digest) = (try rows, try store.rows("SELECT * FROM Line, \"Order\" ORDER BY 1, 2, 3"))
-        for isDryRun in [true, false] {
-            let answer = try insert(operations, isDryRun: isDryRun)
+        for (isDryRun, wantsKeys) in [(true, false), (true, true), (false, false), (false, true)] {
+            let answer = try insert(operations, isDryRun: isDryRun, wantsKeys: wantsKeys)
             #expect(answer.hasPrefix("unauthorized: The job would delete "), "\(operations): \(answer)")
             for part in deleted.split(separator: ", ") { #expect(answer.contains(part), "\(operations): \(answer)") }
         }

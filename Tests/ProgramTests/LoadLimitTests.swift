@@ -55,6 +55,8 @@ import Testing
         defer { server.stop() }
         let result = try load(["--max-bytes", "8MiB", server.url("/a")])
         #expect(result.status == 1 && result.complaints.contains("--max-bytes allows more"), "\(result)")
+        // Beside those that the sockets hold.
+        #expect(sent.withLock { $0 } < 1_024, "64 MiB")
     }
 
     /// The beginning of a gzip member, and a stored block (RFC 1951, section 3.2.4) of blanks.
