@@ -103,9 +103,12 @@ import Testing
         #"{"entity": "Order", "json": {"id": 1, "lines": []}}, {"entity": "Order", "json": {"id": 1, "lines": [{"n": 1}]}}"#,
     ])
     func `owned objects go with the value of their owner`(operations: String) throws {
-        for policy in [InvalidRecordPolicy.fail, .skip] {
-            let answer = try insert(operations, policy)
-            #expect(!answer.hasPrefix("unauthorized"), "\(answer)")
+        for (policy, wantsKeys) in [(InvalidRecordPolicy.fail, true), (.skip, false), (.skip, true), (.fail, false)] {
+            for isDryRun in [true, false] where isDryRun || policy == .fail && !wantsKeys {
+                let answer = try insert(operations, policy, isDryRun: isDryRun, wantsKeys: wantsKeys)
+                #expect(!answer.hasPrefix("unauthorized"), "\(answer)")
+                #expect(!answer.isEmpty)
+            }
         }
         #expect(try store.rows("SELECT count(*) FROM \"Order\"") == ["2"])
         #expect(try store.isSound())

@@ -153,8 +153,58 @@ import Testing
             server.taken().map { "\($0.target) \($0.fields["if-none-match"] != nil)" } == [
                 "/1 true", "/2 true", "/1 false",
             ])
-        // A page that the fresh list names is not forgiven.
-        pages.bodies.withLock { $0["/2"] = "[]" }
-        #expect(try load(arguments + ["--fresh"]).status == 0)
+    }
+
+    @Test(arguments: ["Link: </b; rel=next", "X-Next-Page: 2"])
+    func `a page that has not changed, and may not be the last one any more, deletes nothing`(field: String) throws {
+        let server = try PageServer { request in
+            request.fields["if-none-match"] != nil
+                ? PageServer.response(304, [field]) : PageServer.response(200, ["ETag: \"1\""], Self.list)
+        }
+        defer { server.stop() }
+        let words = "/a may not be the last page: "
+        #expect(try load([server.url("/a")]).status == 0)
+        let plain = try load([server.url("/a")])
+        #expect(plain.status == 0 && plain.complaints.contains(words), "\(plain)")
+        #expect(try load(["--sync", "--fresh", server.url("/a")]).status == 0)
+        let synced = try load(["--sync", server.url("/a")])
+        #expect(synced.status == 1 && synced.complaints.contains(words), "\(synced)")
+        #expect(try ids() == "1 2")
+    }
+
+    @Test(arguments: [[], ["--sync"]])
+    func `a page that the list still names is an error when it is refused`(options: [String]) throws {
+        let isGone = Mutex(true)
+        let count = Mutex(0)
+        let server = try PageServer { request in
+            let isFirst = request.target == "/1"
+            let number = count.withLock { count in
+                count += 1
+                return count
+            }
+            // A load that went on and on would end, too.
+            guard number <= 20 else { return PageServer.response(200, [], "[]") }
+            if isFirst, request.fields["if-none-match"] != nil { return PageServer.response(304) }
+            if isFirst { return PageServer.response(200, ["ETag: \"1\"", "Link: </2>; rel=next"], "[{\"id\": 1}]") }
+            return isGone.withLock { $0 } ? PageServer.response(404) : PageServer.response(200, [], "[{\"id\": 2}]")
+        }
+        defer { server.stop() }
+        let arguments = options + [server.url("/1")]
+        func isRefused() throws -> Bool {
+            let result = try load(arguments)
+            return result.status == 1 && result.complaints.contains("status 404")
+        }
+        #expect(try isRefused())
+        #expect(server.taken().map(\.target) == ["/1", "/2"])
+        #expect(try ids() == "1 8 9")
+        isGone.withLock { $0 = false }
+        #expect(try load(arguments).status == 0)
+        isGone.withLock { $0 = true }
+        let known = try ids()
+        _ = server.taken()
+        // The stored list, and then the list itself, once.
+        #expect(try isRefused())
+        #expect(server.taken().map(\.target) == (options.isEmpty ? ["/1", "/2", "/1", "/2"] : ["/1", "/1", "/2"]))
+        #expect(try ids() == known)
     }
 }

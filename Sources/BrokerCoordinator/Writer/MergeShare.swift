@@ -7,13 +7,15 @@ struct MergeShare {
     private let parts: Int64
     private let isByRows: Bool
 
-    init(of microseconds: Int64, _ jobs: ArraySlice<JobBatch.Element>) {
+    /// - Parameter rowCounts: of the jobs.
+    init(of microseconds: Int64, rowCounts: some Collection<Int>) {
         self.microseconds = microseconds
-        isByRows = microseconds >= Self.longMicroseconds && jobs.count > 1
-        parts = Int64(max(1, isByRows ? jobs.reduce(0) { $0 + $1.job.rowCount } : jobs.count))
+        isByRows = microseconds >= Self.longMicroseconds && rowCounts.count > 1
+        parts = Int64(max(1, isByRows ? rowCounts.reduce(0, +) : rowCounts.count))
     }
 
-    func microseconds(of job: ReadyJob) -> Int64 {
-        isByRows ? Int64(Double(microseconds) * Double(job.rowCount) / Double(parts)) : microseconds / parts
+    /// - Parameter rowCount: of the job.
+    func microseconds(ofRows rowCount: Int) -> Int64 {
+        isByRows ? Int64(Double(microseconds) * Double(rowCount) / Double(parts)) : microseconds / parts
     }
 }

@@ -256,14 +256,15 @@ struct WriterLoop {
                 let begun = monotonicMicroseconds()
                 guard let ends = try store.applyBatch(run) else { return nil }
                 let now = monotonicMicroseconds()
-                let share = MergeShare(of: now - begun, batch[applied.count...].prefix(ends.count))
+                let share = MergeShare(
+                    of: now - begun, rowCounts: batch[applied.count...].prefix(ends.count).lazy.map(\.job.rowCount))
                 for end in ends {
                     let (place, job) = batch[applied.count]
                     job.noteMerged()
                     applied.append(
                         AppliedJob(
                             place: place, job: job, end: end, mergedMicroseconds: now - begun,
-                            ownMicroseconds: share.microseconds(of: job), appliedAt: now))
+                            ownMicroseconds: share.microseconds(ofRows: job.rowCount), appliedAt: now))
                 }
             }
         }
