@@ -225,8 +225,8 @@ private final class Poller: Sendable {
 /// Brief fetches, long ones, and whose turn it is.
 @Suite(.timeLimit(.minutes(5))) struct ReaderPoolTests {
     /// A store with more than a brief answer holds.
-    private func fullStore() throws -> TestCoordinator {
-        let test = try TestCoordinator()
+    private func fullStore(_ configure: (inout CoordinatorOptions) -> Void = { _ in }) throws -> TestCoordinator {
+        let test = try TestCoordinator(Models.rows, configure)
         let text = String(repeating: "x", count: 1_000)
         let rows = (0..<400).map { #"{"id": \#($0), "text": "\#(text)"}"# }.joined(separator: ",")
         test.submit(#"{"Row": [\#(rows)]}"#)
