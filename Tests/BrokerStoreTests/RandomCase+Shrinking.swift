@@ -154,8 +154,9 @@ extension RandomModel {
 
     /// Without `modified`, and without `tombstone`.
     private func withoutAge(_ index: Int) -> [RandomModel] {
-        [("at", \RandomModel.Entity.hasModified), ("gone", \RandomModel.Entity.hasTombstone)].filter { entities[index][keyPath: $1] }.map
-        {
+        [("at", \RandomModel.Entity.hasModified), ("gone", \RandomModel.Entity.hasTombstone)].filter {
+            entities[index][keyPath: $1]
+        }.map {
             var smaller = self
             smaller.entities[index][keyPath: $1] = false
             let name = $0

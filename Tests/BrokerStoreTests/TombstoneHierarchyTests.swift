@@ -50,13 +50,14 @@ import Testing
             ["/Cat/0"], ["1|Bee|s|5|NULL", "2|Queen|NULL|5|3", "3|Ant|NULL|NULL|1"]
         ),
         (
-            #""Cat": [{"no": 4, "friend": {"no": 2, "gone": true}}, {"no": 1, "at": 5, "gone": true}]"#, [],
+            #""Cat": [{"no": 4, "friend": {"no": 2, "gone": true}}, {"no": 1, "at": 5, "gone": true}]"#, ["/Cat/1"],
             ["1|Bee|s|5|NULL", "4|Cat|NULL|NULL|NULL"]
         ),
-        // A record inside one that is not newer makes no tombstone a fault.
+        // A record inside one that is not newer is applied.
         (
-            #""Ant": [{"no": 2, "at": 4, "mate": {"no": 9}}, {"no": 3, "queen": {"no": 9, "gone": true}}]"#, [],
-            ["1|Bee|s|5|NULL", "2|Ant|NULL|5|NULL", "3|Ant|NULL|NULL|NULL"]
+            #""Ant": [{"no": 2, "at": 4, "mate": {"no": 9}}, {"no": 3, "queen": {"no": 9, "gone": true}}]"#,
+            ["/Ant/1/queen"],
+            ["1|Bee|s|5|NULL", "2|Ant|NULL|5|NULL", "3|Ant|NULL|NULL|NULL", "9|Cat|NULL|NULL|NULL"]
         ),
         // An entity above or below finds the object; nothing stored is no fault.
         (#""Queen": [{"no": 1, "gone": true}, {"no": 2, "gone": true}, {"no": 7, "gone": true}]"#, [], []),
