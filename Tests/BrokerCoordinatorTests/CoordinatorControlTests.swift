@@ -341,6 +341,8 @@ import Testing
             #expect(test.events.ends(1).map(\.code) == ["storeFull"])
             #expect(test.await("large").ending?.code == "storeFull")
             #expect(test.await("large").ending?.sequence == 1)
+            #expect(test.failedJobs(FailureFilter(code: "storeFull")) == ["large"])
+            #expect(test.failedJobs(FailureFilter(code: "busy")) == [])
             test.submit(#"{"Row": {"id": 3}}"#, id: "small")
             _ = test.events.ends(2)
         }

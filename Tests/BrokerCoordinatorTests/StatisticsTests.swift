@@ -154,11 +154,7 @@ import Testing
         test.waitUntil(#""inFlight":1"#)
         for (asker, count) in [(one, 1), (other, 0), (JobOwner.server, 1)] {
             #expect(test.coordinator.runningJobs(10, as: asker).map(\.id) == Array(["running"].prefix(count)))
-            let failed = Monitor<[String]?>(nil)
-            test.coordinator.failedJobs(10, as: asker) { result in
-                failed.update { $0 = (try? result.get())?.map(\.id) }
-            }
-            #expect(failed.patiently("the failed jobs") { $0 } == Array(["failed"].prefix(count)))
+            #expect(test.failedJobs(as: asker) == Array(["failed"].prefix(count)))
         }
         #expect(test.coordinator.runningJobs(0, as: one).isEmpty)
         test.coordinator.resume()

@@ -224,6 +224,15 @@ final class TestCoordinator: Sendable {
     /// The number of transactions that were committed.
     var commits: Int { statistics.firstMatch(of: /"commits":([0-9]+)/).flatMap { Int($0.1) }! }
 
+    /// The ids of the failed jobs that pass the filter, the newest first.
+    func failedJobs(_ filter: FailureFilter = FailureFilter(), as asker: JobOwner = .server) -> [String] {
+        let failed = Monitor<[String]?>(nil)
+        coordinator.failedJobs(10, filter, as: asker) { result in
+            failed.update { $0 = (try? result.get())?.map(\.id) }
+        }
+        return failed.patiently("the failed jobs") { $0 }
+    }
+
     /// Waits until ``statistics`` hold that text.
     func waitUntil(_ text: String) { waitUntil("\(text) in the statistics") { statistics.contains(text) } }
 
