@@ -55,19 +55,6 @@ import Testing
         try store.apply(#"{"D": {"id": 1, "title": "t"}}"#)
     }
 
-    @Test func `a job whose records are not newer takes its memory again, too`() throws {
-        let records = (0..<2_000).map { #"{"id": \#($0), "at": 1, "text": "t"}"# }
-        let payload = #"{"M": [\#(records.joined(separator: ","))]}"#
-        try store.apply(payload)
-        let small = TestAllowance(100_000)
-        guard case .failed(let fault) = try apply(payload, .fail, small) else { return #expect(Bool(false)) }
-        #expect(fault.code == .busy)
-        let ample = TestAllowance(.max)
-        guard case .completed = try apply(payload, .fail, ample) else { return #expect(Bool(false)) }
-        #expect(ample.most > 200_000)
-        #expect(ample.used == 0)
-    }
-
     @Test func `unique values that are parked take the job's memory, and give it back`() throws {
         func records(_ ids: Range<Int>, from first: Int = 0) -> String {
             ids.map { #"{"id": \#(first + $0), "title": "t", "code": "\#($0)"}"# }.joined(separator: ",")

@@ -218,6 +218,22 @@ import TestSupport
                 + #""orderLine":{"parent_id":1,"position":1}}]"#)
     }
 
+    @Test func `an owner without identity gets what a relate sends`() throws {
+        let store = try TestStore(
+            """
+            {"entities": {
+              "Log": {"attributes": {"name": "string"},
+                "relationships": {"entries": {"entity": "Entry", "toMany": true, "owned": true}}},
+              "Entry": {"attributes": {"text": "string"}}}}
+            """)
+        try store.apply(#"{"Log": {"name": "a"}}"#)
+        let relate = #"{"op": "relate", "entity": "Log", "object": 1, "relationship": "entries", "json": [{"text": "b"}]}"#
+        guard case .completed = try store.apply(store.job(operations: relate, .fail)) else {
+            return #expect(Bool(false))
+        }
+        #expect(try store.rows("SELECT text FROM Entry") == ["b"])
+    }
+
     @Test func `owned objects are retained with the parts of an earlier model`() throws {
         try send(Self.two)
         let small =

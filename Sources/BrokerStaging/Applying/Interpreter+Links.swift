@@ -327,11 +327,12 @@ extension LinkedElement {
 extension StagingContext {
     /// Adds a row with the key of an object, for the nested records that take values from it.
     fileprivate mutating func holderRow(_ entity: EntityPlan, key: [Cell]) throws(StagingFault) -> Int {
-        guard !plan.model.entities[entity.ownIndex].isNamedByRowKey else { throw .skipped }
         try take(entity.rowByteCount)
         let row = tables[entity.index].pointee.findOrAdd(
             identity: nil, offset: 0, origin: .record, concreteEntity: entity.ownIndex)
         let own = tables[entity.index].pointee.row(row)
+        // The store's own key is no value of the object.
+        guard !plan.model.entities[entity.ownIndex].isNamedByRowKey else { return row }
         for (cell, column) in zip(key, entity.identity) { own[column] = cell }
         return row
     }
