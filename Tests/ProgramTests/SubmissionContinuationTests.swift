@@ -11,8 +11,8 @@ import Testing
         ended: Int = 0, fault: Bool = false
     ) throws -> [String] {
         let command = try SubmitCommand.parse(arguments)
-        var state = SubmissionTally.State(
-            inputs: command.input.sources.map { SubmittedInput(name: $0.name) }, progress: ProgressBar(totalBytes: nil))
+        var state = JobTally.State(
+            inputs: command.input.sources.map { SubmittedInput(name: $0.name) })
         for (index, count) in read.enumerated() {
             state.inputs[index].recordsRead = count
             state.inputs[index].recordsSkipped = index == 0 ? command.skip : 0

@@ -37,7 +37,7 @@ struct FurtherFaults: Sendable {
             }
             faults += new
         }
-        let order = faults.map { records.find($0.path)?.index ?? records.starts.count }
+        let order = faults.map { records.find($0.path)?.index ?? records.count }
         return faults.indices.sorted { (order[$0], $0) < (order[$1], $1) }.map { faults[$0] }
     }
 
@@ -55,7 +55,7 @@ struct FurtherFaults: Sendable {
     private func text(without removed: [Int: [RemovedValue]]) throws -> RawJSON {
         var writer = JSONWriter()
         try writer.array { writer in
-            for index in records.starts.indices {
+            for index in 0..<records.count {
                 let line = records.line(index)
                 guard let values = removed[index] else {
                     writer.raw(line)

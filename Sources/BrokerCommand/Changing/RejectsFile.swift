@@ -55,30 +55,25 @@ final class RejectsFile: Sendable {
     }
 
     /// Adds the records that a committed or tried job rejected.
-    func add(_ completion: Completion, of records: JobRecords?, at place: (_ path: String?) -> JobPlace) {
-        guard let records, !completion.rejections.isEmpty, !(completion.isDuplicate && omitsDuplicates) else { return }
-        add(completion.rejections, of: records, at: place)
+    func add(_ completion: Completion, of records: JobRecords) {
+        guard !completion.rejections.isEmpty, !(completion.isDuplicate && omitsDuplicates) else { return }
+        add(completion.rejections, of: records)
     }
 
     /// Adds the record that made a job fail.
     ///
     /// - Parameter withOthers: adds the other records of the job, too, without an error: none of them was applied.
-    func add(
-        _ error: any Error, of records: JobRecords?, withOthers: Bool, at place: (_ path: String?) -> JobPlace
-    ) {
-        guard let records, let fault = (error as? BrokerError)?.fault else { return }
+    func add(_ error: any Error, of records: JobRecords, withOthers: Bool) {
+        guard let fault = (error as? BrokerError)?.fault else { return }
         add(
             [
                 Completion.Rejection(
                     code: fault.code, message: fault.message, path: fault.path, entity: fault.entity,
                     attribute: fault.attribute)
-            ], of: records, withOthers: withOthers, at: place)
+            ], of: records, withOthers: withOthers)
     }
 
-    private func add(
-        _ faults: [Completion.Rejection], of records: JobRecords, withOthers: Bool = false,
-        at place: (_ path: String?) -> JobPlace
-    ) {
+    private func add(_ faults: [Completion.Rejection], of records: JobRecords, withOthers: Bool = false) {
         var found: [Int: [(fault: Completion.Rejection, path: String)]] = [:]
         for fault in faults {
             guard let (index, path) = records.find(fault.path) else { continue }
@@ -88,7 +83,7 @@ final class RejectsFile: Sendable {
         var lines: [UInt8] = []
         let written = withOthers ? Array(records.starts.indices) : found.keys.sorted()
         for index in written {
-            Self.write(records.line(index), found[index] ?? [], place("/json/\(index)"), to: &lines)
+            Self.write(records.line(index), found[index] ?? [], records.place(ofRecord: index), to: &lines)
         }
         write(lines, count: written.count, faultyCount: found.count)
     }

@@ -22,10 +22,10 @@ struct SubmissionContinuation {
     /// Commands that are printed; further ones are counted.
     private static let printedCommands = 10
 
-    private let state: SubmissionTally.State
+    private let state: JobTally.State
     private let command: SubmitCommandLine
 
-    init(of state: SubmissionTally.State, _ command: SubmitCommandLine) {
+    init(of state: JobTally.State, _ command: SubmitCommandLine) {
         self.state = state
         self.command = command
     }

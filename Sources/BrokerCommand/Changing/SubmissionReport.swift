@@ -4,12 +4,12 @@ import BrokerJSON
 
 /// How a submission ended, for people and for programs.
 struct SubmissionReport {
-    let state: SubmissionTally.State
+    let state: JobTally.State
     let command: SubmitCommandLine
 
     /// Everything, at the end: data to standard output, the rest to standard error.
     func say(json: Bool) throws(CommandFailure) {
-        for failure in state.summary.failures { Program.complain("broker: \(failure.message)", .error) }
+        state.summary.sayFailures()
         for input in emptyInputs {
             Program.complain(
                 "broker: \(input.name) holds no records" + (command.mayBeEmpty ? "" : "; --empty allows that"))
@@ -33,7 +33,7 @@ struct SubmissionReport {
 
     /// After a signal: how many records are committed, and the commands that submit the others.
     func sayInterrupted() {
-        for failure in state.summary.failures { Program.complain("broker: \(failure.message)", .error) }
+        state.summary.sayFailures()
         let doubt = doubtfulCount > 0 ? ", \(doubtfulCount) more were sent\(inquiry)" : ""
         let committed = "broker: interrupted: \(state.summary.records) records are \(end)\(doubt)"
         let lines = isComplete ? ["these are all records of the input"] : repetition + continuation
@@ -78,7 +78,7 @@ struct SubmissionReport {
     }
 
     /// The jobs that may be committed or not, in their order.
-    private var doubtful: [SubmissionJob] { state.unanswered.values.sorted { $0.number < $1.number } }
+    private var doubtful: [StreamedJob] { state.unanswered.values.sorted { $0.number < $1.number } }
 
     private var doubtfulCount: Int { doubtful.reduce(0) { $0 + $1.records.count } }
 
@@ -91,7 +91,7 @@ struct SubmissionReport {
             let input = state.inputs[index]
             // That no record could be read has been reported already.
             if input.isDone || (input.recordsRead == 0 && input.hasEnded) { return nil }
-            return input.account(end, doubtful: doubtful.filter { $0.input == index }.map(\.records))
+            return input.account(end, doubtful: doubtful.filter { $0.records.input == index }.map(\.records.range))
         } + doubts
     }
 
@@ -138,13 +138,13 @@ struct SubmissionReport {
         return writer.bytes
     }
 
-    private func write(_ job: SubmissionJob, to writer: inout JSONWriter) {
+    private func write(_ job: StreamedJob, to writer: inout JSONWriter) {
         writer.object { writer in
             if let id = job.id {
                 writer.key("id")
                 writer.string(id)
             }
-            job.place.writeMembers(to: &writer)
+            job.records.place.writeMembers(to: &writer)
         }
     }
 

@@ -57,6 +57,10 @@ struct SubmissionSummary {
     /// In the order of the input, whichever was known first.
     var failures: [Failure] { failed.sorted { $0.order < $1.order }.map(\.failure) }
 
+    func sayFailures() {
+        for failure in failures { Program.complain("broker: \(failure.message)", .error) }
+    }
+
     /// Data to standard output, warnings and rejections to standard error.
     ///
     /// - Parameters:
@@ -107,6 +111,18 @@ struct SubmissionSummary {
             let numbers = [counts.inserted, counts.updated, counts.unchanged, counts.deleted, counts.rejected]
             try Program.say(pad(entity, width) + numbers.map { "  " + lead(String($0), 9) }.joined())
         }
+    }
+
+    /// As a JSON object, to standard output.
+    ///
+    /// - Parameter counts: further members before the others.
+    func write(_ counts: [(key: String, count: Int)] = []) throws(CommandFailure) {
+        var writer = JSONWriter()
+        writer.object { writer in
+            for (key, count) in counts { writer.member(key, count) }
+            writeMembers(to: &writer)
+        }
+        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
     }
 
     /// As members of a JSON object.

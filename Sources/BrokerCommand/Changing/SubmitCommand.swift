@@ -183,33 +183,24 @@ struct SubmitCommand: AsyncParsableCommand {
             sources = input.sources(root: input.root ?? samples.root)
         }
         let rejects = try rejects.map { path throws(CommandFailure) in try RejectsFile(path, appends: resume) }
-        let tally = SubmissionTally(
-            inputs: sources.map(\.name), totalBytes: Self.total(sources), rejects: rejects)
+        let tally = JobTally(
+            inputs: sources.map(\.name), progress: ProgressBar(totalBytes: Self.total(sources)), rejects: rejects)
         // The server inside this command answers every sent job.
         let patience = connection.isLocal ? DispatchTimeInterval.never : .seconds(1)
         let command = SubmitCommandLine(self)
-        let interrupt: @Sendable () -> Void = {
-            guard let state = tally.interrupt(waitingAtMost: patience) else {
-                // The report is being printed, and the process ends after it. A second signal ends it at once.
-                return DispatchSemaphore(value: 0).wait()
-            }
-            SubmissionReport(state: state, command: command).sayInterrupted()
-            _ = rejects?.finish()
-        }
         let state = try await connection.connected(
             "broker submit", jobsInFlight: maxInFlight, makesStore: true, isDryRun: isDryRun, inferred: inferred,
-            onInterruption: interrupt
+            onInterruption: tally.reporting(waitingAtMost: patience, rejects) { state in
+                SubmissionReport(state: state, command: command).sayInterrupted()
+            }
         ) { broker in
             if resume, let entity, let model = try? await broker.model(),
                 let warning = ResumedJobs.warning(entity, of: model)
             {
                 Program.complain("broker: \(warning)", .warning)
             }
-            var submission = Submission(self, broker: broker, tally: tally)
-            await submission.run(sources)
-            // After an interruption, that ends the program.
-            guard let state = tally.end() else { return await Self.waitForEnd() }
-            return state
+            var run = SubmitRun(self, broker, tally)
+            return await run.run(sources)
         }
         let report = SubmissionReport(state: state, command: command)
         try report.say(json: json)
@@ -217,19 +208,24 @@ struct SubmitCommand: AsyncParsableCommand {
         if report.status != .success { throw CommandFailure(report.status) }
     }
 
-    /// Sends gathered records: JSON text.
-    var operation: @Sendable (RawJSON) -> Job.Operation {
+    /// The job of gathered records: JSON text.
+    var job: @Sendable (RawJSON) -> Job {
+        let operation: @Sendable (RawJSON) -> Job.Operation
         if let inferredMapping {
-            return { .map(json: $0, by: .mapping(inferredMapping)) }
+            operation = { .map(json: $0, by: .mapping(inferredMapping)) }
+        } else if let entity {
+            operation = { .process(json: $0, as: entity) }
+        } else {
+            let reading: Job.Operation.Reading =
+                if let path { .path(path) } else if let mapping { .mapping(mapping) } else { .keyPaths }
+            operation = { .map(json: $0, by: reading) }
         }
-        if let entity { return { .process(json: $0, as: entity) } }
-        let reading: Job.Operation.Reading =
-            if let path { .path(path) } else if let mapping { .mapping(mapping) } else { .keyPaths }
-        return { .map(json: $0, by: reading) }
-    }
-
-    private static func waitForEnd() async -> SubmissionTally.State {
-        await withUnsafeContinuation { (_: UnsafeContinuation<SubmissionTally.State, Never>) in }
+        return { [policy, unknown, isDryRun] records in
+            var job = Job(operation(records), onInvalid: policy)
+            job.unknownKeys = unknown
+            job.isDryRun = isDryRun
+            return job
+        }
     }
 
     private static func total(_ sources: [RecordSource]) -> Int? {

@@ -2,7 +2,6 @@ import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerInput
-import BrokerJSON
 import BrokerPages
 import Foundation
 
@@ -15,7 +14,6 @@ struct LoadRun {
     private static let jobsInFlight = 4
 
     private let command: LoadCommand
-    private let broker: BrokerClient
     private let client: PageClient
     private let mapping: String?
     private let root: RecordRoot?
@@ -23,51 +21,59 @@ struct LoadRun {
     private let bookmarks: LoadBookmarks?
     /// The entity of jobs without records.
     private let entity: String
-    private var summary = SubmissionSummary()
-    private var status = ExitStatus.success
+    private var stream: JobStream
     private var visited: Set<String> = []
     private var pages = 0
     private var unchanged = 0
     private var total = 0
     /// The id of the parts of a sync.
     private let partID = "broker-load-\(UInt64.random(in: 0...UInt64.max))"
-    private var sent: [SentJob] = []
     /// Why the last page may not be the last one.
     private var doubt: String?
-
-    private struct SentJob {
-        let job: SubmittedJob
-        /// Nil without records.
-        let note: SubmissionJob?
-    }
-
-    /// The run has the reason.
-    private struct Stopped: Error {}
 
     init(
         _ command: LoadCommand, _ broker: BrokerClient, _ client: PageClient, _ bookmarks: LoadBookmarks?,
         entity: String, mapping: String?, root: RecordRoot?
     ) {
         self.command = command
-        self.broker = broker
         self.client = client
         self.bookmarks = bookmarks
         self.entity = entity
         self.mapping = mapping
         self.root = root
+        let tally = JobTally { [records = command.records] code, status in
+            switch code {
+            case .tooManyDeletions?: " --max-delete is the limit."
+            case .unmappable? where records.entity == nil && records.mapping == nil && records.path == nil:
+                " Or name the records' entity by --entity."
+            case _ where status == .cannotConnect: "; \(LoadCommand.continuation)"
+            default: ""
+            }
+        }
+        stream = JobStream(broker, tally, maximumInFlight: Self.jobsInFlight)
     }
+
+    private var tally: JobTally { stream.tally }
 
     /// - Parameter version: with which the first page was requested.
     mutating func run(_ first: Page, unless version: PageVersion?) async throws {
         do {
             try await loadAll(first, unless: version)
-        } catch is Stopped {
+        } catch is JobStream.Stopped {
         } catch let error as PageError {
-            fail(error.description)
+            tally.fail(error.description)
         }
-        let isGivenUp = status != .success && status != .rejected
-        if command.records.sync, isGivenUp, summary.jobs > 0 { fail("nothing was deleted", status) }
-        try end()
+        var state = await stream.end()
+        let isGivenUp = state.status != .success && state.status != .rejected
+        if command.records.sync, isGivenUp, state.summary.jobs > 0 { state.fail("nothing was deleted", state.status) }
+        state.summary.sayFailures()
+        if command.json {
+            try state.summary.write([("pages", pages), ("unchangedPages", unchanged)])
+        } else {
+            if state.summary.jobs > 0 { try state.summary.say() }
+            try Program.say("\(pages) page\(pages == 1 ? "" : "s") read, \(unchanged) of them unchanged")
+        }
+        if state.status != .success { throw CommandFailure(state.status) }
     }
 
     private mutating func loadAll(_ first: Page, unless version: PageVersion?) async throws {
@@ -119,7 +125,9 @@ struct LoadRun {
             Program.complain("broker: \(doubt)", .warning)
         }
         if command.records.sync { try await deleteOthers() }
-        if total == 0, unchanged == 0, !command.records.empty { fail("the pages hold no records; --empty allows that") }
+        if total == 0, unchanged == 0, !command.records.empty {
+            tally.fail("the pages hold no records; --empty allows that")
+        }
     }
 
     /// The URL of the next page, and whether it was stored with a page that has not changed since.
@@ -171,19 +179,19 @@ struct LoadRun {
     /// Stores the bookmark when all records of the page are, none was rejected, and the last page is certainly the last: these
     /// are reported again each time.
     private mutating func submit(_ answer: LoadedPage, _ url: URL) async throws {
-        let rejected = summary.rejectedCount
+        let rejected = tally.current.summary.rejectedCount
         let deletion = bookmarks?.deletion(ofPageAt: url)
         var gathered = GatheredRecords()
-        var count = 0
+        gathered.begin(url.absoluteString)
         try await answer.source.forEach { record, _ in
             if gathered.isFull(before: record, records: Self.recordsOfJob, bytes: Self.bytesOfJob) {
-                try await send(&gathered, upTo: count, of: url, deletion)
+                try await send(&gathered, of: url, deletion)
             }
             gathered.append(record)
-            count += 1
         }
+        let count = gathered.total
         // Each job is committed or fails by itself, so the last one waits for the others.
-        while !sent.isEmpty { try await settle() }
+        try await stream.settle()
         total += count
         // A page that has not changed has an unknown number of records.
         doubt = answer.further.flatMap { reason($0, url, records: unchanged == 0 ? total : nil) }
@@ -192,11 +200,12 @@ struct LoadRun {
             doubt == nil ? bookmarks?.bookmark(of: answer.page, at: url, next: answer.next, sync: sync) : deletion
         let mayReject = command.records.onInvalid == .skip
         if gathered.count > 0 {
-            try await send(&gathered, upTo: count, of: url, mayReject ? deletion : bookmark)
-            try await settle()
+            try await send(&gathered, of: url, mayReject ? deletion : bookmark)
+            try await stream.settle()
         }
         let isStored = count > 0 && !mayReject
-        let isComplete = summary.rejectedCount == rejected && (total + unchanged > 0 || command.records.empty)
+        let isComplete =
+            tally.current.summary.rejectedCount == rejected && (total + unchanged > 0 || command.records.empty)
         if let bookmark, !isStored, isComplete { try await store(bookmark, of: url) }
     }
 }
@@ -205,27 +214,14 @@ struct LoadRun {
 
 extension LoadRun {
     private mutating func send(
-        _ gathered: inout GatheredRecords, upTo last: Int, of url: URL, _ bookmark: Job.Bookmark?
+        _ gathered: inout GatheredRecords, of url: URL, _ bookmark: Job.Bookmark?
     ) async throws {
         if let fault = gathered.dropBroken() { throw fault }
-        while sent.count >= Self.jobsInFlight { try await settle() }
-        let note = SubmissionJob(
-            number: 1, input: 0, inputName: url.absoluteString, records: last - gathered.count + 1...last,
-            lines: gathered.lines)
-        var job = Job(operation(gathered.take(), of: url))
-        job.onInvalid = command.records.onInvalid
+        let (json, records) = gathered.take()
+        var job = Job(operation(json, of: url), onInvalid: command.records.onInvalid)
         job.unknownKeys = command.records.unknown
         job.bookmark = bookmark
-        try await enqueue(job, note, url)
-    }
-
-    private mutating func enqueue(_ job: Job, _ note: SubmissionJob?, _ url: URL) async throws {
-        do {
-            sent.append(SentJob(job: try await broker.enqueue(job), note: note))
-        } catch {
-            fail("\(url.absoluteString): \(error)", error)
-            throw Stopped()
-        }
+        try await stream.send(job, records, subject: url.absoluteString) { records.record(at: $0) ?? records.place }
     }
 
     /// Stores a bookmark by a job of its own, which changes nothing else.
@@ -233,36 +229,10 @@ extension LoadRun {
         var job = Job(.process(json: "[]", as: entity))
         job.bookmark = bookmark
         do {
-            try await broker.process(job)
+            try await stream.broker.process(job)
         } catch {
-            fail("\(url.absoluteString): \(error)", error)
-            throw Stopped()
-        }
-    }
-
-    /// Waits for the end of the oldest job.
-    private mutating func settle() async throws {
-        let oldest = sent.removeFirst()
-        func place(_ path: String?) -> JobPlace { oldest.note?.place(of: path) ?? .job }
-        do {
-            let completion = try await oldest.job.completion
-            summary.add(completion, records: oldest.note?.records.count ?? 0, at: place)
-            if summary.rejectedCount > 0, status == .success { status = .rejected }
-        } catch {
-            let known = error as? BrokerError
-            let place = place(known?.fault?.path)
-            fail("\(place.text): \(error)\(remedy(for: known?.code))", error, known?.code, at: place)
-            throw Stopped()
-        }
-    }
-
-    private func remedy(for code: BrokerError.Code?) -> String {
-        let records = command.records
-        switch code {
-        case .tooManyDeletions?: return " --max-delete is the limit."
-        case .unmappable? where records.entity == nil && records.mapping == nil && records.path == nil:
-            return " Or name the records' entity by --entity."
-        default: return ""
+            tally.stop(by: error, subject: url.absoluteString)
+            throw JobStream.Stopped()
         }
     }
 
@@ -287,13 +257,13 @@ extension LoadRun {
     /// The last part, without records of its own.
     private mutating func deleteOthers() async throws {
         guard total > 0 || command.records.empty else { return }
-        let operation = Job.Operation(entity: command.records.entity ?? "", sync(RawJSON("[]"), isLast: true))
-        var job = Job(operation)
-        job.onInvalid = command.records.onInvalid
+        var job = Job(
+            Job.Operation(entity: command.records.entity ?? "", sync(RawJSON("[]"), isLast: true)),
+            onInvalid: command.records.onInvalid)
         job.maximumDeletions = command.records.maxDelete
-        if status == .success { job.bookmark = bookmarks?.bookmark(ofSync: partID) }
-        try await enqueue(job, nil, command.url)
-        try await settle()
+        if tally.current.status == .success { job.bookmark = bookmarks?.bookmark(ofSync: partID) }
+        try await stream.send(job, subject: command.url.absoluteString) { _ in .job }
+        try await stream.settle()
     }
 
     /// Whether every page is the one of the sync before.
@@ -322,40 +292,5 @@ extension LoadRun {
         }
         unchanged = pages
         return true
-    }
-
-    // MARK: - The end
-
-    private mutating func fail(
-        _ message: String, _ error: any Error, _ code: BrokerError.Code? = nil, at place: JobPlace = .job
-    ) {
-        let status = CommandFailure(error).status
-        fail(message + (status == .cannotConnect ? "; \(LoadCommand.continuation)" : ""), status, code, at: place)
-    }
-
-    private mutating func fail(
-        _ message: String, _ status: ExitStatus = .failed, _ code: BrokerError.Code? = nil, at place: JobPlace = .job
-    ) {
-        summary.fail(message, code, at: place, order: (0, summary.failures.count))
-        self.status = status
-    }
-
-    private func end() throws {
-        for failure in summary.failures { Program.complain("broker: \(failure.message)", .error) }
-        if command.json {
-            var writer = JSONWriter()
-            writer.object { writer in
-                writer.key("pages")
-                writer.integer(pages)
-                writer.key("unchangedPages")
-                writer.integer(unchanged)
-                summary.writeMembers(to: &writer)
-            }
-            try Program.write(String(decoding: writer.bytes, as: UTF8.self))
-        } else {
-            if summary.jobs > 0 { try summary.say() }
-            try Program.say("\(pages) page\(pages == 1 ? "" : "s") read, \(unchanged) of them unchanged")
-        }
-        if status != .success { throw CommandFailure(status) }
     }
 }

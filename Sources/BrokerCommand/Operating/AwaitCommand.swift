@@ -2,7 +2,6 @@ import ArgumentParser
 import Broker
 import BrokerClient
 import BrokerCommandLine
-import BrokerJSON
 
 struct AwaitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -34,9 +33,7 @@ struct AwaitCommand: AsyncParsableCommand {
         var summary = SubmissionSummary()
         summary.add(completion, records: 0) { .message(ofJob: id, path: $0) }
         if json {
-            var writer = JSONWriter()
-            writer.object { writer in summary.writeMembers(to: &writer) }
-            try Program.write(String(decoding: writer.bytes, as: UTF8.self))
+            try summary.write()
         } else {
             try summary.say(countsRecords: false)
         }

@@ -6,18 +6,23 @@ import Testing
 @testable import BrokerCommand
 
 /// Which thread reports how a submission ended.
-@Suite(.timeLimit(.minutes(5))) struct SubmissionTallyTests {
-    private let tally = SubmissionTally(inputs: ["e.ndjson"], totalBytes: nil)
+@Suite(.timeLimit(.minutes(5))) struct JobTallyTests {
+    private let tally = JobTally(inputs: ["e.ndjson"])
 
-    private func send(_ number: Int, _ records: ClosedRange<Int>) -> SubmissionJob {
-        let job = SubmissionJob(
-            number: number, id: "job-\(number)", input: 0, inputName: "e.ndjson", records: records,
-            lines: Array(records))
+    private func job(_ number: Int, _ numbers: ClosedRange<Int>) -> StreamedJob {
+        let records = JobRecords(numbers, of: "e.ndjson", lines: Array(numbers))
+        return StreamedJob(number: number, id: "job-\(number)", records: records) {
+            records.record(at: $0) ?? records.place
+        }
+    }
+
+    private func send(_ number: Int, _ records: ClosedRange<Int>) -> StreamedJob {
+        let job = job(number, records)
         #expect(tally.willSend(job))
         return job
     }
 
-    private func commit(_ job: SubmissionJob) {
+    private func commit(_ job: StreamedJob) {
         tally.committed(job, Completion(id: JobID(job.id ?? ""), sequence: Int64(job.number)))
     }
 
@@ -47,9 +52,7 @@ import Testing
 
     @Test func `after a signal nothing is sent`() {
         #expect(tally.interrupt(waitingAtMost: .never) != nil)
-        let job = SubmissionJob(
-            number: 1, id: nil, input: 0, inputName: "e.ndjson", records: 1...1, lines: [1])
-        #expect(!tally.willSend(job) && !tally.mayGoOn)
+        #expect(!tally.willSend(job(1, 1...1)) && !tally.mayGoOn)
         #expect(tally.end() == nil)
     }
 
