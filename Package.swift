@@ -211,7 +211,7 @@ let package = Package(
 
         // Load generation, measurements, and the same work without Broker.
         .target(
-            name: "BrokerLoad",
+            name: "LoadTesting",
             dependencies: [
                 "BrokerFastJSON", "BrokerJSON", "BrokerSQLite", "BrokerWire", "CGlibc", "CSQLite",
                 forPrograms("Histogram", "hdrhistogram-swift"),
@@ -262,7 +262,7 @@ let package = Package(
         .executableTarget(
             name: "brokerload",
             dependencies: [
-                "BrokerCommandLine", "BrokerJSON", "BrokerLoad", "BrokerModel", "BrokerWire",
+                "BrokerCommandLine", "BrokerJSON", "LoadTesting", "BrokerModel", "BrokerWire",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
             ],
             swiftSettings: strict),
@@ -283,7 +283,7 @@ let package = Package(
         tests("BrokerWire", also: ["BrokerJSON"]),
         tests("Broker", also: ["BrokerWire"]),
         tests("BrokerRequests", also: ["Broker", "BrokerJSON", "BrokerWire"]),
-        tests("BrokerLoad", also: ["BrokerJSON", "BrokerWire", "CSQLite"]),
+        tests("LoadTesting", also: ["BrokerJSON", "BrokerWire", "CSQLite"]),
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerModelSources", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
         tests("BrokerJournal"),

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// The calls that a client of a server and an embedded broker share: jobs, fetches and questions. Code that is written against it
 /// runs with either.
 ///
@@ -161,5 +163,308 @@ public struct SubmittedJob: Sendable {
     /// - Throws: ``BrokerError``; with ``BrokerError/Code/outcomeUnknown`` when the time is over: the job goes on.
     public func completion(timeout: Duration?) async throws -> Completion {
         try await withTimeout(timeout, job: id) { [outcome] in try await outcome() }
+    }
+}
+
+// The calls of the protocol within a time. See ``BrokerProtocol`` for what a `timeout` means.
+extension BrokerProtocol {
+    /// Applies a job and waits until it is committed, within a time.
+    ///
+    /// - Throws: ``BrokerError``; with ``BrokerError/Code/timedOut`` when the time is over and the job has no effect.
+    @discardableResult public func process(_ job: Job, timeout: Duration?) async throws -> Completion {
+        try await withTimeout(timeout, job: job.id) { try await process(job) }
+    }
+
+    /// Sends a job and waits, within a time, until it has its place in the order of all jobs.
+    ///
+    /// - Throws: as ``process(_:timeout:)``.
+    public func submit(_ job: Job, timeout: Duration?) async throws -> SubmittedJob {
+        try await withTimeout(timeout, job: job.id) { try await submit(job) }
+    }
+
+    /// The outcome of a job by its id, within a time.
+    ///
+    /// - Throws: ``BrokerError``; with ``BrokerError/Code/outcomeUnknown`` when the time is over: the job goes on.
+    public func await(_ id: JobID, timeout: Duration?) async throws -> Completion {
+        try await withTimeout(timeout, job: id) { try await self.await(id) }
+    }
+
+    /// Cancels the jobs of that id, within a time.
+    ///
+    /// - Throws: ``BrokerError``; with ``BrokerError/Code/outcomeUnknown`` when the time is over.
+    public func cancel(_ id: JobID, timeout: Duration?) async throws {
+        try await withTimeout(timeout, job: id) { try await cancel(id) }
+    }
+
+    /// Fetches objects, in one answer, within a time.
+    ///
+    /// - Throws: ``BrokerError``; with ``BrokerError/Code/timedOut`` when the time is over.
+    public func fetch(_ query: Query, timeout: Duration?) async throws -> QueryResult {
+        try await withTimeout(timeout) { try await fetch(query) }
+    }
+
+    /// Fetches any number of objects, in answers of which all are of one moment, each within a time.
+    ///
+    /// - Parameter timeout: the maximum time of each answer, from when it is asked for. The iteration ends when one takes longer,
+    ///   with ``BrokerError/Code/timedOut``.
+    public func results(of query: Query, timeout: Duration?) -> QueryResults {
+        let results = results(of: query)
+        guard let timeout else { return results }
+        return QueryResults {
+            let next = results.begin()
+            return { try await withTimeout(timeout) { try await next() } }
+        }
+    }
+
+    /// The bookmark of that name, within a time.
+    public func bookmark(named name: String, timeout: Duration?) async throws -> StoredBookmark? {
+        try await withTimeout(timeout) { try await bookmark(named: name) }
+    }
+
+    /// Counters and measurements since the start, within a time.
+    public func statistics(timeout: Duration?) async throws -> Statistics {
+        try await withTimeout(timeout) { try await statistics() }
+    }
+
+    /// The model in force, within a time.
+    public func model(timeout: Duration?) async throws -> ModelDescription {
+        try await withTimeout(timeout) { try await model() }
+    }
+
+    /// Does an administrative action, within a time.
+    ///
+    /// - Throws: ``BrokerError``; with ``BrokerError/Code/outcomeUnknown`` when the time is over: the action may have been done.
+    @discardableResult public func administer(_ action: AdminAction, timeout: Duration?) async throws -> AdminResult {
+        try await withTimeout(timeout) { try await administer(action) }
+    }
+
+    /// Copies the store to a file while jobs go on, within a time; else as ``backUp(to:replacing:)``.
+    public func backUp(
+        to file: String, replacing: Bool = false, timeout: Duration? = nil
+    ) async throws -> Backup {
+        try await withTimeout(timeout) { try await backUp(to: file, replacing: replacing) }
+    }
+}
+
+extension BrokerProtocol {
+    /// Fetches the first object that matches as a value; nil when there is none.
+    ///
+    /// - Parameters:
+    ///   - sort: attributes to sort by, or key paths to them; with `-` before them in descending order.
+    ///   - include: paths of relationships whose objects are nested.
+    ///   - dates: the form of dates; a property of the type `Date` needs ``Query/Dates/iso8601``.
+    /// - Throws: ``BrokerError``, or `DecodingError`.
+    public func fetchFirst<Value: Decodable>(
+        _ type: Value.Type = Value.self, from entity: String, where predicate: BrokerPredicate? = nil,
+        sort: [String] = [], include: [String] = [], names: Query.Names = .remote, dates: Query.Dates = .iso8601,
+        timeout: Duration? = nil
+    ) async throws -> Value? {
+        var query = Query(entity, where: predicate)
+        query.sort = sort
+        query.include = include
+        query.names = names
+        query.dates = dates
+        query.form = .object
+        return try await fetch(query, timeout: timeout).decode(Value?.self)
+    }
+
+    /// Fetches the object of a key as a value; nil when there is none.
+    ///
+    /// - Parameter key: the identity's value; where it has several attributes, a value with a member for each.
+    /// - Throws: ``BrokerError``, or `DecodingError`.
+    public func fetchObject<Value: Decodable>(
+        _ type: Value.Type = Value.self, from entity: String, key: some Encodable, include: [String] = [],
+        names: Query.Names = .remote, dates: Query.Dates = .iso8601,
+        timeout: Duration? = nil
+    ) async throws -> Value? {
+        var query = Query(entity)
+        query.object = try RawJSON(value: key)
+        query.include = include
+        query.names = names
+        query.dates = dates
+        query.form = .object
+        return try await fetch(query, timeout: timeout).decode(Value?.self)
+    }
+
+    /// Fetches objects as values by the texts of their identities. One answer's worth: 10,000 objects unless `limit` says
+    /// otherwise, 100,000 at most.
+    ///
+    /// - Throws: ``BrokerError``, or `DecodingError`.
+    public func fetchDictionary<Value: Decodable>(
+        _ type: Value.Type = Value.self, from entity: String, where predicate: BrokerPredicate? = nil,
+        include: [String] = [], limit: Int? = nil, names: Query.Names = .remote, dates: Query.Dates = .iso8601,
+        timeout: Duration? = nil
+    ) async throws -> [String: Value] {
+        var query = Query(entity, where: predicate)
+        query.include = include
+        query.limit = limit
+        query.names = names
+        query.dates = dates
+        query.form = .dictionary
+        return try await fetch(query, timeout: timeout).decode()
+    }
+
+    /// Counts objects.
+    ///
+    /// - Throws: ``BrokerError``
+    public func fetchCount(
+        of entity: String, where predicate: BrokerPredicate? = nil, timeout: Duration? = nil
+    ) async throws -> Int {
+        var query = Query(entity, where: predicate)
+        query.form = .count
+        return try await fetch(query, timeout: timeout).decode()
+    }
+}
+
+extension BrokerProtocol {
+    /// Fetches objects as values, as many as there are, all of one moment.
+    ///
+    /// ```swift
+    /// for try await employee in broker.fetch(Employee.self, from: "Employee", where: "age > \(40)") {
+    ///     print(employee)
+    /// }
+    /// let all = try await broker.fetch(Employee.self, from: "Employee").collect()
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - sort: attributes to sort by, or key paths to them; with `-` before them in descending order. Without it objects come
+    ///     in the order of their keys.
+    ///   - include: paths of relationships whose objects are nested.
+    ///   - limit: objects at most; nil for all.
+    ///   - dates: the form of dates; a property of the type `Date` needs ``Query/Dates/iso8601``.
+    ///   - timeout: the maximum time of each `next()` that waits for an answer.
+    public func fetch<Value: Decodable & Sendable>(
+        _ type: Value.Type = Value.self, from entity: String, where predicate: BrokerPredicate? = nil,
+        sort: [String] = [], include: [String] = [], limit: Int? = nil, names: Query.Names = .remote,
+        dates: Query.Dates = .iso8601, timeout: Duration? = nil
+    ) -> FetchedValues<Value> {
+        var query = Query(entity, where: predicate)
+        query.sort = sort
+        query.include = include
+        query.limit = limit
+        query.names = names
+        query.dates = dates
+        return FetchedValues { [query] in results(of: query, timeout: timeout) }
+    }
+}
+
+/// A bookmark of a store: a text that a job wrote with its changes.
+public struct StoredBookmark: Sendable, Hashable {
+    public var name: String
+    public var value: String
+    /// The job that wrote it.
+    public var sequence: Int64
+
+    public init(name: String, value: String, sequence: Int64) {
+        self.name = name
+        self.value = value
+        self.sequence = sequence
+    }
+}
+
+/// How long a call that was cancelled because of its time may take to end: for the server's answer to the cancellation.
+package let timeoutGrace = Duration.seconds(2)
+
+/// Runs a call, and cancels it when the time is over.
+///
+/// - Parameters:
+///   - timeout: nil for no limit.
+///   - grace: the maximum time from the cancellation to the call's end.
+///   - id: the job's, if it is known.
+/// - Throws: what the call throws; ``BrokerError/Code/timedOut`` when it ended because of the time, without an effect;
+///   ``BrokerError/Code/outcomeUnknown`` when it only waited, or when it did not end in the grace period. It goes on then, without
+///   a waiter.
+package func withTimeout<Value: Sendable>(
+    _ timeout: Duration?, grace: Duration = timeoutGrace, job id: JobID? = nil,
+    _ call: @escaping @Sendable () async throws -> Value
+) async throws -> Value {
+    guard let timeout else { return try await call() }
+    let end = FirstResult<Value>()
+    let isLate = Atomic(false)
+    let work = Task {
+        do {
+            end.finish(.success(try await call()))
+        } catch {
+            end.finish(.failure(error))
+        }
+    }
+    let clock = Task {
+        try await Task.sleep(for: timeout)
+        isLate.store(true, ordering: .relaxed)
+        work.cancel()
+        try await Task.sleep(for: grace)
+        let what = ", and the server did not answer its cancellation within \(grace)"
+        end.finish(.failure(BrokerError.outcomeUnknown(afterTimeout: timeout, what, job: id)))
+    }
+    defer { clock.cancel() }
+    do {
+        return try await withTaskCancellationHandler {
+            try await end.value()
+        } onCancel: {
+            work.cancel()
+        }
+    } catch is CancellationError {
+        try Task.checkCancellation()
+        guard isLate.load(ordering: .relaxed) else { throw CancellationError() }
+        throw BrokerError.timedOut(
+            "The call took longer than its timeout of \(timeout) and was cancelled; it has no effect.")
+    } catch let error as BrokerError where isLate.load(ordering: .relaxed) && error.isWaitCancelled {
+        throw BrokerError.outcomeUnknown(afterTimeout: timeout, "", job: error.jobID)
+    }
+}
+
+extension BrokerError {
+    fileprivate static func timedOut(_ message: String) -> BrokerError { BrokerError(.timedOut, message) }
+
+    /// The call only waited for something that goes on, and its task was cancelled.
+    fileprivate var isWaitCancelled: Bool { isOutcomeUnknown && (cause as? BrokerError)?.code == .waitCancelled }
+
+    /// - Parameter what: the end of the first sentence.
+    fileprivate static func outcomeUnknown(
+        afterTimeout timeout: Duration, _ what: String, job id: JobID?
+    ) -> BrokerError {
+        let message = "The call took longer than its timeout of \(timeout)\(what)."
+        let cause = timedOut(message)
+        guard let id else {
+            return BrokerError(.outcomeUnknown, "\(message) Whether it has an effect is not known.", cause: cause)
+        }
+        return outcomeUnknown(id, message, cause: cause)
+    }
+}
+
+/// The first of several results. One task waits for it.
+private final class FirstResult<Value: Sendable>: Sendable {
+    private enum State: Sendable {
+        case empty
+        case waiting(CheckedContinuation<Value, any Error>)
+        case finished(Result<Value, any Error>)
+    }
+
+    private let state = Mutex(State.empty)
+
+    func finish(_ result: Result<Value, any Error>) {
+        let waiter = state.withLock { state -> CheckedContinuation<Value, any Error>? in
+            switch state {
+            case .empty:
+                state = .finished(result)
+                return nil
+            case .waiting(let waiter):
+                state = .finished(result)
+                return waiter
+            case .finished: return nil
+            }
+        }
+        waiter?.resume(with: result)
+    }
+
+    func value() async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            let result = state.withLock { state -> Result<Value, any Error>? in
+                if case .finished(let result) = state { return result }
+                state = .waiting(continuation)
+                return nil
+            }
+            if let result { continuation.resume(with: result) }
+        }
     }
 }

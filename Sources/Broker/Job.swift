@@ -100,3 +100,448 @@ extension Job {
         public static let objects = Reply(rawValue: "objects")
     }
 }
+
+extension Job {
+    /// A named text that a job writes with its changes: how far its data have come, in the words of their source. An `ETag`, a
+    /// cursor, the offset of a message.
+    ///
+    /// It is written when the job takes effect, also when no object changes. It is part of the job's content.
+    public struct Bookmark: Sendable, Hashable {
+        /// Shared by all clients of the store; 1 to 1,024 bytes.
+        public var name: String
+        /// At most 8,192 bytes. Nil deletes the bookmark.
+        public var value: String?
+
+        public init(_ name: String, _ value: String?) {
+            self.name = name
+            self.value = value
+        }
+    }
+}
+
+extension Job {
+    /// Something that a job does to objects. Made by the functions of this type: ``process(_:as:nulls:)``,
+    /// ``relate(_:_:_:to:)``, ``sync(_:as:where:actions:part:nulls:)``, ``map(_:by:)``, ``delete(_:keys:)``.
+    public struct Operation: Sendable, Hashable {
+        /// The operation's kind, with its values in the form in which they are sent.
+        package enum Action: Sendable, Hashable {
+            case process(RawJSON, object: RawJSON? = nil)
+            case relate(RawJSON, relationship: String, object: RawJSON)
+            case sync(RawJSON, where: BrokerPredicate?, actions: Set<SyncAction>, part: SyncPart?)
+            case map(RawJSON, by: Reading)
+            case delete(RawJSON)
+            case deleteMatching(BrokerPredicate)
+        }
+
+        /// The entity whose objects it is about; empty of a `map`.
+        public let entity: String
+        package let action: Action
+
+        package init(entity: String, _ action: Action) {
+            self.entity = entity
+            self.action = action
+        }
+    }
+}
+
+extension Job.Operation {
+    /// The rule by which a payload's objects are found.
+    public struct Reading: Sendable, Hashable {
+        package let mapping: String?
+        package let path: String?
+
+        /// The model's mapping of that name.
+        public static func mapping(_ name: String) -> Reading { Reading(mapping: name, path: nil) }
+
+        /// The model's routes for the path that the payload came from, such as `/articles/5`.
+        public static func path(_ path: String) -> Reading { Reading(mapping: nil, path: path) }
+
+        /// The model's routes by key paths alone.
+        public static let keyPaths = Reading(mapping: nil, path: nil)
+    }
+
+    /// A change that a sync may make.
+    public struct SyncAction: RawRepresentable, Sendable, Hashable {
+        /// The protocol's word.
+        public let rawValue: String
+
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        public static let insert = SyncAction(rawValue: "insert")
+        public static let update = SyncAction(rawValue: "update")
+        public static let delete = SyncAction(rawValue: "delete")
+    }
+
+    /// One of several jobs, over any connections, that do one sync: the last one deletes what none of them named.
+    ///
+    /// A part that fails has named nothing, so do not send the last one before all others are committed.
+    public struct SyncPart: Sendable, Hashable {
+        /// The whole sync's, 1 to 128 bytes; free again after the last part.
+        public var id: String
+        public var isLast: Bool
+
+        public init(id: String, isLast: Bool) {
+            self.id = id
+            self.isLast = isLast
+        }
+    }
+}
+
+extension Set<Job.Operation.SyncAction> {
+    /// Insert, update and delete.
+    public static var all: Self { [.insert, .update, .delete] }
+}
+
+// Jobs of one operation, so that a call can say what it sends: `broker.submit(.sync(staff, as: "Employee"))`. Several operations in one
+// job are a ``Job`` of several. The parameters are those of ``Job/Operation`` and of ``Job``.
+extension Job {
+    /// Finds or creates objects of `entity` from a record or an array of records.
+    ///
+    /// - Throws: as ``Operation/process(_:as:nulls:)``.
+    public static func process(
+        _ records: some Encodable, as entity: String, id: JobID? = nil, onInvalid: OnInvalid = .fail,
+        unknownKeys: UnknownKeys? = nil, reply: Reply = .summary, nulls: RawJSON.Nulls = .omitted
+    ) throws(BrokerError) -> Job {
+        Job(
+            try .process(records, as: entity, nulls: nulls), id: id, onInvalid: onInvalid, unknownKeys: unknownKeys,
+            reply: reply)
+    }
+
+    /// Finds or creates objects of `entity` from JSON text: a record, or an array of records.
+    public static func process(
+        json: some JSONTextSource, as entity: String, id: JobID? = nil, onInvalid: OnInvalid = .fail,
+        unknownKeys: UnknownKeys? = nil, reply: Reply = .summary
+    ) -> Job {
+        Job(.process(json: json, as: entity), id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply)
+    }
+
+    /// Fills one object, which must exist.
+    ///
+    /// - Throws: as ``Operation/process(_:as:object:nulls:)``.
+    public static func process(
+        _ record: some Encodable, as entity: String, object key: some Encodable, id: JobID? = nil,
+        onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil, reply: Reply = .summary,
+        nulls: RawJSON.Nulls = .omitted
+    ) throws(BrokerError) -> Job {
+        Job(
+            try .process(record, as: entity, object: key, nulls: nulls), id: id, onInvalid: onInvalid,
+            unknownKeys: unknownKeys, reply: reply)
+    }
+
+    /// Fills one object, which must exist, from JSON text.
+    ///
+    /// - Throws: ``BrokerError/Code/notEncodable`` of the key.
+    public static func process(
+        json: some JSONTextSource, as entity: String, object key: some Encodable, id: JobID? = nil,
+        onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil, reply: Reply = .summary
+    ) throws(BrokerError) -> Job {
+        Job(
+            try .process(json: json, as: entity, object: key), id: id, onInvalid: onInvalid, unknownKeys: unknownKeys,
+            reply: reply)
+    }
+
+    /// Gives a relationship of one object, which must exist, what a record would have there.
+    ///
+    /// - Throws: as ``Operation/relate(_:_:_:to:)``.
+    public static func relate(
+        _ entity: String, _ key: some Encodable, _ relationship: String, to value: some Encodable, id: JobID? = nil,
+        onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil, reply: Reply = .summary
+    ) throws(BrokerError) -> Job {
+        Job(
+            try .relate(entity, key, relationship, to: value), id: id, onInvalid: onInvalid, unknownKeys: unknownKeys,
+            reply: reply)
+    }
+
+    /// Processes records, then deletes the objects that match the predicate and that the records did not name.
+    ///
+    /// - Throws: as ``Operation/sync(_:as:where:actions:part:nulls:)``.
+    public static func sync(
+        _ records: some Encodable, as entity: String, where predicate: BrokerPredicate? = nil,
+        actions: Set<Operation.SyncAction> = .all, id: JobID? = nil, onInvalid: OnInvalid = .fail,
+        unknownKeys: UnknownKeys? = nil, reply: Reply = .summary, nulls: RawJSON.Nulls = .omitted
+    ) throws(BrokerError) -> Job {
+        Job(
+            try .sync(records, as: entity, where: predicate, actions: actions, nulls: nulls), id: id,
+            onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply)
+    }
+
+    /// A sync from JSON text, an array.
+    public static func sync(
+        json: some JSONTextSource, as entity: String, where predicate: BrokerPredicate? = nil,
+        actions: Set<Operation.SyncAction> = .all, id: JobID? = nil, onInvalid: OnInvalid = .fail,
+        unknownKeys: UnknownKeys? = nil, reply: Reply = .summary
+    ) -> Job {
+        Job(
+            .sync(json: json, as: entity, where: predicate, actions: actions), id: id, onInvalid: onInvalid,
+            unknownKeys: unknownKeys,
+            reply: reply)
+    }
+
+    /// Reads a whole payload that is a value.
+    ///
+    /// - Throws: as ``Operation/map(_:by:)``.
+    public static func map(
+        _ payload: some Encodable, by reading: Operation.Reading = .keyPaths, id: JobID? = nil,
+        onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil, reply: Reply = .summary
+    ) throws(BrokerError) -> Job {
+        Job(try .map(payload, by: reading), id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply)
+    }
+
+    /// Reads a whole payload, from JSON text.
+    public static func map(
+        json: some JSONTextSource, by reading: Operation.Reading = .keyPaths, id: JobID? = nil,
+        onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil, reply: Reply = .summary
+    ) -> Job {
+        Job(.map(json: json, by: reading), id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply)
+    }
+
+    /// Deletes objects by their keys.
+    ///
+    /// - Throws: as ``Operation/delete(_:keys:)``.
+    public static func delete(
+        _ entity: String, keys: [some Encodable], id: JobID? = nil, onInvalid: OnInvalid = .fail,
+        reply: Reply = .summary
+    ) throws(BrokerError) -> Job {
+        Job(try .delete(entity, keys: keys), id: id, onInvalid: onInvalid, reply: reply)
+    }
+
+    /// Deletes the objects that match.
+    public static func delete(
+        _ entity: String, where predicate: BrokerPredicate, id: JobID? = nil, onInvalid: OnInvalid = .fail,
+        reply: Reply = .summary
+    ) -> Job {
+        Job(.delete(entity, where: predicate), id: id, onInvalid: onInvalid, reply: reply)
+    }
+}
+
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#elseif canImport(Darwin)
+internal import Darwin
+#endif
+
+/// The id of a job: 1 to 128 bytes, chosen by its sender. A job is applied exactly once under one id.
+///
+/// Ids are compared byte by byte, as the server does, so that two ids that differ in Unicode form only are two ids.
+/// (`String` compares canonical forms.)
+public struct JobID: Sendable, Hashable, CustomStringConvertible, ExpressibleByStringLiteral {
+    /// Bytes that an id may have.
+    public static let byteCounts = 1...128
+
+    public let text: String
+
+    public init(_ text: String) { self.text = text }
+
+    public init(stringLiteral text: String) { self.text = text }
+
+    public static func == (one: JobID, other: JobID) -> Bool {
+        // The client makes texts whose bytes are there in one piece; others are compared one by one.
+        one.text.utf8.withContiguousStorageIfAvailable { one in
+            other.text.utf8.withContiguousStorageIfAvailable { other in
+                one.count == other.count
+                    && (one.isEmpty || memcmp(one.baseAddress!, other.baseAddress!, one.count) == 0)
+            }
+        }.flatMap(\.self) ?? one.text.utf8.elementsEqual(other.text.utf8)
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        var text = text
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+    }
+
+    public var description: String { text }
+
+    /// - Throws: ``BrokerError/Code/invalidID``
+    package func checked() throws(BrokerError) -> JobID {
+        guard Self.byteCounts.contains(text.utf8.count) else { throw .invalidID(self) }
+        return self
+    }
+}
+
+extension Job.Operation {
+    /// Finds or creates objects of `entity` from a record or an array of records.
+    ///
+    /// - Parameters:
+    ///   - records: see ``RawJSON/init(encoding:nulls:)``.
+    ///   - nulls: what a member that is nil does: by default nothing, so that the column stays as it is.
+    /// - Throws: ``BrokerError/Code/notEncodable``, also for a `String`: as a value it is no record, so it is JSON text whose label
+    ///   is missing. All functions here throw that.
+    public static func process(
+        _ records: some Encodable, as entity: String, nulls: RawJSON.Nulls = .omitted
+    ) throws(BrokerError) -> Self {
+        process(json: try encoded(records, nulls), as: entity)
+    }
+
+    /// Finds or creates objects of `entity` from JSON text: a record, or an array of records.
+    public static func process(json: some JSONTextSource, as entity: String) -> Self {
+        Self(entity: entity, .process(json.makeJSON()))
+    }
+
+    /// Fills one object, which must exist. A record that has another identity renames it, and what refers to it
+    /// follows.
+    ///
+    /// - Parameters:
+    ///   - record: see ``RawJSON/init(encoding:nulls:)``.
+    ///   - key: the value of the object's identity, or a value with a member for each of its attributes, or its `_pk`; see
+    ///     ``RawJSON/init(value:)``.
+    public static func process(
+        _ record: some Encodable, as entity: String, object key: some Encodable, nulls: RawJSON.Nulls = .omitted
+    ) throws(BrokerError) -> Self {
+        try process(json: try encoded(record, nulls), as: entity, object: key)
+    }
+
+    /// Fills one object, which must exist, from JSON text; else as ``process(_:as:object:nulls:)``.
+    public static func process(
+        json: some JSONTextSource, as entity: String, object key: some Encodable
+    ) throws(BrokerError) -> Self {
+        Self(entity: entity, .process(json.makeJSON(), object: try RawJSON(value: key)))
+    }
+
+    /// Gives a relationship of one object, which must exist, the value that a record would have there.
+    ///
+    /// - Parameters:
+    ///   - key: the object's, as in ``process(_:as:object:nulls:)``.
+    ///   - value: an object or several, or bare keys, as in ``RawJSON/init(value:)``; a `String` is a key.
+    public static func relate(
+        _ entity: String, _ key: some Encodable, _ relationship: String, to value: some Encodable
+    ) throws(BrokerError) -> Self {
+        try relate(entity, key, relationship, json: try RawJSON(value: value))
+    }
+
+    /// Gives a relationship of one object, which must exist, a value from JSON text, such as `null`; else as
+    /// ``relate(_:_:_:to:)``.
+    public static func relate(
+        _ entity: String, _ key: some Encodable, _ relationship: String, json: some JSONTextSource
+    ) throws(BrokerError) -> Self {
+        Self(
+            entity: entity, .relate(json.makeJSON(), relationship: relationship, object: try RawJSON(value: key)))
+    }
+
+    /// Links one object, which must exist, to the object of another key, or to those of an array of keys; nil ends the link,
+    /// or all links of a to-many. The model says what happens when an object of a key does not exist.
+    public static func relate(
+        _ entity: String, _ key: some Encodable, _ relationship: String, toKey destination: some Encodable
+    ) throws(BrokerError) -> Self {
+        try relate(entity, key, relationship, to: destination)
+    }
+
+    /// Processes records, then deletes the objects of `entity` that match the predicate (all without one) and that the
+    /// records did not name, at any depth.
+    ///
+    /// - Parameters:
+    ///   - records: an array; see ``RawJSON/init(encoding:nulls:)``.
+    ///   - part: for a sync that does not fit one job.
+    public static func sync(
+        _ records: some Encodable, as entity: String, where predicate: BrokerPredicate? = nil,
+        actions: Set<SyncAction> = .all, part: SyncPart? = nil, nulls: RawJSON.Nulls = .omitted
+    ) throws(BrokerError) -> Self {
+        sync(json: try encoded(records, nulls), as: entity, where: predicate, actions: actions, part: part)
+    }
+
+    /// A sync from JSON text, an array; else as ``sync(_:as:where:actions:part:nulls:)``.
+    public static func sync(
+        json: some JSONTextSource, as entity: String, where predicate: BrokerPredicate? = nil,
+        actions: Set<SyncAction> = .all, part: SyncPart? = nil
+    ) -> Self {
+        Self(entity: entity, .sync(json.makeJSON(), where: predicate, actions: actions, part: part))
+    }
+
+    /// Reads a whole payload, as it came from its server.
+    ///
+    /// - Parameters:
+    ///   - payload: see ``RawJSON/init(encoding:nulls:)``.
+    ///   - reading: how the objects in it are found.
+    public static func map(_ payload: some Encodable, by reading: Reading = .keyPaths) throws(BrokerError) -> Self {
+        map(json: try encoded(payload, .omitted), by: reading)
+    }
+
+    /// Reads a whole payload, from JSON text.
+    public static func map(json: some JSONTextSource, by reading: Reading = .keyPaths) -> Self {
+        Self(entity: "", .map(json.makeJSON(), by: reading))
+    }
+
+    /// Deletes objects by their keys, as in ``process(_:as:object:nulls:)``. Keys that name nothing are counted in a
+    /// warning.
+    public static func delete(_ entity: String, keys: [some Encodable]) throws(BrokerError) -> Self {
+        Self(entity: entity, .delete(try RawJSON(value: keys)))
+    }
+
+    /// Deletes the objects that match.
+    public static func delete(_ entity: String, where predicate: BrokerPredicate) -> Self {
+        Self(entity: entity, .deleteMatching(predicate))
+    }
+
+    private static func encoded(
+        _ value: some Encodable, _ nulls: RawJSON.Nulls
+    ) throws(BrokerError) -> RawJSON {
+        if type(of: value) == String.self {
+            throw .notEncodable("a String is not a record; JSON text in a String has the label `json:`")
+        }
+        return try RawJSON(encoding: value, nulls: nulls)
+    }
+}
+
+/// A relationship of a record or of a fetched object: the key of an object, or the object itself.
+///
+/// A fetch gives an object where `include` names the relationship, and else the key. A record may have either.
+///
+/// ```swift
+/// struct Employee: Codable {
+///     var id: Int
+///     var department: Link<Int, Department>?  // to-one
+///     var projects: [Link<String, Project>]?  // to-many
+/// }
+/// let ada = Employee(id: 1, department: .key(7))
+/// let grace = Employee(id: 2, department: .object(Department(id: 8, name: "R&D")))
+/// ```
+///
+/// Where the identity has several attributes, `Key` is a struct with a member for each. JSON that is an object is then read as a
+/// `Value` if it can be, and else as a `Key`; so `Value` needs a member that is not optional and that the key lacks.
+public struct Link<Key, Value> {
+    /// The key; nil when the object itself is here.
+    public let key: Key?
+    /// The object; nil when only its key is here.
+    public let object: Value?
+
+    public static func key(_ key: Key) -> Link { Link(key: key, object: nil) }
+
+    public static func object(_ object: Value) -> Link { Link(key: nil, object: object) }
+}
+
+extension Link: Sendable where Key: Sendable, Value: Sendable {}
+extension Link: Equatable where Key: Equatable, Value: Equatable {}
+extension Link: Hashable where Key: Hashable, Value: Hashable {}
+
+extension Link: Encodable where Key: Encodable, Value: Encodable {
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        if let object { try container.encode(object) } else { try container.encode(key) }
+    }
+}
+
+extension Link: Decodable where Key: Decodable, Value: Decodable {
+    private struct AnyKey: CodingKey {
+        let stringValue: String
+        var intValue: Int? { nil }
+
+        init(stringValue: String) { self.stringValue = stringValue }
+        init?(intValue: Int) { nil }
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard (try? decoder.container(keyedBy: AnyKey.self)) != nil else {
+            self = .key(try container.decode(Key.self))
+            return
+        }
+        do {
+            self = .object(try container.decode(Value.self))
+        } catch {
+            // The fault of the object says more, unless it is a key.
+            guard let key = try? container.decode(Key.self) else { throw error }
+            self = .key(key)
+        }
+    }
+}

@@ -228,3 +228,131 @@ extension ModelDescription {
         public var error: Bool?
     }
 }
+
+/// An attribute of a record whose nil clears the column.
+///
+/// Swift's synthesized `Codable` writes no member for an optional that is nil, and a member that a record lacks leaves the
+/// column as it is. With this wrapper, nil is written as `null`, which sets the column to NULL:
+///
+/// ```swift
+/// struct Employee: Codable {
+///     var id: Int
+///     var nickname: String?  // nil leaves the column as it is
+///     @Nullable var phone: String?  // nil sets the column to NULL
+/// }
+/// ```
+///
+/// A record that decides case by case has a property of the type `Nullable<String>?`: nil writes no member, and
+/// `Nullable(nil)` writes `null`. A member that is missing or `null` is read as nil.
+@propertyWrapper public struct Nullable<Value> {
+    public var wrappedValue: Value?
+
+    public init(wrappedValue: Value?) { self.wrappedValue = wrappedValue }
+
+    public init(_ value: Value?) { wrappedValue = value }
+}
+
+extension Nullable: Sendable where Value: Sendable {}
+extension Nullable: Equatable where Value: Equatable {}
+extension Nullable: Hashable where Value: Hashable {}
+
+extension Nullable: Encodable where Value: Encodable {
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        if let wrappedValue { try container.encode(wrappedValue) } else { try container.encodeNil() }
+    }
+}
+
+extension Nullable: Decodable where Value: Decodable {
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        wrappedValue = container.decodeNil() ? nil : try container.decode(Value.self)
+    }
+}
+
+extension KeyedDecodingContainer {
+    /// Synthesized `Decodable` calls this for a property with ``Nullable``, so a missing member is nil.
+    public func decode<Value: Decodable>(
+        _ type: Nullable<Value>.Type, forKey key: Key
+    ) throws -> Nullable<Value> {
+        try decodeIfPresent(type, forKey: key) ?? Nullable(nil)
+    }
+}
+
+/// The changes that a changed model makes to a store.
+public struct ModelMigration: Sendable, Hashable {
+    /// In the order of the store's model, then what is new. Empty when the store fits.
+    public var changes: [Change]
+
+    public init(changes: [Change]) { self.changes = changes }
+
+    /// Whether any change is refused, so that nothing is changed at all.
+    public var isRefused: Bool { changes.contains { $0.kind == .refused } }
+
+    /// A difference between the store and the model.
+    public struct Change: Sendable, Hashable {
+        public var kind: Kind
+        /// An entity, `Entity.attribute`, a table or `table.column`.
+        public var subject: String
+        /// The state in the store and in the model; for people.
+        public var message: String
+        /// The remedy for a refused change; for people.
+        public var remedy: String?
+        /// In a dry run: what goes when the part is dropped; for a refused change, what would go.
+        public var loss: Loss?
+
+        public init(kind: Kind, subject: String, message: String, remedy: String? = nil, loss: Loss? = nil) {
+            self.kind = kind
+            self.subject = subject
+            self.message = message
+            self.remedy = remedy
+            self.loss = loss
+        }
+    }
+
+    /// The treatment of a difference.
+    public struct Kind: RawRepresentable, Sendable, Hashable {
+        /// The protocol's word.
+        public let rawValue: String
+
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        /// Nothing is lost.
+        public static let migrated = Kind(rawValue: "migrated")
+        /// The part stays in the file, unused.
+        public static let kept = Kind(rawValue: "kept")
+        /// The part is deleted with its values.
+        public static let dropped = Kind(rawValue: "dropped")
+        public static let refused = Kind(rawValue: "refused")
+    }
+
+    /// Rows or values that go with a part.
+    public struct Loss: Sendable, Hashable {
+        /// The protocol's word: `objects`, `values` or `links`.
+        public var kind: String
+        public var count: Int64
+        /// Ten at most, for people: the key of an object, and what it has.
+        public var examples: [String]
+
+        public init(kind: String, count: Int64, examples: [String]) {
+            self.kind = kind
+            self.count = count
+            self.examples = examples
+        }
+    }
+}
+
+/// The treatment of the parts of a store that its model no longer has: entities, attributes, relationships, unique lists.
+public struct RemovedParts: RawRepresentable, Sendable, Hashable {
+    /// The protocol's word.
+    public let rawValue: String
+
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// The store is not changed, and the changes name them.
+    public static let refuse = RemovedParts(rawValue: "refuse")
+    /// They stay in the file, unused, so that the earlier model can be used again.
+    public static let keep = RemovedParts(rawValue: "keep")
+    /// They are deleted with their values.
+    public static let drop = RemovedParts(rawValue: "drop")
+}

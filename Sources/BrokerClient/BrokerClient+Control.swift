@@ -2,6 +2,73 @@ public import Broker
 internal import BrokerJSON
 internal import BrokerRequests
 package import BrokerWire
+public import Logging
+internal import NIOCore
+
+extension BrokerClient {
+    /// Connects and waits for the server's welcome, for ``BrokerClientConfiguration/connectTimeout`` at most: for programs that are of
+    /// no use without the server. A server that is not there yet is tried again until then.
+    ///
+    /// - Throws: ``/Broker/BrokerError`` with ``/Broker/BrokerError/Code/cannotConnect``, with the code of the server's refusal, or with
+    ///   ``/Broker/BrokerError/Code/protocolViolation`` when the peer is no Broker.
+    public static func connect(
+        to address: BrokerAddress, configuration: BrokerClientConfiguration = BrokerClientConfiguration(),
+        logger: Logger = Logger(label: "broker.client", factory: { _ in SwiftLogNoOpLogHandler() })
+    ) async throws -> BrokerClient {
+        try await connect(to: address, configuration: configuration, logger: logger, nil)
+    }
+
+    /// Uses sockets that the caller connects.
+    ///
+    /// - Parameters:
+    ///   - name: the server's name in errors.
+    ///   - dial: returns the descriptor of a connected stream socket, which the client then owns. Called for every
+    ///     connection, on an event loop; must not block.
+    package static func connect(
+        to name: String, configuration: BrokerClientConfiguration = BrokerClientConfiguration(),
+        dial: @escaping @Sendable () throws -> CInt
+    ) async throws -> BrokerClient {
+        try await connect(
+            to: .unixSocket(name), configuration: configuration,
+            logger: Logger(label: "broker.client") { _ in
+                SwiftLogNoOpLogHandler()
+            }, .descriptor(dial))
+    }
+
+    static func connect(
+        to address: BrokerAddress, configuration: BrokerClientConfiguration, logger: Logger,
+        firstDelay: TimeAmount = Reconnection.firstDelay, _ dialing: Dialing?
+    ) async throws -> BrokerClient {
+        let client = BrokerClient(
+            address, configuration: configuration, logger: logger, beginning: .atOnce, firstDelay: firstDelay, dialing)
+        do {
+            _ = try await client.driver.welcome.value()
+            return client
+        } catch {
+            client.close()
+            throw error
+        }
+    }
+}
+
+/// Runs code with a connected client, and closes it afterwards: for scripts.
+///
+/// ```swift
+/// try await withBrokerClient(.unixSocket(path)) { broker in
+///     try await broker.process(employees, as: "Employee")
+/// }
+/// ```
+///
+/// - Throws: as ``BrokerClient/connect(to:configuration:logger:)``, or what `body` throws.
+@discardableResult public func withBrokerClient<Value>(
+    _ address: BrokerAddress, configuration: BrokerClientConfiguration = BrokerClientConfiguration(),
+    logger: Logger = Logger(label: "broker.client", factory: { _ in SwiftLogNoOpLogHandler() }),
+    isolation: isolated (any Actor)? = #isolation, _ body: (BrokerClient) async throws -> Value
+) async throws -> Value {
+    let client = try await BrokerClient.connect(to: address, configuration: configuration, logger: logger)
+    defer { client.close() }
+    return try await body(client)
+}
 
 // Questions, and administration of the server.
 extension BrokerClient {
@@ -190,4 +257,109 @@ extension AdminResult {
 extension ServerEnvelope {
     /// The whole message.
     fileprivate var text: [UInt8] { withExtendedLifetime(document) { Array(document.text.bytes) } }
+}
+
+extension BrokerClient {
+    /// Follows the committed jobs that change objects; see
+    /// ``/Broker/BrokerProtocol/commits(of:after:reply:)``.
+    ///
+    /// Each iteration has a connection of its own, which ends with it. When it is lost, another one goes on after the newest commit
+    /// that was delivered.
+    public func commits(for query: CommitQuery) -> Commits {
+        Commits { [self] in
+            let feed = ClientFeed(client: self, query: query)
+            return { try await feed.next() }
+        }
+    }
+
+    /// One iteration over the commits.
+    private actor ClientFeed {
+        private let client: BrokerClient
+        /// Its `after` is the newest sequence that was delivered.
+        private var query: CommitQuery
+        private var connection: StreamConnection?
+        private var isOpen = false
+        private var hasBegun = false
+        private var isAtEnd = false
+        /// Before the next connection.
+        private var delay = Duration.zero
+
+        private static let firstDelay = Duration.milliseconds(10)
+        private static let longestDelay = Duration.milliseconds(250)
+
+        init(client: BrokerClient, query: CommitQuery) {
+            self.client = client
+            self.query = query
+        }
+
+        func next() async throws -> Commit? {
+            guard !isAtEnd else { return nil }
+            do {
+                if !hasBegun { _ = try query.members() }
+                while true {
+                    if connection == nil { try await waitForServer() }
+                    do {
+                        if let commit = try await nextOfConnection() { return commit }
+                    } catch let error as BrokerError where hasBegun && error.endsFeedConnection {
+                        connection = nil
+                        isOpen = false
+                        guard !client.isEnded else {
+                            isAtEnd = true
+                            return nil
+                        }
+                    }
+                }
+            } catch {
+                isAtEnd = true
+                connection = nil
+                if hasBegun, client.isEnded, (error as? BrokerError)?.code == .closed { return nil }
+                let isLost = (error as? BrokerError)?.code == .connectionLost
+                throw isLost && client.driver.isClosed ? BrokerError.closed : error
+            }
+        }
+
+        /// - Returns: nil for an answer that is no commit.
+        private func nextOfConnection() async throws -> Commit? {
+            let connection = try await connected()
+            let answer = try await connection.next(isPrompt: !isOpen)
+            switch answer.message {
+            case .subscribed(let after, _):
+                isOpen = true
+                hasBegun = true
+                guard query.after == nil else { return nil }
+                query.after = after
+                return Commit(sequence: after)
+            case .committed(let message):
+                delay = .zero
+                query.after = message.sequence
+                return Commit(message)
+            default: throw client.unexpected(answer, to: "subscribe")
+            }
+        }
+
+        /// The client's own connection waits for a server that is not running, or not running any more.
+        private func waitForServer() async throws {
+            if delay > .zero { try await Task.sleep(for: delay) }
+            delay = min(max(delay * 2, Self.firstDelay), Self.longestDelay)
+            try await client.ping(timeout: nil)
+        }
+
+        private func connected() async throws -> StreamConnection {
+            if let connection { return connection }
+            let frame = try client.driver.encoders.encode(ClientMessageWriter.subscribe(members: try query.members()))
+            let opened = try await client.driver.openStream(sending: frame, isEndless: true)
+            connection = opened
+            return opened
+        }
+    }
+}
+
+extension BrokerClient {
+    /// It was closed, or a shutdown has begun.
+    fileprivate var isEnded: Bool { driver.isClosed || driver.isDraining }
+}
+
+extension BrokerError {
+    /// The feed goes on with another connection.
+    fileprivate var endsFeedConnection: Bool { [.connectionLost, .cannotConnect, .draining].contains(code) }
 }

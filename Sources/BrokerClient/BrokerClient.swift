@@ -233,3 +233,122 @@ public final class BrokerClient: BrokerProtocol {
 
     private func number() -> Int { nextNumber.add(1, ordering: .relaxed).newValue }
 }
+
+#if LIFECYCLE
+public import ServiceLifecycle
+
+/// With the package trait `ServiceLifecycle`.
+extension BrokerClient: Service {}
+#endif
+
+extension BrokerClient {
+    /// The state of the connection, and how it changes: the current state comes first. It ends when the client is closed. A reader
+    /// that is slow misses states, but never the newest.
+    public var connectionStates: AsyncStream<BrokerConnectionState> { driver.states.read() }
+
+    /// Connects, and keeps the client until the task is cancelled or a graceful shutdown begins; then closes it.
+    ///
+    /// While it runs, the client connects to a server that starts later, and connects again after each loss, whether calls wait
+    /// or not. A call waits for the connection as long as ``BrokerClientConfiguration/reconnectDeadline``.
+    ///
+    /// A graceful shutdown (with the trait `ServiceLifecycle`, in a `ServiceGroup`) takes no further calls, ends the iterations over
+    /// ``commits(for:)``, and finishes what is unanswered and the iterations over ``results(of:)`` that have begun, at most for
+    /// ``BrokerClientConfiguration/shutdownTimeout``. Cancelling the task closes the client at once: jobs that were sent and are
+    /// unanswered end with ``/Broker/BrokerError/Code/outcomeUnknown``.
+    public func run() async {
+        driver.stayConnected()
+        let end = Answer<Void>()
+        #if LIFECYCLE
+        await withGracefulShutdownHandler {
+            try? await end.value()
+        } onGracefulShutdown: {
+            end.finish(.success(()))
+        }
+        #else
+        try? await end.value()
+        #endif
+        if !Task.isCancelled { await finishUnanswered() }
+        close()
+    }
+
+    /// At most for the time of the configuration.
+    private func finishUnanswered() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { [driver, large = jobs.end()] in
+                async let drained: Void = driver.drain()
+                await large?.drain()
+                await drained
+            }
+            group.addTask { [configuration] in try? await Task.sleep(for: configuration.shutdownTimeout) }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+}
+
+extension BrokerClient {
+    /// Fetches any number of objects, in answers of which all are of one moment. They see every job that was completed before.
+    ///
+    /// Each iteration has a connection of its own, which ends with it. A reader that is too slow gets
+    /// ``/Broker/BrokerError/Code/snapshotExpired``: see `protocol/predicates.md`.
+    public func results(of query: Query) -> QueryResults {
+        QueryResults { [self] in
+            let stream = FetchStream(client: self, query: query)
+            return { try await stream.next() }
+        }
+    }
+
+    /// One iteration over the answers to a query.
+    private actor FetchStream {
+        private let client: BrokerClient
+        private let query: Query
+        private var connection: StreamConnection?
+        private var isAtEnd = false
+
+        init(client: BrokerClient, query: Query) {
+            self.client = client
+            self.query = query
+        }
+
+        func next() async throws -> QueryResult? {
+            guard !isAtEnd else { return nil }
+            do {
+                let connection = try await open()
+                let result = try client.queryResult(try await connection.next())
+                isAtEnd = !result.hasMore
+                if isAtEnd { self.connection = nil }
+                return result
+            } catch {
+                isAtEnd = true
+                connection = nil
+                let isLost = (error as? BrokerError)?.code == .connectionLost
+                throw isLost && client.driver.isClosed ? BrokerError.closed : error
+            }
+        }
+
+        private func open() async throws -> StreamConnection {
+            if let connection { return connection }
+            let content = ClientMessageWriter.fetch(members: try query.members(isStreamed: true))
+            // The client's own connection waits for a server that is not running yet, and reports a lost connection. Where it was
+            // made before, only the stream's connection reports that.
+            _ = try await client.serverInformation()
+            let opened = try await client.driver.openStream(sending: client.driver.encoders.encode(content))
+            connection = opened
+            return opened
+        }
+    }
+}
+
+/// A job, and the connection that it was added to.
+struct SentJob: Sendable {
+    let driver: SessionDriver
+    let place: Session.Jobs.Place
+
+    var id: JobID { place.id }
+
+    /// The job is not wanted any more: it is not sent, or the server is asked to cancel it.
+    func cancel() { driver.cancel(place) }
+
+    /// It is not sent if it still waits for room.
+    func withdraw() { driver.withdraw(place) }
+}

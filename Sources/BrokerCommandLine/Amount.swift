@@ -1,3 +1,110 @@
+package import ArgumentParser
+
+/// A time on a command line or in a configuration: `30` (seconds), `500ms`, `1.5s`, `5m`, `2h`, `7d`.
+package struct TimeSpan: Hashable, Sendable {
+    private let milliseconds: Int
+
+    package static func seconds(_ count: Int) -> TimeSpan { TimeSpan(milliseconds: count * 1_000) }
+
+    package static func milliseconds(_ count: Int) -> TimeSpan { TimeSpan(milliseconds: count) }
+
+    private init(milliseconds: Int) { self.milliseconds = milliseconds }
+
+    /// - Throws: a `ValidationError` with the text and the units.
+    package init(parsing text: String) throws(ValidationError) {
+        let units = ["": 1_000, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000]
+        guard let amount = Amount(text), let factor = units[amount.unit] else {
+            throw ValidationError(
+                "\"\(text)\" is no time. Give seconds, or a number with ms, s, m, h or d, as in 5m (300 seconds).")
+        }
+        guard let milliseconds = amount.times(factor), milliseconds <= Self.longest else {
+            throw ValidationError("\"\(text)\" is longer than a thousand years, or not a whole number of milliseconds.")
+        }
+        self.milliseconds = milliseconds
+    }
+
+    /// Milliseconds of a thousand years.
+    private static let longest = 1_000 * 365 * 86_400_000
+
+    package var duration: Duration { .milliseconds(milliseconds) }
+
+    /// As a number that may have a fraction.
+    package var exactSeconds: Double { Double(milliseconds) / 1_000 }
+
+    /// Rounded up, so that a short time is not none.
+    package var seconds: Int { (milliseconds + 999) / 1_000 }
+}
+
+extension TimeSpan: ExpressibleByArgument {
+    package init?(argument: String) {
+        do throws(ValidationError) { try self.init(parsing: argument) } catch { return nil }
+    }
+}
+
+extension TimeSpan: Comparable {
+    package static func < (one: TimeSpan, other: TimeSpan) -> Bool { one.milliseconds < other.milliseconds }
+}
+
+extension TimeSpan: CustomStringConvertible {
+    /// With the largest unit of which it is a whole number.
+    package var description: String {
+        let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)]
+        for (unit, factor) in units where milliseconds != 0 && milliseconds % factor == 0 {
+            return "\(milliseconds / factor)\(unit)"
+        }
+        return milliseconds == 0 ? "0s" : "\(milliseconds)ms"
+    }
+}
+
+/// A number of bytes on a command line or in a configuration: `65536`, `64K`, `16MiB`, `1.5G`. Each unit is 1024 of the one
+/// before.
+package struct ByteSize: Hashable, Sendable {
+    package let bytes: Int
+
+    package init(_ bytes: Int) { self.bytes = bytes }
+
+    /// - Throws: a `ValidationError` with the text and the units.
+    package init(parsing text: String) throws(ValidationError) {
+        let units = ["": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40]
+        guard let amount = Amount(text) else { throw Self.fault(text) }
+        var unit = amount.unit.uppercased()
+        if unit.hasSuffix("IB") { unit.removeLast(2) } else if unit.hasSuffix("B") { unit.removeLast() }
+        guard let factor = units[unit], !(unit.isEmpty && amount.unit.count > 1) else { throw Self.fault(text) }
+        guard let bytes = amount.times(factor) else {
+            throw ValidationError("\"\(text)\" is more than this program can count, or not a whole number of bytes.")
+        }
+        self.bytes = bytes
+    }
+
+    private static func fault(_ text: String) -> ValidationError {
+        ValidationError(
+            "\"\(text)\" is no size. Give bytes, or a number with K, M, G or T, as in 64M (67108864 bytes).")
+    }
+}
+
+extension ByteSize: ExpressibleByArgument {
+    package init?(argument: String) {
+        do throws(ValidationError) { try self.init(parsing: argument) } catch { return nil }
+    }
+}
+
+extension ByteSize: Comparable, ExpressibleByIntegerLiteral {
+    package init(integerLiteral bytes: Int) { self.init(bytes) }
+
+    package static func < (one: ByteSize, other: ByteSize) -> Bool { one.bytes < other.bytes }
+}
+
+extension ByteSize: CustomStringConvertible {
+    /// With the largest unit of which it is a whole number.
+    package var description: String {
+        for (unit, shift) in [("T", 40), ("G", 30), ("M", 20), ("K", 10)] where bytes != 0 && bytes % (1 << shift) == 0
+        {
+            return "\(bytes >> shift)\(unit)"
+        }
+        return "\(bytes)"
+    }
+}
+
 /// A decimal number and the unit after it, as in `1.5G` and `30 s`.
 struct Amount {
     /// The number without its point.
@@ -28,5 +135,27 @@ struct Amount {
     func times(_ factor: Int) -> Int? {
         let (product, hasOverflow) = digits.multipliedReportingOverflow(by: factor)
         return hasOverflow || product % divisor != 0 ? nil : product / divisor
+    }
+}
+
+/// A numeric option, a size or a time, and its valid range.
+package struct NumberOption {
+    /// Nil when the value is in the range.
+    private let fault: String?
+
+    /// - Parameter name: the option as typed, `--workers`.
+    package init<Value: Comparable>(_ name: String, _ value: Value, in range: ClosedRange<Value>) {
+        let isValid = range.contains(value)
+        fault = isValid ? nil : "\(name) must be \(range.lowerBound) to \(range.upperBound), but is \(value)."
+    }
+
+    /// - Throws: a `ValidationError` with the option, its range and the given value.
+    package func check() throws { if let fault { throw ValidationError(fault) } }
+}
+
+extension [NumberOption] {
+    /// Checks the options one after the other; throws for the first invalid one.
+    package func check() throws {
+        for option in self { try option.check() }
     }
 }

@@ -1,6 +1,9 @@
 package import ArgumentParser
-internal import BrokerJSON
+package import BrokerJSON
+internal import BrokerModel
+internal import Dispatch
 internal import Glibc
+internal import Synchronization
 
 /// Ends a program with a status and one clear line on standard error.
 package struct CommandFailure: Error, CustomStringConvertible {
@@ -96,5 +99,259 @@ package enum Program {
         }
         let bytes = Array((line + "\n").utf8)
         _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
+    }
+}
+
+extension Program {
+    /// A number and its noun, as in "1 entity" and "2 entities".
+    ///
+    /// - Parameter plural: nil for the noun with an s.
+    package static func counted(_ count: Int, _ noun: String, _ plural: String? = nil) -> String {
+        "\(count) \(count == 1 ? noun : plural ?? noun + "s")"
+    }
+}
+
+/// The arguments of a program, which may come from elsewhere than its command line, too.
+package struct ProgramArguments: Sendable {
+    package let arguments: [String]
+    /// Adds to a fault of the arguments where the argument comes from.
+    let explain: @Sendable (_ fault: String) -> String
+
+    package init(_ arguments: [String], explain: @escaping @Sendable (_ fault: String) -> String = { $0 }) {
+        self.arguments = arguments
+        self.explain = explain
+    }
+}
+
+/// A fault of the arguments, as swift-argument-parser reports it.
+enum UsageFault {
+    private static let mark = "- "
+    private static let heading = "Please provide one of the following:"
+
+    /// The message on one line. Of the values that an option takes, the one that was probably meant is named.
+    static func line(_ message: String) -> String {
+        let lines = message.split(whereSeparator: \.isNewline).map { $0.trimmingPrefix { $0 == " " } }
+        let values = lines.filter { $0.hasPrefix(mark) }.map { String($0.dropFirst(mark.count)) }
+        let text = lines.filter { !$0.hasPrefix(mark) }.joined(separator: " ")
+        guard !values.isEmpty, text.hasSuffix(heading) else { return text + values.map { " \(mark)\($0)" }.joined() }
+        let given = text.firstMatch(of: /The value '(.*?)' is invalid/).map { String($0.1) } ?? ""
+        return text.dropLast(heading.count) + "It is one of \(values.joined(separator: ", "))"
+            + NearMiss.ending(given, among: values)
+    }
+}
+
+/// The forms of values that the options of all programs take.
+package enum OptionUnits {
+    package static let explanation =
+        "A size is bytes, or has a unit: 64K, 16M, 2G, 1T, each 1024 of the one before. A time is seconds, or has a unit: "
+        + "500ms, 30s, 5m, 2h, 7d."
+
+    /// The remedy for a value that swift-argument-parser refuses: the names of the values say what they are.
+    ///
+    /// - Parameter fault: its message.
+    static func remedy(for fault: String) -> String {
+        if fault.hasPrefix("Missing value for '") {
+            return ". A value that begins with a dash is given as OPTION=VALUE."
+        }
+        guard fault.contains(" is invalid for ") else { return "" }
+        if fault.contains("<size>'") { return ". Give bytes, or a number with K, M, G or T, as in 64M." }
+        if fault.contains("'--max-delete ") { return ". Give a number of objects, or a share of them, as in 10%." }
+        return fault.contains("<time>'") ? ". Give seconds, or a number with ms, s, m, h or d, as in 5m." : ""
+    }
+}
+
+/// The exit statuses of Broker's programs, as in the table of protocol/guides/commands.md.
+package enum ExitStatus: Int32, CaseIterable, Sendable {
+    case success = 0
+    case failed = 1
+    case usage = 2
+    case rejected = 3
+    case cannotConnect = 4
+    /// The server answers, and its store takes nothing at the moment.
+    case waiting = 5
+    /// The server answers, and was paused, or stops.
+    case paused = 6
+    /// The server serves, and refused the last reload of its model.
+    case degraded = 7
+
+    package var meaning: String {
+        switch self {
+        case .success: "everything asked for is committed"
+        case .failed: "failed"
+        case .usage: "wrong arguments"
+        case .rejected: "committed, and some records were rejected (`--on-invalid skip`)"
+        case .cannotConnect: "no connection, or no answer in time"
+        case .waiting: "of `broker health`: the store takes nothing at the moment, and jobs wait"
+        case .degraded:
+            "of `broker health`: the server serves, and the next start would fail, because a reload was refused"
+        case .paused: "of `broker health`: the server is paused, or stops"
+        }
+    }
+
+    /// A sentence for the help of a program that ends with these.
+    package static func explanation(_ statuses: [ExitStatus] = allCases) -> String {
+        "Exit status: " + statuses.map { "\($0.rawValue) \($0.meaning)" }.joined(separator: "; ") + "."
+    }
+}
+
+/// The help of a command, as swift-argument-parser writes it: it breaks every line but that of the usage.
+enum HelpText {
+    private static let beginning = "USAGE: "
+
+    /// The help with its usage broken between arguments, for a terminal or for 80 columns.
+    static func wrapped(_ help: String, columns: Int = Terminal.columns(of: STDOUT_FILENO) ?? 80) -> String {
+        help.split(separator: "\n", omittingEmptySubsequences: false)
+            .map { $0.hasPrefix(beginning) && $0.count > columns ? wrappedUsage($0, columns) : String($0) }
+            .joined(separator: "\n")
+    }
+
+    private static func wrappedUsage(_ line: Substring, _ columns: Int) -> String {
+        var lines = [""]
+        for argument in arguments(of: line) {
+            let isFirst = lines[lines.count - 1].allSatisfy { $0 == " " }
+            if !isFirst, lines[lines.count - 1].count + 1 + argument.count > columns {
+                lines.append(String(repeating: " ", count: beginning.count) + argument)
+            } else {
+                lines[lines.count - 1] += (isFirst ? "" : " ") + argument
+            }
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    /// The words of a usage; what brackets enclose is one.
+    private static func arguments(of line: Substring) -> [String] {
+        var arguments: [String] = []
+        var depth = 0
+        for word in line.split(separator: " ") {
+            if depth > 0 { arguments[arguments.count - 1] += " \(word)" } else { arguments.append(String(word)) }
+            depth += word.count { $0 == "[" } - word.count { $0 == "]" }
+        }
+        return arguments
+    }
+}
+
+/// Standard output for bytes that are not lines of text.
+package enum StandardOutput {
+    private static let isUnread = Atomic(false)
+
+    /// False once a write found that the reader is gone, as of `broker fetch … | head -1`. What is written then is lost
+    /// without an error, as it is not missed; a command that goes on writing for long ends.
+    package static var hasReader: Bool { !isUnread.load(ordering: .relaxed) }
+
+    /// Ends the process with status 0 when the reader goes, also while nothing is written. For a command that may wait for
+    /// long, and has nothing to finish.
+    package static func endWithoutReader() {
+        // A queue of its own: its thread waits for as long as there is a reader.
+        DispatchQueue(label: "reader").async {
+            var output = pollfd(fd: STDOUT_FILENO, events: 0, revents: 0)
+            while poll(&output, 1, -1) < 0, errno == EINTR {}
+            // A pipe has POLLERR then, a socket POLLHUP. What is closed from the start (POLLNVAL) fails when it is written.
+            guard Int32(output.revents) & (POLLERR | POLLHUP) != 0 else { return }
+            _exit(ExitStatus.success.rawValue)
+        }
+    }
+
+    package static func write(_ bytes: [UInt8]) throws(CommandFailure) {
+        var written = 0
+        while written < bytes.count {
+            let count = bytes.withUnsafeBytes {
+                Glibc.write(STDOUT_FILENO, $0.baseAddress! + written, $0.count - written)
+            }
+            guard count >= 0 else {
+                if errno == EINTR { continue }
+                if errno == EPIPE { return isUnread.store(true, ordering: .relaxed) }
+                throw CommandFailure(.failed, "Standard output cannot be written: \(String(cString: strerror(errno))).")
+            }
+            written += count
+        }
+    }
+}
+
+extension JSONText {
+    /// Reads a file, or standard input for `-`.
+    ///
+    /// - Parameters:
+    ///   - limit: bytes; of a longer file, only one byte more than that is read.
+    ///   - isRegular: refuses pipes and devices.
+    package static func file(
+        _ path: String, limit: Int = .max >> 2, isRegular: Bool = false
+    ) throws(CommandFailure) -> JSONText {
+        var descriptor = STDIN_FILENO
+        if isRegular, path != "-" {
+            do throws(RegularFile.Refusal) {
+                descriptor = try RegularFile.open(path)
+            } catch {
+                throw CommandFailure(.failed, "\(path) \(error.reason).")
+            }
+        } else if path != "-" {
+            descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        }
+        guard descriptor >= 0 else {
+            throw CommandFailure(.failed, "\(path) cannot be read: \(String(cString: strerror(errno))).")
+        }
+        defer { if path != "-" { close(descriptor) } }
+        var builder = JSONTextBuilder(maximumCount: limit + 1)
+        while true {
+            let before = builder.count
+            try builder.withFreeSpace(atLeast: 64 << 10) { free throws(CommandFailure) in
+                guard free.count > 0 else { return 0 }
+                let count = Glibc.read(descriptor, free.baseAddress, free.count)
+                guard count >= 0 else {
+                    throw CommandFailure(.failed, "\(path) cannot be read: \(String(cString: strerror(errno))).")
+                }
+                return count
+            }
+            if builder.count == before { return builder.finish() }
+        }
+    }
+}
+
+/// The command that the first arguments of a program name.
+struct CommandPath {
+    /// As typed after a shell's prompt: `broker model check`.
+    private(set) var name: String
+    private let root: any ParsableCommand.Type
+    private var command: any ParsableCommand.Type
+    /// The argument at which a command was expected, when it names none.
+    private var unknown: String?
+    private var siblings: [String] = []
+
+    init(_ root: any ParsableCommand.Type, _ arguments: [String]) {
+        name = root._commandName
+        self.root = root
+        command = root
+        for argument in arguments {
+            let commands = command.configuration.subcommands
+            // An option ends the path: whether the next argument is its value is not known here.
+            guard !commands.isEmpty, !argument.hasPrefix("-") else { return }
+            if argument == "help" { continue }
+            let named = commands.first {
+                $0._commandName == argument || $0.configuration.aliases.contains(argument)
+            }
+            guard let named else {
+                siblings = commands.map { $0._commandName }
+                // Another word may be an argument of the default one.
+                let isCertain = command.configuration.defaultSubcommand == nil
+                if isCertain || NearMiss.nearest(to: argument, among: siblings) != nil { unknown = argument }
+                return
+            }
+            command = named
+            name += " \(named._commandName)"
+        }
+    }
+
+    /// The fault of the argument at which a command was expected; nil when it names one, or is none.
+    var fault: String? {
+        unknown.map { "There is no command \"\($0)\"\(NearMiss.ending($0, among: siblings))" }
+    }
+
+    /// The fault of an option that the command lacks: swift-argument-parser reports a missing argument instead of it.
+    func unknownOption(in arguments: [String]) -> String? {
+        let help = root.helpMessage(for: command, includeHidden: true, columns: 1_000)
+        let known = help.matches(of: /--[a-z][a-z0-9-]*/).map { String($0.output) }
+        let given = arguments.prefix { $0 != "--" }.filter { $0.hasPrefix("--") }.map { $0.prefix { $0 != "=" } }
+        guard let unknown = given.map(String.init).first(where: { !known.contains($0) }) else { return nil }
+        let nearest = NearMiss.nearest(to: unknown, among: known)
+        return "Unknown option '\(unknown)'." + (nearest.map { " Did you mean '\($0)'?" } ?? "")
     }
 }

@@ -1,7 +1,113 @@
+internal import ArgumentParser
 internal import BrokerJSON
 internal import CGlibc
 internal import Glibc
 package import Logging
+
+/// One line of a log, before it has a form.
+package struct LogLine {
+    package let level: Logger.Level
+    let label: String
+    package let message: String
+    package let metadata: Logger.Metadata
+    /// Milliseconds since 1970.
+    let time: Int64
+
+    package init(
+        _ level: Logger.Level, _ message: String, _ metadata: Logger.Metadata = [:], label: String, time: Int64
+    ) {
+        self.level = level
+        self.message = message
+        self.metadata = metadata
+        self.label = label
+        self.time = time
+    }
+
+    /// The line without its end. No character in it ends the line or is interpreted by a terminal.
+    package func text(_ format: LogFormat) -> String {
+        switch format {
+        case .text: "\(timestamp) \(level) \(label): \(plain)"
+        case .journald: "<\(level.priority)>\(plain)"
+        case .json: json
+        }
+    }
+
+    /// The message and the metadata, by rising keys.
+    private var plain: String {
+        metadata.sorted { $0.key < $1.key }
+            .reduce(message.printable) { $0 + " \($1.key.printable)=\("\($1.value)".quotedForLog)" }
+    }
+
+    private var json: String {
+        var writer = JSONWriter()
+        writer.object { writer in
+            for (key, value) in [("time", timestamp), ("level", "\(level)"), ("label", label), ("message", message)] {
+                writer.key(key)
+                writer.string(value)
+            }
+            guard !metadata.isEmpty else { return }
+            writer.key("metadata")
+            writer.object { writer in
+                for (key, value) in metadata.sorted(by: { $0.key < $1.key }) {
+                    writer.key(key)
+                    writer.string("\(value)")
+                }
+            }
+        }
+        return String(decoding: writer.bytes, as: UTF8.self).printableJSON
+    }
+
+    /// RFC 3339, UTC, with milliseconds.
+    private var timestamp: String {
+        let fraction = String(1_000 + time % 1_000).dropFirst()
+        return Timestamp(seconds: Int(time / 1_000)).formatted("%Y-%m-%dT%H:%M:%S") + ".\(fraction)Z"
+    }
+}
+
+extension Logger.Level {
+    /// The priority of syslog(3).
+    fileprivate var priority: Int {
+        switch self {
+        case .trace, .debug: 7
+        case .info: 6
+        case .notice: 5
+        case .warning: 4
+        case .error: 3
+        case .critical: 2
+        }
+    }
+}
+
+/// A moment in UTC, as texts for people and for names of files.
+package struct Timestamp: Sendable {
+    private let seconds: Int
+
+    /// - Parameter seconds: since 1970.
+    package init(seconds: Int) { self.seconds = seconds }
+
+    package static var now: Timestamp { Timestamp(seconds: time(nil)) }
+
+    /// `20261125T213000Z`: the basic format of ISO 8601. Names with it sort by time.
+    package var fileNamePart: String { formatted("%Y%m%dT%H%M%SZ") }
+
+    /// `2026-11-25 21:30:00 UTC`
+    package var text: String { formatted("%Y-%m-%d %H:%M:%S UTC") }
+
+    package static func isFileNamePart(_ text: some StringProtocol) -> Bool {
+        let bytes = Array(text.utf8)
+        guard bytes.count == 16, bytes[8] == UInt8(ascii: "T"), bytes[15] == UInt8(ascii: "Z") else { return false }
+        return (bytes[..<8] + bytes[9..<15]).allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+    }
+
+    /// - Parameter format: of strftime(3), for numbers alone, at most 63 bytes.
+    func formatted(_ format: String) -> String {
+        var (time, parts) = (time_t(seconds), tm())
+        gmtime_r(&time, &parts)
+        var bytes = [CChar](repeating: 0, count: 64)
+        let count = strftime(&bytes, bytes.count, format, &parts)
+        return String(decoding: bytes.prefix(count).map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+}
 
 /// Writes each log event as one line to standard error, in one call of write(2).
 package struct StandardErrorLog: LogHandler, EscapingItself {
@@ -45,5 +151,27 @@ extension StandardErrorLog {
         self.label = label
         self.format = format
         self.logLevel = logLevel
+    }
+}
+
+/// The form of the lines of a log on standard error.
+package enum LogFormat: String, CaseIterable, Sendable, ExpressibleByArgument {
+    /// Time, level and message, then the metadata.
+    case text
+    /// One JSON object.
+    case json
+    /// The priority of the line in `<>` (sd-daemon(3)), and no time: journald has its own.
+    case journald
+
+    /// ``journald`` where standard error is the journal's stream, else ``text``.
+    package static var detected: LogFormat {
+        getenv("JOURNAL_STREAM").map { isStandardError(String(cString: $0)) } == true ? .journald : .text
+    }
+
+    /// Whether standard error has the device and the inode of a text `device:inode` (systemd.exec(5), `$JOURNAL_STREAM`).
+    static func isStandardError(_ stream: String) -> Bool {
+        var status = stat()
+        guard fstat(STDERR_FILENO, &status) == 0 else { return false }
+        return stream == "\(status.st_dev):\(status.st_ino)"
     }
 }

@@ -7,6 +7,7 @@ internal import BrokerRequests
 internal import BrokerStaging
 internal import BrokerStore
 internal import BrokerWire
+public import Logging
 internal import Synchronization
 
 /// Broker in the process of its user: takes jobs, and merges them into a SQLite database, in order, exactly once, without
@@ -226,5 +227,146 @@ extension BrokerError {
             .unknownJob,
             "No job with the id \"\(id)\" is known: it was never sent, or it ended so long ago that its outcome was "
                 + "forgotten.", jobID: id)
+    }
+}
+
+// Questions, and administration.
+extension EmbeddedBroker {
+    public func results(of query: Query) -> QueryResults {
+        QueryResults { [self] in
+            let stream = EmbeddedStream(requests, query)
+            return { try await stream.next() }
+        }
+    }
+
+    public func commits(for query: CommitQuery) -> Commits {
+        Commits { [self] in
+            let feed = EmbeddedFeed(self, query)
+            return { try await feed.next() }
+        }
+    }
+
+    public func statistics() async throws -> Statistics {
+        var writer = JSONWriter(capacity: 2_048)
+        writer.object { owned.coordinator.writeStatistics(to: &$0) }
+        return try Statistics(json: writer.bytes)
+    }
+
+    public func model() async throws -> ModelDescription {
+        var writer = JSONWriter()
+        owned.coordinator.model.write(to: &writer)
+        return try ModelDescription(json: writer.bytes)
+    }
+
+    /// Does an administrative action: ``/Broker/AdminAction/pause``, ``/Broker/AdminAction/resume`` or
+    /// ``/Broker/AdminAction/checkpoint``.
+    ///
+    /// - Throws: ``/Broker/BrokerError``; with ``/Broker/BrokerError/Code/unsupported`` for the others, which are about a server.
+    @discardableResult public func administer(_ action: Broker.AdminAction) async throws -> AdminResult {
+        try Task.checkCancellation()
+        switch action {
+        case .pause:
+            guard owned.coordinator.pause() else {
+                throw BrokerError(.busy, "The model is being changed. Pause again when that is done.")
+            }
+        case .resume: owned.coordinator.resume()
+        case .checkpoint:
+            let answer = Answer<Statistics.WAL>()
+            owned.coordinator.checkpoint { result in
+                answer.finish(
+                    result.map { Statistics.WAL(bytes: $0.bytes, uncheckpointedPages: $0.uncheckpointedPages) }
+                        .mapError { BrokerError(.storeUnavailable, $0.message) })
+            }
+            return AdminResult(wal: try await answer.value(orOnCancellation: BrokerError.actionWaitCancelled))
+        case .drain, .reload:
+            throw BrokerError(
+                .unsupported,
+                "An embedded broker does not `\(action.rawValue)`: stop it, and open the store again.")
+        default: throw BrokerError.unknown(action)
+        }
+        return AdminResult()
+    }
+
+    public func backUp(to file: String, replacing: Bool) async throws -> Backup {
+        try BrokerError.checkBackupPath(file)
+        try Task.checkCancellation()
+        let answer = Answer<Backup>()
+        let isWanted = Wanted()
+        owned.coordinator.backup(to: file, replaces: replacing, isWanted: { isWanted.value }) { end in
+            switch end {
+            case .done(let copy):
+                answer.finish(.success(Backup(sequence: copy.sequence, byteCount: Int64(copy.bytes))))
+            case .failed(let fault): answer.finish(.failure(BrokerError(fault)))
+            case .stopped: answer.finish(.failure(CancellationError()))
+            }
+        }
+        return try await answer.value(onCancel: { isWanted.end() })
+    }
+}
+
+/// Runs code with a broker in this process whose store is new, and gone afterwards: for tests.
+///
+/// ```swift
+/// @Test func imports() async throws {
+///     try await withTemporaryBroker(model: .json(model)) { try await importStaff($0) }
+/// }
+/// ```
+///
+/// The store is not synced to a disk, and is in memory where the system has a file system in memory.
+///
+/// - Throws: ``/Broker/BrokerError`` when the model is not valid, or what `body` throws.
+@discardableResult public func withTemporaryBroker<Value>(
+    model: EmbeddedBroker.ModelSource, handlers: EmbeddedBroker.Handlers = EmbeddedBroker.Handlers(),
+    logger: Logger = Logger(label: "broker.embedded", factory: { _ in SwiftLogNoOpLogHandler() }),
+    isolation: isolated (any Actor)? = #isolation, _ body: (EmbeddedBroker) async throws -> Value
+) async throws -> Value {
+    var configuration = EmbeddedBrokerConfiguration()
+    configuration.durability = .off
+    configuration.workers = 1
+    let broker = try await EmbeddedBroker.open(
+        store: .temporary, model: model, handlers: handlers, configuration: configuration, logger: logger)
+    do {
+        let value = try await body(broker)
+        await broker.stop()
+        return value
+    } catch {
+        await broker.stop()
+        throw error
+    }
+}
+
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#elseif canImport(Darwin)
+internal import Darwin
+#endif
+
+/// The stores whose brokers were dropped and are still finishing their jobs. Opening such a store waits for that: otherwise it
+/// would be refused for the sake of this very process.
+enum StoppingStores {
+    private static let stopping = Mutex<[String: Answer<Void>]>([:])
+
+    /// - Returns: the name of the store for ``end(_:)``, which the file may not have any more then.
+    static func begin(_ path: String) -> String {
+        let name = resolved(path)
+        stopping.withLock { $0[name] = Answer() }
+        return name
+    }
+
+    static func end(_ name: String) { stopping.withLock { $0.removeValue(forKey: name) }?.finish(.success(())) }
+
+    /// Returns when no dropped broker uses the store of that path, or when the task is cancelled.
+    static func wait(_ path: String) async {
+        guard let end = stopping.withLock({ $0[resolved(path)] }) else { return }
+        try? await end.value()
+    }
+
+    /// The path without symbolic links and dots, so that a file has one name here; that of a file which does not exist as it is.
+    private static func resolved(_ path: String) -> String {
+        guard let real = realpath(path, nil) else { return path }
+        defer { free(real) }
+        return String(cString: real)
     }
 }

@@ -2,6 +2,7 @@ internal import Broker
 internal import BrokerCoordinator
 internal import BrokerJSON
 internal import BrokerRequests
+internal import BrokerStore
 internal import BrokerWire
 internal import Synchronization
 
@@ -82,5 +83,101 @@ private final class StreamParts: Sendable {
             return state.waiting
         }
         answer?.finish(.failure(error))
+    }
+}
+
+/// One iteration over the commits of the store. The next part is read when it is wanted.
+actor EmbeddedFeed {
+    private let broker: EmbeddedBroker
+    private let query: CommitQuery
+    private let events = FeedEvents()
+    private var subscription: FeedSubscription?
+    private var commits: ArraySlice<FeedCommit> = []
+    private var isAtEnd = false
+
+    init(_ broker: EmbeddedBroker, _ query: CommitQuery) {
+        self.broker = broker
+        self.query = query
+    }
+
+    deinit { subscription?.cancel() }
+
+    func next() async throws -> Commit? {
+        guard !isAtEnd else { return nil }
+        do {
+            if let commit = commits.popFirst() { return try Commit(commit) }
+            let subscription = try await open()
+            while true {
+                let event = try await events.next()
+                switch event {
+                case .opened(let after, _):
+                    if query.after == nil { return Commit(sequence: after) }
+                case .commits(let part):
+                    subscription.ask()
+                    commits = part[...]
+                    if let commit = commits.popFirst() { return try Commit(commit) }
+                case .failed(let fault): throw BrokerError(fault)
+                case .stopped:
+                    isAtEnd = true
+                    return nil
+                }
+            }
+        } catch {
+            isAtEnd = true
+            subscription?.cancel()
+            throw error
+        }
+    }
+
+    private func open() async throws -> FeedSubscription {
+        if let subscription { return subscription }
+        let content = JSONText(copying: ClientMessageWriter.subscribe(members: try query.members()))
+        let opened = try await broker.requests.subscribe(content) { [events] _, event in events.add(event) }
+        subscription = opened
+        opened.ask()
+        return opened
+    }
+}
+
+/// The events of a subscription until they are taken: a part of the feed, and what comes before and after it. One call waits at a
+/// time.
+private final class FeedEvents: Sendable {
+    private struct State: Sendable {
+        var events: [FeedEvent] = []
+        var waiting: Answer<Void>?
+    }
+
+    private let state = Mutex(State())
+
+    func add(_ event: FeedEvent) {
+        let waiting = state.withLock { state in
+            state.events.append(event)
+            return state.waiting
+        }
+        waiting?.finish(.success(()))
+    }
+
+    func next() async throws -> FeedEvent {
+        while true {
+            let arrival = Answer<Void>()
+            let event = state.withLock { state -> FeedEvent? in
+                guard state.events.isEmpty else { return state.events.removeFirst() }
+                state.waiting = arrival
+                return nil
+            }
+            if let event { return event }
+            try await arrival.value()
+        }
+    }
+}
+
+extension Commit {
+    /// Converted by way of the message, as it is stored in that form.
+    fileprivate init(_ commit: FeedCommit) throws {
+        let content = ServerMessageWriter.committed(
+            sequence: commit.sequence, id: commit.id, changes: commit.changes, keys: commit.keys, tag: nil)
+        guard case .committed(let message) = try ServerEnvelope.decode(parsing: JSONText(copying: content)).message
+        else { throw BrokerError.protocolViolation("a commit is written as another message") }
+        self.init(message)
     }
 }

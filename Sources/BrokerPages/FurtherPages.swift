@@ -1,3 +1,5 @@
+internal import BrokerFastJSON
+package import BrokerInput
 internal import BrokerJSON
 
 /// The signs of further pages in one that has no link to the next: fields of its response, and members of the objects around
@@ -161,5 +163,51 @@ package struct FurtherPages {
 
     private static func isNext(_ link: JSONValue) -> Bool {
         ["rel", "relation"].contains { link[$0]?.string?.lowercased() == "next" }
+    }
+}
+
+/// The JSON of a page around its records.
+package struct PageEnvelope {
+    private let document: JSONDocument
+
+    /// - Parameter next: the path of a value that is read in any case.
+    /// - Throws: when the body is no JSON.
+    package init(of body: UnnamedFile, maximumBytes: Int, for next: NextPage?) throws(PageError) {
+        do {
+            let json = try JSONEnvelope.read(
+                file: body.path, maximumBytes: maximumBytes,
+                largeArray: next?.readsElements == true ? .max : JSONEnvelope.largeArray)
+            document = try JSONDocument(fast: JSONText(copying: json))
+        } catch let fault as InputFault {
+            throw PageError(fault.reason)
+        } catch {
+            throw PageError("this is no JSON document: \(error)")
+        }
+    }
+
+    /// - Parameter body: gets the value, which is valid meanwhile.
+    func read<Result, Failure>(_ body: (JSONValue) throws(Failure) -> Result) throws(Failure) -> Result {
+        defer { withExtendedLifetime(document) {} }
+        return try body(document.root)
+    }
+}
+
+/// Why a page could not be had.
+package struct PageError: Error, Sendable, CustomStringConvertible {
+    /// What happened, where, and the remedy.
+    package let description: String
+    /// Another attempt may succeed, after this time when the server names one.
+    let isTemporary: Bool
+    let retryAfter: RetryAfter?
+    /// The server has answered that there is no such page, or none for this client.
+    package let isRefusal: Bool
+
+    package init(
+        _ description: String, isTemporary: Bool = false, retryAfter: RetryAfter? = nil, isRefusal: Bool = false
+    ) {
+        self.description = description
+        self.isTemporary = isTemporary
+        self.retryAfter = retryAfter
+        self.isRefusal = isRefusal
     }
 }

@@ -1,4 +1,4 @@
-internal import BrokerInput
+package import BrokerInput
 internal import BrokerModel
 internal import CCurl
 package import Foundation
@@ -144,6 +144,179 @@ package final class PageClient: Sendable {
             throw PageError(
                 "The URL has a user's name or password, which other users can see in the list of processes. Give them in "
                     + "a file: --header @FILE, with the line Authorization: Basic …")
+        }
+    }
+}
+
+/// The time that a server asks a client to wait (RFC 9110, section 10.2.3): seconds, or a date.
+package enum RetryAfter: Hashable, Sendable {
+    case seconds(Double)
+    case date(Date)
+
+    /// - Returns: nil for what is neither.
+    package init?(_ text: String) {
+        if !text.isEmpty, text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) {
+            // A number that no integer holds is a long time, too.
+            self = .seconds(Double(text) ?? .infinity)
+        } else if let date = Self.date(text) {
+            self = .date(date)
+        } else {
+            return nil
+        }
+    }
+
+    /// Seconds from now on; not less than 0.
+    package func seconds(from now: Date) -> Double {
+        switch self {
+        case .seconds(let seconds): seconds
+        case .date(let date): max(0, date.timeIntervalSince(now))
+        }
+    }
+
+    /// IMF-fixdate, the one form that servers may generate (RFC 9110, section 5.6.7).
+    private static func date(_ text: String) -> Date? {
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.timeZone = TimeZone(secondsFromGMT: 0)
+        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+        return formatter.date(from: text)
+    }
+}
+
+/// A version of a page as its server names it, to ask later whether the page has changed (RFC 9110, section 13).
+package struct PageVersion: Hashable, Sendable, Codable {
+    package var etag: String?
+    package var lastModified: String?
+
+    package init(etag: String? = nil, lastModified: String? = nil) {
+        self.etag = etag
+        self.lastModified = lastModified
+    }
+
+    package var isKnown: Bool { etag != nil || lastModified != nil }
+}
+
+/// The whole answer to a request for a page.
+package struct Page: Sendable {
+    /// Where it came from, after redirections.
+    package let url: URL
+    /// The body, whole; nil when the page has not changed.
+    package let body: UnnamedFile?
+    /// The fields of the response by their names in lower case; several of one name with commas between them.
+    let fields: [String: String]
+
+    package init(url: URL, body: UnnamedFile?, fields: [String: String]) {
+        self.url = url
+        self.body = body
+        self.fields = fields
+    }
+
+    /// The media type without its parameters, in lower case; empty when there is none.
+    package var mediaType: String {
+        let type = fields["content-type"]?.split(separator: ";").first
+        return type?.trimmingCharacters(in: .whitespaces).lowercased() ?? ""
+    }
+
+    package var version: PageVersion { PageVersion(etag: fields["etag"], lastModified: fields["last-modified"]) }
+
+    /// The next page according to the field `Link`.
+    package var link: LinkHeader { LinkHeader(fields["link"] ?? "", of: url) }
+}
+
+/// How often and after which time a request is made again.
+package struct RetryPolicy: Sendable {
+    /// Attempts after the first.
+    package let retries: Int
+    /// Seconds that may pass before one attempt.
+    package let longestWait: Double
+    /// Seconds before the first attempt; each further wait is twice as long.
+    private static let firstWait = 1.0
+
+    package init(retries: Int, longestWait: Double) {
+        self.retries = retries
+        self.longestWait = longestWait
+    }
+
+    /// Whether to try again, and when.
+    package enum Decision: Equatable, Sendable {
+        case wait(seconds: Double)
+        case giveUp(reason: String)
+    }
+
+    /// - Parameters:
+    ///   - attempts: those that failed; at least 1.
+    ///   - chance: 0 to 1, so that many clients do not return at the same moment.
+    package func decision(
+        after error: PageError, attempts: Int, now: Date = Date(), chance: Double = .random(in: 0...1)
+    ) -> Decision {
+        guard error.isTemporary else { return .giveUp(reason: "") }
+        guard attempts <= retries else {
+            return .giveUp(reason: retries == 0 ? "" : " \(attempts) attempts failed; --retries allows more.")
+        }
+        if let wanted = error.retryAfter?.seconds(from: now) {
+            // Less than the server asks for would be impolite.
+            guard wanted <= longestWait else {
+                let seconds = wanted.isFinite ? "\(Int(min(wanted.rounded(.up), 1e15)))" : "too many"
+                return .giveUp(reason: " It asks to wait \(seconds) seconds; --max-wait allows \(Int(longestWait)).")
+            }
+            return .wait(seconds: wanted)
+        }
+        let wait = Self.firstWait * pow(2, Double(min(attempts - 1, 30)))
+        return .wait(seconds: min(longestWait, wait) * (0.5 + chance / 2))
+    }
+}
+
+/// Fields that a user adds to each request, such as `Authorization`. They are for one origin: no other gets them.
+package struct PageHeaders: Sendable {
+    private let fields: [(name: String, value: String)]
+    private let origin: Origin?
+
+    /// - Parameters:
+    ///   - lines: each `Name: value`.
+    ///   - url: of the first page.
+    package init(_ lines: [String], for url: URL) throws(PageError) {
+        var fields: [(name: String, value: String)] = []
+        for line in lines {
+            let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            let name = parts[0]
+            let value = parts.dropFirst().first?.trimmingCharacters(in: .whitespaces)
+            // The value may be a secret, so a message does not have it.
+            guard let value, Self.isToken(name), value.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 })
+            else {
+                throw PageError("A --header is not \"Name: value\"; its name is \"\(name.prefix(40))\".")
+            }
+            fields.append((String(name), value))
+        }
+        self.fields = fields
+        origin = Origin(url)
+    }
+
+    /// RFC 9110, section 5.6.2.
+    private static func isToken(_ name: Substring) -> Bool {
+        !name.isEmpty
+            && name.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+                    UInt8(ascii: "A")...UInt8(ascii: "Z"):
+                    true
+                default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+                }
+            }
+    }
+
+    /// The fields for a URL: none where it has another scheme, host or port than the first page.
+    func fields(for url: URL) -> [(name: String, value: String)] { Origin(url) == origin ? fields : [] }
+
+    /// RFC 6454, section 4.
+    private struct Origin: Equatable {
+        let scheme: String?
+        let host: String?
+        let port: Int?
+
+        init(_ url: URL) {
+            scheme = url.scheme?.lowercased()
+            host = url.host()?.lowercased()
+            port = url.port ?? (scheme == "https" ? 443 : 80)
         }
     }
 }

@@ -228,3 +228,120 @@ private func qualified(_ name: UnsafePointer<xmlChar>, _ prefix: UnsafePointer<x
     guard let prefix else { return Array(local) }
     return Array(UnsafeBufferPointer(start: prefix, count: Int(xmlStrlen(prefix)))) + [UInt8(ascii: ":")] + local
 }
+
+/// Counts the attributes of a tag that is not complete yet.
+struct OpenTag {
+    private(set) var attributeCount = 0
+    private var start = -1
+    private var scannedCount = 0
+    private var quote: UInt8?
+
+    /// - Parameters:
+    ///   - bytes: the tag so far; each byte is read once.
+    ///   - offset: its offset in the document.
+    mutating func read(_ bytes: UnsafeBufferPointer<UInt8>, at offset: Int) {
+        if offset != start { self = OpenTag(start: offset) }
+        defer { scannedCount = bytes.count }
+        guard let base = bytes.baseAddress else { return }
+        var index = scannedCount
+        while index < bytes.count {
+            if let open = quote {
+                guard let end = memchr(base + index, Int32(open), bytes.count - index) else { return }
+                index = UnsafeRawPointer(end) - UnsafeRawPointer(base)
+                quote = nil
+            } else if bytes[index] == UInt8(ascii: "\"") || bytes[index] == UInt8(ascii: "'") {
+                quote = bytes[index]
+                attributeCount += 1
+            }
+            index += 1
+        }
+    }
+
+    init() {}
+
+    private init(start: Int) { self.start = start }
+}
+
+/// The events of a parser, in the order of the document.
+package protocol XMLEvents: AnyObject {
+    func begin(_ name: [UInt8], _ attributes: [XMLAttribute])
+    func end()
+    func text(_ bytes: UnsafeBufferPointer<UInt8>)
+    /// A part of the document whose cost may exceed its length, or which reads other files.
+    func refuse(_ construct: XMLConstruct)
+    /// - Parameter code: the code of libxml2 (`xmlParserErrors`).
+    func error(_ code: Int, _ message: String)
+}
+
+package enum XMLConstruct {
+    /// `<!DOCTYPE`; its internal subset is not read yet.
+    case documentType
+    /// The declaration of an entity of that name.
+    case entity(String)
+    /// The declaration of a default for an attribute of that name, beyond the limits of ``XMLPushParser``.
+    case attributeDefault(String)
+    /// More than ``XMLPushParser/mostAttributes`` of an element.
+    case attributes
+    /// More different names than ``XMLPushParser/mostNames``.
+    case names
+}
+
+/// An attribute of a tag, with its prefix, as written.
+package struct XMLAttribute {
+    package let name: [UInt8]
+    package let value: [UInt8]
+}
+
+/// Lines and columns count from 1 (columns in bytes), offsets from 0.
+package struct XMLPlace: Equatable {
+    package let line: Int
+    package let column: Int
+    /// Nil in a text that is not UTF-8, where columns are characters.
+    package let offset: Int?
+
+    package static let start = XMLPlace(line: 1, column: 1, offset: 0)
+}
+
+/// The offsets of lines in bytes that arrive in pieces. Positions are requested in nearly ascending order.
+final class LineStarts {
+    /// The maximum number of lines before the requested position that are stored.
+    private static let kept = 4096
+
+    private var starts = [0]
+    /// The line that was requested last: its index in ``starts``, and the number of discarded lines before them.
+    private var index = 0
+    private var thrownAway = 0
+    private var count = 0
+
+    func append(_ bytes: ArraySlice<UInt8>) {
+        bytes.withUnsafeBytes { bytes in
+            guard let base = bytes.baseAddress else { return }
+            var index = 0
+            while let end = memchr(base + index, Int32(UInt8(ascii: "\n")), bytes.count - index) {
+                index = UnsafeRawPointer(end) - base + 1
+                starts.append(count + index)
+            }
+        }
+        count += bytes.count
+    }
+
+    func place(at offset: Int) -> XMLPlace {
+        go(to: offset)
+        return XMLPlace(
+            line: thrownAway + index + 1, column: max(1, offset - starts[index] + 1), offset: offset)
+    }
+
+    /// Earlier lines are rarely requested.
+    func pass(_ offset: Int) {
+        go(to: min(offset, count))
+        guard index > 2 * Self.kept else { return }
+        starts.removeFirst(index - Self.kept)
+        thrownAway += index - Self.kept
+        index = Self.kept
+    }
+
+    private func go(to offset: Int) {
+        while index + 1 < starts.count, starts[index + 1] <= offset { index += 1 }
+        while index > 0, starts[index] > offset { index -= 1 }
+    }
+}

@@ -1,7 +1,7 @@
 import ArgumentParser
 import BrokerCommandLine
 import BrokerJSON
-import BrokerLoad
+import LoadTesting
 
 /// The least that the work costs.
 struct BaselineCommand: AsyncParsableCommand {
@@ -101,4 +101,108 @@ extension BaselineReport {
     func say(json: Bool) throws(CommandFailure) {
         try Program.write(json ? String(decoding: self.json, as: UTF8.self) : text)
     }
+}
+
+/// The options of the generated records.
+struct RecordArguments: ParsableArguments {
+    @Option(
+        help: """
+            What records are: flat (eight attributes and a link by key), nested (the linked object is in the \
+            record), ragged (an attribute is there or not), links (to-one and to-many links) or wide (100 attributes).
+            """)
+    var shape: RecordShape = .nested
+
+    @Option(help: "Attributes beside the identity: 12 for ragged, 100 for wide.")
+    var attributes: Int?
+
+    @Option(help: "The probability that an attribute is there: 0.5 for ragged, 1 for the others.")
+    var presence: Double?
+
+    @Option(help: "The probability that an attribute that is there is null.")
+    var nulls = 0.0
+
+    @Option(help: "The order of the keys in a record: declared, or random, another for each.")
+    var keyOrder: RecordKeyOrder = .declared
+
+    @Option(help: "The identities, in the order of sending: ascending, random (53 bits) or uuid.")
+    var keys: RecordKeys = .ascending
+
+    @Option(help: "Begins all that is chance; the same seed gives the same records.")
+    var seed: UInt64 = 1
+
+    mutating func validate() throws {
+        if let attributes {
+            guard shape == .ragged || shape == .wide else {
+                throw ValidationError("--attributes is for --shape ragged and wide; \(shape.rawValue) has its own.")
+            }
+            // A table has at most 2,000 columns.
+            try NumberOption("--attributes", attributes, in: 1...1_900).check()
+        }
+        for (name, value) in [("--presence", presence ?? 1), ("--nulls", nulls)] where !(0...1).contains(value) {
+            throw ValidationError("\(name) must be 0 to 1, but is \(value).")
+        }
+    }
+
+    var options: RecordOptions {
+        RecordOptions(
+            shape: shape, attributes: attributes, presence: presence, nulls: nulls, keyOrder: keyOrder, keys: keys,
+            seed: seed)
+    }
+
+    /// The parameters in a report.
+    var settings: [(name: String, value: String)] {
+        let options = options
+        var settings = [("shape", shape.rawValue)]
+        if shape == .ragged || shape == .wide { settings.append(("attributes", "\(options.attributes)")) }
+        if options.presence < 1 { settings.append(("presence", "\(options.presence)")) }
+        if nulls > 0 { settings.append(("nulls", "\(nulls)")) }
+        if keyOrder != .declared { settings.append(("key order", keyOrder.rawValue)) }
+        return settings + [("keys", keys.rawValue), ("seed", "\(seed)")]
+    }
+}
+
+/// How many records there are, for what needs all of them at once.
+struct SizeArguments: ParsableArguments {
+    @Option(help: "Payloads.")
+    var jobs = 100
+
+    @Option(help: "Records in each payload.")
+    var records = 5_000
+
+    @Option(help: "Begin with the record of this number; the same numbers again are unchanged rows.")
+    var first = 0
+
+    mutating func validate() throws {
+        try [
+            NumberOption("--jobs", jobs, in: 1...1_000_000), NumberOption("--records", records, in: 1...1_000_000),
+            NumberOption("--first", first, in: 0...1 << 52),
+        ].check()
+        // All of them are in memory before the first is used.
+        try NumberOption("--jobs times --records", jobs * records, in: 1...100_000_000).check()
+    }
+}
+
+struct RecordsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "records", abstract: "Prints the records as one JSON array, for other tools to load.")
+
+    @OptionGroup(title: "Records") var records: RecordArguments
+    @OptionGroup var size: SizeArguments
+
+    func run() async throws {
+        var job = JobOptions(records.options)
+        job.recordsOfJob = size.jobs * size.records
+        job.first = size.first
+        var source = JobSource(job)
+        try StandardOutput.write(source.nextRecords())
+    }
+}
+
+struct ModelCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "model", abstract: "Prints the model of the records, for brokerd --model.")
+
+    @OptionGroup(title: "Records") var records: RecordArguments
+
+    func run() async throws { try Program.write(RecordLayout(records.options).model) }
 }

@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func `the article about errors has each code once, and no other`() throws {
-        let source = try Repository.text(of: "Sources/Broker/BrokerError+Code.swift")
+        let source = try Repository.text(of: "Sources/Broker/BrokerError.swift")
         let codes = source.matches(of: /= Self\(rawValue: "(\w+)"\)/).map { String($0.1) }
         #expect(codes.count > 40)
         let page = try Repository.text(of: "Sources/Broker/Broker.docc/Errors.md")

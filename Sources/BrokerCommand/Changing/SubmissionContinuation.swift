@@ -1,3 +1,9 @@
+import Broker
+import BrokerClient
+import BrokerJSON
+import BrokerStore
+import Foundation
+
 /// The parts of a submission that are not committed, and for each the command that submits it.
 struct SubmissionContinuation {
     private enum Cause {
@@ -136,5 +142,172 @@ struct SubmissionContinuation {
         let partID = "\(id)-after-\(place)"
         // Too long for an id: the part is then submitted without one.
         return partID.utf8.count <= SubmitCommand.longestID ? partID : nil
+    }
+}
+
+/// A submission as a command that a shell runs, to submit the rest of its records.
+struct SubmitCommandLine: Sendable {
+    /// Files as they were given; none for standard input alone.
+    let files: [String]
+    let skip: Int
+    let take: Int?
+    let id: String?
+    let mayBeEmpty: Bool
+    let isDryRun: Bool
+    let isCheck: Bool
+    /// The same command does not apply again what is committed.
+    let resumes: Bool
+    /// An entity, a mapping or a path says what the records are.
+    let namesRecords: Bool
+    /// All other options, those that are not the defaults.
+    private let options: [String]
+
+    init(_ command: SubmitCommand) {
+        files = command.input.files
+        skip = command.skip
+        take = command.take
+        id = command.id
+        mayBeEmpty = command.empty
+        isDryRun = command.isDryRun
+        isCheck = command.check
+        resumes = command.resume
+        namesRecords = command.entity != nil || command.mapping != nil || command.path != nil
+        let defaults = SubmitCommand.withDefaults()
+        var options = command.connection.words
+        func add(_ name: String, _ value: String?) {
+            guard let value else { return }
+            options += [String].option(name, value)
+        }
+        func add<Value: Equatable>(_ name: String, _ value: Value, unless other: Value) {
+            if value != other { add(name, "\(value)") }
+        }
+        add("--entity", command.entity)
+        add("--path", command.path)
+        add("--mapping", command.mapping)
+        add("--batch-records", command.batchRecords, unless: defaults.batchRecords)
+        add("--batch-bytes", command.batchBytes, unless: defaults.batchBytes)
+        add("--max-in-flight", command.maxInFlight, unless: defaults.maxInFlight)
+        add("--on-invalid", command.onInvalid.rawValue, unless: defaults.onInvalid.rawValue)
+        add("--unknown", command.unknown.rawValue, unless: defaults.unknown.rawValue)
+        add("--type", command.input.type?.rawValue)
+        add("--root", command.input.root?.text)
+        add("--delimiter", command.input.delimiter?.text)
+        add("--ragged", command.input.ragged.rawValue, unless: defaults.input.ragged.rawValue)
+        for identity in command.inference.identity { add("--identity", identity) }
+        for key in command.inference.ignore { add("--ignore", key) }
+        if let evolves = command.evolve { options.append(evolves ? "--evolve" : "--no-evolve") }
+        if command.dryRun { options.append("--dry-run") }
+        if command.check { options.append("--check") }
+        if command.resume { options.append("--resume") }
+        // The file of this run is not empty; only a resumed one adds to it.
+        if command.resume { add("--rejects", command.rejects) }
+        if command.json { options.append("--json") }
+        if command.empty { options.append("--empty") }
+        self.options = options
+    }
+
+    /// The same command.
+    var arguments: [String] { arguments(of: files, skip: skip, take: take, id: id) }
+
+    /// The command for a part of the input.
+    ///
+    /// - Parameters:
+    ///   - files: none for standard input alone.
+    ///   - skip: the number of records of these files to skip.
+    ///   - take: records to submit at most; nil for all others.
+    func arguments(of files: [String], skip: Int, take: Int?, id: String?) -> [String] {
+        var arguments = [CommandLine.arguments.first ?? "broker", "submit"] + options
+        if let id { arguments += [String].option("--id", id) }
+        if skip > 0 { arguments += ["--skip", "\(skip)"] }
+        if let take { arguments += ["--take", "\(take)"] }
+        if files.contains(where: { $0.hasPrefix("-") && $0 != "-" }) { arguments.append("--") }
+        return arguments + files
+    }
+}
+
+extension SubmitCommand {
+    /// The default values of the options.
+    fileprivate static func withDefaults() -> SubmitCommand {
+        do {
+            return try SubmitCommand.parse([])
+        } catch {
+            preconditionFailure("no option is required: \(error)")
+        }
+    }
+}
+
+extension [String] {
+    /// As words for a shell, each of them exactly what it is here.
+    var shellText: String { map(\.shellWord).joined(separator: " ") }
+}
+
+extension String {
+    private static let plainCharacters = Set(
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-".unicodeScalars)
+
+    /// The text as one word for a shell: as it is, in single quotes, or, where it has characters that a terminal
+    /// interprets, in the quotes `$'…'` of bash, ksh, zsh and POSIX 2024, which escape them.
+    fileprivate var shellWord: String {
+        if !isEmpty, unicodeScalars.allSatisfy(Self.plainCharacters.contains) { return self }
+        guard printable != self else { return "'\(replacingQuotes)'" }
+        var word = "$'"
+        for scalar in unicodeScalars {
+            let text = String(scalar)
+            if text.printable != text {
+                for byte in text.utf8 { word += "\\x" + (byte < 16 ? "0" : "") + String(byte, radix: 16) }
+            } else {
+                word += scalar == "'" || scalar == "\\" ? "\\\(scalar)" : text
+            }
+        }
+        return word + "'"
+    }
+
+    /// A single quote ends the quoted part, is escaped by itself, and begins the next part.
+    private var replacingQuotes: String {
+        split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''")
+    }
+}
+
+/// The ids of `--resume`, by which a later run recognises the jobs that an earlier one has committed.
+///
+/// An id follows from everything that decides the effect of the job: the options that are part of it, the input's name, the
+/// position of its first record there, and the texts of its records. So a job is skipped only if the same records came from
+/// the same place, and a record that was corrected since makes another job.
+struct ResumedJobs: Sendable {
+    private let options: [String]
+
+    /// - Parameter options: those that are part of each job.
+    init(options: [String]) { self.options = options }
+
+    func id(of records: [UInt8], from input: String, at first: Int) -> JobID {
+        let name = input == "-" ? input : URL(filePath: input).standardizedFileURL.path
+        // No option and no name contains a zero.
+        var head = Array((options + [name, "\(first)"]).joined(separator: "\0").utf8)
+        head.append(0)
+        let hashes = [head, records].map { $0.withUnsafeBytes { ContentHash.hash($0) } }
+        let hash = (hashes[0] + hashes[1]).withUnsafeBytes { ContentHash.hash($0) }
+        return JobID("resume-" + hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() + "-\(first)")
+    }
+
+    /// The completion of the job, if an earlier run has committed it; nil when it is to be sent: it is unknown, or failed.
+    static func committed(_ id: JobID, on broker: BrokerClient) async -> Completion? {
+        // An error of the connection is found again when the job is sent.
+        guard var completion = try? await broker.await(id) else { return nil }
+        completion.isDuplicate = true
+        return completion
+    }
+
+    /// The line about rows that a later run may insert again; nil for none.
+    static func warning(_ entity: String, of model: ModelDescription) -> String? {
+        guard model.entities[entity] != nil else { return nil }
+        var name: String? = entity
+        // A subentity has the identity of its parent.
+        while let found = name.flatMap({ model.entities[$0] }) {
+            if !found.identity.isEmpty, found.identityOptional != true { return nil }
+            name = found.parent
+        }
+        return
+            "objects of \(entity) may have no identity: when the input or an option has changed, --resume inserts the "
+            + "records of each changed job again; correct records in the file of --rejects instead, and submit that"
     }
 }

@@ -210,3 +210,160 @@ extension Completion.Rejection {
         }
     }
 }
+
+/// Some keys of the objects that dry runs would change, by entity and change.
+struct DryRunExamples {
+    private static let keysOfList = 10
+    /// The contract's words, in the order of the table.
+    private static let words = ["inserted", "updated", "deleted"]
+
+    /// The keys as JSON texts.
+    private var keys: [String: [String: [[UInt8]]]] = [:]
+
+    mutating func add(_ examples: RawJSON) {
+        guard let document = try? JSONDocument(parsing: JSONText(copying: examples.bytes)) else { return }
+        withExtendedLifetime(document) {
+            for (entity, lists) in document.root.members {
+                let name = String(decoding: entity.bytes, as: UTF8.self)
+                for word in Self.words {
+                    let room = Self.keysOfList - (keys[name]?[word]?.count ?? 0)
+                    guard room > 0, let list = lists[word] else { continue }
+                    keys[name, default: [:]][word, default: []] += list.elements.prefix(room).map(\.jsonText)
+                }
+            }
+        }
+    }
+
+    /// A line for each entity and change: `Country deleted: "AD", "AE", … (246)`.
+    ///
+    /// - Parameter changes: the numbers of all changed objects.
+    func lines(of changes: [String: Completion.Changes]) -> [String] {
+        changes.sorted { $0.key < $1.key }.flatMap { entity, counts in
+            zip(Self.words, [counts.inserted, counts.updated, counts.deleted]).compactMap { word, count in
+                guard let keys = keys[entity]?[word], !keys.isEmpty else { return nil }
+                let texts = keys.map { Self.shortened(String(decoding: $0, as: UTF8.self)) }
+                let rest = count - keys.count
+                return "\(entity) \(word): " + texts.joined(separator: ", ")
+                    + (rest > 0 ? ", and \(rest.grouped) more" : "")
+            }
+        }
+    }
+
+    /// Characters of a key on a line.
+    private static let longestKey = 60
+
+    private static func shortened(_ key: String) -> String {
+        key.count <= longestKey ? key : key.prefix(longestKey) + "…"
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            for (entity, lists) in keys.sorted(by: { $0.key < $1.key }) {
+                writer.key(entity)
+                writer.object { writer in
+                    for word in Self.words {
+                        guard let list = lists[word] else { continue }
+                        writer.key(word)
+                        writer.array { writer in for key in list { writer.raw(key) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The warnings of all jobs, each once with the number of its occurrences.
+struct WarningCounts {
+    /// A warning without its count, in the order in which they came first.
+    private var kinds: [Completion.Warning] = []
+    private var counts: [Completion.Warning: Int] = [:]
+
+    /// Keys that are printed for one code and entity; the others are counted.
+    private static let listedKeys = 10
+
+    mutating func add(_ warning: Completion.Warning) {
+        var kind = warning
+        kind.count = nil
+        if counts[kind] == nil { kinds.append(kind) }
+        counts[kind, default: 0] += warning.count ?? 1
+    }
+
+    /// One line for each code and entity.
+    var lines: [String] {
+        var groups: [Completion.Warning: [Completion.Warning]] = [:]
+        var order: [Completion.Warning] = []
+        for kind in kinds {
+            var group = kind
+            group.key = nil
+            if groups[group] == nil { order.append(group) }
+            groups[group, default: []].append(kind)
+        }
+        return order.map { line($0, groups[$0] ?? []) }
+    }
+
+    func count(of code: Completion.Warning.Code) -> Int {
+        kinds.filter { $0.code == code }.reduce(0) { $0 + count($1) }
+    }
+
+    private func count(_ kind: Completion.Warning) -> Int { counts[kind] ?? 0 }
+
+    private func line(_ group: Completion.Warning, _ kinds: [Completion.Warning]) -> String {
+        let entity = group.entity ?? ""
+        let total = kinds.reduce(0) { $0 + count($1) }
+        let isOne = kinds.count == 1
+        switch group.code {
+        case .inexact:
+            return isOne
+                ? "\(kinds[0].key ?? "") of \(entity) does not hold a value exactly, \(Self.times(total)); \(Self.remedy)"
+                : "\(kinds.count) attributes of \(entity) do not hold values exactly; \(Self.remedy): "
+                    + list(kinds) { $0 }
+        case .ignoredValue: return "values of \(entity) were not valid, and not stored: " + list(kinds) { $0 }
+        case .ignoredKey: return "keys in \(entity) name no object, and were ignored: " + list(kinds) { $0 }
+        case .unknownKey:
+            guard isOne, let key = kinds[0].key else {
+                return "the model does not name \(kinds.count) keys of \(entity): " + list(kinds, Self.quoted)
+            }
+            // In a path, a key that has a dot itself is in quotation marks.
+            let hasDot = key.hasSuffix("\"") && key.contains(".")
+            let isPath = key.contains(".") && !key.hasPrefix("\"")
+            return "the model does not name the \(isPath ? "path \(key)" : "key \(Self.quoted(key))") of \(entity), "
+                + Self.times(total) + (hasDot ? "; a dot in the model leads into an object" : "")
+        case .objectNotFound: return "\(total) \(total == 1 ? "key names" : "keys name") no \(group.entity ?? "object")"
+        case .deletionSkipped: return "no \(group.entity ?? "object") was deleted, because a record was skipped"
+        default: return "\(group.code.rawValue), \(Self.times(total))"
+        }
+    }
+
+    private static let remedy = "decimal keeps every digit, and a date as many as its \"precision\""
+
+    /// The most frequent ones first.
+    private func list(_ kinds: [Completion.Warning], _ named: (String) -> String) -> String {
+        let sorted = kinds.enumerated().sorted {
+            (-count($0.element), $0.offset) < (-count($1.element), $1.offset)
+        }
+        let listed = sorted.prefix(Self.listedKeys).map {
+            "\(named($0.element.key ?? "")) \(Self.times(count($0.element)))"
+        }
+        let rest = kinds.count - listed.count
+        return listed.joined(separator: ", ") + (rest > 0 ? ", and \(rest) more, which --json lists" : "")
+    }
+
+    private static func quoted(_ key: String) -> String { key.hasSuffix("\"") ? key : "\"\(key)\"" }
+
+    private static func times(_ count: Int) -> String { count == 1 ? "once" : "\(count) times" }
+
+    /// Each warning as an element of an array.
+    func write(to writer: inout JSONWriter) {
+        for kind in kinds {
+            writer.object { writer in
+                for (key, value) in [("code", kind.code.rawValue), ("entity", kind.entity), ("key", kind.key)] {
+                    guard let value else { continue }
+                    writer.key(key)
+                    writer.string(value)
+                }
+                writer.key("count")
+                writer.integer(count(kind))
+            }
+        }
+    }
+}

@@ -1,4 +1,4 @@
-import ArgumentParser
+public import ArgumentParser
 import Broker
 import BrokerClient
 import BrokerJSON
@@ -58,4 +58,22 @@ struct SelectionOptions: ParsableArguments {
     var predicate: BrokerPredicate? {
         format.map { BrokerPredicate($0, arguments: arguments.map(\.json)) }
     }
+}
+
+/// A word of the protocol as an argument: one of those that are known.
+public protocol WordArgument: RawRepresentable<String>, ExpressibleByArgument {
+    static var known: [Self] { get }
+}
+
+extension WordArgument {
+    public init?(argument: String) {
+        guard let word = Self.known.first(where: { $0.rawValue == argument }) else { return nil }
+        self = word
+    }
+
+    public static var allValueStrings: [String] { known.map(\.rawValue) }
+
+    public static var defaultCompletionKind: CompletionKind { .list(allValueStrings) }
+
+    public var defaultValueDescription: String { rawValue }
 }

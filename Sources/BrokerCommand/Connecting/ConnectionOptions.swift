@@ -1,10 +1,14 @@
-import BrokerSchema
 internal import ArgumentParser
 import Broker
 import BrokerClient
 import BrokerCommandLine
+import BrokerJSON
+import BrokerSchema
+import BrokerStaging
 internal import BrokerStore
+import BrokerWire
 import Glibc
+import Synchronization
 
 /// Where the server is, or the store when there is none.
 struct ConnectionOptions: ParsableArguments {
@@ -210,3 +214,153 @@ extension CommandFailure {
 }
 
 extension RemovalPolicy: ExpressibleByArgument {}
+
+extension ConnectionOptions {
+    /// The given options as words of a command line, for the command that goes on.
+    var words: [String] {
+        var words: [String] = []
+        func add(_ name: String, _ value: String?) {
+            guard let value else { return }
+            words += [String].option(name, value)
+        }
+        add("--socket", socket)
+        add("--store", store)
+        for model in model { add("--model", model) }
+        add("--migrate", removal?.rawValue)
+        if reconnectTimeout != Self.defaultReconnectTimeout { add("--reconnect-timeout", "\(reconnectTimeout)") }
+        add("--timeout", timeout?.description)
+        return words
+    }
+}
+
+extension [String] {
+    /// An option with its value; one that begins with a dash would be read as an option.
+    static func option(_ name: String, _ value: String) -> [String] {
+        value.hasPrefix("-") ? ["\(name)=\(value)"] : [name, value]
+    }
+}
+
+/// A server of this process from before its start, so that a signal which ends the command leaves no ``TrialStore``.
+final class LocalServerStart: Sendable {
+    private let server = Mutex<LocalServer?>(nil)
+
+    func succeeded(_ server: LocalServer) { self.server.withLock { $0 = server } }
+
+    /// From a thread that may wait. The process ends after it.
+    func stopAndWait() {
+        if let server = server.withLock({ $0 }) { server.stopAndWait() } else { TrialStore.remove() }
+    }
+}
+
+extension CompletionKind {
+    /// The entities of the model that the arguments name: the files of `--model`, else the store of `--store`, else the
+    /// server. None when there is no such model: a shell shows no errors while a line is typed.
+    static let entity = CompletionKind.custom { words, _, beginning in
+        EntityCompletion(words).names.filter { $0.hasPrefix(beginning) }
+    }
+}
+
+/// The entities that can complete a command line.
+struct EntityCompletion {
+    private let words: [String]
+
+    init(_ words: [String]) { self.words = words }
+
+    var names: [String] {
+        let models = values(of: "--model")
+        if !models.isEmpty { return names(of: try? ModelFile(models).plan()) }
+        if let store = values(of: "--store").last { return names(of: try? LocalModel(ofStore: store)?.silentPlan()) }
+        return ServerEntities.names(ofSocket: ConnectionOptions.path(ofSocket: values(of: "--socket").last))
+    }
+
+    private func names(of plan: StagingPlan?) -> [String] { plan?.model.entities.map(\.name) ?? [] }
+
+    /// The values of an option, given as `--option value` or `--option=value`.
+    private func values(of option: String) -> [String] {
+        words.indices.compactMap { index in
+            let word = words[index]
+            if word.hasPrefix(option + "=") { return String(word.dropFirst(option.count + 1)) }
+            guard word == option, words.indices.contains(index + 1) else { return nil }
+            return words[index + 1]
+        }
+    }
+}
+
+/// The names that a server's `welcome` has, asked for on the calling thread: the completion of a command line is not
+/// asynchronous.
+enum ServerEntities {
+    /// Milliseconds for each call: a server that is busy must not make a shell wait.
+    private static let patience = 300
+
+    /// Empty when there is no server that answers.
+    static func names(ofSocket path: String) -> [String] {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return [] }
+        defer { close(descriptor) }
+        var patience = timeval(tv_sec: 0, tv_usec: Self.patience * 1_000)
+        for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
+            setsockopt(descriptor, SOL_SOCKET, option, &patience, socklen_t(MemoryLayout<timeval>.size))
+        }
+        var encoder = FrameEncoder()
+        guard connect(descriptor, path),
+            let hello = try? encoder.encode(Array(#"{"type":"hello","version":1,"client":"broker completion"}"#.utf8)),
+            send(descriptor, hello, hello.count, Int32(MSG_NOSIGNAL)) == hello.count,
+            let welcome = try? answer(descriptor),
+            let document = try? JSONDocument(parsing: welcome)
+        else { return [] }
+        return withExtendedLifetime(document) { document.root["entities"]?.elements.compactMap(\.string) ?? [] }
+    }
+
+    private static func connect(_ descriptor: Int32, _ path: String) -> Bool {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        guard path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else { return false }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        return withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+            }
+        }
+    }
+
+    /// The content of the first frame; nil when the server ends the connection or is silent.
+    private static func answer(_ descriptor: Int32) throws -> JSONText? {
+        var decoder = FrameDecoder()
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        while true {
+            let count = recv(descriptor, &buffer, buffer.count, 0)
+            guard count > 0 else { return nil }
+            bytes += buffer.prefix(count)
+            let content = try bytes.withUnsafeBytes { bytes -> JSONText? in
+                guard case .frame(let payload) = try FrameScanner.scan(bytes) else { return nil }
+                return try decoder.decode(UnsafeRawBufferPointer(rebasing: bytes[payload]))
+            }
+            if let content { return content }
+        }
+    }
+}
+
+/// The treatment of parts that a model no longer has.
+struct RemovalOptions: ParsableArguments {
+    enum Choice: String, EnumerableFlag {
+        case keep, drop
+
+        static func help(for choice: Choice) -> ArgumentHelp? {
+            switch choice {
+            case .keep: "Tables and columns that the model no longer has stay in the file, unused."
+            case .drop: "Tables and columns that the model no longer has are dropped, with their values."
+            }
+        }
+    }
+
+    @Flag var choice: Choice?
+
+    var policy: RemovalPolicy {
+        switch choice {
+        case nil: .refuse
+        case .keep: .keep
+        case .drop: .drop
+        }
+    }
+}

@@ -3,7 +3,9 @@ import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerInput
+import BrokerJSON
 import BrokerPages
+import BrokerWire
 import Foundation
 
 struct LoadCommand: AsyncParsableCommand {
@@ -116,5 +118,311 @@ struct LoadCommand: AsyncParsableCommand {
             ignored: records.inference.ignored(or: entity), evolves: nil)
         let source = records.source(of: page, body, root: nil, maximumBytes: requests.maxBytes.bytes)
         return try await InferredModel(request, model: try connection.storedModel(), [source])
+    }
+}
+
+/// How the pages of a load are requested.
+struct LoadRequestOptions: ParsableArguments {
+    @Option(
+        name: .customLong("next"),
+        help: ArgumentHelp(
+            """
+            Where in a page the URL of the next one is: keys with dots between them, or a JSON Pointer. Default: the \
+            `Link` field of the response, with rel="next".
+            """, valueName: "path"))
+    var nextPath: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --next: the value is no URL but a cursor, which this item of the query takes.", valueName: "name"))
+    var nextParameter: String?
+
+    @Flag(
+        help: """
+            A page without the URL of the next one is the last one, also where something else in it names another page: \
+            without this, such a page is a warning, and --sync deletes nothing.
+            """)
+    var lastPage = false
+
+    @Option(
+        help: ArgumentHelp(
+            "The maximum number of pages; the rest is not loaded. Default: 10000, and more are an error.",
+            valueName: "count"))
+    var maxPages: Int?
+
+    @Option(
+        name: .customLong("header"), parsing: .singleValue,
+        help: ArgumentHelp(
+            """
+            A field of each request, such as 'Accept: text/csv'. @FILE reads them from a file, one on each line, so that \
+            other users do not see a token. No other host than the URL's is sent these. May be repeated.
+            """, valueName: "field"), completion: .file())
+    var headers: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "How often a page is requested again after 429, 502, 503, 504 or an error of the connection.",
+            valueName: "count"))
+    var retries = 5
+
+    @Option(
+        help: ArgumentHelp(
+            "The longest wait before a page is requested again; a server that asks for more fails the load.",
+            valueName: "time"))
+    var maxWait = TimeSpan.seconds(300)
+
+    @Option(help: ArgumentHelp("The maximum bytes of a page, packed and unpacked.", valueName: "size"))
+    var maxBytes = ByteSize(256 << 20)
+
+    @Option(
+        help: ArgumentHelp(
+            "How long to wait for the next bytes of a page. --timeout is for all of them; without it, 10 minutes.",
+            valueName: "time"))
+    var requestTimeout = TimeSpan.seconds(60)
+
+    @Flag(help: "Load all pages, also those that have not changed since they were committed.")
+    var fresh = false
+
+    private static let defaultMaxPages = 10_000
+    private static let defaultTimeout = TimeSpan.seconds(600)
+    private static let largestHeaderFile = 64 << 10
+
+    var pageLimit: Int { maxPages ?? Self.defaultMaxPages }
+
+    mutating func validate() throws {
+        try [
+            NumberOption("--max-pages", pageLimit, in: 1...10_000_000),
+            NumberOption("--retries", retries, in: 0...1_000),
+            NumberOption("--max-wait", maxWait, in: .seconds(0)...TimeSpan.seconds(86_400)),
+            NumberOption("--max-bytes", maxBytes, in: 1...ByteSize(1 << 40)),
+            NumberOption("--request-timeout", requestTimeout, in: .seconds(1)...TimeSpan.seconds(86_400)),
+        ].check()
+        if nextPath == nil, nextParameter != nil {
+            throw ValidationError("--next-parameter takes the value that --next leads to; give --next, too.")
+        }
+    }
+
+    var next: NextPage? { nextPath.map { NextPage(path: $0, parameter: nextParameter) } }
+
+    /// - Parameter timeout: of a page.
+    func options(for url: URL, timeout: TimeSpan?) throws(CommandFailure) -> PageClient.Options {
+        var lines: [String] = []
+        for header in headers {
+            lines += header.hasPrefix("@") ? try Self.lines(ofFile: String(header.dropFirst())) : [header]
+        }
+        do throws(PageError) {
+            return PageClient.Options(
+                headers: try PageHeaders(lines, for: url),
+                retries: RetryPolicy(retries: retries, longestWait: maxWait.exactSeconds),
+                maximumBytes: maxBytes.bytes, idleSeconds: requestTimeout.exactSeconds,
+                pageSeconds: (timeout ?? Self.defaultTimeout).exactSeconds)
+        } catch {
+            throw CommandFailure(.usage, error.description)
+        }
+    }
+
+    private static func lines(ofFile path: String) throws(CommandFailure) -> [String] {
+        let text = try JSONText.file(path, limit: largestHeaderFile)
+        guard text.count <= largestHeaderFile else {
+            throw CommandFailure(.failed, "\(path) is too large for header fields.")
+        }
+        return String(decoding: text.bytes, as: UTF8.self).split(whereSeparator: \.isNewline).map(String.init)
+    }
+}
+
+/// The versions of the pages that are in the store, as its bookmarks have them: such a page need not be sent again.
+///
+/// 1. The last job of a page writes the page's bookmark, and the jobs before it delete it.
+/// 2. The last part of a sync writes the bookmark of the load, with the id of the sync. The version of a page counts only
+///    while it was written by that sync: else the objects of other pages may be missing.
+/// 3. A bookmark counts only for the options and the model that it was written under.
+/// 4. A page that may not be the last one, although no page follows it, has no bookmark: it is loaded, and reported, each time.
+struct LoadBookmarks {
+    /// The value of a page's bookmark.
+    struct CommittedPage: Codable {
+        let version: PageVersion
+        /// The page after it, which an answer without a body need not name.
+        let next: URL?
+        /// A mark of the options and the model.
+        let reading: String
+        /// The id of the sync; nil without one.
+        let sync: String?
+    }
+
+    /// The value of a sync's bookmark.
+    private struct CommittedSync: Codable {
+        let reading: String
+        let sync: String
+    }
+
+    private let broker: BrokerClient
+    private let command: LoadCommand
+    private let reading: String
+    /// The id of the last complete sync.
+    private var sync: String?
+
+    /// - Returns: nil when the server knows no bookmarks.
+    init?(of command: LoadCommand, _ broker: BrokerClient) async throws {
+        guard try await broker.serverInformation().features.contains("bookmark") else { return nil }
+        self.broker = broker
+        self.command = command
+        let (records, format) = (command.records, command.records.format)
+        reading = try await Self.hash([
+            format.type?.rawValue ?? "", format.root?.text ?? "", format.delimiter?.text ?? "", format.ragged.rawValue,
+            records.onInvalid.rawValue, records.unknown.rawValue, command.requests.nextPath ?? "",
+            "\(command.requests.lastPage)",
+            command.requests.nextParameter ?? "", String(decoding: broker.model().json.bytes, as: UTF8.self),
+        ])
+        guard records.sync, let found: CommittedSync = try await value(ofBookmark: name(command.url, "sync")),
+            found.reading == reading
+        else { return }
+        sync = found.sync
+    }
+
+    /// The page as it is in the store; nil when that is not known.
+    func page(at url: URL) async throws -> CommittedPage? {
+        guard let page: CommittedPage = try await value(ofBookmark: name(url, "page")),
+            page.reading == reading, page.sync == sync, page.sync != nil || !command.records.sync
+        else { return nil }
+        return page
+    }
+
+    // MARK: - Bookmarks of jobs
+
+    /// For the last job of a page.
+    func bookmark(of page: Page, at url: URL, next: URL?, sync: String?) -> Job.Bookmark {
+        var version = page.version
+        // Other fields may select other content of the same time. An ETag differs then (RFC 9110, section 8.8.3).
+        if !command.requests.headers.isEmpty { version.lastModified = nil }
+        let value = CommittedPage(version: version, next: next, reading: reading, sync: sync)
+        return Job.Bookmark(name(url, "page"), version.isKnown ? Self.text(value) : nil)
+    }
+
+    /// For the other jobs of a page.
+    func deletion(ofPageAt url: URL) -> Job.Bookmark { Job.Bookmark(name(url, "page"), nil) }
+
+    /// For the last part of a sync.
+    func bookmark(ofSync sync: String) -> Job.Bookmark {
+        Job.Bookmark(name(command.url, "sync"), Self.text(CommittedSync(reading: reading, sync: sync)))
+    }
+
+    // MARK: - Names and values
+
+    /// A URL's query may be long, so it is in the hash alone.
+    private func name(_ url: URL, _ kind: String) -> String {
+        let records = command.records
+        let path = url.absoluteString.prefix { $0 != "?" && $0 != "#" }.prefix(500)
+        let hash = Self.hash(
+            [
+                kind, url.absoluteString, records.entity ?? "", records.path ?? "", records.mapping ?? "",
+                records.sync ? "sync" : "", records.selection.format ?? "",
+            ] + records.selection.arguments.map(\.text))
+        return "broker load \(kind) \(path) \(hash)"
+    }
+
+    /// - Returns: nil when it is too long for a bookmark: the page is loaded each time.
+    private static func text(_ value: some Encodable) -> String? {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard let data = try? encoder.encode(value), JobMessage.Bookmark.valueCounts.contains(data.count) else {
+            return nil
+        }
+        return String(decoding: data, as: UTF8.self)
+    }
+
+    /// Nil for no bookmark, and for one that another version of this command has written.
+    private func value<Value: Decodable>(ofBookmark name: String) async throws -> Value? {
+        guard let bookmark = try await broker.bookmark(named: name) else { return nil }
+        return try? JSONDecoder().decode(Value.self, from: Data(bookmark.value.utf8))
+    }
+
+    /// By FNV-1a.
+    private static func hash(_ texts: [String]) -> String {
+        let bytes = Array(texts.joined(separator: "\0").utf8)
+        return String(bytes.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }, radix: 16)
+    }
+}
+
+/// How the pages of a load are read, and what their records are.
+struct LoadRecordOptions: ParsableArguments {
+    @Option(help: "The entity of the records.", completion: .entity)
+    var entity: String?
+
+    @Option(
+        help: ArgumentHelp("The path whose routes read the pages. Default: the path of each URL.", valueName: "path"))
+    var path: String?
+
+    @Option(help: ArgumentHelp("The model's mapping that reads the pages.", valueName: "name"))
+    var mapping: String?
+
+    @Flag(help: "At the end, delete the objects of the entity that no page named. Needs --entity.")
+    var sync = false
+
+    @OptionGroup var selection: SelectionOptions
+
+    @Option(
+        name: .customLong("max-delete"),
+        help: ArgumentHelp(
+            "With --sync: the maximum number of objects to delete, or a share of each entity's, as in 10%.",
+            valueName: "count"))
+    var maxDelete: Job.DeletionLimit?
+
+    @Flag(help: "Pages without any record are no error.")
+    var empty = false
+
+    @Option(help: "What happens with an invalid record: fail its job, or skip the record.")
+    var onInvalid: Job.OnInvalid = .fail
+
+    @Option(
+        help:
+            "What happens with a key that the model does not name: it is counted (warn), or its record is invalid (fail)."
+    )
+    var unknown: Job.UnknownKeys = .warn
+
+    @OptionGroup var inference: InferenceOptions
+
+    @OptionGroup var format: RecordFormatOptions
+
+    mutating func validate() throws {
+        let readings = [("--entity", entity), ("--path", path), ("--mapping", mapping)].filter { $1 != nil }.map(\.0)
+        if readings.count > 1 {
+            throw ValidationError("\(readings.joined(separator: " and ")) contradict each other; give one of them.")
+        }
+        if sync, entity == nil { throw ValidationError("--sync deletes objects of an entity; give --entity.") }
+        if !sync, selection.format != nil || maxDelete != nil {
+            throw ValidationError("--where and --max-delete limit what --sync deletes; give --sync, too.")
+        }
+    }
+
+    /// - Parameters:
+    ///   - root: where the records were found, when --root does not say it.
+    ///   - maximumBytes: more, unpacked, are a fault.
+    func source(of page: Page, _ body: UnnamedFile, root: RecordRoot?, maximumBytes: Int) -> RecordSource {
+        let format =
+            format.type ?? RecordFormat(mediaType: page.mediaType)
+            ?? RecordFormat(fileName: page.url.lastPathComponent) ?? .json
+        var source = self.format.source(body.path, format: format, root: self.format.root ?? root)
+        source.title = page.url.absoluteString
+        source.maximumBytes = maximumBytes
+        return source
+    }
+}
+
+extension RecordFormat {
+    /// Nil for a type that does not say what the body is.
+    init?(mediaType: String) {
+        switch mediaType {
+        case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines",
+            "application/json-seq":
+            self = .ndjson
+        case "text/csv": self = .csv
+        case "text/tab-separated-values": self = .tsv
+        case "application/x-www-form-urlencoded": self = .form
+        case "application/json", "text/json": self = .json
+        case "application/xml", "text/xml": self = .xml
+        case _ where mediaType.hasSuffix("+json"): self = .json
+        case _ where mediaType.hasSuffix("+xml"): self = .xml
+        default: return nil
+        }
     }
 }

@@ -1,8 +1,9 @@
-import BrokerSchema
 import ArgumentParser
 import BrokerCommandLine
 import BrokerJSON
 import BrokerModel
+import BrokerModelSources
+import BrokerSchema
 import BrokerStaging
 import BrokerStore
 
@@ -123,5 +124,251 @@ extension JSONWriter {
         integer(place.column)
         key("message")
         string(message)
+    }
+}
+
+struct ModelSwiftCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "swift", abstract: "Writes Swift structs for the entities of a model.",
+        discussion: """
+            The structs are Codable, in the form of the model's records, for BrokerClient and BrokerEmbedded: \
+            broker model swift model.json > Sources/App/Model.swift
+            """)
+
+    @OptionGroup var arguments: ModelArguments
+
+    @Flag(name: .customLong("public"), help: "Declare them public.")
+    var isPublic = false
+
+    func run() async throws {
+        let text = SwiftSource(try arguments.readOrComplain(), isPublic: isPublic).text
+        guard arguments.json else { return try Program.write(text) }
+        var writer = JSONWriter()
+        writer.object { $0.member("swift", text) }
+        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
+    }
+}
+
+struct ModelDiagramCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "diagram", abstract: "Draws a model as Mermaid or Graphviz text.",
+        discussion: """
+            Mermaid goes into Markdown as it is; for Graphviz: broker model diagram --format graphviz model.json | dot -Tsvg
+            """)
+
+    enum Format: String, CaseIterable, ExpressibleByArgument {
+        case mermaid, graphviz
+    }
+
+    @OptionGroup var arguments: ModelArguments
+
+    @Option(help: "mermaid or graphviz.")
+    var format: Format = .mermaid
+
+    func run() async throws {
+        let diagram = ModelDiagram(try arguments.files.model.readOrComplain().document)
+        let text = format == .mermaid ? diagram.mermaid : diagram.graphviz
+        guard arguments.json else { return try Program.write(text) }
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("format", format.rawValue)
+            writer.member("diagram", text)
+        }
+        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
+    }
+}
+
+struct ModelDiffCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "diff", abstract: "Shows how opening a store with a model would change the store.",
+        discussion: """
+            Prints a line for each change: `migrated` (nothing is lost), `kept` (it stays in the file, unused), `dropped`, \
+            or `refused`, with the remedy; then what is lost by it. Nothing is printed when the store fits. The status is \
+            1 when anything is refused: the store would not be opened. The store is only read. `broker migrate` makes the \
+            changes.
+            """)
+
+    @Option(
+        parsing: .singleValue,
+        help: ArgumentHelp(
+            "The model. May be repeated: each one changes those before it.",
+            valueName: "file"), completion: .file())
+    var model: [String]
+
+    @Option(help: ArgumentHelp("The SQLite database.", valueName: "file"), completion: .file())
+    var store: String
+
+    @OptionGroup var removal: RemovalOptions
+
+    @Option(
+        name: .customLong("migrate"),
+        help: "The same as a word: refuse (the default), keep or drop, as --migrate of brokerd.")
+    var policy: RemovalPolicy?
+
+    @Flag(help: "Print the result as JSON.")
+    var json = false
+
+    mutating func validate() throws {
+        guard policy == nil || removal.choice == nil else {
+            throw ValidationError("--migrate does the same as --keep and --drop; give one of them.")
+        }
+    }
+
+    func run() async throws {
+        let plan = try ModelFile(model).planOrComplain()
+        let changes: [StoreChange]
+        do throws(StoreError) {
+            changes = try Store.changes(path: store, plan: plan, removal: policy ?? removal.policy)
+        } catch {
+            throw CommandFailure(.failed, error.message)
+        }
+        if json {
+            try Program.write(StoreChange.json(changes))
+        } else {
+            for line in changes.flatMap(\.lines) { try Program.say(line) }
+        }
+        if changes.contains(where: { $0.verdict == .refused }) { throw CommandFailure(.failed) }
+    }
+}
+
+struct ModelImportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import",
+        abstract: "Makes a model.json of a Core Data model, a SQLite database or sample records.",
+        discussion: """
+            A Core Data model is converted as it is; several models are merged into one. From a SQLite database come \
+            the tables, types, keys, unique lists and indexes. With --entity the files are sample records, from which \
+            types, identity, nested entities and dates are inferred. The "description" of each part explains how it \
+            was converted.
+            """)
+
+    @Option(help: "The entity of the sample records.")
+    var entity: String?
+
+    @OptionGroup var inference: InferenceOptions
+
+    @OptionGroup var input: InputOptions
+
+    @Option(
+        name: .customLong("model"), parsing: .singleValue,
+        help: ArgumentHelp(
+            "A model that changes those before it. May be repeated.", valueName: "file"), completion: .file())
+    var more: [String] = []
+
+    @Flag(help: "Print the model on one line.")
+    var json = false
+
+    mutating func validate() throws {
+        if entity == nil, input.files.isEmpty, more.isEmpty {
+            throw ValidationError("A model is missing: broker model import App.xcdatamodeld")
+        }
+        if entity == nil, input.root != nil || input.type != nil {
+            throw ValidationError("--root and --type are for sample records, which need --entity.")
+        }
+        if entity == nil, let option = inference.given.first {
+            throw ValidationError("\(option) is for sample records, which need --entity.")
+        }
+        if entity != nil, !more.isEmpty {
+            throw ValidationError("--model is for models, and --entity for sample records; give one of them.")
+        }
+    }
+
+    func run() async throws {
+        guard let entity else {
+            // One that has faults would be refused wherever it is used.
+            let document = try ModelFile(input.files + more).readOrComplain().document
+            return try Program.say(document.described(by: document.notes), isCompact: json)
+        }
+        let samples = try await SampleRecords(of: input.sources, entity: entity, limits: .samples)
+        guard samples.inference.recordCount > 0 else {
+            throw CommandFailure(.failed, "There is no record in the input to infer a model from.")
+        }
+        samples.reportRoot()
+        let text = try samples.model(
+            identities: inference.identities(or: entity), ignored: inference.ignored(or: entity)
+        ).text
+        let document = try InferredMark.marked(ModelDocument(parsing: JSONText(copying: Array(text.utf8))))
+        try Program.say(document.root, isCompact: json)
+    }
+}
+
+struct ModelShowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show", abstract: "Prints a model as JSON, with every default and key spelled out.",
+        discussion: """
+            The "description" of each part explains what was taken from a Core Data model, inferred or skipped; \
+            --notes lists that with lines and columns instead. With --store it is the model in force of the store, which a \
+            server may have open: broker model show --store app.sqlite > app.model.json
+            """)
+
+    @OptionGroup var files: ModelFiles
+
+    @Option(
+        help: ArgumentHelp("The SQLite database whose model is shown.", valueName: "file"), completion: .file())
+    var store: String?
+
+    @Flag(help: "Print the model on one line.")
+    var json = false
+
+    @Flag(help: "List what was taken, inferred, skipped and ignored, with lines and columns, not the model.")
+    var notes = false
+
+    func validate() throws {
+        guard files.all.isEmpty == (store != nil) else {
+            throw ValidationError("Give a model, or the store that has one: broker model show --store app.sqlite")
+        }
+        guard store == nil || !notes else {
+            throw ValidationError("--notes is for models that are read from files; a store keeps descriptions alone.")
+        }
+    }
+
+    func run() async throws {
+        if let store { return try say(try Self.modelInForce(store), []) }
+        let (document, plan) = try files.model.readOrComplain()
+        if notes { try say(document.notes) } else { try say(plan.model, document.notes) }
+    }
+
+    private static func modelInForce(_ store: String) throws(CommandFailure) -> Model {
+        do throws(StoreError) {
+            if let plan = try Store.planInForce(path: store) { return plan.model }
+        } catch {
+            throw CommandFailure(.failed, error.message)
+        }
+        throw CommandFailure(.failed, "There is no store \(store) with a model. Check the path.")
+    }
+
+    private func say(_ model: Model, _ notes: [ModelNote]) throws {
+        var writer = JSONWriter()
+        model.write(to: &writer)
+        if json, notes.isEmpty { return try Program.write(String(decoding: writer.bytes, as: UTF8.self)) }
+        let resolved = try ModelDocument(parsing: JSONText(copying: writer.bytes))
+        try Program.say(resolved.described(by: notes), isCompact: json)
+    }
+
+    private func say(_ notes: [ModelNote]) throws {
+        guard json else {
+            for note in notes { try Program.say(note.description) }
+            return
+        }
+        var writer = JSONWriter()
+        writer.array { writer in
+            for note in notes {
+                writer.object { writer in
+                    writer.member("kind", note.kind.rawValue)
+                    writer.members(of: note.place, note.message)
+                }
+            }
+        }
+        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
+    }
+}
+
+extension Program {
+    /// A tree as JSON: on one line, or laid out for people.
+    static func say(_ value: ModelValue, isCompact: Bool) throws {
+        guard isCompact else { return try write(value.indentedJSON) }
+        var writer = JSONWriter()
+        value.write(to: &writer)
+        try write(String(decoding: writer.bytes, as: UTF8.self))
     }
 }

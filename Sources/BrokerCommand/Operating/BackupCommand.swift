@@ -2,6 +2,7 @@ import ArgumentParser
 import Broker
 import BrokerClient
 import BrokerCommandLine
+import BrokerCoordinator
 import BrokerJSON
 import BrokerStore
 import Glibc
@@ -111,4 +112,200 @@ func absolutePath(_ file: String) -> String {
     guard file.utf8.first != UInt8(ascii: "/"), let folder = getcwd(nil, 0) else { return file }
     defer { free(folder) }
     return "\(String(cString: folder))/\(file)"
+}
+
+/// Backups of one store over time, in one folder: `company-20261125T213000Z.sqlite` for the file `company.sqlite`.
+struct BackupSeries {
+    private let folder: String
+    /// `company` and `.sqlite`.
+    private let stem: String
+    private let ending: String
+
+    /// - Parameter file: an absolute path.
+    init(_ file: String) {
+        let slash = file.utf8.lastIndex(of: UInt8(ascii: "/"))!
+        folder = slash == file.startIndex ? "/" : String(file[..<slash])
+        let name = file[file.utf8.index(after: slash)...]
+        let dot = name.utf8.dropFirst().lastIndex(of: UInt8(ascii: "."))
+        stem = String(dot.map { name[..<$0] } ?? name)
+        ending = String(dot.map { name[$0...] } ?? "")
+    }
+
+    /// - Parameter time: as ``Timestamp/fileNamePart``.
+    func file(of time: String) -> String { path("\(stem)-\(time)\(ending)") }
+
+    /// Deletes the oldest files of the series.
+    ///
+    /// - Parameter count: how many stay.
+    /// - Returns: the paths of the deleted files, the oldest first.
+    /// - Throws: when the folder cannot be read, or one of them cannot be deleted.
+    func prune(keeping count: Int) throws(CommandFailure) -> [String] {
+        // Names sort by their times.
+        let old = try names().sorted().dropLast(count).map(path)
+        for file in old where unlink(file) != 0 {
+            throw CommandFailure(
+                .failed,
+                "The old backup \(file) cannot be deleted: \(String(cString: strerror(errno))). Delete it by hand; the new "
+                    + "backup is complete.")
+        }
+        return old
+    }
+
+    private func path(_ name: String) -> String { folder == "/" ? "/\(name)" : "\(folder)/\(name)" }
+
+    private func names() throws(CommandFailure) -> [String] {
+        guard let directory = opendir(folder) else {
+            throw CommandFailure(.failed, "The folder \(folder) cannot be read: \(String(cString: strerror(errno))).")
+        }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while let entry = readdir(directory) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if isMember(name) { names.append(name) }
+        }
+        return names
+    }
+
+    private func isMember(_ name: String) -> Bool {
+        guard name.hasPrefix("\(stem)-"), name.hasSuffix(ending) else { return false }
+        return Timestamp.isFileNamePart(name.dropFirst(stem.count + 1).dropLast(ending.count))
+    }
+}
+
+struct RestoreCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "restore",
+        abstract: "Puts a backup in the place of a store that no server has open.",
+        discussion: """
+            Says which jobs are forgotten: those after the backup. Clients that send them again have them applied once \
+            more; followers of the feed begin again. The replaced store and its journal get other names beside it, and \
+            are not deleted. The backup is checked first, and stays where it is.
+            """)
+
+    @Option(help: ArgumentHelp("The SQLite database that is replaced.", valueName: "file"), completion: .file())
+    var store: String
+
+    @Flag(help: "Only say what would be forgotten.")
+    var dryRun = false
+
+    @Flag(help: "Do not ask. (A script is never asked.)")
+    var yes = false
+
+    @Flag(help: "Print the result as JSON.")
+    var json = false
+
+    @Argument(help: "The backup.", completion: .file())
+    var backup: String
+
+    func run() async throws {
+        guard access(backup, F_OK) == 0 || errno != ENOENT else {
+            throw CommandFailure(.failed, "There is no backup \(backup). Check the path.")
+        }
+        let restore = StoreRestore(of: backup, to: store, time: Timestamp.now.fileNamePart)
+        do {
+            let survey = try restore.survey()
+            let accepted = AcceptedJobs(of: store, survey)
+            if dryRun { return try report(survey, accepted, replacedPath: nil) }
+            if let question = Self.question(survey, accepted), !yes, Confirmation.isPossible,
+                !Confirmation.agrees(to: question)
+            {
+                throw CommandFailure(.failed, "Nothing was restored.")
+            }
+            let outcome = try restore.run()
+            try report(outcome.survey, accepted, replacedPath: outcome.replacedPath)
+        } catch let error as StoreError {
+            throw CommandFailure(.failed, error.message)
+        }
+    }
+
+    /// Jobs that were accepted, and that only the journal of the replaced store has.
+    private struct AcceptedJobs {
+        /// Nil when they are unknown.
+        var count: Int? = 0
+        /// Why they are unknown.
+        var fault: String?
+
+        init(of store: String, _ survey: StoreRestore.Survey) {
+            guard survey.hasJournal else { return }
+            do throws(StoreError) {
+                count = try JournalFinding.pendingJobs(store: store)
+            } catch {
+                (count, fault) = (nil, error.message)
+            }
+        }
+    }
+
+    /// Nil when nothing is forgotten.
+    private static func question(_ survey: StoreRestore.Survey, _ accepted: AcceptedJobs) -> String? {
+        guard let replaced = survey.replaced else { return nil }
+        if replaced.fault != nil { return "Replace a store that cannot be read?" }
+        guard let waiting = accepted.count else { return "Replace a store whose journal cannot be read?" }
+        let jobs = replaced.forgottenJobs + Int64(waiting)
+        return jobs > 0 ? "Forget \(count(jobs, "job"))?" : nil
+    }
+
+    private func report(
+        _ survey: StoreRestore.Survey, _ accepted: AcceptedJobs, replacedPath: String?
+    ) throws(CommandFailure) {
+        guard json else {
+            for line in lines(survey, accepted, replacedPath) { try Program.say(line) }
+            return
+        }
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("store", store)
+            writer.member("backup", backup)
+            writer.key("restored")
+            writer.bool(!dryRun)
+            writer.key("sequence")
+            writer.integer(survey.sequence)
+            if let replaced = survey.replaced {
+                writer.key("forgottenJobs")
+                if replaced.fault == nil { writer.integer(replaced.forgottenJobs) } else { writer.null() }
+                writer.key("newestForgottenIDs")
+                writer.array { writer in
+                    for id in replaced.forgottenIDs { writer.string(id) }
+                }
+                if let fault = replaced.fault { writer.member("fault", fault) }
+            }
+            writer.key("journal")
+            writer.bool(survey.hasJournal)
+            writer.key("forgottenAcceptedJobs")
+            if let count = accepted.count { writer.integer(count) } else { writer.null() }
+            if let replacedPath { writer.member("replaced", replacedPath) }
+        }
+        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
+    }
+
+    private func lines(
+        _ survey: StoreRestore.Survey, _ accepted: AcceptedJobs, _ replacedPath: String?
+    ) -> [String] {
+        let time = survey.newestTime.map { ", the newest of \(Timestamp(seconds: Int($0 / 1_000)).text)" } ?? ""
+        var lines = ["\(store) \(dryRun ? "would have" : "has") every job up to \(survey.sequence)\(time)"]
+        guard let replaced = survey.replaced else { return lines }
+        let forgotten = dryRun ? "would be forgotten" : "forgotten"
+        if let fault = replaced.fault {
+            lines.append("\(forgotten): unknown, because the replaced store cannot be read: \(fault)")
+        } else {
+            let ids = replaced.forgottenIDs
+            let more = replaced.forgottenJobs > Int64(ids.count) ? ", …" : ""
+            let list = ids.isEmpty ? "" : " (newest ids: \(ids.joined(separator: ", "))\(more))"
+            lines.append("\(forgotten): \(Self.count(replaced.forgottenJobs, "job"))\(list)")
+        }
+        if let fault = accepted.fault {
+            lines.append("\(forgotten): unknown accepted jobs, because the journal cannot be read: \(fault)")
+        } else if let count = accepted.count, count > 0 {
+            lines.append(
+                "\(forgotten): \(Self.count(Int64(count), "accepted job")) in the journal that the store has not applied"
+            )
+        }
+        if let replacedPath { lines.append("the replaced store is \(replacedPath)") }
+        return lines
+    }
+
+    private static func count(_ number: Int64, _ noun: String) -> String {
+        "\(number) \(noun)\(number == 1 ? "" : "s")"
+    }
 }

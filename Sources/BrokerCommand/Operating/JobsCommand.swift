@@ -5,6 +5,7 @@ import BrokerCommandLine
 import BrokerFastJSON
 import BrokerJSON
 import BrokerWire
+import Foundation
 import Glibc
 
 struct JobsCommand: AsyncParsableCommand {
@@ -174,5 +175,24 @@ enum JobLists {
         localtime_r(&seconds, &parts)
         let count = strftime(&text, text.count, "%m-%d %H:%M:%S", &parts)
         return String(decoding: text[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+}
+
+/// A moment: given as such, or as a time before now.
+struct JobsSince: ExpressibleByArgument {
+    /// Since 1970.
+    let milliseconds: Int64
+
+    init?(argument: String) {
+        let now = Date()
+        let seconds: Double
+        if let span = TimeSpan(argument: argument) {
+            seconds = now.timeIntervalSince1970 - span.exactSeconds
+        } else if let date = try? Date(argument, strategy: .iso8601) {
+            seconds = date.timeIntervalSince1970
+        } else {
+            return nil
+        }
+        milliseconds = max(0, Int64(seconds * 1_000))
     }
 }

@@ -2,7 +2,168 @@ import ArgumentParser
 import Broker
 import BrokerClient
 import BrokerCommandLine
+import Dispatch
 import Glibc
+import Synchronization
+
+/// The screen of `broker top`: measurements of a server at two moments. Each line fits 80 columns.
+struct TopScreen {
+    /// A number that rises, at the two moments, in the last minute, and since the start.
+    private struct Rate {
+        let name: String
+        let total: Int
+        let before: Int?
+        let minute: Int?
+    }
+
+    private static let columns = 80
+
+    private let now: Statistics
+    private let before: Statistics?
+    /// Between the two moments.
+    private let seconds: Double
+
+    /// - Parameter before: nil for the first moment.
+    init(_ now: Statistics, before: Statistics?, seconds: Double) {
+        self.now = now
+        self.before = before
+        self.seconds = seconds
+    }
+
+    var lines: [String] {
+        let health = Health(now)
+        let cause = TableText(health.cause.map { "  \($0)" } ?? "", columns: Self.columns).shown
+        return [title(health), cause] + rateLines + latencyLines + memoryLines
+    }
+
+    private func title(_ health: Health) -> String {
+        var facts = [now.server ?? "broker"]
+        if let uptime = now.uptimeMilliseconds { facts.append("up \(Shown.time(milliseconds: uptime))") }
+        facts.append("\(now.jobs.inFlight) in flight")
+        if let oldest = now.queues.oldestMilliseconds, now.jobs.inFlight > 0 {
+            facts.append("oldest \(Shown.time(milliseconds: oldest))")
+        }
+        return "\(health.state.rawValue): \(facts.joined(separator: ", "))"
+    }
+
+    // MARK: - Rates
+
+    private var rates: [Rate] {
+        let minute = now.lastMinute
+        func rate(_ name: String, _ minute: Int?, _ total: (Statistics) -> Int) -> Rate {
+            Rate(name: name, total: total(now), before: before.map(total), minute: minute)
+        }
+        return [
+            rate("jobs", minute?.jobs.completed) { $0.jobs.completed },
+            rate("failed", minute?.jobs.failed) { $0.jobs.failed },
+            rate("commits", minute?.commits) { $0.commits },
+            rate("inserted", minute?.objects.inserted) { $0.objects.inserted },
+            rate("updated", minute?.objects.updated) { $0.objects.updated },
+            rate("unchanged", minute?.objects.unchanged) { $0.objects.unchanged },
+            rate("deleted", minute?.objects.deleted) { $0.objects.deleted },
+            rate("rejected", minute?.objects.rejected) { $0.objects.rejected },
+        ]
+    }
+
+    private var rateLines: [String] {
+        let header = ["", "a second", "in a minute", "since start"]
+        let rows = rates.map { rate in
+            [
+                rate.name, rate.before.map { Shown.rate(Double(rate.total - $0) / max(seconds, 0.001)) } ?? "-",
+                rate.minute.map(Shown.count) ?? "-", Shown.count(rate.total),
+            ]
+        }
+        return ([header] + rows).map { Self.row($0, [10, 14, 16, 18]) }
+    }
+
+    // MARK: - Latencies
+
+    private var latencyLines: [String] {
+        let header = ["", "minute: p50", "p99", "max", "all: p50", "p99", "max"]
+        let stages: [(String, (Statistics.Latencies) -> Statistics.Percentiles?)] = [
+            ("queued", \.queued), ("staged", \.staged), ("journal", \.journalSynced), ("waited", \.waited),
+            ("merged", \.merged), ("committed", \.committed), ("total", \.total),
+        ]
+        // No job takes no time: without one there is nothing to show.
+        let latencies = now.lastMinute?.latencyMicroseconds
+        let lastMinute = latencies?.total.max == 0 ? nil : latencies
+        let rows = stages.compactMap { name, stage -> [String]? in
+            let minute = lastMinute.flatMap(stage)
+            guard let all = stage(now.latencyMicroseconds) else { return nil }
+            return [name] + [minute?.p50, minute?.p99, minute?.max].map { $0.map(time) ?? "-" }
+                + [time(all.p50), time(all.p99), time(all.max)]
+        }
+        return ([header] + rows).map { Self.row($0, [10, 13, 10, 10, 13, 10, 10]) }
+    }
+
+    private func time(_ microseconds: Int) -> String { Shown.time(microseconds: Int64(microseconds)) }
+
+    // MARK: - Memory and disk
+
+    private var memoryLines: [String] {
+        var lines: [String] = []
+        if let memory = now.memory {
+            lines.append(
+                "memory    \(Shown.bytes(memory.residentBytes)), \(Shown.bytes(now.queues.bytes)) of it in jobs; "
+                    + "queues: \(now.queues.opening) opening, \(now.queues.staging) staging")
+        }
+        if let bytes = now.store.bytes, let free = now.store.freeDiskBytes, let outcomes = now.store.outcomes {
+            lines.append(
+                "store     \(Shown.bytes(bytes)), \(Shown.bytes(free)) free on the disk; \(Shown.count(outcomes)) outcomes"
+            )
+        }
+        lines.append(
+            "WAL       \(Shown.bytes(now.wal.bytes)), \(Shown.count(now.wal.uncheckpointedPages)) pages to copy"
+                + walReaders)
+        if let log = now.log {
+            let state =
+                log.halted
+                ? "halted" : log.cause == nil ? "\(Shown.count(Int(log.lag))) entries not applied" : "unreachable"
+            lines.append("log       position \(Shown.count(Int(log.position))), \(state)")
+        } else if let journal = now.journal {
+            lines.append("journal   \(Shown.bytes(journal.bytes)), \(journal.waiting) entries waiting")
+        }
+        if let connections = now.connections {
+            lines.append(
+                "clients   \(connections.open) of \(Shown.count(connections.maximum)); \(now.subscriptions) subscriptions"
+            )
+        }
+        return lines
+    }
+
+    private var walReaders: String {
+        let names = (now.wal.readers ?? []).map { reader in
+            [reader.process, reader.pid.map { "\($0)" }].compactMap(\.self).joined(separator: " ")
+        }
+        return names.isEmpty ? "" : "; read by \(names.joined(separator: ", "))"
+    }
+
+    /// The first cell is on the left of its column, the others on the right.
+    private static func row(_ cells: [String], _ widths: [Int]) -> String {
+        zip(cells, widths).enumerated().map { index, cell in
+            let gap = String(repeating: " ", count: max(0, cell.1 - cell.0.count))
+            return index == 0 ? cell.0 + gap : gap + cell.0
+        }.joined()
+    }
+
+    // MARK: - Plain lines
+
+    static let plainHeader = "  jobs/s failed/s commits/s in flight  p99 total      WAL   memory state"
+
+    /// One line for each moment, as vmstat(8) prints them.
+    var plainLine: String {
+        func perSecond(_ total: (Statistics) -> Int) -> String {
+            before.map { Shown.rate(Double(total(now) - total($0)) / max(seconds, 0.001)) } ?? "-"
+        }
+        let p99 = now.lastMinute.map { time($0.latencyMicroseconds.total.p99) } ?? "-"
+        let cells = [
+            perSecond { $0.jobs.completed }, perSecond { $0.jobs.failed }, perSecond { $0.commits },
+            Shown.count(now.jobs.inFlight), p99, Shown.bytes(now.wal.bytes),
+            now.memory.map { Shown.bytes($0.residentBytes) } ?? "-",
+        ]
+        return Self.row([""] + cells, [0, 8, 9, 10, 10, 11, 9, 9]) + " " + Health(now).state.rawValue
+    }
+}
 
 struct TopCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -97,5 +258,67 @@ struct TopCommand: AsyncParsableCommand {
         var text = [CChar](repeating: 0, count: 16)
         let count = strftime(&text, text.count, "%H:%M:%S", &parts)
         return String(decoding: text[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+}
+
+/// The whole terminal, for a program that draws it again and again. Its former contents come back with ``restore()``.
+final class FullScreen: Sendable {
+    private let settings: termios?
+    /// The terminal is as this program has set it. The thread of a signal restores it, too.
+    private let isOpen = Atomic(true)
+
+    /// The alternate screen, without a cursor (ctlseqs of xterm: 1049, 25).
+    init() {
+        var settings = termios()
+        if tcgetattr(STDIN_FILENO, &settings) == 0 {
+            self.settings = settings
+            settings.c_lflag &= ~tcflag_t(ICANON | ECHO)
+            tcsetattr(STDIN_FILENO, TCSANOW, &settings)
+        } else {
+            self.settings = nil
+        }
+        Self.write("\u{1B}[?1049h\u{1B}[?25l")
+    }
+
+    /// Any number of calls, on any thread.
+    func restore() {
+        guard isOpen.exchange(false, ordering: .relaxed) else { return }
+        Self.write("\u{1B}[?25h\u{1B}[?1049l")
+        guard var settings else { return }
+        tcsetattr(STDIN_FILENO, TCSANOW, &settings)
+    }
+
+    /// Draws the lines, as many as there is room for.
+    func show(_ lines: [String]) throws(CommandFailure) {
+        var size = winsize()
+        let isKnown = ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0
+        let (rows, columns) = isKnown ? (Int(size.ws_row), Int(size.ws_col)) : (24, 80)
+        // Home; each line erases the rest of its row, and the last one what is below (ECMA-48: CUP, EL, ED).
+        let shown = lines.prefix(rows).map { TableText($0, columns: columns).shown + "\u{1B}[K" }
+        try StandardOutput.write(Array(("\u{1B}[H" + shown.joined(separator: "\r\n") + "\u{1B}[J").utf8))
+    }
+
+    /// Waits for a key. Whether it is one that ends the program, or there will be no more keys.
+    func isQuitting(within milliseconds: Int32) async -> Bool {
+        await withCheckedContinuation { continuation in
+            DispatchQueue.global().async { continuation.resume(returning: Self.readsQuit(milliseconds)) }
+        }
+    }
+
+    private static func readsQuit(_ milliseconds: Int32) -> Bool {
+        guard isatty(STDIN_FILENO) == 1 else {
+            usleep(UInt32(milliseconds) * 1_000)
+            return false
+        }
+        var polled = pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0)
+        guard poll(&polled, 1, milliseconds) > 0 else { return false }
+        var key: UInt8 = 0
+        guard read(STDIN_FILENO, &key, 1) == 1 else { return true }
+        return key == UInt8(ascii: "q") || key == UInt8(ascii: "Q")
+    }
+
+    private static func write(_ text: String) {
+        let bytes = Array(text.utf8)
+        _ = Glibc.write(STDOUT_FILENO, bytes, bytes.count)
     }
 }

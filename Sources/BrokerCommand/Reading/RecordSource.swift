@@ -1,3 +1,4 @@
+import ArgumentParser
 import BrokerInput
 import Glibc
 
@@ -42,4 +43,137 @@ struct RecordSource: Sendable {
     }
 
     var name: String { title ?? (path == "-" ? "standard input" : path) }
+}
+
+/// Where the commands that read records read them.
+struct InputOptions: ParsableArguments {
+    @OptionGroup var format: RecordFormatOptions
+
+    @Argument(help: "Files of records; none or - is standard input.", completion: .file())
+    var files: [String] = []
+
+    var readsStandardInput: Bool { files.isEmpty || files.contains("-") }
+
+    var type: RecordFormat? { format.type }
+
+    var root: RecordRoot? { format.root }
+
+    var delimiter: CSVDelimiter? { format.delimiter }
+
+    var ragged: RaggedRows { format.ragged }
+
+    /// In the order in which they are given.
+    var sources: [RecordSource] { sources(root: root) }
+
+    func sources(root: RecordRoot?) -> [RecordSource] {
+        (files.isEmpty ? ["-"] : files).map {
+            format.source($0, format: type ?? RecordFormat(fileName: $0) ?? .json, root: root)
+        }
+    }
+}
+
+/// How the records of an input are found and read.
+struct RecordFormatOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            """
+            The format of the input. Default: by the file's name (.json, .ndjson, .jsonl, .csv, .tsv, .form, .xml, each \
+            also followed by .gz or .lz4), else json. Input compressed by gzip or lz4 is always decompressed.
+            """))
+    var type: RecordFormat?
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            Where the records are in each value of the input: keys with dots between them, or a JSON Pointer \
+            (/data/items). In XML, names of elements, beginning with the document's; without it the document is one \
+            record.
+            """, valueName: "path"))
+    var root: RecordRoot?
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            The delimiter of CSV: one character, or tab. Default: the one of , ; | and tab that divides the header into \
+            most fields.
+            """, valueName: "character"))
+    var delimiter: CSVDelimiter?
+
+    @Option(
+        help: """
+            What happens with a row of CSV that has fewer fields than the header: it is a fault (fail), or the missing \
+            fields are null (fill). With fill, a row may also have more fields if these are empty.
+            """)
+    var ragged: RaggedRows = .fail
+
+    func source(_ path: String, format: RecordFormat, root: RecordRoot?) -> RecordSource {
+        RecordSource(path: path, format: format, root: root, csv: CSVOptions(delimiter: delimiter, ragged: ragged))
+    }
+}
+
+extension RecordFormat: ExpressibleByArgument {}
+
+extension RaggedRows: ExpressibleByArgument {}
+
+extension CSVDelimiter: ExpressibleByArgument {
+    public init?(argument: String) { self.init(argument) }
+}
+
+extension RecordRoot: ExpressibleByArgument {
+    public init?(argument: String) { self.init(argument) }
+}
+
+/// A person's choices for entities that are inferred.
+struct InferenceOptions: ParsableArguments {
+    @Option(
+        parsing: .singleValue,
+        help: ArgumentHelp(
+            """
+            Where a model is inferred: the key that identifies the records, or ENTITY=KEY for those of another \
+            entity. Several keys with commas between them identify together. May be repeated.
+            """, valueName: "key"))
+    var identity: [String] = []
+
+    @Option(
+        parsing: .singleValue,
+        help: ArgumentHelp(
+            """
+            Where a model is inferred or extended: a key of the records that is ignored from now on, or ENTITY=KEY for \
+            those of another entity. May be repeated.
+            """, valueName: "key"))
+    var ignore: [String] = []
+
+    /// The options that are given.
+    var given: [String] { [("--identity", identity), ("--ignore", ignore)].filter { !$1.isEmpty }.map(\.0) }
+
+    mutating func validate() throws {
+        for (name, texts) in [("--identity", identity), ("--ignore", ignore)] {
+            for text in texts {
+                let keys = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                guard !keys.contains(where: \.isEmpty), !keys.last!.split(separator: ",").isEmpty else {
+                    throw ValidationError("\(name) is a key, or an entity, =, and a key: \(name) Country=alpha_3")
+                }
+            }
+        }
+    }
+
+    /// By entity, the key paths of its identity.
+    ///
+    /// - Parameter entity: that of the records.
+    func identities(or entity: String) -> [String: [String]] { Self.byEntity(identity, or: entity) }
+
+    /// By entity, the key paths that are ignored.
+    ///
+    /// - Parameter entity: that of the records.
+    func ignored(or entity: String) -> [String: [String]] { Self.byEntity(ignore, or: entity) }
+
+    private static func byEntity(_ texts: [String], or entity: String) -> [String: [String]] {
+        var byEntity: [String: [String]] = [:]
+        for text in texts {
+            let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
+            byEntity[parts.count == 2 ? parts[0] : entity, default: []] += parts.last!.split(separator: ",").map(
+                String.init)
+        }
+        return byEntity
+    }
 }

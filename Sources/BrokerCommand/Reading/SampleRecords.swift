@@ -1,8 +1,8 @@
 import BrokerCommandLine
 import BrokerInput
-import BrokerModelSources
 import BrokerJSON
 import BrokerModel
+import BrokerModelSources
 
 /// Records of an input, looked at to infer a model from them.
 struct SampleRecords {

@@ -156,3 +156,149 @@ struct TableText {
         width = columns > 0 ? endWidth + 1 : 0
     }
 }
+
+/// A value of a fetched object as text.
+struct FetchedCell {
+    /// The path of its keys, joined by points.
+    let name: String
+    /// The content of a string, the JSON of an array; null is empty.
+    let text: String
+    let kind: JSONValue.Kind
+
+    /// Whether nothing is lost without it.
+    var isNull: Bool { kind == .null }
+
+    private init(_ name: String, _ value: JSONValue) {
+        self.name = name
+        kind = value.kind
+        text = value.isNull ? "" : String(decoding: value.bytes, as: UTF8.self)
+    }
+
+    /// The values of an object: those of nested objects by their paths.
+    static func cells(of object: JSONValue) -> [FetchedCell] { cells(of: object, "") }
+
+    private static func cells(of object: JSONValue, _ path: String) -> [FetchedCell] {
+        object.members.flatMap { key, value in
+            let name = path + String(decoding: key.bytes, as: UTF8.self)
+            return value.kind == .object ? cells(of: value, name + ".") : [FetchedCell(name, value)]
+        }
+    }
+
+    /// The values of an object whose names were selected: an object among them is JSON.
+    static func selectedCells(of object: JSONValue) -> [FetchedCell] {
+        object.members.map { key, value in FetchedCell(String(decoding: key.bytes, as: UTF8.self), value) }
+    }
+
+    /// As a field of CSV (RFC 4180). The empty text is in quotes, so that it is not read as null.
+    var csv: String { Self.csv(text, isQuoted: text.isEmpty && !isNull) }
+
+    /// - Parameter isQuoted: also where nothing in the text needs it.
+    static func csv(_ text: String, isQuoted: Bool = false) -> String {
+        guard isQuoted || text.utf8.contains(where: { #",""#.utf8.contains($0) || $0 == 0x0A || $0 == 0x0D }) else {
+            return text
+        }
+        var quoted = "\"".unicodeScalars
+        for scalar in text.unicodeScalars {
+            if scalar == "\"" { quoted.append(scalar) }
+            quoted.append(scalar)
+        }
+        quoted.append("\"")
+        return String(quoted)
+    }
+}
+
+/// Rows in columns for people. The last column is cut so that a line fits the terminal, and is never padded.
+struct TextTable {
+    /// The side of the column on which a text is.
+    enum Alignment {
+        case left, right
+    }
+
+    private let alignments: [Alignment]
+    private var rows: [[String]]
+
+    init(_ header: [String], right: Set<Int> = []) {
+        alignments = header.indices.map { right.contains($0) ? .right : .left }
+        rows = [header.map { $0.uppercased() }]
+    }
+
+    /// - Parameter cells: as many as the header has.
+    mutating func add(_ cells: [String]) { rows.append(cells.map(\.printable)) }
+
+    var isEmpty: Bool { rows.count == 1 }
+
+    /// - Parameter columns: of the terminal; nil cuts nothing.
+    func lines(columns: Int?) -> [String] {
+        let widths = alignments.indices.map { column in rows.map { Terminal.width(of: $0[column]) }.max() ?? 0 }
+        return rows.map { cells in
+            let line = cells.indices.map { column in
+                let gap = String(repeating: " ", count: widths[column] - Terminal.width(of: cells[column]))
+                let isLast = column == cells.count - 1
+                return alignments[column] == .right ? gap + cells[column] : cells[column] + (isLast ? "" : gap)
+            }.joined(separator: "  ")
+            return columns.map { TableText(line, columns: $0).shown } ?? line
+        }
+    }
+
+    /// Words after a name of that width, in as many lines as they need.
+    static func wrapped(_ words: [String], after indent: Int, columns: Int) -> [String] {
+        var lines: [String] = []
+        var line = ""
+        for word in words.map(\.printable) {
+            let longer = line.isEmpty ? word : line + " " + word
+            if line.isEmpty || indent + Terminal.width(of: longer) <= columns {
+                line = longer
+            } else {
+                lines.append(line)
+                line = word
+            }
+        }
+        return (lines + (line.isEmpty ? [] : [line])).enumerated().map { index, line in
+            index == 0 ? line : String(repeating: " ", count: indent) + line
+        }
+    }
+}
+
+/// Numbers for people, in few characters.
+enum Shown {
+    /// `950 ms`, `12.3 s`, `4 min`, `3 h`, `12 d`: at most three digits before the point.
+    static func time(milliseconds: Int) -> String { time(microseconds: Int64(milliseconds) * 1_000) }
+
+    static func time(microseconds: Int64) -> String {
+        let units: [(String, Double)] = [
+            ("d", 86_400e6), ("h", 3_600e6), ("min", 60e6), ("s", 1e6), ("ms", 1e3), ("µs", 1),
+        ]
+        let (name, size) = units.first { Double(microseconds) >= $0.1 } ?? units[units.count - 1]
+        return "\(number(Double(microseconds) / size)) \(name)"
+    }
+
+    /// `512 B`, `1.5 KiB`, `12 MiB`.
+    static func bytes(_ bytes: Int) -> String {
+        var value = Double(bytes)
+        for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
+            if value < 1_000 || unit == "TiB" { return "\(number(value)) \(unit)" }
+            value /= 1_024
+        }
+        return ""
+    }
+
+    /// A number with its thousands apart: `1,234,567`.
+    static func count(_ count: Int) -> String {
+        var groups: [String] = []
+        var digits = Substring(String(count.magnitude))
+        while digits.count > 3 {
+            groups.insert(String(digits.suffix(3)), at: 0)
+            digits = digits.dropLast(3)
+        }
+        return (count < 0 ? "-" : "") + ([String(digits)] + groups).joined(separator: ",")
+    }
+
+    /// A rate, with one digit after the point where it is small.
+    static func rate(_ value: Double) -> String { value < 10 ? number(value) : count(Int(value.rounded())) }
+
+    /// One digit after the point below ten, if it is not 0.
+    private static func number(_ value: Double) -> String {
+        let tenths = Int((value * 10).rounded())
+        return tenths >= 100 || tenths % 10 == 0 ? "\(Int(value.rounded()))" : "\(tenths / 10).\(tenths % 10)"
+    }
+}

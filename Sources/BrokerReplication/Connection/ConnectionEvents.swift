@@ -118,3 +118,256 @@ extension ConnectionEvents.State {
     }
 }
 #endif
+
+#if Replication
+internal import Synchronization
+
+/// Gives the messages of a connection's only subscription to their receivers.
+///
+/// There is one subscription for as long as the connection exists, because libnats before 3.6 crashes when one is destroyed while a
+/// message for it arrives (nats.c#637), and Debian 12 has 3.4.
+///
+/// | message | receiver |
+/// |---|---|
+/// | with the subject `INBOX.r.NUMBER` | the request of that number |
+/// | with the subject `INBOX.m.ID.…` | the inbox of that id |
+/// | of a stream, with the reply subject `$JS.ACK.….broker-ID.…` | the inbox of that id, which is in the consumer's name |
+final class MessageRouter: Sendable {
+    /// The beginning of all subjects.
+    let inbox = "_INBOX.broker.\(SessionID())"
+    private let events: ConnectionEvents
+    private let inboxes = Mutex<[UInt64: MessageInbox]>([:])
+
+    init(_ events: ConnectionEvents) { self.events = events }
+
+    var subject: String { "\(inbox).>" }
+
+    func subject(ofRequest number: UInt64) -> String { "\(inbox).r.\(number)" }
+
+    /// - Parameter number: distinguishes the messages of one receiver.
+    func subject(of id: SessionID, _ number: Int) -> String { "\(inbox).m.\(id).\(number)" }
+
+    static func consumerName(_ id: SessionID) -> String { String(decoding: consumerPrefix, as: UTF8.self) + "\(id)" }
+
+    private static let consumerPrefix = Array("broker-".utf8)
+
+    func open(_ id: SessionID) -> MessageInbox {
+        let inbox = MessageInbox()
+        inboxes.withLock { $0[id.number] = inbox }
+        return inbox
+    }
+
+    func close(_ id: SessionID) {
+        inboxes.withLock { $0.removeValue(forKey: id.number) }?.close()
+    }
+
+    /// Called by a thread of libnats, one message after the other.
+    func route(_ message: NATSMessage) {
+        if let id = Self.consumer(message.reply) {
+            deliver(message, to: id)
+            return
+        }
+        let tokens = message.subject.dropFirst(inbox.utf8.count).split(separator: ".")
+        switch tokens.first {
+        case "r" where tokens.count == 2:
+            let reply: ConnectionEvents.Reply =
+                message.isNoResponders ? .noResponders : .message(Array(message.bytes))
+            message.destroy()
+            if let number = UInt64(tokens[1]) { events.receive(reply, number) }
+        case "m" where tokens.count == 3:
+            deliver(message, to: UInt64(tokens[1], radix: 16))
+        default: message.destroy()
+        }
+    }
+
+    private func deliver(_ message: NATSMessage, to id: UInt64?) {
+        guard let inbox = id.flatMap({ id in inboxes.withLock { $0[id] } }) else {
+            message.destroy()
+            return
+        }
+        inbox.add(message)
+    }
+
+    /// The id in the consumer's name in a reply subject; nil for other subjects.
+    static func consumer(_ reply: UnsafeBufferPointer<UInt8>) -> UInt64? {
+        guard reply.count > 8, reply[0] == UInt8(ascii: "$") else { return nil }
+        var (start, found) = (0, UInt64?.none)
+        while let dot = reply[start...].firstIndex(of: UInt8(ascii: ".")) {
+            start = dot + 1
+            guard reply[start...].starts(with: consumerPrefix) else { continue }
+            let digits = reply[(start + consumerPrefix.count)...].prefix { $0 != UInt8(ascii: ".") }
+            // The stream, whose name is before the consumer's, may have such a name, too.
+            if digits.count == 16 { found = UInt64(String(decoding: digits, as: UTF8.self), radix: 16) ?? found }
+        }
+        return found
+    }
+}
+#endif
+
+#if Replication
+/// Messages that have arrived for one receiver and were not taken. Threads of libnats add them.
+final class MessageInbox: Sendable {
+    private struct State {
+        var messages: [NATSMessage] = []
+        var isClosed = false
+    }
+
+    private let state = Monitor(State())
+
+    func add(_ message: NATSMessage) {
+        var isLate = false
+        state.update { state in
+            isLate = state.isClosed
+            if !isLate { state.messages.append(message) }
+        }
+        if isLate { message.destroy() }
+    }
+
+    /// Destroys the messages, and those that are added later.
+    func close() {
+        var messages: [NATSMessage] = []
+        state.withLock { state in
+            state.isClosed = true
+            swap(&messages, &state.messages)
+        }
+        for message in messages { message.destroy() }
+    }
+
+    /// Wakes ``take(until:_:)``.
+    func wake() { state.update { _ in } }
+
+    var isEmpty: Bool { state.withLock { $0.messages.isEmpty } }
+
+    /// Waits for messages, and takes all that have arrived, in their order. The caller owns them.
+    ///
+    /// - Parameter deadline: microseconds of the monotonic clock.
+    func take(until deadline: Int64, _ isStopped: () -> Bool) -> [NATSMessage] {
+        let messages: [NATSMessage]? = state.wait(until: deadline) { state in
+            guard state.messages.isEmpty else {
+                var messages: [NATSMessage] = []
+                swap(&messages, &state.messages)
+                return messages
+            }
+            return isStopped() ? [] : nil
+        }
+        return messages ?? []
+    }
+}
+#endif
+
+#if Replication
+internal import CNATS
+
+/// A message of libnats. The owner calls ``destroy()`` once.
+struct NATSMessage: @unchecked Sendable {
+    /// Only its owner touches it, one thread after the other.
+    private let pointer: OpaquePointer
+
+    init(adopting pointer: OpaquePointer) { self.pointer = pointer }
+
+    /// - Parameter reply: the subject that the servers answer to; nil when they do not.
+    init(_ subject: String, reply: String?, _ bytes: [UInt8], headers: [(String, String)]) throws(NATSFailure) {
+        var message: OpaquePointer?
+        let status = bytes.withUnsafeBytes {
+            natsMsg_Create(
+                &message, subject, reply, $0.baseAddress?.assumingMemoryBound(to: CChar.self), Int32($0.count))
+        }
+        guard status == NATS_OK, let message else { throw NATSFailure(status) }
+        pointer = message
+        for (key, value) in headers {
+            let status = natsMsgHeader_Set(message, key, value)
+            guard status == NATS_OK else {
+                destroy()
+                throw NATSFailure(status)
+            }
+        }
+    }
+
+    func destroy() { natsMsg_Destroy(pointer) }
+
+    func publish(on connection: OpaquePointer) throws(NATSFailure) {
+        let status = natsConnection_PublishMsg(connection, pointer)
+        guard status == NATS_OK else { throw NATSFailure(status) }
+    }
+
+    /// Valid until ``destroy()``.
+    var bytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: natsMsg_GetData(pointer), count: Int(natsMsg_GetDataLength(pointer)))
+    }
+
+    var subject: String { String(cString: natsMsg_GetSubject(pointer)) }
+
+    /// The bytes of the reply subject; empty when there is none. Valid until ``destroy()``.
+    var reply: UnsafeBufferPointer<UInt8> {
+        guard let reply = natsMsg_GetReply(pointer) else { return UnsafeBufferPointer(start: nil, count: 0) }
+        var count = 0
+        while reply[count] != 0 { count += 1 }
+        return UnsafeRawBufferPointer(start: reply, count: count).assumingMemoryBound(to: UInt8.self)
+    }
+
+    var isNoResponders: Bool { natsMsg_IsNoResponders(pointer) }
+
+    func header(_ key: String) -> String? {
+        var value: UnsafePointer<CChar>?
+        guard natsMsgHeader_Get(pointer, key, &value) == NATS_OK, let value else { return nil }
+        return String(cString: value)
+    }
+}
+
+/// A call of libnats failed.
+struct NATSFailure: Error {
+    let text: String
+
+    init(_ status: natsStatus) {
+        text = String(cString: natsStatus_GetText(status))
+    }
+}
+#endif
+
+#if Replication
+internal import CNATS
+
+/// The messages of a subject. A thread of libnats calls the handler with them, one after the other, until the connection has closed:
+/// only then may this object be released.
+final class NATSSubscription: @unchecked Sendable {
+    /// libnats makes it safe across threads; it is destroyed only with this object.
+    private let subscription: OpaquePointer
+
+    private final class Handler: Sendable {
+        let receive: @Sendable (NATSMessage) -> Void
+
+        init(_ receive: @escaping @Sendable (NATSMessage) -> Void) { self.receive = receive }
+    }
+
+    /// - Parameter receive: owns the message. Must not block.
+    init(
+        _ subject: String, on connection: OpaquePointer, receive: @escaping @Sendable (NATSMessage) -> Void
+    ) throws(NATSFailure) {
+        var subscription: OpaquePointer?
+        let handler = Unmanaged.passRetained(Handler(receive)).toOpaque()
+        let status = natsConnection_Subscribe(
+            &subscription, connection, subject,
+            { _, _, message, handler in
+                // libnats calls with the handler of the subscription, and with nil only for a time limit, which is not set.
+                guard let message, let handler else { return }
+                Unmanaged<Handler>.fromOpaque(handler).takeUnretainedValue().receive(NATSMessage(adopting: message))
+            }, handler)
+        guard status == NATS_OK, let subscription else {
+            Unmanaged<Handler>.fromOpaque(handler).release()
+            throw NATSFailure(status)
+        }
+        self.subscription = subscription
+        // No message comes after the call of this function.
+        natsSubscription_SetOnCompleteCB(
+            subscription,
+            { handler in
+                guard let handler else { return }
+                Unmanaged<Handler>.fromOpaque(handler).release()
+            }, handler)
+        // The callers bound the messages that wait: they ask for them.
+        natsSubscription_SetPendingLimits(subscription, -1, -1)
+    }
+
+    deinit { natsSubscription_Destroy(subscription) }
+}
+#endif

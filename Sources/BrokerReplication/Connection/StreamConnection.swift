@@ -187,3 +187,189 @@ extension ReplicationError {
     static var stopped: Self { Self(.stopped, "The connection to the log was stopped.") }
 }
 #endif
+
+#if Replication
+internal import CNATS
+internal import Glibc
+
+/// The files of a connection.
+package struct ConnectionFiles: Sendable {
+    /// A user's JWT and seed, as `nsc` writes them.
+    package var credentials: String?
+    /// The authorities that the servers' certificates are checked against; the system's without it.
+    package var authorities: String?
+
+    package init(credentials: String? = nil, authorities: String? = nil) {
+        self.credentials = credentials
+        self.authorities = authorities
+    }
+}
+
+/// The options of a connection, for libnats.
+struct NATSOptions: ~Copyable {
+    let pointer: OpaquePointer
+
+    /// Milliseconds to connect to one server.
+    private static let connectTimeout: Int64 = 2_000
+    /// Milliseconds. A server that answers neither of two is left for another one.
+    private static let pingInterval: Int64 = 2_000
+    private static let pingsWithoutAnswer: Int32 = 2
+    /// Milliseconds between two attempts to connect to the same server, and the bound of what is added at random.
+    private static let reconnectWait: Int64 = 200
+    private static let reconnectJitter: Int64 = 100
+    /// Milliseconds until a write to a server that does not read fails; the connection is then made again.
+    private static let writeDeadline: Int64 = 5_000
+    /// Bytes of libnats's buffers; its 32 KB would be a system call for each larger entry.
+    private static let bufferSize: Int32 = 256 << 10
+
+    /// - Throws: ``ReplicationError/Code/unusableFile``.
+    init(_ address: StreamAddress, _ files: ConnectionFiles, events: ConnectionEvents) throws(ReplicationError) {
+        var options: OpaquePointer?
+        guard natsOptions_Create(&options) == NATS_OK, let options else {
+            preconditionFailure("libnats has no memory")
+        }
+        pointer = options
+        let servers = address.servers.map { strdup($0) }
+        defer { for server in servers { free(server) } }
+        var names = servers.map { UnsafePointer($0) }
+        natsOptions_SetServers(options, &names, Int32(names.count))
+        natsOptions_SetName(options, "brokerd")
+        natsOptions_SetTimeout(options, Self.connectTimeout)
+        natsOptions_SetPingInterval(options, Self.pingInterval)
+        natsOptions_SetMaxPingsOut(options, Self.pingsWithoutAnswer)
+        natsOptions_SetReconnectWait(options, Self.reconnectWait)
+        natsOptions_SetReconnectJitter(options, Self.reconnectJitter, Self.reconnectJitter)
+        natsOptions_SetMaxReconnect(options, -1)
+        natsOptions_SetIOBufSize(options, Self.bufferSize)
+        natsOptions_SetWriteDeadline(options, Self.writeDeadline)
+        // Without a connection nothing is buffered: a group that was not sent is looked up and sent again.
+        natsOptions_SetReconnectBufSize(options, 1)
+        events.register(in: options)
+        if let user = address.user, let password = address.password {
+            natsOptions_SetUserInfo(options, user, password)
+        }
+        if let file = files.credentials {
+            guard access(file, R_OK) == 0 else { throw Self.unusable(file, String(cString: strerror(errno))) }
+            try Self.check(file, natsOptions_SetUserCredentialsFromFiles(options, file, nil))
+        }
+        if let file = files.authorities {
+            try Self.check(file, natsOptions_LoadCATrustedCertificates(options, file))
+            natsOptions_SetSecure(options, true)
+        }
+    }
+
+    deinit { natsOptions_Destroy(pointer) }
+
+    private static func check(_ file: String, _ status: natsStatus) throws(ReplicationError) {
+        if status != NATS_OK { throw unusable(file, NATSFailure(status).text) }
+    }
+
+    private static func unusable(_ file: String, _ why: String) -> ReplicationError {
+        ReplicationError(
+            .unusableFile,
+            "The file \(file) cannot be used for the connection to the log: \(why). Check its path, owner and contents."
+        )
+    }
+}
+#endif
+
+#if Replication
+/// Where a stream is: `nats://HOST[:PORT],HOST[:PORT]…/NAME`, or `tls://…`, with `USER:PASSWORD@` before the hosts if needed.
+package struct StreamAddress: Sendable, Equatable {
+    /// The servers as libnats takes them: with the scheme and the port.
+    let servers: [String]
+    /// The stream's name, and the first token of its subjects.
+    package let stream: String
+    let user: String?
+    let password: String?
+
+    static let defaultPort = 4_222
+    /// NATS allows more, but the name is also a token of subjects and a folder of the server.
+    private static let longestName = 64
+
+    /// The hosts, for messages.
+    package var hosts: String { servers.joined(separator: ",") }
+
+    /// - Throws: ``ReplicationError/Code/invalidAddress``.
+    package init(_ text: String) throws(ReplicationError) {
+        guard let schemeEnd = text.range(of: "://"),
+            case let scheme = text[..<schemeEnd.lowerBound], scheme == "nats" || scheme == "tls",
+            case let rest = text[schemeEnd.upperBound...], let slash = rest.lastIndex(of: "/")
+        else { throw Self.invalid(text, "it does not have the form nats://HOST,HOST,HOST/NAME") }
+        stream = String(rest[rest.index(after: slash)...])
+        guard stream.utf8.count <= Self.longestName, !stream.isEmpty, stream.utf8.allSatisfy({ Self.isOfName($0) })
+        else {
+            throw Self.invalid(
+                text, "the name of a stream has 1 to \(Self.longestName) letters, digits, hyphens and underscores")
+        }
+        var hosts = rest[..<slash]
+        if let at = hosts.lastIndex(of: "@") {
+            let parts = hosts[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            guard parts.count == 2 else { throw Self.invalid(text, "before @ there must be USER:PASSWORD") }
+            (user, password) = (String(parts[0]), String(parts[1]))
+            hosts = hosts[hosts.index(after: at)...]
+        } else {
+            (user, password) = (nil, nil)
+        }
+        var servers: [String] = []
+        for host in hosts.split(separator: ",", omittingEmptySubsequences: false) {
+            servers.append("\(scheme)://\(try Self.host(host, in: text))")
+        }
+        self.servers = servers
+    }
+
+    private init(_ address: StreamAddress, user: String, password: String) {
+        servers = address.servers
+        stream = address.stream
+        self.user = user
+        self.password = password
+    }
+
+    /// The same stream, as another user.
+    package func signedIn(as user: String, password: String) -> StreamAddress {
+        StreamAddress(self, user: user, password: password)
+    }
+
+    /// With the port.
+    private static func host(_ host: Substring, in text: String) throws(ReplicationError) -> String {
+        let isPlainIPv6 = host.hasPrefix("[") && host.hasSuffix("]")
+        guard !isPlainIPv6, let colon = host.lastIndex(of: ":") else {
+            guard !host.isEmpty else { throw invalid(text, "a host is empty") }
+            return "\(host):\(defaultPort)"
+        }
+        guard colon != host.startIndex, let port = UInt16(host[host.index(after: colon)...]), port > 0 else {
+            throw invalid(text, "\"\(host)\" is not HOST or HOST:PORT")
+        }
+        return String(host)
+    }
+
+    private static func isOfName(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+            true
+        default: false
+        }
+    }
+
+    private static func invalid(_ text: String, _ why: String) -> ReplicationError {
+        // The text may have a password.
+        let shown = text.split(separator: "@").last.map(String.init) ?? text
+        return ReplicationError(
+            .invalidAddress,
+            "The address \"\(shown)\" of the log is invalid: \(why). For example: nats://n1,n2,n3:4222/orders.")
+    }
+}
+
+extension String {
+    /// Foundation's is not needed for one separator.
+    fileprivate func range(of separator: String) -> Range<Index>? {
+        var start = startIndex
+        while start < endIndex {
+            if self[start...].hasPrefix(separator) { return start..<index(start, offsetBy: separator.count) }
+            start = index(after: start)
+        }
+        return nil
+    }
+}
+#endif

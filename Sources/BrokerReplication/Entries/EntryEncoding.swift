@@ -123,3 +123,213 @@ extension UnsafeRawBufferPointer {
     }
 }
 #endif
+
+#if Replication
+internal import CZlib
+
+/// The permanent identity of a stream: random, and in the stream's metadata from its creation on.
+package struct StreamIdentity: Sendable, Hashable, CustomStringConvertible {
+    /// 32 hexadecimal digits.
+    package let description: String
+
+    /// The initial value of the checksums of its entries.
+    let seed: UInt32
+
+    /// A new one.
+    package init() {
+        self.init(SessionID().description + SessionID().description)!
+    }
+
+    /// Parses ``description``; nil for any other text.
+    package init?(_ text: String) {
+        guard text.utf8.count == 32, text.utf8.allSatisfy({ Self.isHexadecimal($0) }) else { return nil }
+        description = text
+        var text = text
+        seed = text.withUTF8 { UInt32(crc32_z(0, $0.baseAddress, $0.count)) }
+    }
+
+    private static func isHexadecimal(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"): true
+        default: false
+        }
+    }
+}
+#endif
+
+#if Replication
+/// An entry of the replicated log: a job as it was received, or a change of what decides outcomes.
+package struct ReplicatedEntry: Sendable, Equatable {
+    package enum Kind: UInt8, Sendable, CaseIterable {
+        case job = 1
+        /// The model of the entries after it.
+        case model = 2
+        /// The limits of the entries after it.
+        case limits = 3
+        /// A replica joined or left the log.
+        case replica = 4
+        /// A replica's digest at a position.
+        case checkpoint = 5
+        /// The end of a fingerprint.
+        case upgrade = 6
+    }
+
+    package var kind: Kind
+    package var session: SessionID
+    /// At most 128 bytes; empty for an entry without an id.
+    package var id: String
+    /// The server made the id, so no client sends the job again.
+    package var isIDMade: Bool
+    /// Decided at admission: whether the sender can delete objects with the job.
+    package var mayDelete: Bool
+    /// Decided at admission: whether the sender can see the jobs of all users.
+    package var isPrivileged: Bool
+    /// The user id of the sender.
+    package var user: UInt32
+    /// Milliseconds since 1970, by the clock of the server that appends it. It may be below that of the entry before.
+    package var time: Int64
+    /// For a job its frame without the length, as it was received; else what its kind defines. At most ``largestPayload`` bytes.
+    package var payload: [UInt8]
+
+    package init(
+        _ kind: Kind, session: SessionID, id: String = "", isIDMade: Bool = false, mayDelete: Bool = true,
+        isPrivileged: Bool = false, user: UInt32 = 0, time: Int64 = 0, payload: [UInt8] = []
+    ) {
+        self.kind = kind
+        self.session = session
+        self.id = id
+        self.isIDMade = isIDMade
+        self.mayDelete = mayDelete
+        self.isPrivileged = isPrivileged
+        self.user = user
+        self.time = time
+        self.payload = payload
+    }
+
+    /// The largest frame, in bytes.
+    package static let largestPayload = 16 << 20
+    static let largestID = 128
+    /// The largest encoded entry, in bytes.
+    package static let largest = EntryEncoding.headerCount + largestID + largestPayload
+}
+
+/// A run of a server: its entries have a subject of their own in the stream. Random, so that no two runs share one.
+package struct SessionID: Sendable, Hashable, CustomStringConvertible {
+    let number: UInt64
+
+    package init() { number = .random(in: .min ... .max) }
+
+    init(number: UInt64) { self.number = number }
+
+    /// 16 hexadecimal digits.
+    package var description: String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+}
+#endif
+
+#if Replication
+/// A fault of the replicated log, of its servers, or of the connection to them.
+package struct ReplicationError: Error, Sendable, CustomStringConvertible {
+    package enum Code: Sendable, CaseIterable {
+        /// The address names no servers or no stream.
+        case invalidAddress
+        /// The file of credentials or of certificate authorities cannot be used.
+        case unusableFile
+        /// The servers refuse the credentials, or a call that Broker needs; or this client refuses their certificates.
+        case notAuthorized
+        /// The servers did not answer in time.
+        case unavailable
+        /// ``ReplicatedStream/stop()``, or that of a session, ended the call. A group that was being appended may be in the stream
+        /// or not.
+        case stopped
+
+        // Refusals of servers and streams.
+
+        /// A server's version is not one of the proven ones.
+        case unprovenVersion
+        /// JetStream is not enabled.
+        case noJetStream
+        /// A server does not sync each write.
+        case notSynced
+        /// A message may not be as large as the largest entry.
+        case payloadTooSmall
+        /// Fewer than three servers have a copy.
+        case tooFewPeers
+        /// There is no stream of that name.
+        case noStream
+        /// A stream of that name exists.
+        case streamExists
+        /// The stream's configuration is not what Broker needs.
+        case configuredOtherwise
+
+        // Refusals of a group, which is not in the stream.
+
+        /// The stream, or its servers' disks, have no room. The group may be appended again later.
+        case full
+        /// The entry, or the group, is larger than what is allowed.
+        case tooLarge
+        /// The servers refuse the group for another reason.
+        case refused
+
+        // Halts: the stream is not what this server has appended to or read from.
+
+        /// Another stream is under the name.
+        case anotherStream
+        /// The stream ends before what was appended or read.
+        case endsBefore
+        /// Entries that were not read are no longer in the stream.
+        case trimmed
+        /// An entry is missing in the middle.
+        case gap
+        /// A position is not above the one before.
+        case fallingPosition
+        /// The checksum or the form of an entry is wrong.
+        case damagedEntry
+        /// A later version of Broker wrote the entry.
+        case unknownKind
+        /// A later version of Broker wrote the entry.
+        case unknownFormat
+        /// Another program publishes under the subject of the session.
+        case sessionTaken
+    }
+
+    package let code: Code
+    /// The fault, its place and the remedy, in one line.
+    package let message: String
+
+    package init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    package var description: String { message }
+}
+
+extension ReplicationError {
+    static func damagedEntry(at position: Int64, _ what: String) -> Self {
+        Self(
+            .damagedEntry,
+            "The message at position \(position) of the log is no intact entry: \(what). Nothing from there on was applied. "
+                + "Compare the stream's copies, and start this replica again from a backup.")
+    }
+
+    static func unknownKind(_ kind: UInt8, at position: Int64) -> Self {
+        Self(
+            .unknownKind,
+            "The entry at position \(position) of the log has the kind \(kind), which this version of Broker does not know. "
+                + "Nothing from there on was applied. Install the version that the other replicas have.")
+    }
+
+    /// The payload of an entry is none that this version knows.
+    package static func unknownPayload(at position: Int64) -> Self { unknownFormat(EntryEncoding.format, at: position) }
+
+    static func unknownFormat(_ format: UInt8, at position: Int64) -> Self {
+        Self(
+            .unknownFormat,
+            "The entry at position \(position) of the log has a form of format \(format) that this version of Broker does not "
+                + "know. Nothing from there on was applied. Install the version that the other replicas have.")
+    }
+}
+#endif

@@ -184,3 +184,213 @@ extension JetStreamFailure {
     }
 }
 #endif
+
+#if Replication
+extension ReplicatedStream {
+    /// Runs a part of an operator's command that waits as long as the stream has no quorum. The stream is stopped when the patience
+    /// ends.
+    ///
+    /// - Parameters:
+    ///   - patience: microseconds.
+    ///   - failure: what the servers did not do, after "The servers".
+    ///   - body: returns nil when the stream was stopped.
+    /// - Throws: what `body` throws, and ``ReplicationError/Code/unavailable`` after the patience.
+    package func within<Result>(
+        patience: Int64 = standardPatience, failure: String, _ body: () throws(ReplicationError) -> Result?
+    ) throws(ReplicationError) -> Result {
+        let watch = Task.detached {
+            try await Task.sleep(for: .microseconds(patience))
+            self.stop()
+        }
+        defer { watch.cancel() }
+        do throws(ReplicationError) {
+            if let result = try body() { return result }
+        } catch {
+            guard error.code == .stopped else { throw error }
+        }
+        throw ReplicationError(
+            .unavailable,
+            "The servers \(failure), in \(patience / 1_000_000) s. Check that two of them run and reach each other; then try again."
+        )
+    }
+}
+#endif
+
+#if Replication
+/// The properties that a stream and its servers must have.
+package struct StreamRequirements: Sendable {
+    /// The versions of nats-server that Broker's rounds of faults have passed.
+    package static let provenVersions: Set<String> = ["2.15.1"]
+
+    package static let standard = StreamRequirements()
+
+    var versions: Set<String>
+    var copies: Int
+    /// Bytes of a message without its headers.
+    var largestMessage: Int
+    /// Whether the configuration of a stream is compared.
+    var comparesConfiguration: Bool
+    /// Microseconds that one leader must lack an entry, or the servers the stream, until that is taken for a loss: servers that have
+    /// just started, and a leader that was just elected, may not have everything yet.
+    var settlingTime: Int64
+
+    /// Only tests need other values than the standard ones.
+    init(
+        versions: Set<String> = provenVersions, copies: Int = StreamConfiguration.copies,
+        largestMessage: Int = ReplicatedEntry.largest, comparesConfiguration: Bool = true,
+        settlingTime: Int64 = 10_000_000
+    ) {
+        self.versions = versions
+        self.copies = copies
+        self.largestMessage = largestMessage
+        self.comparesConfiguration = comparesConfiguration
+        self.settlingTime = settlingTime
+    }
+}
+#endif
+
+#if Replication
+internal import BrokerJSON
+
+/// A stream as its leader describes it.
+struct StreamInfo {
+    let identity: StreamIdentity?
+    let configuration: StreamConfiguration
+    let status: StreamStatus
+    /// The version of the server that answered.
+    let version: String?
+
+    init(_ answer: JSONValue) {
+        let config = answer["config"]
+        let metadata = config?["metadata"]
+        identity = (metadata?[StreamConfiguration.identityKey]?.string).flatMap { StreamIdentity($0) }
+        version = metadata?["_nats.ver"]?.string
+        configuration = StreamConfiguration(config)
+        status = StreamStatus(answer)
+    }
+}
+
+/// The state of a stream, as an operator sees it.
+package struct StreamStatus: Sendable {
+    /// A server with a copy, other than the leader.
+    package struct Peer: Sendable {
+        package let name: String
+        /// Whether it has all that the leader has, or is about to.
+        package let isCurrent: Bool
+        package let isOffline: Bool
+        /// Operations that it lacks.
+        package let lag: Int64
+        /// Milliseconds since the leader heard of it.
+        package let silence: Int64
+    }
+
+    /// The position of the newest entry that is still or was in the stream; 0 before the first.
+    package let lastPosition: Int64
+    /// The position of the oldest entry; that after ``lastPosition`` when there is none.
+    package let firstPosition: Int64
+    package let entries: Int64
+    /// On the disk of one server.
+    package let bytes: Int64
+    /// nil while there is none.
+    package let leader: String?
+    package let peers: [Peer]
+
+    /// The number of copies.
+    package var copies: Int { peers.count + 1 }
+
+    init(_ answer: JSONValue) {
+        let state = answer["state"]
+        lastPosition = state?["last_seq"]?.int64 ?? 0
+        entries = state?["messages"]?.int64 ?? 0
+        let first = state?["first_seq"]?.int64 ?? 0
+        firstPosition = entries == 0 ? max(first, lastPosition + 1) : first
+        bytes = state?["bytes"]?.int64 ?? 0
+        let cluster = answer["cluster"]
+        leader = (cluster?["leader"]?.string).flatMap { $0.isEmpty ? nil : $0 }
+        peers =
+            (cluster?["replicas"]).map { replicas in
+                replicas.elements.map { peer in
+                    Peer(
+                        name: peer["name"]?.string ?? "", isCurrent: peer["current"]?.bool ?? false,
+                        isOffline: peer["offline"]?.bool ?? false, lag: peer["lag"]?.int64 ?? 0,
+                        silence: (peer["active"]?.int64 ?? 0) / 1_000_000)
+                }
+            } ?? []
+    }
+}
+#endif
+
+#if Replication
+internal import BrokerJSON
+
+/// The configuration of a stream: what Broker needs, and how another one differs from it.
+///
+/// `deny_delete` is set, so that no entry in the middle can be deleted. `deny_purge` is not: nats-server 2.15.1 refuses each purge of
+/// such a stream and never lets the flag be taken off again, and its only other way to trim, `discard: old` with `max_msgs` for a
+/// moment, removes entries that are appended in that moment. A purge by another program is noticed: readers that have not read what
+/// it removed halt.
+struct StreamConfiguration {
+    static let identityKey = "broker.identity"
+    static let copies = 3
+
+    /// The members that matter, as JSON texts; those that an answer lacks have their default.
+    private var members: [String: String] = [:]
+
+    /// nil is no configuration at all.
+    init(_ config: JSONValue?) {
+        guard let config else { return }
+        for member in config.members {
+            if let key = member.key.string { members[key] = String(decoding: member.value.jsonText, as: UTF8.self) }
+        }
+    }
+
+    var copies: Int { members["num_replicas"].flatMap { Int($0) } ?? 1 }
+
+    /// The value that each member must have, and its value when an answer lacks it.
+    private static func required(_ name: String) -> [(key: String, value: String, absent: String)] {
+        [
+            ("subjects", "[\"\(name).>\"]", "[]"), ("storage", "\"file\"", "\"file\""),
+            ("retention", "\"limits\"", "\"limits\""), ("discard", "\"new\"", "\"old\""),
+            ("deny_delete", "true", "false"), ("deny_purge", "false", "false"),
+            ("allow_atomic", "true", "false"), ("max_age", "0", "0"), ("max_msgs", "-1", "-1"),
+            ("max_msgs_per_subject", "-1", "-1"), ("max_msg_size", "-1", "-1"), ("max_consumers", "-1", "-1"),
+            ("allow_rollup_hdrs", "false", "false"), ("allow_msg_ttl", "false", "false"),
+            ("allow_msg_counter", "false", "false"),
+            ("allow_msg_schedules", "false", "false"), ("sealed", "false", "false"), ("no_ack", "false", "false"),
+            ("mirror", "absent", "absent"), ("sources", "absent", "absent"), ("republish", "absent", "absent"),
+            ("subject_transform", "absent", "absent"), ("persist_mode", "absent", "absent"),
+            ("first_seq", "absent", "absent"),
+        ]
+    }
+
+    /// The members that differ from what Broker needs, each as a part of a sentence. The number of copies is not compared.
+    func differences(from name: String) -> [String] {
+        // JetStream escapes the sign in answers.
+        let own = members.mapValues { $0.replacing("\\u003e", with: ">") }
+        return Self.required(name).compactMap { key, value, absent in
+            let found = own[key] ?? absent
+            return found == value ? nil : "\(key) is \(found) and must be \(value)"
+        }
+    }
+
+    /// The text of the request that creates the stream.
+    ///
+    /// - Parameter maximumBytes: of one copy; nil for as much as the disks have.
+    static func request(_ name: String, _ identity: StreamIdentity, copies: Int, maximumBytes: Int64?) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("name", name)
+            writer.member("description", "A log of Broker. Do not change, purge or delete it by hand.")
+            writer.key("metadata")
+            writer.object { $0.member(identityKey, identity.description) }
+            writer.member("num_replicas", copies)
+            writer.member("max_bytes", maximumBytes ?? -1)
+            for (key, value, absent) in required(name) where value != absent {
+                writer.key(key)
+                writer.raw(value.utf8)
+            }
+        }
+        return writer.bytes
+    }
+}
+#endif

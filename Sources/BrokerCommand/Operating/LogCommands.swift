@@ -1,0 +1,273 @@
+import ArgumentParser
+import BrokerCommandLine
+
+#if Replication
+import ArgumentParser
+import BrokerCommandLine
+import BrokerCoordinator
+import BrokerJSON
+import BrokerReplication
+
+struct LogCreateCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "create", abstract: "Makes the stream of a log, with three copies, on servers of NATS.")
+
+    @OptionGroup var access: SharedLogOptions
+
+    @Option(
+        help: ArgumentHelp(
+            "Bytes of one copy. A log that is full takes no jobs until entries are trimmed. As many as the disks have by default.",
+            valueName: "size"))
+    var maxBytes: ByteSize?
+
+    @Argument(help: "The log's address.")
+    var address: String
+
+    func run() async throws {
+        let stream = try LogConnection.run { () throws(ReplicationError) in
+            let connection = try LogConnection.open(address, access)
+            return try ReplicatedStream.create(connection, maximumBytes: maxBytes.map { Int64($0.bytes) })
+        }
+        defer { stream.stop() }
+        try Program.say("log \(stream.name) created (identity \(stream.identity))")
+    }
+}
+
+struct LogStatusCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "Shows the copies of a log, and how far each server has applied it.",
+        discussion: """
+            What servers have applied is as old as their newest checkpoints in the log: one in a thousand entries, and one an hour. \
+            `broker stats` of a server has the numbers of now.
+            """)
+
+    @OptionGroup var access: SharedLogOptions
+
+    @Flag(help: "Print it as JSON.")
+    var json = false
+
+    @Argument(help: "The log's address.")
+    var address: String
+
+    func run() async throws {
+        let (name, status, replicas) = try LogConnection.run { () throws(ReplicationError) in
+            let stream = try ReplicatedStream.open(try LogConnection.open(address, access))
+            defer { stream.stop() }
+            let status = try stream.status()
+            let failure = "did not deliver the newest entries of the log \(stream.name)"
+            let replicas = try stream.within(failure: failure) { () throws(ReplicationError) in
+                try LogReplicas(stream, status)
+            }
+            return (stream.name, status, replicas)
+        }
+        guard !json else {
+            return try Program.write(String(decoding: Self.json(name, status, replicas), as: UTF8.self))
+        }
+        try Program.say(
+            "log \(name): positions \(status.firstPosition) to \(status.lastPosition), "
+                + "\(Shown.bytes(Int(status.bytes))) a copy")
+        var copies = TextTable(["server", "role", "state", "lag"], right: [3])
+        copies.add([status.leader ?? "none", "leader", status.leader == nil ? "no leader" : "current", "0"])
+        for peer in status.peers {
+            let state = peer.isOffline ? "offline" : peer.isCurrent ? "current" : "behind"
+            copies.add([peer.name, "follower", state, "\(peer.lag)"])
+        }
+        for line in copies.lines(columns: nil) { try Program.say(line) }
+        var table = TextTable(
+            ["replica", "checkpoint", "digest", "fingerprint", "durable", "backup"], right: [1, 4, 5])
+        for (_, checkpoint) in replicas.newest.sorted(by: { $0.key < $1.key }) {
+            table.add([
+                checkpoint.replica, "\(checkpoint.position)", checkpoint.digest, checkpoint.fingerprint,
+                "\(checkpoint.durable)", "\(checkpoint.backup)",
+            ])
+        }
+        for name in replicas.joined where replicas.newest[name] == nil { table.add([name, "", "", "", "", ""]) }
+        if !table.isEmpty { for line in table.lines(columns: nil) { try Program.say(line) } }
+    }
+
+    private static func json(_ name: String, _ status: StreamStatus, _ replicas: LogReplicas) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("log", name)
+            writer.member("first", status.firstPosition)
+            writer.member("last", status.lastPosition)
+            writer.member("bytes", status.bytes)
+            if let leader = status.leader { writer.member("leader", leader) }
+            writer.key("copies")
+            writer.object { writer in
+                for peer in status.peers {
+                    writer.key(peer.name)
+                    writer.object { writer in
+                        writer.key("current")
+                        writer.bool(peer.isCurrent)
+                        writer.key("offline")
+                        writer.bool(peer.isOffline)
+                        writer.member("lag", peer.lag)
+                    }
+                }
+            }
+            writer.key("replicas")
+            writer.object { writer in
+                for name in replicas.joined.sorted() {
+                    writer.key(name)
+                    writer.object { writer in
+                        guard let newest = replicas.newest[name] else { return }
+                        writer.member("position", newest.position)
+                        writer.member("digest", newest.digest)
+                        writer.member("fingerprint", newest.fingerprint)
+                        writer.member("durable", newest.durable)
+                        writer.member("backup", newest.backup)
+                    }
+                }
+            }
+        }
+        return writer.bytes
+    }
+}
+
+struct LogRemoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove", abstract: "Removes a server from a log: entries are trimmed without it.",
+        discussion: "The server halts when it reads that. Start it again to have it take part again.")
+
+    @OptionGroup var access: SharedLogOptions
+
+    @Argument(help: "The log's address.")
+    var address: String
+
+    @Argument(help: "The server's --replica.")
+    var replica: String
+
+    func run() async throws {
+        let position = try LogConnection.append(.left(replica), to: address, access)
+        try Program.say("replica \(replica) removed at position \(position)")
+    }
+}
+
+struct LogUpgradeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "upgrade",
+        abstract: "Goes over to other versions: entries after it are applied under another fingerprint.",
+        discussion: """
+            Each server of another fingerprint halts at that position, and goes on when it is started with the versions that have \
+            the new one. `brokerd --check` with those versions prints it.
+            """)
+
+    @OptionGroup var access: SharedLogOptions
+
+    @Argument(help: "The log's address.")
+    var address: String
+
+    @Argument(help: "The new fingerprint: 16 hexadecimal digits.")
+    var fingerprint: String
+
+    mutating func validate() throws {
+        guard fingerprint.utf8.count == 16, UInt64(fingerprint, radix: 16) != nil else {
+            throw ValidationError("A fingerprint has 16 hexadecimal digits, and \"\(fingerprint)\" is none.")
+        }
+    }
+
+    func run() async throws {
+        let position = try LogConnection.append(.upgrade(fingerprint: fingerprint.lowercased()), to: address, access)
+        try Program.say("fingerprint \(fingerprint.lowercased()) from position \(position) on")
+    }
+}
+
+/// A connection of one command.
+enum LogConnection {
+    static func open(_ address: String, _ access: SharedLogOptions) throws(ReplicationError) -> StreamConnection {
+        let address = try SharedLogAddress(address, access)
+        return try StreamConnection(address.log, files: address.files)
+    }
+
+    /// Appends one note.
+    ///
+    /// - Returns: its position.
+    static func append(
+        _ note: ReplicaNote, to address: String, _ access: SharedLogOptions
+    ) throws(CommandFailure) -> Int64 {
+        try run { () throws(ReplicationError) in
+            let stream = try ReplicatedStream.open(try open(address, access))
+            defer { stream.stop() }
+            let unknown = "did not answer, so it is not known whether the log \(stream.name) has it"
+            return try stream.within(failure: unknown) { () throws(ReplicationError) in try stream.append(note) }
+        }
+    }
+
+    static func run<Result>(
+        _ body: () throws(ReplicationError) -> Result
+    ) throws(CommandFailure) -> Result {
+        do throws(ReplicationError) {
+            return try body()
+        } catch {
+            throw CommandFailure(.failed, error.message)
+        }
+    }
+}
+
+/// The servers that the newest entries of a log name.
+struct LogReplicas: Sendable {
+    private(set) var newest: [String: ReplicaCheckpoint] = [:]
+    private(set) var joined: Set<String> = []
+
+    /// Entries that are read.
+    private static let mostEntries: Int64 = 5_000
+
+    /// - Returns: nil when the stream was stopped.
+    init?(_ stream: ReplicatedStream, _ status: StreamStatus) throws(ReplicationError) {
+        guard status.entries > 0 else { return }
+        let reader = StreamReader(
+            stream, after: max(status.firstPosition - 1, status.lastPosition - Self.mostEntries))
+        defer { reader.stop() }
+        while let entries = try reader.read(bytes: 1 << 20) {
+            for entry in entries { note(entry) }
+            if entries.last?.position ?? 0 >= status.lastPosition { return }
+        }
+        return nil
+    }
+
+    private mutating func note(_ entry: DeliveredEntry) {
+        switch ReplicaNote(entry.entry) {
+        case .joined(let name): joined.insert(name)
+        case .left(let name):
+            joined.remove(name)
+            newest[name] = nil
+        case .checkpoint(let checkpoint):
+            joined.insert(checkpoint.replica)
+            newest[checkpoint.replica] = checkpoint
+        case .upgrade, nil: break
+        }
+    }
+}
+#endif
+
+#if Replication
+struct LogCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "log",
+        abstract: "Makes and looks after the log that several servers share (brokerd --log).",
+        discussion: """
+            An address is nats://HOST,HOST,HOST/NAME: servers of NATS, and the name of the stream. See protocol/replicas.md.
+            """,
+        subcommands: [
+            LogCreateCommand.self, LogStatusCommand.self, LogRemoveCommand.self, LogUpgradeCommand.self,
+        ])
+}
+#else
+struct LogCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "log",
+        abstract: "Makes and looks after the log that several servers share. Not in this program: see there.",
+        discussion: "This program was built without the trait Replication.")
+
+    @Argument(parsing: .allUnrecognized)
+    var rest: [String] = []
+
+    func run() async throws {
+        throw CommandFailure(
+            .failed,
+            "This program was built without the trait Replication, and cannot reach a log that several servers share. Build it with "
+                + "`swift build --traits Replication`.")
+    }
+}
+#endif

@@ -1,0 +1,189 @@
+package import BrokerJSON
+package import BrokerWire
+
+/// The content of a run's jobs.
+package struct JobOptions: Sendable {
+    package var records: RecordOptions
+    package var mix: RecordMix
+    package var recordsOfJob = 5_000
+    /// The number of the first record.
+    package var first = 0
+    /// Records that are there before: those with the numbers from `first` on. What is not new is drawn from them in turn.
+    package var existing = 0
+    package var onInvalid = JobMessage.OnInvalid.fail
+    package var hasIDs = true
+    package var wantsAccepted = false
+    /// Begins the ids of the run's jobs, and of no other run's.
+    package var run: String
+
+    package init(_ records: RecordOptions, _ mix: RecordMix = .allNew) {
+        self.records = records
+        self.mix = mix
+        run = String(UInt64.random(in: 1 << 60 ... .max), radix: 36)
+    }
+
+    /// The prefix of the number in a job's id.
+    package var idPrefix: String { "\(run)-" }
+}
+
+/// A job, ready to be made a frame.
+package struct JobContent: Sendable {
+    package let bytes: [UInt8]
+    package let records: Int
+}
+
+/// Makes the jobs of a run, one after the other.
+package struct JobSource: Sendable {
+    private let options: JobOptions
+    private var generator: GeneratedRecords
+    private var kinds: MixOrder
+    private var job = 0
+    /// New records made so far.
+    private var made = 0
+    /// Records drawn so far from those that are there before.
+    private var drawn = 0
+    /// The last values of these records, where some are changed.
+    private var versions: [Int32] = []
+
+    package init(_ options: JobOptions) {
+        self.options = options
+        generator = GeneratedRecords(options.records)
+        kinds = MixOrder(options.mix, seed: options.records.seed)
+        if options.mix.shares[.changed] != nil { versions = [Int32](repeating: 0, count: options.existing) }
+    }
+
+    /// - Throws: ``JSONError`` when the records are not one JSON array; brokerload sends nothing else.
+    package mutating func next() throws(JSONError) -> JobContent {
+        defer { job += 1 }
+        let records = try ProvenJSON(proving: nextRecords())
+        return JobContent(bytes: message(records).content(), records: options.recordsOfJob)
+    }
+
+    /// The records of the next job as a JSON array.
+    package mutating func nextRecords() -> [UInt8] {
+        var records: [UInt8] = []
+        records.reserveCapacity(min(options.recordsOfJob, 10_000) * 240 + 2)
+        records.append(UInt8(ascii: "["))
+        for place in 0..<options.recordsOfJob {
+            if place > 0 { records.append(UInt8(ascii: ",")) }
+            writeRecord(to: &records)
+        }
+        records.append(UInt8(ascii: "]"))
+        return records
+    }
+
+    private mutating func writeRecord(to bytes: inout [UInt8]) {
+        let kind = kinds.next()
+        switch kind {
+        case .new, .invalid:
+            generator.write(
+                options.first + options.existing + made, isInvalid: kind == .invalid, to: &bytes)
+            made += 1
+        case .changed, .unchanged:
+            let place = drawn % max(1, options.existing)
+            drawn += 1
+            if kind == .changed { versions[place] &+= 1 }
+            let version = versions.isEmpty ? 0 : Int(versions[place])
+            generator.write(options.first + place, version: version, to: &bytes)
+        }
+    }
+
+    private func message(_ records: ProvenJSON) -> JobMessageWriter {
+        let id = options.hasIDs ? options.idPrefix + String(job) : nil
+        var message = JobMessageWriter(id: id, operations: [.init(entity: generator.layout.entity, json: records)])
+        message.onInvalid = options.onInvalid
+        if options.wantsAccepted { message.notify = [.accepted, .completed] }
+        if !options.hasIDs { message.tag = .integer(job) }
+        return message
+    }
+}
+
+/// The effect of a record on the store.
+package enum RecordKind: String, CaseIterable, Sendable {
+    /// With a new identity.
+    case new
+    /// With an existing identity and other values.
+    case changed
+    /// Just as it is there.
+    case unchanged
+    /// One that is refused.
+    case invalid
+}
+
+/// In which shares the kinds of records come.
+///
+/// The shares are exact: they hold for each ``period`` of records from the first on, in an order of the seed's.
+package struct RecordMix: Sendable, Equatable {
+    /// No larger: a block of so many is shuffled at once.
+    static let largestPeriod = 10_000
+
+    /// In lowest terms; kinds without a share are omitted.
+    package let shares: [RecordKind: Int]
+
+    package static let allNew = RecordMix([.new: 1])
+
+    init(_ shares: [RecordKind: Int]) {
+        let divisor = shares.values.reduce(0, Self.greatestCommonDivisor)
+        self.shares = shares.filter { $0.value > 0 }.mapValues { $0 / max(1, divisor) }
+    }
+
+    /// Reads `new:80,changed:10,unchanged:5,invalid:5`.
+    package init(parsing text: String) throws(LoadError) {
+        let kinds = RecordKind.allCases.map(\.rawValue).joined(separator: ", ")
+        var shares: [RecordKind: Int] = [:]
+        for part in text.split(separator: ",", omittingEmptySubsequences: false) {
+            let pair = part.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+            guard pair.count == 2, let kind = RecordKind(rawValue: pair[0]), let share = Int(pair[1]), share >= 0 else {
+                throw LoadError(
+                    .usage,
+                    "--mix: \"\(part)\" is no KIND:SHARE, where the kinds are \(kinds) and a share is a whole number.")
+            }
+            guard shares.updateValue(share, forKey: kind) == nil else {
+                throw LoadError(.usage, "--mix: \(kind.rawValue) has two shares; give one.")
+            }
+        }
+        self.init(shares)
+        guard period > 0 else { throw LoadError(.usage, "--mix: all shares are 0; give at least one.") }
+        guard period <= Self.largestPeriod else {
+            throw LoadError(
+                .usage, "--mix: the shares add up to \(period) in lowest terms, and at most to \(Self.largestPeriod).")
+        }
+    }
+
+    /// Records after which the shares are exact again.
+    package var period: Int { shares.values.reduce(0) { $0.addingReportingOverflow($1).overflow ? .max : $0 + $1 } }
+
+    package var hasInvalid: Bool { shares[.invalid] != nil }
+    /// Some records are of what must be there before.
+    package var needsExisting: Bool { shares[.changed] != nil || shares[.unchanged] != nil }
+
+    package var text: String {
+        RecordKind.allCases.compactMap { kind in shares[kind].map { "\(kind.rawValue):\($0)" } }.joined(separator: ",")
+    }
+
+    private static func greatestCommonDivisor(_ a: Int, _ b: Int) -> Int {
+        b == 0 ? a : greatestCommonDivisor(b, a % b)
+    }
+}
+
+/// The kinds of a mix, one after the other.
+struct MixOrder: Sendable {
+    private var block: [RecordKind]
+    private var random: LoadRandom
+    private var place: Int
+
+    init(_ mix: RecordMix, seed: UInt64) {
+        block = RecordKind.allCases.flatMap { [RecordKind](repeating: $0, count: mix.shares[$0] ?? 0) }
+        random = LoadRandom(seed: seed)
+        place = block.count
+    }
+
+    mutating func next() -> RecordKind {
+        if place == block.count {
+            if block.count > 1 { block.shuffle(using: &random) }
+            place = 0
+        }
+        place += 1
+        return block[place - 1]
+    }
+}

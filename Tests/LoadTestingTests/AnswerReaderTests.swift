@@ -1,0 +1,67 @@
+import BrokerJSON
+@testable import LoadTesting
+import BrokerWire
+import Testing
+
+@Suite(.timeLimit(.minutes(5)))
+struct AnswerReaderTests {
+    private let reader = AnswerReader(idPrefix: "run-")
+
+    private func read(_ text: String, by reader: AnswerReader? = nil) throws -> Answer {
+        try (reader ?? self.reader).read(JSONText(copying: Array(text.utf8)))
+    }
+
+    private let members = #"""
+        "changes":{"Employee":{"inserted":1,"updated":2,"unchanged":3,"deleted":4,"rejected":0},"D":{"inserted":10,"updated":0,"unchanged":0,"deleted":0,"rejected":0}},"rejected":[],"warnings":[],"timing":{"queued":12,"staged":340,"waited":5,"merged":95,"committed":180}
+        """#
+
+    @Test func `a completion as the server writes it is read the same by its bytes and by the decoder`() throws {
+        let content = ServerMessageWriter.completed(
+            id: "run-123", sequence: 42, duplicate: false, members: Array(members.utf8), tag: nil)
+        let quick = try read(String(decoding: content, as: UTF8.self))
+        // White space is what the comparison of bytes does not know.
+        let slow = try read(" " + String(decoding: content, as: UTF8.self))
+        #expect(quick == slow)
+        #expect(quick.job == 123)
+        #expect(quick.kind == .completed)
+        #expect(quick.objects == ObjectCounts(inserted: 11, updated: 2, unchanged: 3, deleted: 4))
+        #expect(quick.stages == Answer.Stages(queued: 12, staged: 340, waited: 5, merged: 95, committed: 180))
+    }
+
+    @Test func `duplicates, rejects and warnings are seen`() throws {
+        let duplicate = ServerMessageWriter.completed(
+            id: "run-1", sequence: 1, duplicate: true, members: Array(members.utf8), tag: nil)
+        #expect(try read(String(decoding: duplicate, as: UTF8.self)).isDuplicate)
+        let rejected = try read(
+            #"""
+            {"type":"completed","id":"run-7","sequence":3,"duplicate":false,"changes":{"E":{"inserted":0,"updated":0,"unchanged":0,"deleted":0,"rejected":1}},"rejected":[{"code":"invalidValue","message":"no"}],"warnings":[{"code":"unknownKey","count":1}],"timing":{"queued":1,"staged":1,"merged":1,"committed":1}}
+            """#)
+        #expect(rejected.job == 7)
+        #expect(rejected.objects.rejected == 1)
+        #expect(try read(#"{"type":"completed","id":"run-8","sequence":3}"#).job == 8)
+    }
+
+    @Test func `failures have their code, and ids of others are no jobs of the run`() throws {
+        let failed = try read(
+            #"{"type":"failed","id":"run-9","error":{"code":"busy","message":"Later.","retryAfterMilliseconds":5}}"#)
+        #expect(failed.job == 9)
+        #expect(failed.kind == .failed(code: "busy", message: "busy: Later."))
+        #expect(try read(#"{"type":"accepted","id":"run-4","sequence":4}"#).kind == .accepted)
+        #expect(try read(#"{"type":"accepted","id":"other-4","sequence":4}"#).job == nil)
+        let error = try read(#"{"type":"error","error":{"code":"malformedJSON","message":"No."}}"#)
+        #expect(error.job == nil)
+        #expect(try read(#"{"type":"pong","tag":[5]}"#).job == nil)
+    }
+
+    @Test func `without ids a job is known by its tag`() throws {
+        let content = ServerMessageWriter.completed(
+            id: "broker-x-1", sequence: 1, duplicate: false, members: Array(members.utf8), tag: Array("77".utf8))
+        let answer = try read(String(decoding: content, as: UTF8.self), by: AnswerReader(idPrefix: nil))
+        #expect(answer.job == 77)
+    }
+
+    @Test func `text that is no message is an error and no answer`() {
+        #expect(throws: WireError.self) { try read("{}") }
+        #expect(throws: WireError.self) { try read(#"{"type":"completed","id":"run-"#) }
+    }
+}

@@ -1,0 +1,139 @@
+import BrokerJSON
+@testable import LoadTesting
+import BrokerWire
+import Testing
+import TestSupport
+
+@Suite(.timeLimit(.minutes(5)))
+struct LoadRunTests {
+    private func completed(_ id: String) -> String {
+        #"{"type":"completed","id":"\#(id)","sequence":1,"duplicate":false,"changes":{},"rejected":[],"warnings":[],"timing":{"queued":1,"staged":2,"journalWaited":5,"journalSynced":6,"waited":7,"merged":3,"committed":4}}"#
+    }
+
+    private func run(
+        _ server: ScriptedServer, jobs: Int, inFlight: Int = 4, pace: Pace = .closed, patience: Double = 10,
+        change: (inout RunOptions, inout JobOptions) -> Void = { _, _ in }
+    ) throws -> RunResult {
+        var job = JobOptions(RecordOptions())
+        job.recordsOfJob = 3
+        var options = RunOptions(socketPath: server.path, schedule: Schedule(pace, .jobs(jobs)))
+        options.inFlight = inFlight
+        options.patienceSeconds = patience
+        change(&options, &job)
+        let supply = FrameSupply(job, jobs: options.schedule.jobs, budget: 1 << 20)
+        return try LoadRun(options, supply: supply, idPrefix: job.hasIDs ? job.idPrefix : nil).run()
+    }
+
+    @Test func `every job is sent once and ends once`() throws {
+        let server = ScriptedServer { _, id in [completed(id)] }
+        let result = try run(server, jobs: 1_000, inFlight: 16) { options, _ in options.connections = 3 }
+        #expect(result.totals == JobAccounts.Totals(sent: 1_000, ok: 1_000))
+        #expect(result.lost == 0)
+        #expect(result.jobs == 1_000)
+        #expect(result.records == 3_000)
+        #expect(result.completed.count == 1_000)
+        #expect(result.intervals.reduce(0) { $0 + $1.jobs } == 1_000)
+        #expect(result.stages.map { $0.percentile(50) / 1_000 } == [1, 2, 5, 6, 7, 3, 4])
+        #expect(result.server.name == "scripted 1")
+        #expect(result.server.samples.last?.logBytes == 7)
+    }
+
+    @Test func `lost, repeated, strange and busy answers are reported as such`() throws {
+        let server = ScriptedServer { job, id in
+            switch job {
+            case 1: []
+            case 2: [#"{"type":"failed","id":"\#(id)","error":{"code":"busy","message":"Later."}}"#]
+            case 3: [completed(id), completed(id), completed("of another")]
+            default: [completed(id)]
+            }
+        }
+        let result = try run(server, jobs: 10, patience: 0.3)
+        #expect(
+            result.totals
+                == JobAccounts.Totals(sent: 10, ok: 8, failed: 1, busy: 1, repeatedAnswers: 1, strangeAnswers: 1))
+        #expect(result.lost == 1)
+        #expect(result.failures["busy"]?.count == 1)
+    }
+
+    @Test func `jobs in flight when the server is lost are lost`() throws {
+        let server = ScriptedServer { job, id in job < 5 ? [completed(id)] : [ScriptedServer.close] }
+        let result = try run(server, jobs: 10, inFlight: 3)
+        #expect(result.totals.ok == 5)
+        #expect(result.lost == result.totals.sent - 5)
+        #expect(result.lost > 0)
+    }
+
+    @Test func `an answer that is no message ends the run with what is wrong`() {
+        let server = ScriptedServer { job, id in job < 5 ? [completed(id)] : ["xxxxx"] }
+        let error = #expect(throws: LoadError.self) { try run(server, jobs: 10) }
+        #expect(error?.message.contains("cannot be read") == true, "\(error as Any)")
+    }
+
+    @Test func `a job's latency includes its wait for other jobs`() throws {
+        let server = ScriptedServer { _, id in [completed(id)] }
+        let result = try run(server, jobs: 200, inFlight: 1, pace: .open(jobsPerSecond: 1_000_000))
+        // All were to be sent within 200 µs, one after the other: each waits for all before it.
+        #expect(result.totals.ok == 200)
+        #expect(result.completed.percentile(100) >= result.lag.percentile(100))
+        #expect(result.lag.percentile(100) > result.lag.percentile(1))
+        #expect(result.completed.percentile(50) >= result.lag.percentile(50))
+    }
+
+    @Test func `without ids jobs are known by their tags`() throws {
+        let tags = ScriptedServer { job, _ in
+            [#"{"type":"completed","id":"broker-\#(job)","sequence":1,"tag":\#(job)}"#]
+        }
+        let result = try run(tags, jobs: 20) { $1.hasIDs = false }
+        #expect(result.totals == JobAccounts.Totals(sent: 20, ok: 20))
+    }
+
+    @Test func `accepted is measured apart from completed`() throws {
+        let server = ScriptedServer { _, id in
+            [#"{"type":"accepted","id":"\#(id)","sequence":1}"#, completed(id)]
+        }
+        let result = try run(server, jobs: 30) { $1.wantsAccepted = true }
+        #expect(result.accepted.count == 30)
+        #expect(result.completed.count == 30)
+        #expect(result.totals.ok == 30)
+    }
+
+    @Test func `a missing server is reported as such`() {
+        let error = #expect(throws: LoadError.self) {
+            try LoadRun(
+                RunOptions(socketPath: "/nowhere/b.sock", schedule: Schedule(.closed, .jobs(1))),
+                supply: FrameSupply(JobOptions(RecordOptions()), jobs: 1, budget: 1 << 20), idPrefix: "")
+        }
+        #expect(error?.code == .cannotConnect)
+    }
+
+    // MARK: - Frames
+
+    @Test func `frames come in order, and no more wait than may`() throws {
+        var job = JobOptions(RecordOptions())
+        job.recordsOfJob = 50
+        let supply = FrameSupply(job, jobs: 300, budget: 300 << 10)
+        try supply.prepare()
+        var expected = JobSource(job)
+        var count = 0
+        while let frames = try supply.next() {
+            for place in frames.jobs {
+                var decoder = FrameDecoder()
+                let frame = Array(frames.bytes[place.place])
+                let content = try frame.withUnsafeBytes {
+                    try decoder.decode(UnsafeRawBufferPointer(rebasing: $0[4...]))
+                }
+                #expect(Array(content.bytes) == (try expected.next().bytes))
+                count += 1
+            }
+        }
+        #expect(count == 300)
+    }
+
+    @Test func `frames without an end can be stopped`() throws {
+        let supply = FrameSupply(JobOptions(RecordOptions()), jobs: nil, budget: 1 << 20)
+        try supply.prepare()
+        #expect(try supply.next() != nil)
+        supply.stop()
+        while try supply.next() != nil {}
+    }
+}

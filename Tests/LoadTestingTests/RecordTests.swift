@@ -1,0 +1,118 @@
+import BrokerJSON
+import LoadTesting
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(5)))
+struct RecordTests {
+    private func text(_ options: RecordOptions, _ numbers: Range<Int>, version: Int = 0) -> [String] {
+        var generator = GeneratedRecords(options)
+        return numbers.map { number in
+            var bytes: [UInt8] = []
+            generator.write(number, version: version, to: &bytes)
+            return String(decoding: bytes, as: UTF8.self)
+        }
+    }
+
+    private func parse(_ text: String) throws -> JSONDocument {
+        try JSONDocument(parsing: JSONText(copying: Array(text.utf8)))
+    }
+
+    /// All that is chance is in these.
+    private static func varying(_ shape: RecordShape, seed: UInt64) -> RecordOptions {
+        RecordOptions(shape: shape, presence: 0.6, nulls: 0.3, keyOrder: .random, keys: .uuid, seed: seed)
+    }
+
+    @Test(arguments: RecordShape.allCases)
+    func `the same seed gives the same records, and another seed others`(shape: RecordShape) {
+        let seed = SeededGenerator.testSeed()
+        let records = text(Self.varying(shape, seed: seed), 0..<50)
+        #expect(text(Self.varying(shape, seed: seed), 0..<50) == records)
+        #expect(text(Self.varying(shape, seed: seed &+ 1), 0..<50) != records)
+        // The record of a number needs none before it.
+        #expect(text(Self.varying(shape, seed: seed), 40..<50) == records.suffix(10))
+    }
+
+    @Test(arguments: RecordShape.allCases)
+    func `every record is an object whose keys the layout has`(shape: RecordShape) throws {
+        let options = Self.varying(shape, seed: 7)
+        let keys = Set(RecordLayout(options).fields.map(\.key))
+        for record in text(options, 0..<200) {
+            let document = try parse(record)
+            #expect(document.root.kind == .object)
+            let found = document.root.members.map { String(decoding: $0.key.bytes, as: UTF8.self) }
+            #expect(Set(found).isSubset(of: keys))
+            #expect(Set(found).count == found.count)
+            #expect(found.contains("id"))
+        }
+    }
+
+    @Test func `two versions of a record differ in every value but its identity and links`() throws {
+        for (shape, links) in [(RecordShape.nested, ["department"]), (.wide, [])] {
+            let options = RecordOptions(shape: shape)
+            for (first, second) in zip(text(options, 0..<300), text(options, 0..<300, version: 1)) {
+                let (before, after) = (try parse(first), try parse(second))
+                for field in RecordLayout(options).fields {
+                    let isSame = before.root[field.key]?.jsonText == after.root[field.key]?.jsonText
+                    #expect(isSame == (field.key == "id" || links.contains(field.key)), "\(first) \(second)")
+                }
+            }
+        }
+    }
+
+    @Test(arguments: RecordKeys.allCases)
+    func `no two records have one identity`(keys: RecordKeys) throws {
+        let count = Cases.count(5_000, of: 20_000)
+        let identities = try text(RecordOptions(shape: .flat, keys: keys), 0..<count).map { record in
+            let document = try parse(record)
+            return withExtendedLifetime(document) { document.root["id"]?.jsonText ?? [] }
+        }
+        #expect(Set(identities).count == count)
+    }
+
+    @Test func `a UUID has the form and the version of one`() throws {
+        let record = try parse(text(RecordOptions(keys: .uuid), 5..<6)[0])
+        let uuid = try #require(record.root["id"]?.string)
+        #expect(uuid.wholeMatch(of: /[0-9A-F]{8}-[0-9A-F]{4}-4[0-9A-F]{3}-[89AB][0-9A-F]{3}-[0-9A-F]{12}/) != nil)
+    }
+
+    @Test func `presence and nulls are as probable as was asked for`() throws {
+        let options = RecordOptions(shape: .ragged, attributes: 20, presence: 0.25, nulls: 0.5, seed: 3)
+        var (there, null) = (0, 0)
+        for record in text(options, 0..<2_000) {
+            let document = try parse(record)
+            withExtendedLifetime(document) {
+                for (key, value) in document.root.members where key.string != "id" {
+                    there += 1
+                    if value.isNull { null += 1 }
+                }
+            }
+        }
+        // A hundredth is more than four times the deviation of 40,000 draws.
+        #expect(abs(Double(there) / 40_000 - 0.25) < 0.01)
+        #expect(abs(Double(null) / Double(there) - 0.5) < 0.03)
+    }
+
+    @Test func `random key order gives several orders, and declared order gives one`() throws {
+        func orders(_ order: RecordKeyOrder) throws -> Int {
+            let records = text(RecordOptions(shape: .flat, keyOrder: order), 0..<100)
+            return Set(
+                try records.map { record in
+                    let document = try parse(record)
+                    return withExtendedLifetime(document) { document.root.members.map { $0.key.string } }
+                }
+            ).count
+        }
+        #expect(try orders(.declared) == 1)
+        #expect(try orders(.random) > 90)
+    }
+
+    @Test func `a double has three digits after its point`() throws {
+        for record in text(RecordOptions(), 0..<1_000) {
+            let document = try parse(record)
+            let (id, score) = (try #require(document.root["id"]?.int64), try #require(document.root["score"]?.double))
+            #expect(score.magnitude.rounded(.down) == Double(id % 1_000 / 8))
+            #expect(document.root["score"]?.bytes.suffix(4).first == UInt8(ascii: "."))
+        }
+    }
+}
