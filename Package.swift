@@ -121,7 +121,7 @@ let package = Package(
         .target(name: "BrokerPaths", swiftSettings: strict),
         .target(name: "BrokerModel", dependencies: ["BrokerJSON", "BrokerPaths"], swiftSettings: strict),
         .target(name: "BrokerXML", dependencies: ["CXML2"], swiftSettings: strict),
-        .target(name: "BrokerWire", dependencies: ["BrokerJSON", "CLZ4"], swiftSettings: strict),
+        .target(name: "BrokerWire", dependencies: ["Broker", "BrokerJSON", "CLZ4"], swiftSettings: strict),
         .target(
             name: "BrokerStaging",
             dependencies: ["BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerPaths", "CRE2"],
@@ -213,7 +213,7 @@ let package = Package(
         .target(
             name: "LoadTesting",
             dependencies: [
-                "BrokerFastJSON", "BrokerJSON", "BrokerSQLite", "BrokerWire", "CGlibc", "CSQLite",
+                "Broker", "BrokerFastJSON", "BrokerJSON", "BrokerSQLite", "BrokerWire", "CGlibc", "CSQLite",
                 forPrograms("Histogram", "hdrhistogram-swift"),
             ],
             swiftSettings: strict),
@@ -280,7 +280,7 @@ let package = Package(
         tests("BrokerPages", also: ["BrokerInput"]),
         tests("BrokerPaths"),
         tests("BrokerModel", also: ["BrokerJSON"]),
-        tests("BrokerWire", also: ["BrokerJSON"]),
+        tests("BrokerWire", also: ["Broker", "BrokerJSON"]),
         tests("Broker", also: ["BrokerWire"]),
         tests("BrokerRequests", also: ["Broker", "BrokerJSON", "BrokerWire"]),
         tests("LoadTesting", also: ["BrokerJSON", "BrokerWire", "CSQLite"]),

@@ -329,10 +329,10 @@ extension BrokerClient {
                 guard query.after == nil else { return nil }
                 query.after = after
                 return Commit(sequence: after)
-            case .committed(let message):
+            case .committed(let commit):
                 delay = .zero
-                query.after = message.sequence
-                return Commit(message)
+                query.after = commit.sequence
+                return commit
             default: throw client.unexpected(answer, to: "subscribe")
             }
         }

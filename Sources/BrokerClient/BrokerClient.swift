@@ -181,8 +181,8 @@ public final class BrokerClient: BrokerProtocol {
             ClientMessageWriter.await(id: id.text, after: sequence, tag: $0)
         }
         switch answer.message {
-        case .completed(let message): return Completion(message)
-        case .failed(let failed): throw BrokerError(failed, jobID: id)
+        case .completed(let completion): return completion
+        case .failed(let failed): throw BrokerError(failed: failed, jobID: id)
         default: throw unexpected(answer, to: "await")
         }
     }
@@ -221,7 +221,7 @@ public final class BrokerClient: BrokerProtocol {
     }
 
     func unexpected(_ answer: ServerEnvelope, to type: String) -> BrokerError {
-        if case .error(let error) = answer.message { return BrokerError(error.error) }
+        if case .error(let error) = answer.message { return BrokerError(error) }
         return .protocolViolation("the server answered `\(type)` with another message")
     }
 

@@ -22,7 +22,7 @@ struct ErrorAttribution: Sendable {
 }
 
 extension Session {
-    enum Trouble: Sendable {
+    enum UnattributedFault: Sendable {
         /// An error of the server's without the `id` or `tag` of what it answers.
         case error(BrokerError)
         /// Bytes that are no message.
@@ -40,16 +40,16 @@ extension Session {
         }
     }
 
-    /// Fails the message that the trouble is about, or begins to look for it.
+    /// Fails the message that the fault is about, or begins to look for it.
     mutating func unattributed(
-        _ trouble: Trouble, on connection: Int, at now: NIODeadline, into effects: inout Effects
+        _ fault: UnattributedFault, on connection: Int, at now: NIODeadline, into effects: inout Effects
     ) {
-        if let message = onlyMessage(for: trouble) {
-            fail(message, trouble, into: &effects)
+        if let message = onlyMessage(for: fault) {
+            fail(message, fault, into: &effects)
         } else if case .connected = link, attribution == nil {
             attribution = ErrorAttribution(lastRequest: requests.last ?? 0)
         }
-        lost(connection, reason: trouble.reason, at: now, into: &effects)
+        lost(connection, reason: fault.reason, at: now, into: &effects)
     }
 
     /// The message was answered: sends the next one, or admits the jobs that have room.
@@ -75,18 +75,20 @@ extension Session {
 
     /// The only message that is unanswered on this connection; nil when there are several, or none. Unreadable bytes may be a
     /// damaged answer, which another attempt corrects, so no message fails for them the first time.
-    private func onlyMessage(for trouble: Trouble) -> ErrorAttribution.Message? {
+    private func onlyMessage(for fault: UnattributedFault) -> ErrorAttribution.Message? {
         guard case .connected = link else { return nil }
         if let attribution { return attribution.asked }
-        guard case .error = trouble, jobs.inFlightCount + requests.count == 1 else { return nil }
+        guard case .error = fault, jobs.inFlightCount + requests.count == 1 else { return nil }
         return jobs.firstInFlight.map { .job($0.id) } ?? requests.first.map { .request($0.number) }
     }
 
-    private mutating func fail(_ message: ErrorAttribution.Message, _ trouble: Trouble, into effects: inout Effects) {
-        switch (message, trouble) {
+    private mutating func fail(
+        _ message: ErrorAttribution.Message, _ fault: UnattributedFault, into effects: inout Effects
+    ) {
+        switch (message, fault) {
         case (.job(let id), .error(let error)): finish(id, .failure(Self.ending(error, of: id)), into: &effects)
         case (.job(let id), .unreadable), (.job(let id), .unknownID):
-            finish(id, .failure(.outcomeUnknown(id, noAnswer: trouble.reason)), into: &effects)
+            finish(id, .failure(.outcomeUnknown(id, noAnswer: fault.reason)), into: &effects)
         case (.request(let number), .error(let error)): answer(number, .failure(error), into: &effects)
         case (.request(let number), .unreadable(let reason)):
             answer(number, .failure(.protocolViolation(reason)), into: &effects)
@@ -196,13 +198,11 @@ extension Session {
         }
         if envelope.tag == Self.cancelTag.bytes { return }
         switch envelope.message {
-        case .completed(let message):
-            ended(
-                JobID(message.id), .success(Completion(message)), on: connection, at: now,
-                into: &effects)
+        case .completed(let completion):
+            ended(completion.id, .success(completion), on: connection, at: now, into: &effects)
         case .failed(let failed):
             let id = failed.id.map { JobID($0) }
-            let error = BrokerError(failed)
+            let error = BrokerError(failed: failed)
             if let id {
                 if error.code == .cancelled, endCancelled(id, into: &effects) { break }
                 ended(id, .failure(error), on: connection, at: now, into: &effects)
@@ -235,14 +235,10 @@ extension Session {
 
     /// Everything unanswered is sent (again) in order, and then whatever has room.
     private mutating func welcomed(
-        _ welcome: Welcome, on connection: Int, at now: NIODeadline, into effects: inout Effects
+        _ welcome: ServerInformation, on connection: Int, at now: NIODeadline, into effects: inout Effects
     ) {
         guard link == .connecting(connection: connection) else { return }
-        do throws(BrokerError) {
-            effects.deliveries.append(.welcomed(.success(try ServerInformation(welcome))))
-        } catch {
-            return abandon(error, at: now, into: &effects)
-        }
+        effects.deliveries.append(.welcomed(.success(welcome)))
         link = .connected(connection: connection)
         if !wasWelcomed { reconnection = nil }
         wasWelcomed = true
@@ -290,10 +286,10 @@ extension Session {
     }
 
     private mutating func refused(
-        _ error: ErrorMessage, on connection: Int, at now: NIODeadline, into effects: inout Effects
+        _ error: ReportedError, on connection: Int, at now: NIODeadline, into effects: inout Effects
     ) {
         let id = error.id.map { JobID($0) }
-        let error = BrokerError(error.error, jobID: id)
+        let error = BrokerError(error, jobID: id)
         guard wasWelcomed else { return abandon(error, at: now, into: &effects) }
         if case .connecting = link, error.code != .busy {
             // It does not want us any more, and would say so again.

@@ -25,7 +25,7 @@ struct RootCommand: AsyncParsableCommand {
         ])
 
     static func main() async {
-        Allocator.giveBackWhatIsFree()
+        Allocator.releaseFreeMemory()
         await Program.run(RootCommand.self)
     }
 }

@@ -14,7 +14,7 @@ package enum Allocator {
     #endif
 
     /// Configures the allocator for the memory of large jobs. Must be called before other threads are started.
-    package static func giveBackWhatIsFree() {
+    package static func releaseFreeMemory() {
         #if JEMALLOC
         // Free pages go back to the system some seconds after their use, also in a program that does nothing.
         set("background_thread", true)

@@ -95,7 +95,7 @@ package struct ModelFile {
             warn(of: plan.model)
             return (document, plan)
         } catch {
-            throw complain(of: error.faults)
+            throw failure(of: error.faults)
         }
     }
 
@@ -107,7 +107,7 @@ package struct ModelFile {
             return entity.identity.isEmpty && !entity.isAbstract && model.holders.owners[index] == nil
         }.map { model.entities[$0].name }
         guard !names.isEmpty else { return }
-        Program.complain(
+        Program.report(
             "broker: warning: nothing identifies the objects of \(names.joined(separator: ", ")), so each import adds its "
                 + "records again; give \"identity\" in a further --model", .warning)
     }
@@ -119,10 +119,10 @@ package struct ModelFile {
         faults.count == 1 && faults[0].place.line == 0 ? CommandFailure(.failed, "\(faults[0])") : nil
     }
 
-    private func complain(of faults: [ModelFault]) -> CommandFailure {
+    private func failure(of faults: [ModelFault]) -> CommandFailure {
         if let refusal = Self.refusal(faults) { return refusal }
         for fault in faults {
-            Program.complain(fault.place.source.isEmpty && fault.place.line > 0 ? "\(name): \(fault)" : "\(fault)")
+            Program.report(fault.place.source.isEmpty && fault.place.line > 0 ? "\(name): \(fault)" : "\(fault)")
         }
         return CommandFailure(
             .failed, "\(name) is no model that can be used: \(faults.count) fault\(faults.count == 1 ? "" : "s").")

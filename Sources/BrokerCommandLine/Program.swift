@@ -19,6 +19,16 @@ package struct CommandFailure: Error, CustomStringConvertible {
     package var description: String { message ?? "exit status \(status.rawValue)" }
 }
 
+/// An error whose message says what happened, where, and the remedy: a command that throws it fails with the status.
+package protocol ExplainedError: Error {
+    var message: String { get }
+    var status: ExitStatus { get }
+}
+
+extension ExplainedError {
+    package var status: ExitStatus { .failed }
+}
+
 /// The `main` of Broker's programs.
 package enum Program {
     /// Parses the arguments, runs the command and ends the process with the status that the contract promises.
@@ -42,8 +52,11 @@ package enum Program {
             }
             exit(ExitStatus.success.rawValue)
         } catch let failure as CommandFailure {
-            if let message = failure.message { complain("\(root._commandName): \(message)", .error) }
+            if let message = failure.message { report("\(root._commandName): \(message)", .error) }
             exit(failure.status.rawValue)
+        } catch let error as any ExplainedError {
+            report("\(root._commandName): \(error.message)", .error)
+            exit(error.status.rawValue)
         } catch {
             // Help and version are also errors, with the status 0.
             let arguments = Array(CommandLine.arguments.dropFirst())
@@ -54,7 +67,7 @@ package enum Program {
                     message = path.unknownOption(in: arguments) ?? message
                 }
                 let line = UsageFault.line(message) + OptionUnits.remedy(for: message)
-                complain("\(root._commandName): \(line) (See `\(path.name) --help`.)", .error)
+                report("\(root._commandName): \(line) (See `\(path.name) --help`.)", .error)
                 exit(ExitStatus.usage.rawValue)
             }
             do throws(CommandFailure) { try write(HelpText.wrapped(root.fullMessage(for: error))) } catch {
@@ -72,24 +85,31 @@ package enum Program {
         try write(Terminal.styled(line.printable, .heading, on: STDOUT_FILENO))
     }
 
+    /// Writes a JSON object with these members as a document for programs.
+    package static func writeObject(_ members: (inout JSONWriter) -> Void) throws(CommandFailure) {
+        var writer = JSONWriter()
+        writer.object(members)
+        try write(String(decoding: writer.bytes, as: UTF8.self))
+    }
+
     /// Writes a document for programs, such as JSON or SQL, to standard output, at once, and a line end after it.
     package static func write(_ document: String) throws(CommandFailure) {
         try StandardOutput.write(Array((document + "\n").utf8))
     }
 
     /// The weight of a line on standard error.
-    package enum Complaint: Sendable {
+    package enum Severity: Sendable {
         case note, warning, error
     }
 
     /// Writes a line that is no data to standard error. Characters that a terminal interprets are escaped: messages
     /// quote keys, file names and texts of servers. An error of the write cannot be reported anywhere.
     ///
-    /// - Parameter complaint: on a terminal, the beginning of a warning or an error, up to its first space, is in color.
-    package static func complain(_ line: String, _ complaint: Complaint = .note) {
+    /// - Parameter severity: on a terminal, the beginning of a warning or an error, up to its first space, is in color.
+    package static func report(_ line: String, _ severity: Severity = .note) {
         var line = line.printable
         let style: Terminal.Style? =
-            switch complaint {
+            switch severity {
             case .note: nil
             case .warning: .warning
             case .error: .error

@@ -42,15 +42,12 @@ package struct LogLine {
         var writer = JSONWriter()
         writer.object { writer in
             for (key, value) in [("time", timestamp), ("level", "\(level)"), ("label", label), ("message", message)] {
-                writer.key(key)
-                writer.string(value)
+                writer.member(key, value)
             }
             guard !metadata.isEmpty else { return }
-            writer.key("metadata")
-            writer.object { writer in
+            writer.object("metadata") { writer in
                 for (key, value) in metadata.sorted(by: { $0.key < $1.key }) {
-                    writer.key(key)
-                    writer.string("\(value)")
+                    writer.member(key, "\(value)")
                 }
             }
         }

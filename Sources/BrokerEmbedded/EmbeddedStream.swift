@@ -176,8 +176,8 @@ extension Commit {
     fileprivate init(_ commit: FeedCommit) throws {
         let content = ServerMessageWriter.committed(
             sequence: commit.sequence, id: commit.id, changes: commit.changes, keys: commit.keys, tag: nil)
-        guard case .committed(let message) = try ServerEnvelope.decode(parsing: JSONText(copying: content)).message
+        guard case .committed(let commit) = try ServerEnvelope.decode(parsing: JSONText(copying: content)).message
         else { throw BrokerError.protocolViolation("a commit is written as another message") }
-        self.init(message)
+        self = commit
     }
 }

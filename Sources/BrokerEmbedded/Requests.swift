@@ -83,7 +83,7 @@ final class Requests: Sendable {
         let answer = Answer<JobCompletion>()
         return try await value(of: answer, content, id: id) { envelope, _ in
             guard case .job(let message) = envelope.message else {
-                answer.finish(.failure(Self.isAnotherMessage("a job")))
+                answer.finish(.failure(Self.unexpectedMessage(not: "a job")))
                 return .nothing
             }
             return .job(
@@ -101,22 +101,9 @@ final class Requests: Sendable {
         let answer = Answer<FetchedObjects>()
         let isWanted = Wanted()
         return try await withTaskCancellationHandler {
-            try await value(of: answer, content) { [coordinator] envelope, memory in
-                guard case .fetch(let message) = envelope.message else {
-                    answer.finish(.failure(Self.isAnotherMessage("a fetch")))
-                    return .nothing
-                }
-                guard memory.take(content.count * Self.memoryPerFetchByte) else { return .noRoom }
-                do throws(Fault) {
-                    let request = try coordinator.plan.fetchRequest(FetchDescription(message))
-                    return .question { ticket in
-                        coordinator.fetch(request, before: ticket, isWanted: { isWanted.value }) { end in
-                            answer.finish(Result(end))
-                        }
-                    }
-                } catch {
-                    answer.finish(.failure(BrokerError(error)))
-                    return .nothing
+            try await fetch(content, answer) { [coordinator] request, ticket in
+                coordinator.fetch(request, before: ticket, isWanted: { isWanted.value }) { end in
+                    answer.finish(Result(end))
                 }
             }
         } onCancel: {
@@ -124,11 +111,31 @@ final class Requests: Sendable {
         }
     }
 
+    /// Reads a fetch, and asks for its objects by `ask`, which sees to the answer.
+    private func fetch<Value>(
+        _ content: JSONText, _ answer: Answer<Value>, ask: @escaping @Sendable (FetchRequest, _ ticket: Int) -> Void
+    ) async throws -> Value {
+        try await value(of: answer, content) { [coordinator] envelope, memory in
+            guard case .fetch(let message) = envelope.message else {
+                answer.finish(.failure(Self.unexpectedMessage(not: "a fetch")))
+                return .nothing
+            }
+            guard memory.take(content.count * Self.memoryPerFetchByte) else { return .noRoom }
+            do throws(Fault) {
+                let request = try coordinator.plan.fetchRequest(FetchDescription(message))
+                return .question { ticket in ask(request, ticket) }
+            } catch {
+                answer.finish(.failure(BrokerError(error)))
+                return .nothing
+            }
+        }
+    }
+
     func bookmark(_ content: JSONText) async throws -> BrokerStore.StoredBookmark? {
         let answer = Answer<BrokerStore.StoredBookmark?>()
         return try await value(of: answer, content) { [coordinator] envelope, _ in
             guard case .bookmark(let name) = envelope.message else {
-                answer.finish(.failure(Self.isAnotherMessage("a bookmark")))
+                answer.finish(.failure(Self.unexpectedMessage(not: "a bookmark")))
                 return .nothing
             }
             return .question { ticket in
@@ -146,22 +153,9 @@ final class Requests: Sendable {
         _ content: JSONText, notify: @escaping @Sendable (FetchStream, StreamEvent) -> Void
     ) async throws -> FetchStream {
         let answer = Answer<FetchStream>()
-        return try await value(of: answer, content) { [coordinator] envelope, memory in
-            guard case .fetch(let message) = envelope.message else {
-                answer.finish(.failure(Self.isAnotherMessage("a fetch")))
-                return .nothing
-            }
-            guard memory.take(content.count * Self.memoryPerFetchByte) else { return .noRoom }
-            do throws(Fault) {
-                let request = try coordinator.plan.fetchRequest(FetchDescription(message))
-                return .question { ticket in
-                    coordinator.whenEnded(before: ticket, from: 0) {
-                        answer.finish(.success(coordinator.stream(request, of: 0, notify: notify)))
-                    }
-                }
-            } catch {
-                answer.finish(.failure(BrokerError(error)))
-                return .nothing
+        return try await fetch(content, answer) { [coordinator] request, ticket in
+            coordinator.whenEnded(before: ticket, from: 0) {
+                answer.finish(.success(coordinator.stream(request, of: 0, notify: notify)))
             }
         }
     }
@@ -175,7 +169,7 @@ final class Requests: Sendable {
         let answer = Answer<FeedSubscription>()
         return try await value(of: answer, content) { [coordinator] envelope, _ in
             guard case .subscribe(let message) = envelope.message else {
-                answer.finish(.failure(Self.isAnotherMessage("a subscription")))
+                answer.finish(.failure(Self.unexpectedMessage(not: "a subscription")))
                 return .nothing
             }
             return .question { ticket in
@@ -256,7 +250,7 @@ final class Requests: Sendable {
         return try await answer.value(orOnCancellation: cancellation)
     }
 
-    private static func isAnotherMessage(_ expected: String) -> BrokerError {
+    private static func unexpectedMessage(not expected: String) -> BrokerError {
         .protocolViolation("the message is not \(expected), so it was not run; this is a defect of the library")
     }
 }
@@ -287,10 +281,10 @@ extension Completion {
         }
         switch message {
         case .completed(let completed):
-            self.init(completed)
+            self = completed
             guard let objects = outcome.objects, objects.json == nil else { return }
             warnings.append(Warning(code: .answerShortened, key: "objects", count: objects.count))
-        case .failed(let failed): throw BrokerError(failed, jobID: JobID(outcome.id))
+        case .failed(let failed): throw BrokerError(failed: failed, jobID: JobID(outcome.id))
         default:
             throw BrokerError.protocolViolation("the job ended with another message than completed or failed")
         }

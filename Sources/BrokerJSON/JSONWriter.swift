@@ -56,6 +56,27 @@ public struct JSONWriter: Sendable {
         integer(value)
     }
 
+    package mutating func member(_ key: String, _ value: Bool) {
+        self.key(key)
+        bool(value)
+    }
+
+    /// Writes a member that is an object.
+    @inlinable package mutating func object<Failure: Error>(
+        _ key: String, _ members: (inout JSONWriter) throws(Failure) -> Void
+    ) throws(Failure) {
+        self.key(key)
+        try object(members)
+    }
+
+    /// Writes a member that is an array.
+    @inlinable package mutating func array<Failure: Error>(
+        _ key: String, _ elements: (inout JSONWriter) throws(Failure) -> Void
+    ) throws(Failure) {
+        self.key(key)
+        try array(elements)
+    }
+
     public mutating func null() { raw("null".utf8) }
     public mutating func bool(_ value: Bool) { raw((value ? "true" : "false").utf8) }
 

@@ -15,10 +15,10 @@ extension ClientEnvelope {
         case .success(let document): return try decode(document, allowance: allowance)
         case .failure(.noRoom): throw .noRoom
         case .failure(.fault(let error)):
-            guard let mended = try lenientDocument(content, allowance) else {
+            guard let lenient = try lenientDocument(content, allowance) else {
                 throw .fault(WireError(error, in: content))
             }
-            return try decode(mended, allowance: allowance)
+            return try decode(lenient, allowance: allowance)
         }
     }
 
@@ -27,12 +27,12 @@ extension ClientEnvelope {
     ) throws(FrameRefusal) -> JSONDocument? {
         // The corrected copy, and the memory for making it.
         guard allowance.take(content.count * 2) else { throw .noRoom }
-        guard let mended = content.blankingTrailingCommas() else {
+        guard let lenient = content.blankingTrailingCommas() else {
             allowance.giveBack(content.count * 2)
             return nil
         }
         allowance.giveBack(content.count)
-        let parsed = Result { () throws(JSONRefusal) in try JSONDocument(fast: mended, allowance: allowance) }
+        let parsed = Result { () throws(JSONRefusal) in try JSONDocument(fast: lenient, allowance: allowance) }
         switch parsed {
         case .success(let document): return document.root["lenient"]?.bool == true ? document : nil
         case .failure(.noRoom): throw .noRoom

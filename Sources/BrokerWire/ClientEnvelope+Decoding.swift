@@ -75,7 +75,7 @@ extension ClientEnvelope {
 
     private static func message(in root: JSONValue) throws(WireError) -> ClientMessage {
         guard let type = root["type"] else { return .job(try JobMessage(root)) }
-        guard type.kind == .string else { throw type.isNo("a string", at: "/type") }
+        guard type.kind == .string else { throw type.mismatch("a string", at: "/type") }
         switch knownTypes.first(where: { type.isText($0) }) {
         case "job": return .job(try JobMessage(root))
         case "hello": return try hello(in: root)
@@ -118,7 +118,7 @@ extension ClientEnvelope {
         guard let value = root["action"] else {
             throw WireError(.unsupportedMessage, "An `admin` needs an `action`: \(names).", path: "/action")
         }
-        guard value.kind == .string else { throw value.isNo("a string", at: "/action") }
+        guard value.kind == .string else { throw value.mismatch("a string", at: "/action") }
         guard let action = AdminAction.allCases.first(where: { value.isText($0.rawValue) }) else {
             throw WireError(
                 .unsupportedMessage, "There is no action \(value.quotedBriefly); the actions are \(names).",
@@ -129,7 +129,7 @@ extension ClientEnvelope {
 
     private static func hello(in root: JSONValue) throws(WireError) -> ClientMessage {
         if let version = root["version"], version.wholeNumber != Int64(protocolVersion) {
-            guard version.kind == .number else { throw version.isNo("a number", at: "/version") }
+            guard version.kind == .number else { throw version.mismatch("a number", at: "/version") }
             throw WireError(
                 .unsupportedVersion,
                 """

@@ -121,11 +121,6 @@ package struct JobMessage {
         package let name: String
         /// Nil deletes the bookmark.
         package let value: String?
-
-        package init(name: String, value: String?) {
-            self.name = name
-            self.value = value
-        }
     }
 
     /// The contents of `completed`.
@@ -203,11 +198,6 @@ package struct OperationMessage {
     package struct SyncPart: Sendable {
         package let id: String
         package let isLast: Bool
-
-        package init(id: String, isLast: Bool) {
-            self.id = id
-            self.isLast = isLast
-        }
     }
 
     /// The changes that a `sync` may make.

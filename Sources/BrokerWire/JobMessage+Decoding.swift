@@ -62,10 +62,10 @@ extension JobMessage {
 
     private static func notify(in root: JSONValue) throws(WireError) -> Notify {
         guard let list = root["notify"] else { return .completed }
-        guard list.kind == .array else { throw list.isNo("an array of words", at: "/notify") }
+        guard list.kind == .array else { throw list.mismatch("an array of words", at: "/notify") }
         var notify: Notify = []
         for (index, word) in list.elements.enumerated() {
-            guard word.kind == .string else { throw word.isNo("a string", at: "/notify/\(index)") }
+            guard word.kind == .string else { throw word.mismatch("a string", at: "/notify/\(index)") }
             switch notifyWords.first(where: { word.isText($0) }) {
             case "accepted": notify.insert(.accepted)
             case "completed": notify.insert(.completed)
@@ -108,11 +108,11 @@ extension JobMessage {
     }
 
     private static func operations(listed list: JSONValue) throws(WireError) -> ShortList<OperationMessage> {
-        guard list.kind == .array else { throw list.isNo("an array of operations", at: "/operations") }
+        guard list.kind == .array else { throw list.mismatch("an array of operations", at: "/operations") }
         var operations = ShortList<OperationMessage>()
         for operation in list.elements {
             let path = "/operations/\(operations.count)"
-            guard operation.kind == .object else { throw operation.isNo("an object", at: path) }
+            guard operation.kind == .object else { throw operation.mismatch("an object", at: path) }
             operations.append(try OperationMessage(operation, at: path))
         }
         guard !operations.isEmpty else { throw nothing(at: "operations") }
@@ -122,7 +122,7 @@ extension JobMessage {
     /// A key that occurs twice has its first position and its last value.
     private static func operations(collections: JSONValue) throws(WireError) -> ShortList<OperationMessage> {
         guard collections.kind == .object else {
-            throw collections.isNo("an object of entity names and records", at: "/collections")
+            throw collections.mismatch("an object of entity names and records", at: "/collections")
         }
         var operations = ShortList<OperationMessage>()
         // Keys are compared by their bytes: hashing a `String` normalises it.

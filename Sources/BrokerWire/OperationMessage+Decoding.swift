@@ -21,7 +21,7 @@ extension OperationMessage {
         guard let entity = fields["entity"] else {
             throw Self.lacks("entity", "the name of an entity in the model", word, path)
         }
-        guard entity.kind == .string else { throw entity.isNo("a string", at: "\(path)/entity") }
+        guard entity.kind == .string else { throw entity.mismatch("a string", at: "\(path)/entity") }
         let (action, json) = try Self.action(word, fields, at: path)
         self.init(
             entity: entity.name, json: json, action: action, entityPointer: "\(path)/entity", pointer: path)
@@ -29,7 +29,7 @@ extension OperationMessage {
 
     private static func word(_ fields: JSONValue, at path: String) throws(WireError) -> String {
         guard let operation = fields["op"] else { return "process" }
-        guard operation.kind == .string else { throw operation.isNo("a string", at: "\(path)/op") }
+        guard operation.kind == .string else { throw operation.mismatch("a string", at: "\(path)/op") }
         if let word = words.first(where: { operation.isText($0) }) { return word }
         throw WireError(
             .unsupportedMessage,
@@ -48,14 +48,16 @@ extension OperationMessage {
             guard let relationship = fields["relationship"] else {
                 throw lacks("relationship", "its name in the model", word, path)
             }
-            guard relationship.kind == .string else { throw relationship.isNo("a string", at: "\(path)/relationship") }
+            guard relationship.kind == .string else {
+                throw relationship.mismatch("a string", at: "\(path)/relationship")
+            }
             guard let json = fields["json"] else {
                 throw lacks("json", "what a record would hold at the relationship", word, path)
             }
             return (.relate(object: object, relationship: relationship), json)
         case "sync":
             guard let json = fields["json"] else { throw lacks("json", "an array of records", word, path) }
-            guard json.kind == .array else { throw json.isNo("an array of records", at: "\(path)/json") }
+            guard json.kind == .array else { throw json.mismatch("an array of records", at: "\(path)/json") }
             let selection = try selection(fields, at: path)
             let action = Action.sync(
                 selection, actions: try actions(fields, at: path), part: try part(fields, at: path))
@@ -71,7 +73,9 @@ extension OperationMessage {
     ) throws(WireError) -> (Action, json: JSONValue) {
         guard let json = fields["json"] else { throw lacks("json", "the payload", "map", path) }
         for field in ["mapping", "path"] {
-            if let value = fields[field], value.kind != .string { throw value.isNo("a string", at: "\(path)/\(field)") }
+            if let value = fields[field], value.kind != .string {
+                throw value.mismatch("a string", at: "\(path)/\(field)")
+            }
         }
         if let count = fields["path"]?.bytes.count, count > maximumPathCount {
             throw WireError(
@@ -93,7 +97,7 @@ extension OperationMessage {
     ) throws(WireError) -> (Action, json: JSONValue) {
         switch (fields["objects"], fields["where"]) {
         case (let objects?, nil):
-            guard objects.kind == .array else { throw objects.isNo("an array of keys", at: "\(path)/objects") }
+            guard objects.kind == .array else { throw objects.mismatch("an array of keys", at: "\(path)/objects") }
             return (.delete, objects)
         case (nil, _?): return (.deleteMatching(try selection(fields, at: path)), fields)
         case (_?, _?):
@@ -110,17 +114,17 @@ extension OperationMessage {
 
     private static func selection(_ fields: JSONValue, at path: String) throws(WireError) -> Selection {
         if let arguments = fields["arguments"], arguments.kind != .array {
-            throw arguments.isNo("an array", at: "\(path)/arguments")
+            throw arguments.mismatch("an array", at: "\(path)/arguments")
         }
         return Selection(predicate: try fields.optionalString("where", in: path), arguments: fields["arguments"])
     }
 
     private static func actions(_ fields: JSONValue, at path: String) throws(WireError) -> SyncActions {
         guard let list = fields["actions"] else { return .all }
-        guard list.kind == .array else { throw list.isNo("an array of words", at: "\(path)/actions") }
+        guard list.kind == .array else { throw list.mismatch("an array of words", at: "\(path)/actions") }
         var actions: SyncActions = []
         for (index, value) in list.elements.enumerated() {
-            guard value.kind == .string else { throw value.isNo("a string", at: "\(path)/actions/\(index)") }
+            guard value.kind == .string else { throw value.mismatch("a string", at: "\(path)/actions/\(index)") }
             guard let action = SyncActions.words.first(where: { value.isText($0.0) })?.1 else {
                 throw WireError(
                     .unsupportedMessage,
@@ -134,7 +138,7 @@ extension OperationMessage {
 
     private static func part(_ fields: JSONValue, at path: String) throws(WireError) -> SyncPart? {
         guard let part = fields["part"] else { return nil }
-        guard part.kind == .object else { throw part.isNo("an object with `id` and `last`", at: "\(path)/part") }
+        guard part.kind == .object else { throw part.mismatch("an object with `id` and `last`", at: "\(path)/part") }
         // The value is not decoded before its length is known.
         if let count = part["id"]?.bytes.count, part["id"]?.kind == .string, !JobMessage.idCounts.contains(count) {
             throw WireError(
@@ -146,11 +150,16 @@ extension OperationMessage {
             throw lacks("part/id", "a name for the whole sync, the same in all parts", "sync", path)
         }
         guard let last = part["last"] else { return SyncPart(id: id, isLast: false) }
-        guard let isLast = last.bool else { throw last.isNo("true or false", at: "\(path)/part/last") }
+        guard let isLast = last.bool else { throw last.mismatch("true or false", at: "\(path)/part/last") }
         return SyncPart(id: id, isLast: isLast)
     }
 
     private static func lacks(_ field: String, _ meaning: String, _ word: String, _ path: String) -> WireError {
         WireError(.unsupportedMessage, "A `\(word)` needs `\(field)`: \(meaning).", path: "\(path)/\(field)")
     }
+}
+
+extension OperationMessage.SyncActions {
+    /// The words of the protocol.
+    static let words: [(String, Self)] = [("insert", .insert), ("update", .update), ("delete", .delete)]
 }

@@ -17,22 +17,17 @@ package enum ServerMessageWriter {
         tag: [UInt8]?
     ) -> [UInt8] {
         message("welcome", capacity: limits.count + 32 * entities.count, tag: tag) { writer in
-            writer.key("version")
-            writer.integer(version)
+            writer.member("version", version)
             writer.member("server", server)
-            writer.key("journal")
-            writer.bool(keepsJournal)
+            writer.member("journal", keepsJournal)
             writer.member("durability", durability)
             if let replica { writer.member("replica", replica) }
-            writer.key("features")
-            writer.array { writer in
+            writer.array("features") { writer in
                 for feature in JobMessage.features { writer.string(feature) }
             }
             writer.member("role", role)
-            writer.key("limits")
-            writer.object { $0.rawMembers(limits) }
-            writer.key("entities")
-            writer.array { writer in
+            writer.object("limits") { $0.rawMembers(limits) }
+            writer.array("entities") { writer in
                 for entity in entities { writer.string(entity) }
             }
         }
@@ -64,10 +59,8 @@ package enum ServerMessageWriter {
     package static func progress(id: String, staged: Int, merged: Int, tag: [UInt8]?) -> [UInt8] {
         message("progress", capacity: 0, tag: tag) { writer in
             writer.jobMembers(id: id, sequence: nil)
-            writer.key("staged")
-            writer.integer(staged)
-            writer.key("merged")
-            writer.integer(merged)
+            writer.member("staged", staged)
+            writer.member("merged", merged)
         }
     }
 
@@ -97,12 +90,10 @@ package enum ServerMessageWriter {
         write("completed", capacity: capacity, tag: tag, to: &writer) { writer in
             writer.jobMembers(id: id, sequence: sequence)
             if dryRun {
-                writer.key("dryRun")
-                writer.bool(true)
+                writer.member("dryRun", true)
             }
             guard !members.isEmpty else { return }
-            writer.key("duplicate")
-            writer.bool(duplicate)
+            writer.member("duplicate", duplicate)
             writer.rawMembers(members)
             ending(&writer)
             guard let objects else { return }
@@ -135,20 +126,16 @@ package enum ServerMessageWriter {
     package static func backedUp(sequence: Int64, bytes: Int64, tag: [UInt8]?) -> [UInt8] {
         message("done", capacity: 0, tag: tag) { writer in
             writer.member("action", BackupMessage.action)
-            writer.key("sequence")
-            writer.integer(sequence)
-            writer.key("bytes")
-            writer.integer(bytes)
+            writer.member("sequence", sequence)
+            writer.member("bytes", bytes)
         }
     }
 
     package static func backupProgress(pages: Int, ofPages: Int, tag: [UInt8]?) -> [UInt8] {
         message("progress", capacity: 0, tag: tag) { writer in
             writer.member("action", BackupMessage.action)
-            writer.key("pages")
-            writer.integer(pages)
-            writer.key("ofPages")
-            writer.integer(ofPages)
+            writer.member("pages", pages)
+            writer.member("ofPages", ofPages)
         }
     }
 
@@ -166,8 +153,7 @@ package enum ServerMessageWriter {
     package static func migrated(isDryRun: Bool, changes: [UInt8], tag: [UInt8]?) -> [UInt8] {
         message("done", capacity: changes.count, tag: tag) { writer in
             writer.member("action", MigrateMessage.action)
-            writer.key("dryRun")
-            writer.bool(isDryRun)
+            writer.member("dryRun", isDryRun)
             writer.key("changes")
             writer.raw(changes)
         }
@@ -181,8 +167,7 @@ package enum ServerMessageWriter {
             writer.member("name", name)
             writer.member("value", orNull: value)
             guard let sequence else { return }
-            writer.key("sequence")
-            writer.integer(sequence)
+            writer.member("sequence", sequence)
         }
     }
 
@@ -191,10 +176,8 @@ package enum ServerMessageWriter {
     /// - Parameter oldest: the feed can be read after this sequence, and no older one.
     package static func subscribed(after: Int64, oldest: Int64, tag: [UInt8]?) -> [UInt8] {
         message("subscribed", capacity: 0, tag: tag) { writer in
-            writer.key("after")
-            writer.integer(after)
-            writer.key("oldest")
-            writer.integer(oldest)
+            writer.member("after", after)
+            writer.member("oldest", oldest)
         }
     }
 
@@ -245,8 +228,7 @@ package enum ServerMessageWriter {
         // A member precedes it.
         writer.raw([] as [UInt8])
         if let more {
-            writer.key("more")
-            writer.bool(more)
+            writer.member("more", more)
         }
         if let last {
             writer.key("last")

@@ -78,8 +78,7 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
         var writer = JSONWriter(capacity: 128 + message.utf8.count)
         writer.object { writer in
             writer.member("type", "error")
-            writer.key("error")
-            writer.object { writer in
+            writer.object("error") { writer in
                 writer.member("code", code.rawValue)
                 writer.member("message", message)
                 if let path { writer.member("path", path) }
@@ -87,13 +86,11 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
                     for (key, value) in [
                         ("line", position.line), ("column", position.column), ("offset", position.offset),
                     ] {
-                        writer.key(key)
-                        writer.integer(value)
+                        writer.member(key, value)
                     }
                 }
                 if let retryAfterMilliseconds {
-                    writer.key("retryAfterMilliseconds")
-                    writer.integer(retryAfterMilliseconds)
+                    writer.member("retryAfterMilliseconds", retryAfterMilliseconds)
                 }
             }
             writer.reference(FrameReference(ordinal: frame, id: id, tag: tag))
@@ -103,11 +100,6 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 extension JSONWriter {
-    mutating func member(_ key: String, _ value: String) {
-        self.key(key)
-        string(value)
-    }
-
     /// The members of an `error` that identify the frame.
     mutating func reference(_ frame: FrameReference) {
         if let id = frame.id { member("id", id) }
@@ -153,7 +145,7 @@ extension JobMessage.DeletionLimit {
             return
         }
         guard value.kind == .string else {
-            throw value.isNo("a whole number, or a percentage in a string", at: "/\(Self.field)")
+            throw value.mismatch("a whole number, or a percentage in a string", at: "/\(Self.field)")
         }
         guard let limit = Self(percentage: value.bytes) else {
             throw WireError(
@@ -187,17 +179,6 @@ extension JobMessage.DeletionLimit {
         }
         return text.reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
     }
-
-    /// Writes the value.
-    func write(to writer: inout JSONWriter) {
-        writer.key(Self.field)
-        switch self {
-        case .objects(let count): writer.integer(count)
-        case .percent(let thousandths):
-            let fraction = String(String(thousandths % 1_000 + 1_000).dropFirst())
-            writer.string("\(thousandths / 1_000)" + (thousandths % 1_000 == 0 ? "%" : ".\(fraction)%"))
-        }
-    }
 }
 
 extension JobMessage.Bookmark {
@@ -207,7 +188,7 @@ extension JobMessage.Bookmark {
     init?(in root: JSONValue) throws(WireError) {
         guard let bookmark = root[Self.field] else { return nil }
         let path = "/\(Self.field)"
-        guard bookmark.kind == .object else { throw bookmark.isNo("an object with `name` and `value`", at: path) }
+        guard bookmark.kind == .object else { throw bookmark.mismatch("an object with `name` and `value`", at: path) }
         name = try Self.name(in: bookmark, at: path)
         guard let value = bookmark["value"] else {
             throw WireError(
@@ -218,7 +199,7 @@ extension JobMessage.Bookmark {
             self.value = nil
             return
         }
-        guard value.kind == .string else { throw value.isNo("a string or null", at: "\(path)/value") }
+        guard value.kind == .string else { throw value.mismatch("a string or null", at: "\(path)/value") }
         guard Self.valueCounts.contains(value.bytes.count) else {
             throw WireError(
                 .unsupportedMessage,
@@ -235,7 +216,7 @@ extension JobMessage.Bookmark {
         guard let name = object["name"] else {
             throw WireError(.unsupportedMessage, "A `bookmark` needs a `name`.", path: "\(path)/name")
         }
-        guard let text = name.string else { throw name.isNo("a string", at: "\(path)/name") }
+        guard let text = name.string else { throw name.mismatch("a string", at: "\(path)/name") }
         guard nameCounts.contains(text.utf8.count) else {
             throw WireError(
                 .unsupportedMessage,
@@ -245,14 +226,6 @@ extension JobMessage.Bookmark {
                 """, path: "\(path)/name")
         }
         return text
-    }
-
-    func write(to writer: inout JSONWriter) {
-        writer.key(Self.field)
-        writer.object { writer in
-            writer.member("name", name)
-            writer.member("value", orNull: value)
-        }
     }
 }
 
@@ -304,7 +277,7 @@ package struct JobsMessage: Sendable, Equatable {
     init(_ root: JSONValue) throws(WireError) {
         var lists: Set<List> = []
         if let value = root["lists"] {
-            guard value.kind == .array else { throw value.isNo("an array", at: "/lists") }
+            guard value.kind == .array else { throw value.mismatch("an array", at: "/lists") }
             for (index, name) in value.elements.enumerated() {
                 guard let list = List.allCases.first(where: { name.isText($0.rawValue) }) else {
                     throw WireError(
@@ -341,7 +314,7 @@ extension JSONValue {
     /// Returns a string member of an object; nil when it is missing.
     func optionalString(_ key: String, in path: String) throws(WireError) -> String? {
         guard let value = self[key] else { return nil }
-        guard let string = value.string else { throw value.isNo("a string", at: "\(path)/\(key)") }
+        guard let string = value.string else { throw value.mismatch("a string", at: "\(path)/\(key)") }
         return string
     }
 
@@ -355,7 +328,7 @@ extension JSONValue {
 
     func optionalBool(_ key: String) throws(WireError) -> Bool? {
         guard let value = self[key] else { return nil }
-        guard let bool = value.bool else { throw value.isNo("true or false", at: "/\(key)") }
+        guard let bool = value.bool else { throw value.mismatch("true or false", at: "/\(key)") }
         return bool
     }
 
@@ -364,7 +337,7 @@ extension JSONValue {
         _ key: String, _: Word.Type
     ) throws(WireError) -> Word? where Word: RawRepresentable<String> & CaseIterable {
         guard let value = self[key] else { return nil }
-        guard value.kind == .string else { throw value.isNo("a string", at: "/\(key)") }
+        guard value.kind == .string else { throw value.mismatch("a string", at: "/\(key)") }
         guard let word = Word.allCases.first(where: { value.isText($0.rawValue) }) else {
             throw WireError(
                 .unsupportedMessage,
@@ -377,7 +350,7 @@ extension JSONValue {
     /// Returns a member that is an array of strings; an empty array when it is missing.
     func optionalStrings(_ key: String, of what: String) throws(WireError) -> [String] {
         guard let list = self[key] else { return [] }
-        guard list.kind == .array else { throw list.isNo("an array of \(what)", at: "/\(key)") }
+        guard list.kind == .array else { throw list.mismatch("an array of \(what)", at: "/\(key)") }
         var strings: [String] = []
         for element in list.elements {
             guard let string = element.string else {
@@ -393,7 +366,7 @@ extension JSONValue {
     /// Returns a member that is a whole number from 0; nil when it is missing.
     func optionalCount(_ key: String) throws(WireError) -> Int? {
         guard let value = self[key] else { return nil }
-        guard value.kind == .number else { throw value.isNo("a whole number", at: "/\(key)") }
+        guard value.kind == .number else { throw value.mismatch("a whole number", at: "/\(key)") }
         guard let number = value.wholeNumber, number >= 0 else {
             let text = String(decoding: value.bytes.prefix(20), as: UTF8.self)
             throw WireError(
@@ -403,7 +376,7 @@ extension JSONValue {
     }
 
     /// The error for a field of the wrong kind.
-    func isNo(_ expected: String, at path: String) -> WireError {
+    func mismatch(_ expected: String, at path: String) -> WireError {
         let name = path.split(separator: "/").last.map { "`\($0)`" } ?? "It"
         return WireError(.unsupportedMessage, "\(name) must be \(expected), not \(kind.phrase).", path: path)
     }

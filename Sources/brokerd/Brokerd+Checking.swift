@@ -11,7 +11,7 @@ import Glibc
 extension Brokerd {
     func checkStart() throws {
         for (name, hint) in ServerConfiguration.unknownVariables(Self.options) {
-            Program.complain("brokerd: \(name) is the variable of no option\(hint.isEmpty ? "." : hint)", .warning)
+            Program.report("brokerd: \(name) is the variable of no option\(hint.isEmpty ? "." : hint)", .warning)
         }
         let plan = try ModelFile(model).planOrComplain()
         try Program.say("The model is valid: \(Self.entities(of: plan)).")
@@ -27,7 +27,7 @@ extension Brokerd {
         do throws(StoreError) {
             found = try Store.changesOfOpening(path: store, plan: plan, removal: removal)
         } catch {
-            Program.complain("brokerd: \(error.message)", .error)
+            Program.report("brokerd: \(error.message)", .error)
             return false
         }
         guard let changes = found else {
@@ -50,7 +50,7 @@ extension Brokerd {
             finding = try ReplicaFinding(store: store)
             fingerprint = try Store.fingerprintDigits(path: store, plan: plan)
         } catch {
-            Program.complain("brokerd: \(error.message)", .error)
+            Program.report("brokerd: \(error.message)", .error)
             return false
         }
         let state =
@@ -66,7 +66,7 @@ extension Brokerd {
         do throws(StoreError) {
             journal = try JournalFinding(store: store, isKept: self.journal)
         } catch {
-            Program.complain("brokerd: \(error.message)", .error)
+            Program.report("brokerd: \(error.message)", .error)
             return false
         }
         switch (journal.state, self.journal) {
@@ -76,7 +76,7 @@ extension Brokerd {
         case (.present, false):
             try Program.say("The journal \(journal.path) would be deleted if the store has applied all its jobs.")
         case (.missing, let isKept):
-            Program.complain(
+            Program.report(
                 "brokerd: The journal \(journal.path) of the store is missing: jobs in it that the store has not applied "
                     + "would be lost. \(isKept ? "A new one would be begun." : "The store would go on without one.")",
                 .warning)
@@ -88,7 +88,7 @@ extension Brokerd {
         guard let path = observing.metricsFile, let cause = MetricsFile.obstacle(at: path, besideStore: store) else {
             return true
         }
-        Program.complain("brokerd: \(MetricsFile.failure(path, cause))", .error)
+        Program.report("brokerd: \(MetricsFile.failure(path, cause))", .error)
         return false
     }
 
@@ -102,7 +102,7 @@ extension Brokerd {
         do throws(ServerError) {
             condition = try BrokerServer.inspectSocket(socket, access: permissions)
         } catch {
-            Program.complain("brokerd: \(error.message)", .error)
+            Program.report("brokerd: \(error.message)", .error)
             return false
         }
         switch condition {

@@ -96,7 +96,7 @@ struct Brokerd: AsyncParsableCommand {
 
     static func main() async {
         _ = environment
-        Allocator.giveBackWhatIsFree()
+        Allocator.releaseFreeMemory()
         await Program.run(Brokerd.self) { given throws(CommandFailure) in
             try ServerConfiguration.resolve(given) { options }
         }

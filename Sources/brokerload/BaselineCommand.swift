@@ -64,12 +64,8 @@ struct BaselineCommand: AsyncParsableCommand {
         if let group { return try runGroup(group) }
         var baseline = Baseline(path: store, records: record.options)
         baseline.transactionRows = transaction
-        let results = try reporting { () throws(LoadError) in
-            var passes = [payloads(.allNew)]
-            for mix in mixes { passes.append(payloads(try RecordMix(parsing: mix))) }
-            return try baseline.load(passes)
-        }
-        for result in results {
+        let passes = [payloads(.allNew)] + (try mixes.map { payloads(try RecordMix(parsing: $0)) })
+        for result in try baseline.load(passes) {
             let report = BaselineReport(
                 amount: result.records, unit: "records", seconds: result.seconds,
                 processorSeconds: result.processorSeconds)
@@ -89,7 +85,7 @@ struct BaselineCommand: AsyncParsableCommand {
         var baseline = GroupBaseline(path: store, records: record.options, inFlight: group, jobs: size.jobs)
         baseline.hasSavepoints = savepoints
         baseline.hasLedger = ledger
-        let result = try reporting { () throws(LoadError) in try baseline.run() }
+        let result = try baseline.run()
         var report = BaselineReport(amount: result.jobs, unit: "jobs", seconds: result.seconds)
         report.commits = result.commits
         report.latencies = result.latencies

@@ -1,6 +1,6 @@
 import ArgumentParser
-import BrokerCommandLine
-import LoadTesting
+package import BrokerCommandLine
+package import LoadTesting
 import BrokerModel
 import BrokerWire
 import Glibc
@@ -23,15 +23,12 @@ struct Brokerload: AsyncParsableCommand {
     static func main() async { await Program.run(Brokerload.self) }
 }
 
-/// Runs what may throw a ``LoadError``, and ends the program as that error asks for.
-func reporting<Result>(_ body: () throws(LoadError) -> Result) throws(CommandFailure) -> Result {
-    do throws(LoadError) {
-        return try body()
-    } catch {
-        switch error.code {
-        case .usage: throw CommandFailure(.usage, error.message)
-        case .cannotConnect: throw CommandFailure(.cannotConnect, error.message)
-        case .failed: throw CommandFailure(.failed, error.message)
+extension LoadError: ExplainedError {
+    package var status: ExitStatus {
+        switch code {
+        case .usage: .usage
+        case .cannotConnect: .cannotConnect
+        case .failed: .failed
         }
     }
 }
@@ -105,16 +102,14 @@ struct RunCommand: AsyncParsableCommand {
         if let failure = result.failure { throw failure }
     }
 
-    private func run(_ options: RunOptions, _ jobs: JobOptions) throws(CommandFailure) -> RunResult {
-        try reporting { () throws(LoadError) in
-            let supply = FrameSupply(jobs, jobs: options.schedule.jobs, budget: sending.prepareBytes)
-            return try LoadRun(options, supply: supply, idPrefix: jobs.hasIDs ? jobs.idPrefix : nil).run()
-        }
+    private func run(_ options: RunOptions, _ jobs: JobOptions) throws(LoadError) -> RunResult {
+        let supply = FrameSupply(jobs, jobs: options.schedule.jobs, budget: sending.prepareBytes)
+        return try LoadRun(options, supply: supply, idPrefix: jobs.hasIDs ? jobs.idPrefix : nil).run()
     }
 
     private var schedule: Schedule {
-        let pace: Pace = rate.map { .open(jobsPerSecond: $0) } ?? .closed
-        return Schedule(pace, duration.map { .seconds($0.exactSeconds) } ?? .jobs(jobs ?? 100))
+        let mode: SendingMode = rate.map { .open(jobsPerSecond: $0) } ?? .closed
+        return Schedule(mode, duration.map { .seconds($0.exactSeconds) } ?? .jobs(jobs ?? 100))
     }
 
     private var warmUpSeconds: Double {
@@ -162,7 +157,7 @@ struct SendingArguments: ParsableArguments {
     func options(_ schedule: Schedule) -> RunOptions {
         var options = RunOptions(socketPath: socket, schedule: schedule)
         options.connections = connections
-        options.inFlight = inFlight ?? (schedule.pace == .closed ? 16 : 10_000)
+        options.inFlight = inFlight ?? (schedule.mode == .closed ? 16 : 10_000)
         options.intervalSeconds = interval.exactSeconds
         options.patienceSeconds = patience.exactSeconds
         return options
@@ -254,8 +249,8 @@ struct JobArguments: ParsableArguments {
     }
 
     /// The jobs that bring what is there before, and those that are measured.
-    func jobs(_ record: RecordArguments) throws(CommandFailure) -> (preload: JobOptions?, jobs: JobOptions) {
-        let mix = try reporting { () throws(LoadError) in try RecordMix(parsing: self.mix) }
+    func jobs(_ record: RecordArguments) throws(LoadError) -> (preload: JobOptions?, jobs: JobOptions) {
+        let mix = try RecordMix(parsing: self.mix)
         var jobs = JobOptions(record.options, mix)
         jobs.recordsOfJob = records
         jobs.first = first

@@ -1,7 +1,8 @@
+import Broker
+import BrokerWire
 import NIOCore
 import Testing
 
-import Broker
 @testable import BrokerClient
 
 @Suite(.timeLimit(.minutes(5))) struct CancellationTests {
@@ -160,11 +161,11 @@ import Broker
         var connection = opened
         for (action, members, result) in [
             (
-                AdminAction.checkpoint, #""wal":{"bytes":8192,"uncheckpointedPages":2}"#,
+                Broker.AdminAction.checkpoint, #""wal":{"bytes":8192,"uncheckpointedPages":2}"#,
                 AdminResult(wal: .init(bytes: 8_192, uncheckpointedPages: 2))
             ),
-            (.reload, #""changes":["a","b"]"#, AdminResult(changes: ["a", "b"])),
-            (.pause, #""x":1"#, AdminResult()),
+            (Broker.AdminAction.reload, #""changes":["a","b"]"#, AdminResult(changes: ["a", "b"])),
+            (Broker.AdminAction.pause, #""x":1"#, AdminResult()),
         ] {
             let asking = Task { try await client.administer(action) }
             let tag = try await connection.nextMembers().tag
@@ -307,6 +308,220 @@ import Broker
         connecting.cancel()
         await #expect(throws: CancellationError.self) { _ = try await connecting.value }
         await connection.closed()
+        try await server.stop()
+    }
+}
+
+/// The time of each call, with a server that does not answer.
+@Suite(.timeLimit(.minutes(5))) struct CallTimeoutTests {
+    typealias Call = @Sendable (BrokerClient, Duration) async throws -> Void
+
+    /// Each call, and what its end means: no effect, or an outcome that is not known.
+    static let calls: [(BrokerError.Code, Call)] = [
+        (.outcomeUnknown, { _ = try await $0.await("a", timeout: $1) }),
+        (.outcomeUnknown, { try await $0.cancel("a", timeout: $1) }),
+        (.outcomeUnknown, { try await $0.administer(.pause, timeout: $1) }),
+        (.outcomeUnknown, { _ = try await $0.backUp(to: "/tmp/copy", timeout: $1) }),
+        (.timedOut, { _ = try await $0.fetch(Query("E"), timeout: $1) }),
+        (.timedOut, { _ = try await $0.fetchFirst(Int.self, from: "E", timeout: $1) }),
+        (.timedOut, { for try await _ in $0.results(of: Query("E"), timeout: $1) {} }),
+        (.timedOut, { _ = try await $0.fetch(Int.self, from: "E", timeout: $1).collect() }),
+        (.timedOut, { _ = try await $0.statistics(timeout: $1) }),
+        (.timedOut, { _ = try await $0.model(timeout: $1) }),
+        (.timedOut, { try await $0.ping(timeout: $1) }),
+    ]
+
+    @Test(arguments: calls.indices)
+    func `a call ends when its time is over, and says what that means`(index: Int) async throws {
+        var server = try await FakeServer()
+        let (client, _) = try await server.connect()
+        let (code, call) = Self.calls[index]
+        let error = await #expect(throws: BrokerError.self) { try await call(client, .milliseconds(20)) }
+        #expect(error?.code == code, "\(index): \(String(describing: error))")
+        if code == .outcomeUnknown { #expect((error?.cause as? BrokerError)?.code == .timedOut) }
+        client.close()
+        try await server.stop()
+    }
+
+    @Test func `a job whose time is over is cancelled, and its submission is, too`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await server.connect()
+        var connection = opened
+        let job = Job.process(json: "{}", as: "E", id: "a")
+        let calls: [Call] = [
+            { try await $0.process(job, timeout: $1) }, { _ = try await $0.submit(job, timeout: $1) },
+        ]
+        for call in calls {
+            let calling = Task { try await call(client, .milliseconds(20)) }
+            #expect(try await connection.nextMembers().id == "a")
+            #expect(try await connection.next().hasPrefix(#"{"type":"cancel""#))
+            try await connection.send(#"{"type":"failed","id":"a","error":{"code":"cancelled","message":"m"}}"#)
+            let error = await #expect(throws: BrokerError.self) { try await calling.value }
+            #expect(error?.code == .timedOut, "\(String(describing: error))")
+        }
+        client.close()
+        try await server.stop()
+    }
+
+    @Test func `waiting for the end of a submitted job has a time of its own, and the job goes on`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await server.connect()
+        var connection = opened
+        async let submitting = client.submit(.process(json: "{}", as: "E", id: "a"), timeout: .seconds(60))
+        _ = try await connection.next()
+        try await connection.send(#"{"type":"accepted","id":"a","sequence":3}"#)
+        let job = try await submitting
+        let error = await #expect(throws: BrokerError.self) { _ = try await job.completion(timeout: .milliseconds(20)) }
+        #expect(error?.isOutcomeUnknown == true && error?.jobID == "a")
+        #expect((error?.cause as? BrokerError)?.code == .timedOut)
+        try await connection.complete("a", sequence: 3)
+        #expect(try await job.completion(timeout: .seconds(60)).sequence == 3)
+        client.close()
+        try await server.stop()
+    }
+
+    @Test func `the time of a sequence is that of each answer`() async throws {
+        var server = try await FakeServer()
+        let (client, _) = try await server.connect()
+        let reading = Task {
+            var count = 0
+            do {
+                for try await _ in client.results(of: Query("E"), timeout: .milliseconds(500)) { count += 1 }
+            } catch let error as BrokerError { return (count, error.code as BrokerError.Code?) }
+            return (count, nil)
+        }
+        var stream = try await server.hear().connection
+        _ = try await stream.next()
+        for _ in 0..<2 { try await stream.send(#"{"type":"objects","objects":[],"more":true}"#) }
+        let (count, code) = try await reading.value
+        #expect(count == 2 && code == .timedOut)
+        await stream.closed()
+        client.close()
+        try await server.stop()
+    }
+}
+
+/// A client with a server that makes it wait.
+@Suite(.timeLimit(.minutes(5))) struct PatienceTests {
+    private let record = Array(#"{"id":1}"#.utf8)
+
+    /// Serves one job on whichever connection lasts: on a slow machine some are given up before they are greeted.
+    private func serve(_ job: SubmittedJob, _ server: inout FakeServer) async throws {
+        for _ in 0..<100 {
+            do {
+                var connection = try await server.greet()
+                #expect(try await connection.nextMembers().id == job.id)
+                try await connection.complete(job.id)
+                _ = try await job.completion
+                return
+            } catch let error as BrokerError {
+                throw error
+            } catch {
+                continue
+            }
+        }
+        throw FakeFault("the job was not served")
+    }
+
+    /// Connects a client of little patience: on a slow machine it may give up before it is greeted.
+    private func connect(
+        _ server: inout FakeServer, _ options: BrokerClientConfiguration
+    ) async throws -> (BrokerClient, FakeConnection) {
+        for _ in 0..<100 {
+            do {
+                return try await server.connect(options: options)
+            } catch {
+                continue
+            }
+        }
+        throw FakeFault("no client had the patience to be greeted")
+    }
+
+    @Test func `a server that welcomes and closes is given up, and not hurried`() async throws {
+        var server = try await FakeServer()
+        var options = BrokerClientConfiguration()
+        options.reconnectDeadline = .milliseconds(300)
+        let (client, opened) = try await server.connect(options: options)
+        let job = try await client.enqueue(.process(json: record, as: "E"))
+        try await opened.close()
+        let path = server.path
+        let outcome = Task {
+            do {
+                _ = try await job.completion
+                return "completed"
+            } catch {
+                // The loop below ends.
+                let probe = try await BrokerClient.connect(to: .unixSocket(path), configuration: .init(name: "probe"))
+                probe.close()
+                return "\(error)"
+            }
+        }
+        var attempts = 0
+        while attempts < 100 {
+            var connection = try await server.accept()
+            attempts += 1
+            do {
+                let hello = try await connection.next()
+                try await connection.welcome()
+                if hello.contains("probe") { break }
+                try await connection.close()
+            } catch {
+                // The client's time was up before it was greeted.
+                continue
+            }
+        }
+        // Each waits twice as long as the one before.
+        #expect((2...13).contains(attempts))
+        if attempts == 100 { client.close() }
+        #expect(try await outcome.value.contains("The connection was lost"))
+        client.close()
+        try await server.stop()
+    }
+
+    @Test func `a server that does not answer the greeting is reported`() async throws {
+        var server = try await FakeServer()
+        var options = BrokerClientConfiguration()
+        options.connectTimeout = .milliseconds(50)
+        let path = server.path
+        let client = Task { [options] in try await BrokerClient.connect(to: .unixSocket(path), configuration: options) }
+        var connection = try await server.accept()
+        await #expect(
+            throws: BrokerError.cannotConnect(path: path, reason: "the server did not answer the greeting in time")
+        ) { _ = try await client.value }
+        await connection.closed()
+        try await server.stop()
+    }
+
+    @Test func `a lost connection is restored though one attempt is never answered`() async throws {
+        var server = try await FakeServer()
+        var options = BrokerClientConfiguration()
+        options.connectTimeout = .seconds(5)
+        let (client, opened) = try await connect(&server, options)
+        let job = try await client.enqueue(.process(json: record, as: "E"))
+        try await opened.close()
+        var silent = try await server.accept()
+        await silent.closed()
+        try await serve(job, &server)
+        client.close()
+        try await server.stop()
+    }
+
+    @Test func `a frame that never ends ends the connection, also one that trickles`() async throws {
+        var server = try await FakeServer()
+        var options = BrokerClientConfiguration()
+        options.frameTimeout = .milliseconds(100)
+        let (client, opened) = try await server.connect(options: options)
+        var connection = opened
+        let job = try await client.enqueue(.process(json: record, as: "E"))
+        _ = try await connection.next()
+        try await connection.send(bytes: [0, 0, 1, 0])
+        let trickle = Task { [connection] in
+            while true { try await connection.send(bytes: [4]) }
+        }
+        await connection.closed()
+        await #expect(throws: (any Error).self) { try await trickle.value }
+        try await serve(job, &server)
+        client.close()
         try await server.stop()
     }
 }

@@ -1,5 +1,10 @@
+import Broker
+import BrokerJSON
+import BrokerWire
 import Foundation
 import Testing
+
+@testable import BrokerClient
 
 // Not @testable: what is used here is what users have.
 import Broker
@@ -121,5 +126,251 @@ import BrokerClient
         #expect(throws: BrokerError.self) {
             try Job.Operation.relate("E", Double.nan, "r", toKey: 1)
         }
+    }
+}
+
+/// Calls that no server could answer well: they say what is wrong, and nothing is sent.
+@Suite(.timeLimit(.minutes(5))) struct ValidationTests {
+    typealias Call = @Sendable (BrokerClient) async throws -> Void
+
+    private static func query(_ change: (inout Query) -> Void) -> Query {
+        var query = Query("E")
+        change(&query)
+        return query
+    }
+
+    private static let jobs: [(BrokerError.Code, Call)] = [
+        (.unknownEntity, { try await $0.process(json: "{}", as: "") }),
+        (.unknownEntity, { _ = try await $0.submit(.sync(json: "[]", as: "")) }),
+        (.unknownEntity, { try await $0.delete("", keys: [1]) }),
+        (.unknownEntity, { try await $0.relate("", 1, "r", to: 2) }),
+        (.unknownRelationship, { try await $0.relate("E", 1, "", to: 2) }),
+        (.unknownMapping, { try await $0.map(json: "{}", by: .mapping("")) }),
+        (.unsupportedMessage, { try await $0.map(json: "{}", by: .path(String(repeating: "a", count: 8_193))) }),
+        (.invalidValue, { try await $0.process(7, as: "E") }),
+        (.invalidValue, { try await $0.process(json: "null", as: "E") }),
+        (.unsupportedMessage, { try await $0.sync(json: "{}", as: "E") }),
+        (.unsupportedMessage, { try await $0.process(Job([Job.Operation]())) }),
+        (
+            .unsupportedMessage,
+            { try await $0.process(Job(.sync(json: "[]", as: "E", part: .init(id: "", isLast: true)))) }
+        ),
+        (.unsupportedMessage, { try await $0.sync(json: "[]", as: "E", actions: [.init(rawValue: "merge")]) }),
+        (.unsupportedMessage, { try await $0.process(json: "{}", as: "E", onInvalid: .init(rawValue: "ignore")) }),
+        (.invalidPredicate, { try await $0.delete("E", where: "") }),
+        (.invalidPredicate, { try await $0.sync(json: "[]", as: "E", where: "a == %@") }),
+        (.invalidPredicate, { try await $0.delete("E", where: "a == 'x") }),
+        (.notEncodable, { try await $0.delete("E", where: "a == \(Double.nan)") }),
+        (.invalidID, { try await $0.process(json: "{}", as: "E", id: "") }),
+        (.invalidID, { try await $0.process(json: "{}", as: "E", id: JobID(String(repeating: "a", count: 129))) }),
+        (.unsupportedMessage, { try await $0.process(json: "{}", as: "E", id: "broker-1") }),
+        (
+            .unsupportedMessage,
+            {
+                var job = Job.process(json: "{}", as: "E")
+                job.trace = String(repeating: "a", count: 257)
+                try await $0.process(job)
+            }
+        ),
+        (.invalidJSON, { try await $0.process(json: "{", as: "E") }),
+        (.notEncodable, { try await $0.process("{}", as: "E") }),
+        (.invalidID, { _ = try await $0.await("") }),
+        (.invalidID, { try await $0.cancel("") }),
+    ]
+
+    private static let questions: [(BrokerError.Code, Call)] = [
+        (.unknownEntity, { _ = try await $0.fetch(Query("")) }),
+        (.unknownEntity, { _ = try await $0.fetch(Int.self, from: "").collect() }),
+        (.unsupportedMessage, { _ = try await $0.fetch(query { $0.limit = -1 }) }),
+        (.unsupportedMessage, { _ = try await $0.fetch(query { $0.limit = 100_001 }) }),
+        (.unsupportedMessage, { _ = try await $0.fetch(Int.self, from: "E", limit: -1).collect() }),
+        (.unsupportedMessage, { _ = try await $0.fetch(query { $0.offset = -1 }) }),
+        (
+            .unsupportedMessage,
+            {
+                _ = try await $0.fetch(
+                    query {
+                        $0.after = RawJSON("1")
+                        $0.sort = ["a"]
+                    })
+            }
+        ),
+        (.unsupportedMessage, { _ = try await $0.fetch(query { $0.sort = Array(repeating: "a", count: 65) }) }),
+        (.unsupportedMessage, { _ = try await $0.fetch(query { $0.names = .init(rawValue: "both") }) }),
+        (.unsupportedMessage, { _ = try await $0.fetch(query { $0.dates = .init(rawValue: "rfc822") }) }),
+        (.unsupportedMessage, { _ = try await $0.fetch(query { $0.form = .init(rawValue: "set") }) }),
+        (.unsupportedMessage, { for try await _ in $0.results(of: query { $0.form = .object }) {} }),
+        (.invalidPredicate, { _ = try await $0.fetch(query { $0.predicate = "a == %@" }) }),
+        (.invalidPredicate, { _ = try await $0.fetchFirst(Int.self, from: "E", where: "50%") }),
+        (.invalidJSON, { _ = try await $0.fetch(query { $0.object = RawJSON("1,2") }) }),
+        (.unsupportedMessage, { try await $0.administer(.init(rawValue: "restart")) }),
+        (.unsupportedMessage, { _ = try await $0.backUp(to: "copy.sqlite") }),
+        (.unsupportedMessage, { _ = try await $0.backUp(to: "") }),
+    ]
+
+    @Test(arguments: (jobs + questions).indices)
+    func `a call that no server would take fails with the server's code, and without a server`(index: Int) async {
+        let (code, call) = (Self.jobs + Self.questions)[index]
+        let client = BrokerClient(.unixSocket("/nonexistent/broker.sock"))
+        let error = await #expect(throws: BrokerError.self) { try await call(client) }
+        #expect(error?.code == code, "\(index): \(String(describing: error))")
+        // Whatever is sent needs a connection.
+        #expect(client.driver.states.current == .idle)
+        client.close()
+    }
+}
+
+/// JSON text of the caller that is not exactly one value.
+@Suite(.timeLimit(.minutes(5))) struct InjectionTests {
+    /// Texts that would add members to the message, leave it, or not be JSON.
+    static let texts = [
+        #"[],"op":"delete","where":"TRUEPREDICATE""#, #"[],"type":"admin","action":"drain""#,
+        #"[],"type":"admin","action":"backup","file":"/tmp/copy","replace":true"#, #"[],"id":"other""#,
+        #"[],"type":"ping""#, #"[],"tag":1"#, #"[],"reply":"none""#, #"[]}"#, #"[]},{"op":"delete""#, "1,2", "[1],[2]",
+        "[] []",
+        "[]\n[]", "", " ", "[", "{\"id\":1", "nul", "[1,]", "1,", "\u{FEFF}[]", "\"\u{0}\"", "NaN", "'a'", "/**/[]",
+    ]
+
+    typealias Call = @Sendable (BrokerClient, RawJSON) async throws -> Void
+
+    /// Each way by which a text comes into a message, and the place that its error names.
+    static let calls: [(path: String, call: Call)] = [
+        ("/json", { _ = try await $0.process($1.bytes, as: "E") }),
+        ("/json", { _ = try await $0.process(json: $1, as: "E") }),
+        ("/json", { _ = try await $0.process(json: $1.description, as: "E") }),
+        ("/json", { _ = try await $0.process(json: $1, as: "E", object: 1) }),
+        ("/json", { _ = try await $0.submit(.process(json: $1, as: "E")) }),
+        ("/json", { _ = try await $0.enqueue(.process(json: $1, as: "E")) }),
+        ("/json", { _ = try await $0.sync(json: $1, as: "E", id: "a") }),
+        ("/json", { _ = try await $0.relate("E", 1, "r", to: $1) }),
+        ("/json", { _ = try await $0.map(json: $1) }),
+        ("/json", { _ = try await $0.map(json: $1, by: .path("/x")) }),
+        ("/object", { try await $0.run(.process(RawJSON("{}"), object: $1)) }),
+        ("/object", { try await $0.run(.relate(RawJSON("null"), relationship: "r", object: $1)) }),
+        ("/objects", { try await $0.run(.delete($1)) }),
+        ("/arguments/0", { try await $0.run(.deleteMatching(.init("a == %@", arguments: [$1]))) }),
+        (
+            "/arguments/1",
+            {
+                let predicate = BrokerPredicate("a == %@ OR b == %@", arguments: [RawJSON("1"), $1])
+                try await $0.run(.sync(RawJSON("[]"), where: predicate, actions: .all, part: nil))
+            }
+        ),
+        (
+            "/operations/1/json",
+            { _ = try await $0.process(.init([.delete("E", where: .all), .process(json: $1, as: "E")])) }
+        ),
+        ("/object", { _ = try await $0.fetch(.keyed($1)) }),
+        ("/arguments/0", { _ = try await $0.fetch(.init("E", where: .init("a == %@", arguments: [$1]))) }),
+    ]
+
+    @Test(arguments: texts)
+    func `a text that is not exactly one value is an error at its place, and nothing is sent`(text: String) async throws
+    {
+        var server = try await FakeServer()
+        let (client, opened) = try await server.connect()
+        var connection = opened
+        for (path, call) in Self.calls {
+            do {
+                try await call(client, RawJSON(text))
+                Issue.record("\(path): \(text) was sent")
+            } catch let error as BrokerError {
+                guard error.code == .invalidJSON, let fault = error.fault else { throw error }
+                #expect(fault.code == .malformedJSON)
+                #expect(fault.path == path)
+                #expect(fault.line != nil && fault.column != nil && fault.offset != nil)
+                #expect(fault.message.contains("Nothing was sent"))
+            }
+        }
+        #expect(client.unansweredJobCount == 0)
+        async let pong: Void = client.ping()
+        let first = try await connection.next()
+        #expect(first.hasPrefix(#"{"type":"ping""#))
+        try await connection.send(#"{"type":"pong","tag":\#(try tag(first))}"#)
+        try await pong
+        client.close()
+        try await server.stop()
+    }
+
+    private func tag(_ message: String) throws -> String {
+        let document = try JSONDocument(parsing: JSONText(copying: Array(message.utf8)))
+        return try withExtendedLifetime(document) {
+            String(decoding: try #require(document.root["tag"]).bytes, as: UTF8.self)
+        }
+    }
+
+    @Test func `strings as keys and arguments are values, whatever they hold`() throws {
+        for text in Self.texts {
+            let operations: [Job.Operation] = [
+                try .relate("E", text, "r", toKey: text), try .relate("E", text, "r", to: text),
+                try .delete("E", keys: [text]), try .delete("E", where: .init("a == %@", text)),
+                try .process([text: text], as: "E\(text)", object: text), try .map([text], by: .path(text)),
+                try .sync(
+                    [text], as: "E\(text)", where: .init("a == %@", text), part: .init(id: "p\(text)", isLast: true)),
+            ]
+            let content = try Job(operations).content(id: JobID(text), wantsAcceptance: true)
+            let document = try JSONDocument(parsing: JSONText(copying: content))
+            try withExtendedLifetime(document) {
+                let written = Array(try #require(document.root["operations"]).elements)
+                #expect(written.count == operations.count)
+                for place in [written[0]["object"], written[0]["json"], written[1]["json"], document.root["id"]] {
+                    #expect(place?.string == text)
+                }
+                #expect(written[2]["objects"]?.elements.map(\.string) == [text])
+                #expect(written[3]["arguments"]?.elements.map(\.string) == [text])
+                #expect(written[4]["json"]?[text]?.string == text)
+            }
+        }
+    }
+
+    @Test func `a string in the place of records is an error that names the label of JSON text`() {
+        let calls: [(String) throws -> Job.Operation] = [
+            { try .process($0, as: "E") }, { try .process($0, as: "E", object: 1) }, { try .sync($0, as: "E") },
+            { try .map($0) }, { try .map($0, by: .path("/a")) },
+        ]
+        for call in calls {
+            let error = #expect(throws: BrokerError.self) { try call("[]") }
+            #expect(error?.description.contains("`json:`") == true)
+        }
+    }
+
+    @Test func `a lenient job takes commas before closing brackets, and nothing else`() throws {
+        for (text, isTaken) in [
+            ("[1,]", true), (#"{"a":[1,],}"#, true), ("[1,,]", false), ("[,]", false), ("1,", false), ("[1],", false),
+            (#"[1,],"op":"delete""#, false), (#"[1,],"op":"delete","x":[1,]"#, false),
+        ] {
+            var job = Job.process(json: text, as: "E")
+            #expect(throws: BrokerError.self) { try job.content(id: "a", wantsAcceptance: false) }
+            job.isLenient = true
+            let content = try? job.content(id: "a", wantsAcceptance: false)
+            #expect((content != nil) == isTaken, "\(text)")
+        }
+    }
+
+    @Test(arguments: [1, 2]) func `nesting up to the limit of a message is sent, and deeper nesting is not`(
+        operations: Int
+    ) throws {
+        func job(_ depth: Int) -> Job {
+            let text = String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
+            return .init((0..<operations).map { _ in .process(json: text, as: "E") })
+        }
+        let deepest = operations == 1 ? 511 : 509
+        let content = try job(deepest).content(id: "a", wantsAcceptance: false)
+        _ = try ClientEnvelope.decode(parsing: JSONText(copying: content))
+        #expect(throws: BrokerError.self) { try job(deepest + 1).content(id: "a", wantsAcceptance: false) }
+    }
+}
+
+extension BrokerClient {
+    fileprivate func run(_ action: Job.Operation.Action) async throws {
+        _ = try await process(Job([.init(entity: "E", action)]))
+    }
+}
+
+extension Query {
+    fileprivate static func keyed(_ key: RawJSON) -> Self {
+        var fetch = Self("E")
+        fetch.object = key
+        return fetch
     }
 }

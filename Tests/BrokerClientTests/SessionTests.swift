@@ -1,33 +1,27 @@
+import Broker
 import BrokerJSON
+import BrokerRequests
 import BrokerWire
 import NIOCore
 import Testing
 
-import Broker
 @testable import BrokerClient
-import BrokerRequests
 
 @Suite(.timeLimit(.minutes(5))) struct SessionTests {
-    private let start = NIODeadline.uptimeNanoseconds(1_000_000_000)
-
     private func session(count: Int = 64, patience: TimeAmount = .seconds(1)) -> Session {
-        Session(
-            path: "/s", window: PendingJobs(maximumCount: count, maximumBytes: 1 << 20),
-            patience: .init(reconnecting: patience, welcome: .seconds(10)))
+        Session(count: count, reconnecting: patience)
     }
 
     private func welcome(
         _ session: inout Session, on connection: Int = 1, at now: NIODeadline? = nil
     ) throws -> Session.Effects {
-        try receive(#"{"type":"welcome","version":1}"#, in: &session, on: connection, at: now)
+        try receive(welcomeMessage, in: &session, on: connection, at: now)
     }
 
     private func receive(
         _ json: String, in session: inout Session, on connection: Int = 1, at now: NIODeadline? = nil
     ) throws -> Session.Effects {
-        session.received(
-            [.message(try ServerEnvelope.decode(parsing: JSONText(copying: Array(json.utf8))))], on: connection,
-            at: now ?? start)
+        try session.receive(json, on: connection, at: now ?? start)
     }
 
     /// Adds a job whose frame contains its id.
@@ -35,32 +29,8 @@ import BrokerRequests
         _ id: String, to session: inout Session, json: String = "{}"
     ) throws -> (waiter: JobWaiter, effects: Session.Effects) {
         let waiter = JobWaiter(completion: Answer(), accepted: Answer())
-        let frame = try frame(id, json)
-        return (waiter, try session.add(id: JobID(id), frame: frame, waiter: waiter, at: start).effects)
-    }
-
-    private func frame(_ id: String, _ json: String = "{}") throws -> [UInt8] {
-        var encoder = FrameEncoder()
-        return try encoder.encode(
-            JobMessageWriter(id: id, operations: [.init(entity: "E", json: ProvenJSON(proving: Array(json.utf8)))])
-                .content())
-    }
-
-    /// The deliveries in words.
-    private func said(_ effects: Session.Effects) -> [String] {
-        effects.deliveries.map { delivery in
-            switch delivery {
-            case .welcomed(.success): "welcomed"
-            case .welcomed(.failure(let error)): "not welcomed: \(error)"
-            case .accepted(_, let sequence): "accepted \(sequence)"
-            case .admitted: "admitted"
-            case .finished(_, .success(let completed)): "completed \(completed.id)"
-            case .finished(_, .failure(let error)): "failed: \(error)"
-            case .withdrawn: "withdrawn"
-            case .answered(_, .success): "answered"
-            case .answered(_, .failure(let error)): "not answered: \(error)"
-            }
-        }
+        let bytes = try frame(id, json)
+        return (waiter, try session.add(id: JobID(id), frame: bytes, waiter: waiter, at: start).effects)
     }
 
     @Test func `messages before the end of a connection count, and no frame for it is left`() throws {
@@ -338,5 +308,321 @@ import BrokerRequests
         #expect(effects.close == 1)
         #expect(throws: BrokerError.closed) { _ = try add("b", to: &session) }
         #expect(session.lost(1, reason: "gone", at: start).connect == nil)
+    }
+}
+
+/// A session with cancelled jobs, and with messages that must be sent once.
+@Suite(.timeLimit(.minutes(5))) struct SessionCancellingTests {
+    private let cancel: [UInt8] = [99]
+
+    private func connected(count: Int = 64) throws -> Session {
+        var session = Session(count: count)
+        _ = try session.receive(welcomeMessage)
+        return session
+    }
+
+    private func receive(_ json: String, in session: inout Session, on connection: Int = 1) throws -> Session.Effects {
+        try session.receive(json, on: connection)
+    }
+
+    private func add(_ id: String, to session: inout Session) throws -> Session.Jobs.Place {
+        try session.add(
+            id: JobID(id), frame: Array(id.utf8), waiter: JobWaiter(completion: Answer(), accepted: Answer()), at: start
+        ).place
+    }
+
+    /// How each job or request ended, in words.
+    private func said(_ effects: Session.Effects) -> [String] {
+        effects.deliveries.compactMap { delivery in
+            switch delivery {
+            case .finished(_, .success(let completed)): "completed \(completed.id)"
+            case .finished(_, .failure(let error)) where error.isOutcomeUnknown: "unknown \(error.jobID ?? "")"
+            case .finished(_, .failure(let error)): "failed: \(error)"
+            case .withdrawn: "withdrawn"
+            case .answered(_, .success): "answered"
+            case .answered(_, .failure(let error)): "not answered: \(error)"
+            case .welcomed, .accepted, .admitted: nil
+            }
+        }
+    }
+
+    @Test func `a sent job is cancelled once, and the answer cancelled withdraws it`() throws {
+        var session = try connected(count: 1)
+        let place = try add("a", to: &session)
+        _ = try add("b", to: &session)
+        #expect(session.cancel(place, frame: cancel).write == [cancel])
+        #expect(session.cancel(place, frame: cancel).write == [])
+        let answered = try receive(#"{"type":"cancelled","id":"a","tag":"cancel"}"#, in: &session)
+        #expect(said(answered) == [])
+        let ended = try receive(
+            #"{"type":"failed","id":"a","sequence":1,"error":{"code":"cancelled","message":"m"}}"#, in: &session)
+        #expect(said(ended) == ["withdrawn"])
+        // Its room is the next one's.
+        #expect(ended.write == [Array("b".utf8)])
+    }
+
+    @Test func `a cancellation that comes too late has no effect on the job`() throws {
+        for refusal in ["tooLate", "unknownJob", "unsupportedMessage"] {
+            var session = try connected()
+            for id in ["a", "b"] { _ = session.cancel(try add(id, to: &session), frame: cancel) }
+            let refused = try receive(
+                #"{"type":"error","id":"a","tag":"cancel","error":{"code":"\#(refusal)","message":"m"}}"#, in: &session)
+            #expect(said(refused) == [] && refused.close == nil)
+            #expect(said(try receive(#"{"type":"completed","id":"a","sequence":1}"#, in: &session)) == ["completed a"])
+            let failed = try receive(
+                #"{"type":"failed","id":"b","sequence":2,"error":{"code":"missingValue","message":"m"}}"#, in: &session)
+            #expect(said(failed) == ["failed: missingValue: m"])
+        }
+    }
+
+    @Test func `a job that another client has cancelled fails`() throws {
+        var session = try connected()
+        _ = try add("a", to: &session)
+        let ended = try receive(
+            #"{"type":"failed","id":"a","sequence":1,"error":{"code":"cancelled","message":"m"}}"#, in: &session)
+        #expect(said(ended) == ["failed: cancelled: m"])
+    }
+
+    @Test func `a lost connection leaves the outcome of a cancelled job unknown, and sends the others again`() throws {
+        var session = try connected()
+        let place = try add("a", to: &session)
+        _ = try add("b", to: &session)
+        _ = session.cancel(place, frame: cancel)
+        let lost = session.lost(1, reason: "gone", at: start)
+        #expect(said(lost) == ["unknown a"])
+        let again = try receive(#"{"type":"welcome","version":1}"#, in: &session, on: 2)
+        #expect(again.write == [Array("b".utf8)])
+    }
+
+    @Test func `cancelled without a connection, a job that was sent is unknown and another is dropped`() throws {
+        var session = try connected()
+        let sent = try add("sent", to: &session)
+        _ = session.lost(1, reason: "gone", at: start)
+        let new = try add("new", to: &session)
+        #expect(said(session.cancel(new, frame: cancel)) == ["withdrawn"])
+        #expect(said(session.cancel(sent, frame: cancel)) == ["unknown sent"])
+        #expect(try receive(#"{"type":"welcome","version":1}"#, in: &session, on: 2).write == [])
+        #expect(session.jobs.isEmpty)
+    }
+
+    @Test func `while jobs are sent one by one to attribute an error, only the job that is sent can be cancelled`()
+        throws
+    {
+        var session = try connected()
+        let places = try ["a", "b", "c"].map { try add($0, to: &session) }
+        _ = session.cancel(places[2], frame: cancel)
+        let fault = try receive(#"{"type":"error","error":{"code":"internal","message":"m"}}"#, in: &session)
+        #expect(said(fault) == ["unknown c"])
+        #expect(try receive(#"{"type":"welcome","version":1}"#, in: &session, on: 2).write == [Array("a".utf8)])
+        #expect(said(session.cancel(places[1], frame: cancel)) == ["unknown b"])
+        #expect(session.cancel(places[0], frame: cancel).write == [cancel])
+    }
+
+    @Test func `at the limit for reconnecting, a sent job's outcome is unknown, and an unsent job's is not`() throws {
+        var session = try connected(count: 1)
+        for id in ["a", "b"] { _ = try add(id, to: &session) }
+        _ = session.lost(1, reason: "gone", at: start)
+        let given = session.lost(2, reason: "no listener", at: start + .seconds(2))
+        #expect(
+            said(given) == [
+                "unknown a", "failed: The connection was lost: no listener. Ask again when the server is back.",
+            ])
+        guard case .finished(_, .failure(let error))? = given.deliveries.first else { return }
+        #expect(error.isOutcomeUnknown)
+        #expect(error.description.contains("`await`") && error.description.contains("\"a\""), "\(error)")
+    }
+
+    @Test func `a request that changes something is not sent again`() throws {
+        var session = try connected()
+        for number in 1...2 {
+            _ = try session.add(
+                request: number, frame: [UInt8(number)], waiter: Answer(), isSentOnce: number == 1, at: start)
+        }
+        let lost = session.lost(1, reason: "gone", at: start)
+        #expect(said(lost).count == 1 && said(lost)[0].hasPrefix("not answered: The connection was lost: gone"))
+        // This one was not written yet.
+        _ = try session.add(request: 3, frame: [3], waiter: Answer(), isSentOnce: true, at: start)
+        #expect(said(session.lost(2, reason: "no listener", at: start)) == [])
+        #expect(try receive(#"{"type":"welcome","version":1}"#, in: &session, on: 3).write == [[2], [3]])
+        #expect(said(session.lost(3, reason: "gone", at: start)).count == 1)
+        #expect(session.requests.count == 1)
+    }
+}
+
+/// Notes and attempts of a session without a connection.
+@Suite(.timeLimit(.minutes(5))) struct SessionLossTests {
+    private func session() -> Session {
+        Session(reconnecting: .seconds(10), welcome: .seconds(2), beginning: .whenNeeded)
+    }
+
+    private func add(_ id: JobID, to session: inout Session, at now: NIODeadline) throws -> Session.Effects {
+        try session.add(id: id, frame: [], waiter: JobWaiter(completion: Answer()), at: now).effects
+    }
+
+    private func welcome(_ session: inout Session, on connection: Int, at now: NIODeadline) throws -> Session.Effects {
+        try session.receive(welcomeMessage, on: connection, at: now)
+    }
+
+    private func losses(_ effects: [Session.Effects]) -> Int {
+        effects.flatMap(\.notes).count { if case .lost = $0 { true } else { false } }
+    }
+
+    @Test func `of the attempts that fail one after the other the first alone is noted`() throws {
+        var session = session()
+        var effects = [try add("a", to: &session, at: start)]
+        var now = start
+        for _ in 0..<20 {
+            now = now + .milliseconds(250)
+            let connection = try #require(effects.last?.connect?.connection)
+            effects.append(session.lost(connection, reason: "nobody listens", at: now))
+        }
+        #expect(losses(effects) == 1)
+        #expect(!effects.contains { $0.notes.contains(.idle) })
+        let connection = try #require(effects.last?.connect?.connection)
+        #expect(try welcome(&session, on: connection, at: now).notes == [.connected(resent: 0)])
+        effects.append(session.lost(connection, reason: "gone", at: now))
+        #expect(losses(effects) == 2)
+    }
+
+    @Test func `a session that stays connected tries without end, and a later job has its whole time`() throws {
+        var session = session()
+        var effects = [session.stayConnected(at: start)]
+        var now = start
+        func fail() throws {
+            now = now + .milliseconds(250)
+            let connection = try #require(effects.last?.connect?.connection)
+            effects.append(session.lost(connection, reason: "nobody listens", at: now))
+        }
+        for _ in 0..<1_000 { try fail() }
+        #expect(losses(effects) == 1)
+        #expect(effects.allSatisfy { $0.deliveries.isEmpty })
+        let begin = now
+        #expect(try add("a", to: &session, at: now).connect == nil)
+        while effects.last?.deliveries.isEmpty ?? false { try fail() }
+        #expect(now - begin >= .milliseconds(9_500) && now - begin <= .milliseconds(10_250))
+        // The job has failed; the session goes on.
+        try fail()
+        let connection = try #require(effects.last?.connect?.connection)
+        _ = try welcome(&session, on: connection, at: now)
+        #expect(session.link == .connected(connection: connection))
+        effects.append(session.lost(connection, reason: "gone", at: now))
+        #expect(effects.last?.connect != nil)
+        session.drain()
+        effects.append(session.lost(connection + 1, reason: "nobody listens", at: now))
+        #expect(effects.last?.connect == nil && session.link == .disconnected)
+    }
+}
+
+/// Sessions with a limit for servers that send no answers.
+@Suite(.timeLimit(.minutes(5))) struct SessionSilenceTests {
+    private func session(answer: TimeAmount?) throws -> Session {
+        var session = Session(reconnecting: .seconds(30), answer: answer)
+        _ = try receive(welcomeMessage, in: &session, at: start)
+        return session
+    }
+
+    private func receive(_ json: String, in session: inout Session, at now: NIODeadline) throws -> Session.Effects {
+        try session.receive(json, on: session.currentConnection ?? 0, at: now)
+    }
+
+    private func add(_ id: String, to session: inout Session, at now: NIODeadline) throws {
+        _ = try session.add(id: JobID(id), frame: try frame(id), waiter: JobWaiter(completion: Answer()), at: now)
+    }
+
+    private func failures(_ effects: Session.Effects) -> [BrokerError] {
+        effects.deliveries.compactMap { delivery in
+            switch delivery {
+            case .finished(_, .failure(let error)), .answered(_, .failure(let error)): error
+            default: nil
+            }
+        }
+    }
+
+    @Test func `unanswered jobs fail after the limit, and the connection is closed`() throws {
+        var session = try session(answer: .seconds(2))
+        try add("a", to: &session, at: start + .seconds(100))
+        #expect(session.nextSilenceCheck(at: start) == start + .seconds(102))
+        #expect(session.checkSilence(at: start + .milliseconds(101_999)).deliveries.isEmpty)
+        let effects = session.checkSilence(at: start + .seconds(102))
+        #expect(
+            failures(effects) == [
+                BrokerError.connectionLost("the server has sent no answer for 2 s").doubting("a")
+            ])
+        #expect(effects.close == 1 && session.isIdle)
+    }
+
+    @Test func `an answer restarts the time limit, and a welcome does not`() throws {
+        var session = try session(answer: .seconds(2))
+        try add("a", to: &session, at: start)
+        try add("b", to: &session, at: start + .seconds(1))
+        _ = try receive(
+            #"{"type":"failed","id":"a","error":{"code":"internal","message":"m"}}"#, in: &session,
+            at: start + .seconds(1))
+        #expect(session.checkSilence(at: start + .milliseconds(2_999)).deliveries.isEmpty)
+        _ = session.lost(1, reason: "gone", at: start + .milliseconds(2_500))
+        _ = try receive(#"{"type":"welcome","version":1}"#, in: &session, at: start + .milliseconds(2_900))
+        #expect(failures(session.checkSilence(at: start + .seconds(3))).count == 1)
+    }
+
+    @Test func `no time counts while nothing is unanswered`() throws {
+        var session = try session(answer: .seconds(2))
+        #expect(session.checkSilence(at: start + .seconds(50)).close == nil)
+        #expect(session.nextSilenceCheck(at: start + .seconds(50)) == start + .seconds(52))
+        try add("a", to: &session, at: start + .seconds(60))
+        #expect(session.checkSilence(at: start + .seconds(61)).deliveries.isEmpty)
+        _ = session.close()
+        #expect(session.nextSilenceCheck(at: start) == nil)
+    }
+
+    @Test func `without a limit a server may take any time`() throws {
+        var session = try session(answer: nil)
+        try add("a", to: &session, at: start)
+        #expect(session.nextSilenceCheck(at: start) == nil)
+        #expect(session.checkSilence(at: start + .hours(1_000)).deliveries.isEmpty)
+    }
+}
+
+// MARK: - Sessions of these tests
+
+private let start = NIODeadline.uptimeNanoseconds(1_000_000_000)
+private let welcomeMessage = #"{"type":"welcome","version":1}"#
+
+extension Session {
+    fileprivate init(
+        count: Int = 64, reconnecting: TimeAmount = .seconds(1), welcome: TimeAmount = .seconds(10),
+        answer: TimeAmount? = nil, beginning: Beginning = .atOnce
+    ) {
+        self.init(
+            path: "/s", window: PendingJobs(maximumCount: count, maximumBytes: 1 << 20),
+            patience: .init(reconnecting: reconnecting, welcome: welcome, answer: answer), beginning: beginning)
+    }
+
+    fileprivate mutating func receive(
+        _ json: String, on connection: Int = 1, at now: NIODeadline = start
+    ) throws -> Effects {
+        let envelope = try ServerEnvelope.decode(parsing: JSONText(copying: Array(json.utf8)))
+        return received([.message(envelope)], on: connection, at: now)
+    }
+}
+
+private func frame(_ id: String, _ json: String = "{}") throws -> [UInt8] {
+    var encoder = FrameEncoder()
+    return try encoder.encode(Job(.process(json: json, as: "E")).content(id: JobID(id), wantsAcceptance: false))
+}
+
+/// The deliveries in words.
+private func said(_ effects: Session.Effects) -> [String] {
+    effects.deliveries.map { delivery in
+        switch delivery {
+        case .welcomed(.success): "welcomed"
+        case .welcomed(.failure(let error)): "not welcomed: \(error)"
+        case .accepted(_, let sequence): "accepted \(sequence)"
+        case .admitted: "admitted"
+        case .finished(_, .success(let completed)): "completed \(completed.id)"
+        case .finished(_, .failure(let error)): "failed: \(error)"
+        case .withdrawn: "withdrawn"
+        case .answered(_, .success): "answered"
+        case .answered(_, .failure(let error)): "not answered: \(error)"
+        }
     }
 }

@@ -1,4 +1,5 @@
 import Broker
+import BrokerStore
 import Foundation
 import TestSupport
 import Testing
@@ -196,5 +197,349 @@ import Testing
             try Task.checkCancellation()
             await Task.yield()
         }
+    }
+}
+
+/// Everything of `BrokerProtocol` beside jobs that are awaited at once.
+@Suite(.timeLimit(.minutes(5))) struct EmbeddedControlTests {
+    private let store = TestStore()
+
+    @Test func `a submitted job has its sequence before its end, and its end is awaited by its id`() async throws {
+        let broker = try await store.open()
+        try await broker.administer(.pause)
+        let job = try await broker.submit(Job(.process(json: #"{"id": 1}"#, as: "Employee"), id: "one"))
+        #expect(job.id == "one" && job.sequence == 1)
+        #expect(try await broker.statistics().paused)
+        try await broker.administer(.resume)
+        #expect(try await job.completion.changes["Employee"]?.inserted == 1)
+        #expect(try await broker.await("one").sequence == 1)
+        let again = try await broker.submit(Job(.process(json: #"{"id": 1}"#, as: "Employee"), id: "one"))
+        #expect(try await again.completion.isDuplicate)
+        let unknown = await #expect(throws: BrokerError.self) { try await broker.await("nobody") }
+        #expect(unknown?.code == .unknownJob)
+        await broker.stop()
+    }
+
+    @Test func `a job is cancelled by its id, or the call throws why not`() async throws {
+        let broker = try await store.open()
+        try await broker.administer(.pause)
+        let job = try await broker.submit(Job(.process(json: #"{"id": 1}"#, as: "Employee"), id: "one"))
+        try await broker.cancel("one")
+        let cancelled = await #expect(throws: BrokerError.self) { try await job.completion }
+        #expect(cancelled?.code == .cancelled)
+        try await broker.administer(.resume)
+        try await broker.process(json: #"{"id": 2}"#, as: "Employee", id: "two")
+        let late = await #expect(throws: BrokerError.self) { try await broker.cancel("two") }
+        #expect(late?.code == .tooLate)
+        let unknown = await #expect(throws: BrokerError.self) { try await broker.cancel("nobody") }
+        #expect(unknown?.code == .unknownJob)
+        #expect(try store.rows("SELECT id FROM Employee") == ["2"])
+        await broker.stop()
+    }
+
+    @Test func `a bookmark is stored with its job, and stays when the store is opened again`() async throws {
+        func job(_ bookmark: String) -> Job {
+            var job = Job(.process(json: #"{"id": 1}"#, as: "Employee"))
+            job.bookmark = Job.Bookmark(bookmark, "7")
+            return job
+        }
+        let first = try await store.open()
+        let sequence = try await first.process(job("feed")).sequence
+        await first.stop()
+        let broker = try await store.open()
+        #expect(
+            try await broker.bookmark(named: "feed") == StoredBookmark(name: "feed", value: "7", sequence: sequence))
+        #expect(try await broker.bookmark(named: "food") == nil)
+        let unnamed = await #expect(throws: BrokerError.self) { try await broker.bookmark(named: "") }
+        #expect(unnamed?.code == .unsupportedMessage)
+        let long = job(String(repeating: "x", count: 1_025))
+        let refused = await #expect(throws: BrokerError.self) { try await broker.process(long) }
+        #expect(refused?.code == .unsupportedMessage)
+        await broker.stop()
+    }
+
+    private func waitUntil(_ broker: EmbeddedBroker, waiting: Int, inFlight: Int) async {
+        while broker.waitingCount != waiting || broker.inFlightCount != inFlight { await Task.yield() }
+    }
+
+    @Test(arguments: ["one", nil] as [JobID?])
+    func `a submission that is cancelled while it waits for room has no effect`(_ id: JobID?) async throws {
+        let broker = try await store.open { $0.limits.jobs = 1 }
+        try await broker.administer(.pause)
+        let first = try await broker.submit(Job(.process(json: #"{"id": 1}"#, as: "Employee")))
+        let second = Task { try await broker.submit(Job(.process(json: #"{"id": 2}"#, as: "Employee"), id: id)) }
+        await waitUntil(broker, waiting: 1, inFlight: 1)
+        second.cancel()
+        await #expect(throws: CancellationError.self) { try await second.value }
+        #expect(broker.waitingCount == 0)
+        try await broker.administer(.resume)
+        _ = try await first.completion
+        await broker.stop()
+        #expect(try store.rows("SELECT id FROM Employee") == ["1"])
+    }
+
+    @Test func `a submission that is cancelled throws and has no effect, or returns the job and its end`() async throws
+    {
+        let broker = try await store.open()
+        try await broker.administer(.pause)
+        var accepted: [SubmittedJob] = []
+        for number in 1...100 {
+            let job = Task {
+                try await broker.submit(
+                    Job(.process(json: #"{"id": \#(number)}"#, as: "Employee"), id: JobID("\(number)")))
+            }
+            if number.isMultiple(of: 2) { await Task.yield() }
+            job.cancel()
+            do {
+                accepted.append(try await job.value)
+            } catch is CancellationError {}
+        }
+        try await broker.administer(.resume)
+        var applied: [String] = []
+        for job in accepted {
+            do {
+                applied.append(try await job.completion.id.text)
+            } catch let error as BrokerError {
+                #expect(error.code == .cancelled)
+            }
+        }
+        await broker.stop()
+        #expect(try store.rows("SELECT id FROM Employee") == applied)
+    }
+
+    @Test func `a job without an id that is cancelled before its merge has no effect`() async throws {
+        let broker = try await store.open()
+        try await broker.administer(.pause)
+        let job = Task { try await broker.process(json: #"{"id": 1}"#, as: "Employee") }
+        await waitUntil(broker, waiting: 0, inFlight: 1)
+        job.cancel()
+        await #expect(throws: CancellationError.self) { try await job.value }
+        try await broker.administer(.resume)
+        await broker.stop()
+        #expect(try store.rows("SELECT id FROM Employee") == [])
+    }
+
+    @Test func `an action whose task is cancelled may have been done, and its error says so`() async throws {
+        let broker = try await store.open()
+        let locker = try Locker(store.path)
+        let job = Task { try await broker.process(json: #"{"id": 1}"#, as: "Employee") }
+        await waitUntil(broker, waiting: 0, inFlight: 1)
+        var error: (any Error)?
+        // One that is cancelled before it begins has no effect.
+        for attempt in 0..<16 where error == nil || error is CancellationError {
+            let checkpoint = Task { try await broker.administer(.checkpoint) }
+            for _ in 0..<(1 << attempt) { await Task.yield() }
+            checkpoint.cancel()
+            // It is done when the writer does not wait for the lock yet.
+            do { _ = try await checkpoint.value } catch let failure { error = failure }
+        }
+        #expect((error as? BrokerError)?.isOutcomeUnknown == true)
+        try locker.unlock()
+        _ = try await job.value
+        await broker.stop()
+    }
+
+    @Test func `the model, the counters and a copy are there`() async throws {
+        let broker = try await store.open()
+        try await broker.process(json: #"[{"id": 1}, {"id": 2}]"#, as: "Employee")
+        let model = try await broker.model()
+        #expect(model.entities["Employee"]?.identity == ["id"])
+        #expect(model.entities["Employee"]?.attributes["hiredAt"]?.type == "date")
+        #expect(model.entities["Employee"]?.relationships["department"]?.entity == "Department")
+        #expect(try await broker.statistics().objects.inserted == 2)
+        let copy = store.folder.path("copy.sqlite")
+        let backup = try await broker.backUp(to: copy)
+        #expect(backup.sequence == 1)
+        #expect(try SQLRows.of("SELECT count(*) FROM Employee", in: copy) == ["2"])
+        await #expect(throws: BrokerError.self) { try await broker.backUp(to: copy) }
+        try await broker.administer(.checkpoint)
+        let unsupported = await #expect(throws: BrokerError.self) { try await broker.administer(.reload) }
+        #expect(unsupported?.code == .unsupported)
+        await broker.stop()
+    }
+
+    @Test func `values are read as they are iterated over, however many there are`() async throws {
+        let broker = try await store.open()
+        try await broker.process((1...25_000).map { Employee(id: $0) }, as: "Employee")
+        var sum = 0
+        let found = broker.fetch(Employee.self, from: "Employee", where: "id > \(5_000)")
+        for try await employee in found { sum += employee.id }
+        #expect(sum == (5_001...25_000).reduce(0, +))
+        #expect(try await broker.fetch(Employee.self, from: "Employee", limit: 3).collect().map(\.id) == [1, 2, 3])
+        #expect(try await broker.fetchObject(Employee.self, from: "Employee", key: 7)?.id == 7)
+        #expect(try await broker.fetchFirst(Employee.self, from: "Employee", sort: ["-id"])?.id == 25_000)
+        await broker.stop()
+    }
+
+    @Test func `the folder of a temporary broker is deleted, whether its code ends or throws`() async throws {
+        struct Ended: Error {}
+        var made = ""
+        let count = try await withTemporaryBroker(model: .json(TestStore.model)) { broker in
+            made = broker.path
+            return try await broker.process([Employee(id: 1)], as: "Employee").changes["Employee"]?.inserted
+        }
+        #expect(count == 1)
+        #expect(!FileManager.default.fileExists(atPath: (made as NSString).deletingLastPathComponent))
+        await #expect(throws: Ended.self) {
+            try await withTemporaryBroker(model: .json(TestStore.model)) { broker in
+                made = broker.path
+                throw Ended()
+            }
+        }
+        #expect(!FileManager.default.fileExists(atPath: (made as NSString).deletingLastPathComponent))
+    }
+}
+
+/// A folder with a store that brokers are opened on, one after the other.
+final class TestStore: Sendable {
+    static let model = RawJSON(
+        """
+        {"entities": {
+          "Employee": {
+            "identity": "id",
+            "attributes": {"id": "integer64", "name": "string", "hiredAt": {"type": "date", "key": "hired_at"}},
+            "relationships": {"department": {"entity": "Department"}}},
+          "Department": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}}
+        }}
+        """)
+
+    let folder = TemporaryFolder()
+
+    var path: String { folder.path("store.sqlite") }
+
+    func open(_ configure: (inout EmbeddedBrokerConfiguration) -> Void = { _ in }) async throws -> EmbeddedBroker {
+        var options = EmbeddedBrokerConfiguration()
+        options.limits.workers = 2
+        // Power failures are not tested here, and syncing costs the most.
+        options.store.synchronous = .off
+        configure(&options)
+        return try await EmbeddedBroker.open(store: .file(path), model: .json(Self.model), configuration: options)
+    }
+
+    /// The rows that a reader of the file sees, columns with `|` between them.
+    func rows(_ sql: String) throws -> [String] { try SQLRows.of(sql, in: path) }
+}
+
+extension EmbeddedBroker {
+    /// Applies operations as one job.
+    func run(
+        _ operations: Job.Operation..., id: JobID? = nil, onInvalid: Job.OnInvalid = .fail, reply: Job.Reply = .summary
+    ) async throws -> Completion {
+        try await process(Job(operations, id: id, onInvalid: onInvalid, reply: reply))
+    }
+}
+
+struct Employee: Codable, Equatable {
+    var id: Int
+    var name: String?
+}
+
+/// A model with others that change it.
+@Suite(.timeLimit(.minutes(5))) struct OverrideTests {
+    private let store = TestStore()
+
+    @Test func `overrides change the model, each what those before it say`() async throws {
+        let broker = try await EmbeddedBroker.open(
+            store: .file(store.path), model: .json(TestStore.model),
+            overrides: [
+                .json(#"{"entities": {"Employee": {"attributes": {"name": {"key": "first"}, "hiredAt": null}}}}"#),
+                .json(#"{"entities": {"Employee": {"attributes": {"name": {"key": "last"}}}}}"#),
+            ])
+        _ = try await broker.run(.process(json: #"{"id": 1, "first": "Ada", "last": "Lovelace"}"#, as: "Employee"))
+        await broker.stop()
+        #expect(try store.rows("SELECT * FROM Employee") == ["1|Lovelace|NULL"])
+    }
+
+    @Test func `a fault names its override`() async throws {
+        let error = await #expect(throws: BrokerError.self) {
+            _ = try await EmbeddedBroker.open(
+                store: .file(store.path), model: .json(TestStore.model),
+                overrides: [.json(#"{"entities": {"Emploee": null}}"#)])
+        }
+        #expect(
+            error?.message
+                == "override 1: line 1, column 16 (/entities/Emploee): there is no entity \"Emploee\" to remove; "
+                + "did you mean \"Employee\"?")
+    }
+}
+
+/// Streamed fetches whose reader does not come back in time.
+@Suite(.timeLimit(.minutes(5))) struct SlowReaderTests {
+    private let store = TestStore()
+
+    /// More than one answer of a stream.
+    private func fill(_ broker: EmbeddedBroker) async throws {
+        let name = String(repeating: "n", count: 200)
+        try await broker.process((1...20_000).map { Employee(id: $0, name: name) }, as: "Employee")
+    }
+
+    @Test func `a reader that is too slow gets snapshotExpired, and can go on after the last key`() async throws {
+        let broker = try await store.open { $0.limits.streams.frameWait = 1_000 }
+        try await fill(broker)
+        var answers = broker.results(of: Query("Employee")).makeAsyncIterator()
+        let first = try #require(try await answers.next())
+        #expect(first.hasMore)
+        // Pages that the stream's transaction needs cannot be copied; they can when it has ended.
+        repeat {
+            try await broker.process(Employee(id: 1, name: "a"), as: "Employee")
+        } while try await broker.administer(.checkpoint).wal?.uncheckpointedPages != 0
+        var error: (any Error)?
+        do { while try await answers.next() != nil {} } catch let end { error = end }
+        #expect((error as? BrokerError)?.code == .snapshotExpired)
+        var rest = Query("Employee")
+        rest.after = first.last
+        rest.limit = 1
+        let last = try #require(try first.last?.decode(Int.self))
+        #expect(try await broker.fetch(rest).decode([Employee].self).map(\.id) == [last + 1])
+        await broker.stop()
+    }
+
+    @Test func `a reader of a broker that was stopped meanwhile gets an error`() async throws {
+        let broker = try await store.open()
+        try await fill(broker)
+        var answers = broker.results(of: Query("Employee")).makeAsyncIterator()
+        #expect(try await answers.next()?.hasMore == true)
+        await broker.stop()
+        var error: (any Error)?
+        do { while try await answers.next() != nil {} } catch let end { error = end }
+        #expect((error as? BrokerError)?.code == .draining)
+    }
+}
+
+/// Attributes that are nil.
+@Suite(.timeLimit(.minutes(5))) struct NullableTests {
+    private struct Cleared: Codable, Equatable {
+        var id: Int
+        @Nullable var name: String?
+    }
+
+    private struct Chosen: Encodable {
+        var id: Int
+        var name: Nullable<String>?
+    }
+
+    @Test func `nil of a Nullable clears the column, and nil of an optional leaves it`() async throws {
+        let store = TestStore()
+        let broker = try await store.open()
+        func name() throws -> [String] { try store.rows("SELECT coalesce(name, 'NULL') FROM Employee") }
+        _ = try await broker.run(.process([Employee(id: 1, name: "Ada")], as: "Employee"))
+        _ = try await broker.run(.process(Employee(id: 1, name: nil), as: "Employee"))
+        #expect(try name() == ["Ada"])
+        _ = try await broker.run(.process(Cleared(id: 1, name: nil), as: "Employee"))
+        #expect(try name() == ["NULL"])
+        _ = try await broker.run(.process(Cleared(id: 1, name: "Grace"), as: "Employee"))
+        #expect(try name() == ["Grace"])
+        _ = try await broker.run(.process(Chosen(id: 1, name: nil), as: "Employee"))
+        #expect(try name() == ["Grace"])
+        _ = try await broker.run(.process(Chosen(id: 1, name: Nullable(nil)), as: "Employee"))
+        #expect(try name() == ["NULL"])
+        await broker.stop()
+    }
+
+    @Test func `a member that is missing or null is read as nil`() throws {
+        for text in [#"{"id":1}"#, #"{"id":1,"name":null}"#] {
+            #expect(try RawJSON(text).decode(Cleared.self) == Cleared(id: 1, name: nil))
+        }
+        #expect(try RawJSON(#"{"id":1,"name":"a"}"#).decode(Cleared.self) == Cleared(id: 1, name: "a"))
     }
 }

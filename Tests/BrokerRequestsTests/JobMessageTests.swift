@@ -1,4 +1,6 @@
 import Broker
+import BrokerJSON
+import BrokerWire
 import Foundation
 import Testing
 
@@ -7,6 +9,79 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct JobMessageTests {
     private func content(_ job: Job) throws -> String {
         String(decoding: try job.content(id: job.id, wantsAcceptance: false), as: UTF8.self)
+    }
+
+    /// The message as a server reads it.
+    private func message(_ job: Job, wantsAcceptance: Bool = false) throws -> JobMessage {
+        let content = try job.content(id: job.id, wantsAcceptance: wantsAcceptance)
+        let envelope = try ClientEnvelope.decode(parsing: JSONText(copying: content))
+        guard case .job(let message) = envelope.message else { throw CocoaError(.coderInvalidValue) }
+        return message
+    }
+
+    @Test func `a job of one operation is the shorthand`() throws {
+        #expect(
+            try content(Job(.process(json: "[{}]", as: "Employee"), id: "a"))
+                == #"{"id":"a","entity":"Employee","json":[{}]}"#)
+    }
+
+    @Test(arguments: [
+        (Job.DeletionLimit.percent(12.05), JobMessage.DeletionLimit.percent(thousandths: 12_050)),
+        (.percent(100), .percent(thousandths: 100_000)), (.percent(0.001), .percent(thousandths: 1)),
+        (.objects(7), .objects(7)),
+    ])
+    func `a job with every option is read as it was meant`(
+        _ limit: Job.DeletionLimit, _ expected: JobMessage.DeletionLimit
+    ) throws {
+        var job = Job([.process(json: "[1]", as: "A"), .process(json: "{}", as: "B")], id: "a\"b")
+        job.onInvalid = .skip
+        job.reply = .none
+        job.isLenient = true
+        job.isDryRun = true
+        job.maximumDeletions = limit
+        job.bookmark = Job.Bookmark("n\"", "\u{1}")
+        let message = try message(job, wantsAcceptance: true)
+        #expect(message.id == "a\"b")
+        #expect(message.onInvalid == .skip)
+        #expect(message.reply == .none)
+        #expect(message.notify == [.accepted, .completed])
+        #expect(message.isLenient && message.isDryRun)
+        #expect(message.maximumDeletions == expected)
+        #expect(message.bookmark?.name == "n\"" && message.bookmark?.value == "\u{1}")
+        #expect(message.operations.map(\.entity) == ["A", "B"])
+        #expect(message.operations.map { String(decoding: $0.json.bytes, as: UTF8.self) } == ["[1]", "{}"])
+        job.bookmark = Job.Bookmark("n", nil)
+        #expect(try content(job).contains(#""bookmark":{"name":"n","value":null}"#))
+    }
+
+    @Test func `every operation has the members of its kind`() throws {
+        let part = Job.Operation.SyncPart(id: "p", isLast: true)
+        let operations: [(Job.Operation, String)] = [
+            (try .process(json: "{}", as: "A", object: 1), #""entity":"A","object":1,"json":{}"#),
+            (
+                Job.Operation(entity: "B", .relate(RawJSON("null"), relationship: "r\"s", object: RawJSON("\"k\""))),
+                #""op":"relate","entity":"B","object":"k","relationship":"r\"s","json":null"#
+            ),
+            (
+                .sync(json: "[]", as: "C", where: "a == \(1)", actions: [.delete, .insert]),
+                #""op":"sync","entity":"C","where":"a == %@","arguments":[1],"actions":["insert","delete"],"json":[]"#
+            ),
+            (
+                Job.Operation(entity: "D", .sync(RawJSON("[]"), where: nil, actions: .all, part: part)),
+                #""op":"sync","entity":"D","part":{"id":"p","last":true},"json":[]"#
+            ),
+            (Job.Operation(entity: "E", .delete(RawJSON("[1,2]"))), #""op":"delete","entity":"E","objects":[1,2]"#),
+            (.delete("F", where: "TRUEPREDICATE"), #""op":"delete","entity":"F","where":"TRUEPREDICATE""#),
+            (.map(json: "{}", by: .mapping("m")), #""op":"map","mapping":"m","json":{}"#),
+            (.map(json: "[]", by: .path("/x?y")), #""op":"map","path":"/x?y","json":[]"#),
+            (.map(json: "[1]"), #""op":"map","json":[1]"#),
+        ]
+        for (operation, members) in operations {
+            #expect(try content(Job(operation)) == "{\(members)}")
+            _ = try message(Job(operation))
+        }
+        let all = operations.map { "{\($0.1)}" }.joined(separator: ",")
+        #expect(try content(Job(operations.map(\.0))) == "{\"operations\":[\(all)]}")
     }
 
     @Test func `a job's message has its options and its trace`() throws {

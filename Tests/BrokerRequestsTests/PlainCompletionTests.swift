@@ -15,7 +15,7 @@ import Broker
         guard let envelope = try? ServerEnvelope.decode(parsing: JSONText(copying: message)),
             case .completed(let completed) = envelope.message, envelope.tag == nil
         else { return nil }
-        return Completion(completed)
+        return completed
     }
 
     private func number(_ generator: inout SeededGenerator) -> Int {

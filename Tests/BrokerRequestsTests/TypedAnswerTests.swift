@@ -70,8 +70,7 @@ import Testing
 
     @Test func `the welcome's limits are all there`() throws {
         let envelope = try ServerEnvelope.decode(parsing: JSONText(copying: try Self.bytes("examples/welcome.json")))
-        guard case .welcome(let welcome) = envelope.message else { throw CocoaError(.coderInvalidValue) }
-        let server = try ServerInformation(welcome)
+        guard case .welcome(let server) = envelope.message else { throw CocoaError(.coderInvalidValue) }
         let limits = try #require(try Self.members("examples/welcome.json")["limits"] as? [String: Int])
         let typed = [
             "maximumFrameBytes": server.limits.maximumFrameBytes,

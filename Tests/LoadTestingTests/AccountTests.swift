@@ -44,7 +44,7 @@ struct AccountTests {
     @Test func `an unanswered job is lost, and one with two answers is reported`() {
         var accounts = JobAccounts()
         for at in 0..<4 { _ = accounts.send(intendedAt: UInt64(at), records: 1) }
-        #expect(accounts.end(0, completed) == JobAccounts.Ended(job: 0, intendedAt: 0))
+        #expect(accounts.end(0, completed) == JobAccounts.JobEnd(job: 0, intendedAt: 0))
         #expect(accounts.end(0, completed) == nil)
         #expect(accounts.end(2, Answer(kind: .failed(code: "invalidValue", message: "no number"))) != nil)
         #expect(accounts.end(2, completed) == nil)

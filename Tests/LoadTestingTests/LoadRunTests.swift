@@ -11,12 +11,12 @@ struct LoadRunTests {
     }
 
     private func run(
-        _ server: ScriptedServer, jobs: Int, inFlight: Int = 4, pace: Pace = .closed, patience: Double = 10,
+        _ server: ScriptedServer, jobs: Int, inFlight: Int = 4, mode: SendingMode = .closed, patience: Double = 10,
         change: (inout RunOptions, inout JobOptions) -> Void = { _, _ in }
     ) throws -> RunResult {
         var job = JobOptions(RecordOptions())
         job.recordsOfJob = 3
-        var options = RunOptions(socketPath: server.path, schedule: Schedule(pace, .jobs(jobs)))
+        var options = RunOptions(socketPath: server.path, schedule: Schedule(mode, .jobs(jobs)))
         options.inFlight = inFlight
         options.patienceSeconds = patience
         change(&options, &job)
@@ -71,7 +71,7 @@ struct LoadRunTests {
 
     @Test func `a job's latency includes its wait for other jobs`() throws {
         let server = ScriptedServer { _, id in [completed(id)] }
-        let result = try run(server, jobs: 200, inFlight: 1, pace: .open(jobsPerSecond: 1_000_000))
+        let result = try run(server, jobs: 200, inFlight: 1, mode: .open(jobsPerSecond: 1_000_000))
         // All were to be sent within 200 µs, one after the other: each waits for all before it.
         #expect(result.totals.ok == 200)
         #expect(result.completed.percentile(100) >= result.lag.percentile(100))

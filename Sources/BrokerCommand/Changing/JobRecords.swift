@@ -189,8 +189,7 @@ enum JobPlace: Sendable, Equatable {
     /// Writes members of an object: numbers, for programs.
     func writeMembers(to writer: inout JSONWriter) {
         func number(_ key: String, _ value: Int) {
-            writer.key(key)
-            writer.integer(value)
+            writer.member(key, value)
         }
         switch self {
         case .job, .message: break
@@ -199,8 +198,7 @@ enum JobPlace: Sendable, Equatable {
             writer.member("file", input)
             if let line { number("line", line) }
             guard line == nil else { return number("record", records.lowerBound) }
-            writer.key("records")
-            writer.array { writer in
+            writer.array("records") { writer in
                 writer.integer(records.lowerBound)
                 writer.integer(records.upperBound)
             }

@@ -107,7 +107,7 @@ struct OperationOptions: ParsableArguments {
             let end = last?.id.map { id in
                 "the job \(id) was sent and may be committed (see `\((inquiry + [id]).shellText)`)"
             }
-            Program.complain("broker: interrupted; \(end ?? "no job is unanswered"); \(continuation)")
+            Program.report("broker: interrupted; \(end ?? "no job is unanswered"); \(continuation)")
         }
     }
 
@@ -147,7 +147,7 @@ struct DeletionOptions: ParsableArguments {
     static func agrees(to completion: Completion) -> Bool {
         let deleted = completion.changes.filter { $0.value.deleted > 0 }.sorted { $0.key < $1.key }
         guard !deleted.isEmpty else { return true }
-        let parts = deleted.map { "\($0.value.deleted.grouped) \($0.key)" }
+        let parts = deleted.map { "\(ShortText.count($0.value.deleted)) \($0.key)" }
         let list =
             parts.count == 1 ? parts[0] : parts.dropLast().joined(separator: ", ") + " and \(parts[parts.count - 1])"
         return Confirmation.agrees(to: "Delete \(list)?")
@@ -163,19 +163,6 @@ extension Job.DeletionLimit: ExpressibleByArgument {
             guard let count = Int(argument), count >= 0 else { return nil }
             self = .objects(count)
         }
-    }
-}
-
-extension Int {
-    /// With commas between thousands.
-    var grouped: String {
-        var text = String(self)
-        var index = text.count - 3
-        while index > 0 {
-            text.insert(",", at: text.index(text.startIndex, offsetBy: index))
-            index -= 3
-        }
-        return text
     }
 }
 

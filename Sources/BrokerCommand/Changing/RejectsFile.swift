@@ -101,12 +101,10 @@ final class RejectsFile: Sendable {
                 writer.member("file", file)
                 writer.key("line")
                 if let line { writer.integer(line) } else { writer.null() }
-                writer.key("index")
-                writer.integer(numbers.lowerBound)
+                writer.member("index", numbers.lowerBound)
             }
             guard faults.count > 1 else { return }
-            writer.key("others")
-            writer.array { writer in
+            writer.array("others") { writer in
                 for (fault, path) in faults.dropFirst() { writer.object { write(fault, path, to: &$0) } }
             }
         }
@@ -153,12 +151,12 @@ final class RejectsFile: Sendable {
             ($0.length, $0.count, $0.faultyCount, $0.failure)
         }
         if let failure {
-            Program.complain("broker: --rejects: not all rejected records could be written to \(path): \(failure)")
+            Program.report("broker: --rejects: not all rejected records could be written to \(path): \(failure)")
         }
         if count > 0 {
             let those = Program.counted(count, "record")
             let place = count == faultyCount ? "at fault in \(path)" : "in \(path), \(faultyCount) of them at fault"
-            Program.complain("broker: \(those) \(place); when they are corrected, submit it with --root record")
+            Program.report("broker: \(those) \(place); when they are corrected, submit it with --root record")
         }
         if length == 0, isRegular { unlink(path) }
         return failure == nil

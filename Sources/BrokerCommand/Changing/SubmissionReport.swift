@@ -11,16 +11,16 @@ struct SubmissionReport {
     func say(json: Bool) throws(CommandFailure) {
         state.summary.sayFailures()
         for input in emptyInputs {
-            Program.complain(
+            Program.report(
                 "broker: \(input.name) holds no records" + (command.mayBeEmpty ? "" : "; --empty allows that"))
         }
-        if let reason = state.lossReason { Program.complain("broker: the connection was lost: \(reason)", .error) }
-        if let refusal = state.refusal { Program.complain("broker: the server takes no jobs: \(refusal)", .error) }
+        if let reason = state.lossReason { Program.report("broker: the connection was lost: \(reason)", .error) }
+        if let refusal = state.refusal { Program.report("broker: the server takes no jobs: \(refusal)", .error) }
         if let optionRemedy {
-            Program.complain("broker: \(optionRemedy)")
+            Program.report("broker: \(optionRemedy)")
         } else if !isComplete, !command.isCheck {
-            for input in accounts { Program.complain("broker: \(input)") }
-            for line in continuation { Program.complain("broker: \(line)") }
+            for input in accounts { Program.report("broker: \(input)") }
+            for line in continuation { Program.report("broker: \(line)") }
         }
         if json {
             try Program.write(String(decoding: jsonText, as: UTF8.self))
@@ -38,10 +38,10 @@ struct SubmissionReport {
         let committed = "broker: interrupted: \(state.summary.records) records are \(end)\(doubt)"
         let lines = isComplete ? ["these are all records of the input"] : repetition + continuation
         guard lines.count == 1 else {
-            Program.complain(committed)
-            return lines.forEach { Program.complain("broker: \($0)") }
+            Program.report(committed)
+            return lines.forEach { Program.report("broker: \($0)") }
         }
-        Program.complain("\(committed); \(lines[0])")
+        Program.report("\(committed); \(lines[0])")
     }
 
     private var continuation: [String] { SubmissionContinuation(of: state, command).lines }
@@ -126,12 +126,10 @@ struct SubmissionReport {
         var writer = JSONWriter()
         writer.object { writer in
             state.summary.writeMembers(to: &writer)
-            writer.key("inDoubt")
-            writer.array { writer in
+            writer.array("inDoubt") { writer in
                 for job in doubtful { write(job, to: &writer) }
             }
-            writer.key("inputs")
-            writer.array { writer in
+            writer.array("inputs") { writer in
                 for input in state.inputs { write(input, to: &writer) }
             }
         }
@@ -141,8 +139,7 @@ struct SubmissionReport {
     private func write(_ job: StreamedJob, to writer: inout JSONWriter) {
         writer.object { writer in
             if let id = job.id {
-                writer.key("id")
-                writer.string(id)
+                writer.member("id", id)
             }
             job.records.place.writeMembers(to: &writer)
         }
@@ -150,12 +147,9 @@ struct SubmissionReport {
 
     private func write(_ input: SubmittedInput, to writer: inout JSONWriter) {
         writer.object { writer in
-            writer.key("name")
-            writer.string(input.name)
-            writer.key("records")
-            writer.integer(input.recordsRead)
-            writer.key(end)
-            writer.array { writer in
+            writer.member("name", input.name)
+            writer.member("records", input.recordsRead)
+            writer.array(end) { writer in
                 for range in SubmittedInput.united(input.committed) {
                     writer.array { writer in
                         writer.integer(range.lowerBound)
@@ -164,16 +158,13 @@ struct SubmissionReport {
                 }
             }
             guard let fault = input.fault else { return }
-            writer.key("fault")
-            writer.object { writer in
-                writer.key("message")
-                writer.string(fault.text)
+            writer.object("fault") { writer in
+                writer.member("message", fault.text)
                 guard let place = fault.place else { return }
                 for case (let key, let number?) in [
                     ("line", place.line), ("column", place.column), ("offset", place.offset),
                 ] {
-                    writer.key(key)
-                    writer.integer(number)
+                    writer.member(key, number)
                 }
             }
         }
@@ -208,28 +199,28 @@ struct SubmittedInput: Sendable {
     }
 
     /// Records of the input that were read and are not committed, one after the other.
-    struct Stretch: Equatable {
+    struct UncommittedRange: Equatable {
         let records: ClosedRange<Int>
         /// Their jobs failed; else they were not sent, or not answered.
         let hasFailed: Bool
     }
 
-    var uncommitted: [Stretch] {
+    var uncommitted: [UncommittedRange] {
         let skipped = recordsSkipped > 0 ? [1...recordsSkipped] : []
         let known =
             Self.united(skipped + committed).map { (range: $0, hasFailed: false) }
             + Self.united(failed).map { (range: $0, hasFailed: true) }
-        var stretches: [Stretch] = []
+        var ranges: [UncommittedRange] = []
         var next = 1
         for (range, hasFailed) in known.sorted(by: { $0.range.lowerBound < $1.range.lowerBound }) {
             if range.lowerBound > next {
-                stretches.append(Stretch(records: next...range.lowerBound - 1, hasFailed: false))
+                ranges.append(UncommittedRange(records: next...range.lowerBound - 1, hasFailed: false))
             }
-            if hasFailed { stretches.append(Stretch(records: range, hasFailed: true)) }
+            if hasFailed { ranges.append(UncommittedRange(records: range, hasFailed: true)) }
             next = max(next, range.upperBound + 1)
         }
-        if next <= recordsRead { stretches.append(Stretch(records: next...recordsRead, hasFailed: false)) }
-        return stretches
+        if next <= recordsRead { ranges.append(UncommittedRange(records: next...recordsRead, hasFailed: false)) }
+        return ranges
     }
 
     /// The committed and the uncommitted records, as a sentence without its end.

@@ -58,7 +58,7 @@ struct SubmissionSummary {
     var failures: [Failure] { failed.sorted { $0.order < $1.order }.map(\.failure) }
 
     func sayFailures() {
-        for failure in failures { Program.complain("broker: \(failure.message)", .error) }
+        for failure in failures { Program.report("broker: \(failure.message)", .error) }
     }
 
     /// Data to standard output, warnings and rejections to standard error.
@@ -67,12 +67,12 @@ struct SubmissionSummary {
     ///   - countsRecords: false where no records were submitted, or their number is unknown.
     ///   - isTrial: all jobs were tried, also those that failed.
     func say(countsRecords: Bool = true, isTrial: Bool = false) throws(CommandFailure) {
-        for line in warnings.lines { Program.complain("broker: warning: \(line)", .warning) }
+        for line in warnings.lines { Program.report("broker: warning: \(line)", .warning) }
         for (place, error) in rejections.prefix(Self.listedRejections) {
-            Program.complain("broker: skipped, \(place.text): \(error)", .warning)
+            Program.report("broker: skipped, \(place.text): \(error)", .warning)
         }
         if rejections.count > Self.listedRejections {
-            Program.complain(
+            Program.report(
                 "broker: \(rejections.count - Self.listedRejections) more were skipped; --json lists them, --rejects writes "
                     + "them to a file")
         }
@@ -81,8 +81,8 @@ struct SubmissionSummary {
 
     /// Every fault of a check, and what was checked.
     func sayCheck() throws(CommandFailure) {
-        for line in warnings.lines { Program.complain("broker: warning: \(line)", .warning) }
-        for (place, error) in rejections { Program.complain("broker: \(place.text): \(error)", .error) }
+        for line in warnings.lines { Program.report("broker: warning: \(line)", .warning) }
+        for (place, error) in rejections { Program.report("broker: \(place.text): \(error)", .error) }
         let faults = rejections.count + unlistedCount + failed.count
         let those = "\(counted(records, "record")) in \(counted(jobs, "job")) checked"
         try Program.say("\(those): \(faults == 0 ? "no faults" : counted(faults, "fault")); nothing was written")
@@ -117,43 +117,35 @@ struct SubmissionSummary {
     ///
     /// - Parameter counts: further members before the others.
     func write(_ counts: [(key: String, count: Int)] = []) throws(CommandFailure) {
-        var writer = JSONWriter()
-        writer.object { writer in
+        try Program.writeObject { writer in
             for (key, count) in counts { writer.member(key, count) }
             writeMembers(to: &writer)
         }
-        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
     }
 
     /// As members of a JSON object.
     func writeMembers(to writer: inout JSONWriter) {
         for (key, count) in [("jobs", jobs), ("duplicates", duplicates), ("records", records)] {
-            writer.key(key)
-            writer.integer(count)
+            writer.member(key, count)
         }
         if trials > 0 {
-            writer.key("dryRun")
-            writer.bool(true)
+            writer.member("dryRun", true)
             writer.key("examples")
             examples.write(to: &writer)
         }
-        writer.key("changes")
-        writer.object { writer in
+        writer.object("changes") { writer in
             for entity in changes.keys.sorted() {
                 writer.key(entity)
                 (changes[entity] ?? Completion.Changes()).write(to: &writer)
             }
         }
-        writer.key("rejected")
-        writer.array { writer in
+        writer.array("rejected") { writer in
             for (place, error) in rejections { error.write(to: &writer, place: place) }
         }
-        writer.key("warnings")
-        writer.array { writer in
+        writer.array("warnings") { writer in
             warnings.write(to: &writer)
         }
-        writer.key("failures")
-        writer.array { writer in
+        writer.array("failures") { writer in
             for failure in failures {
                 writer.object { writer in
                     writer.member("message", failure.message)
@@ -191,8 +183,7 @@ extension Completion.Changes {
         ]
         writer.object { writer in
             for (key, count) in members {
-                writer.key(key)
-                writer.integer(count)
+                writer.member(key, count)
             }
         }
     }
@@ -244,7 +235,7 @@ struct DryRunExamples {
                 let texts = keys.map { Self.shortened(String(decoding: $0, as: UTF8.self)) }
                 let rest = count - keys.count
                 return "\(entity) \(word): " + texts.joined(separator: ", ")
-                    + (rest > 0 ? ", and \(rest.grouped) more" : "")
+                    + (rest > 0 ? ", and \(ShortText.count(rest)) more" : "")
             }
         }
     }
@@ -259,12 +250,10 @@ struct DryRunExamples {
     func write(to writer: inout JSONWriter) {
         writer.object { writer in
             for (entity, lists) in keys.sorted(by: { $0.key < $1.key }) {
-                writer.key(entity)
-                writer.object { writer in
+                writer.object(entity) { writer in
                     for word in Self.words {
                         guard let list = lists[word] else { continue }
-                        writer.key(word)
-                        writer.array { writer in for key in list { writer.raw(key) } }
+                        writer.array(word) { writer in for key in list { writer.raw(key) } }
                     }
                 }
             }
@@ -358,11 +347,9 @@ struct WarningCounts {
             writer.object { writer in
                 for (key, value) in [("code", kind.code.rawValue), ("entity", kind.entity), ("key", kind.key)] {
                     guard let value else { continue }
-                    writer.key(key)
-                    writer.string(value)
+                    writer.member(key, value)
                 }
-                writer.key("count")
-                writer.integer(count(kind))
+                writer.member("count", count(kind))
             }
         }
     }

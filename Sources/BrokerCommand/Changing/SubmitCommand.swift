@@ -198,7 +198,7 @@ struct SubmitCommand: AsyncParsableCommand {
             if resume, let entity, let model = try? await broker.model(),
                 let warning = ResumedJobs.warning(entity, of: model)
             {
-                Program.complain("broker: \(warning)", .warning)
+                Program.report("broker: \(warning)", .warning)
             }
             var run = SubmitRun(self, broker, tally)
             return await run.run(sources)

@@ -2,6 +2,8 @@ internal import ArgumentParser
 import Broker
 import BrokerClient
 import BrokerCommandLine
+import BrokerPages
+import BrokerWire
 import BrokerJSON
 import BrokerSchema
 import BrokerStaging
@@ -95,7 +97,7 @@ struct ConnectionOptions: ParsableArguments {
     /// There is no server: the store is opened by this process.
     var isLocal: Bool { store != nil }
 
-    /// Connects for the duration of `body`. After it, sent jobs are finished, and a store of this command is closed.
+    /// Connects for the duration of `body`, whose errors become failures of the command. After it, sent jobs are finished, and a store of this command is closed.
     ///
     /// - Parameters:
     ///   - defaultTimeout: the timeout of a command that is of no use when its answer is late.
@@ -188,7 +190,7 @@ struct ConnectionOptions: ParsableArguments {
         _ broker: BrokerClient, _ result: Swift.Result<Result, any Error>
     ) async throws -> Result {
         broker.close()
-        return try result.get()
+        return try result.mapError { $0 as? CommandFailure ?? CommandFailure($0) }.get()
     }
 }
 
@@ -203,9 +205,20 @@ extension Result where Failure == any Error {
     }
 }
 
+extension StoreError: ExplainedError {}
+extension WireError: ExplainedError {}
+
+extension PageError: ExplainedError {
+    package var message: String { description }
+}
+
 extension CommandFailure {
     /// The status that the contract gives an error of the client library.
     init(_ described: any Error) {
+        if let explained = described as? any ExplainedError {
+            self.init(explained.status, explained.message)
+            return
+        }
         let error = described as? BrokerError
         let code = error?.isOutcomeUnknown == true ? (error?.cause as? BrokerError)?.code : error?.code
         let isLost = code == .cannotConnect || code == .connectionLost

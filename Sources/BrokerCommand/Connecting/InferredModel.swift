@@ -176,8 +176,8 @@ struct Inference {
 
     /// Says what was inferred, and writes nothing.
     func report() {
-        Program.complain("broker: \(reason).")
-        for (entity, text) in identities { Program.complain("broker: \(entity): \(text).") }
+        Program.report("broker: \(reason).")
+        for (entity, text) in identities { Program.report("broker: \(entity): \(text).") }
     }
 
     /// Writes the model beside its store, and says so. The store is open then, and holds the model, too.
@@ -198,7 +198,7 @@ struct Inference {
         } else {
             text += "."
         }
-        Program.complain(text)
-        for (entity, text) in identities { Program.complain("broker: \(entity): \(text).") }
+        Program.report(text)
+        for (entity, text) in identities { Program.report("broker: \(entity): \(text).") }
     }
 }

@@ -57,7 +57,7 @@ final class LocalServer: Sendable {
             guard error.isInUse, isReading else { throw CommandFailure(.failed, error.message) }
             owned = try read(path, besides: TrialStore(), plan, options, logger)
         }
-        for line in owned.coordinator.migration.lines { Program.complain("broker: \(line)") }
+        for line in owned.coordinator.migration.lines { Program.report("broker: \(line)") }
         if case .inferred(let inference) = model { isDryRun ? inference.report() : inference.write() }
         do throws(ServerError) {
             let options = ServerOptions(socketPath: nil)
@@ -127,7 +127,7 @@ final class LocalServer: Sendable {
             do {
                 try await stop()
             } catch {
-                Program.complain("broker: the store was not closed as it should: \(error)")
+                Program.report("broker: the store was not closed as it should: \(error)")
             }
             isStopped.signal()
         }
@@ -194,8 +194,8 @@ enum LocalModel {
     func report() {
         switch self {
         case .files(let files):
-            Program.complain("broker: the model is \(files[0]), beside the store; --model selects another.")
-        case .inForce: Program.complain("broker: the model is the one in the store; --model selects another.")
+            Program.report("broker: the model is \(files[0]), beside the store; --model selects another.")
+        case .inForce: Program.report("broker: the model is the one in the store; --model selects another.")
         case .inferred: break
         }
     }

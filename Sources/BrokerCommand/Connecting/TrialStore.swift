@@ -31,7 +31,7 @@ struct TrialStore: Sendable {
             Self.remove()
             throw CommandFailure(.failed, error.message)
         }
-        Program.complain(
+        Program.report(
             "broker: the model differs from the store's, so the dry run uses a copy of the store (in \(folder)):")
     }
 

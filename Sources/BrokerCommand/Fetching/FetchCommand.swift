@@ -131,13 +131,9 @@ struct FetchCommand: AsyncParsableCommand {
         for (key, query) in queries {
             var query = query
             query.form = .count
-            do {
-                let count: Int = try await broker.fetch(query).decode()
-                sum += count
-                if let key, count == 0 { missing.append(key) }
-            } catch {
-                throw CommandFailure(error)
-            }
+            let count: Int = try await broker.fetch(query).decode()
+            sum += count
+            if let key, count == 0 { missing.append(key) }
         }
         try Program.write(String(sum))
         try report(missing)
@@ -166,19 +162,15 @@ struct FetchCommand: AsyncParsableCommand {
     /// The paths of the values that come first in a table of whole objects.
     private func leadingColumns(from broker: BrokerClient) async throws -> [String] {
         guard format.chosen == .table, selectedNames.isEmpty else { return [] }
-        do {
-            return LeadingColumns(try await broker.model(), isLocal: local).paths(
-                of: entity ?? entityArgument!, including: include)
-        } catch {
-            throw CommandFailure(error)
-        }
+        return LeadingColumns(try await broker.model(), isLocal: local).paths(
+            of: entity ?? entityArgument!, including: include)
     }
 
     private func report(_ missing: [String]) throws(CommandFailure) {
         guard !missing.isEmpty else { return }
         let condition = selection.format == nil ? "" : " that matches --where"
         for key in missing {
-            Program.complain(
+            Program.report(
                 "broker: \(entity ?? entityArgument!) has no object with the key \(key)\(condition).", .error)
         }
         throw CommandFailure(.failed)
@@ -208,7 +200,7 @@ struct FetchCommand: AsyncParsableCommand {
             return .end
         } catch let error as BrokerError {
             // The rest is after a key, so only objects in the order of their keys have one.
-            guard error.code == .snapshotExpired, query.sort.isEmpty, let last else { throw CommandFailure(error) }
+            guard error.code == .snapshotExpired, query.sort.isEmpty, let last else { throw error }
             var rest = query
             rest.after = last
             rest.offset = 0

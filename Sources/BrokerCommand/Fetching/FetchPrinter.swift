@@ -46,18 +46,18 @@ struct FetchPrinter {
         case .json: try Program.write(count == 0 ? "[]" : "\n]")
         case .csv where columns == nil && !selection.isEmpty:
             try StandardOutput.write(Array(lines([]).utf8))
-        case .table, .vertical: Program.complain("\(count) object\(count == 1 ? "" : "s")")
+        case .table, .vertical: Program.report("\(count) object\(count == 1 ? "" : "s")")
         case .csv, .ndjson: break
         }
         if let omitted = layout?.omitted, !omitted.isEmpty {
-            Program.complain("No room for: \(Self.listed(omitted)). See all with -x, or choose with --select.")
+            Program.report("No room for: \(Self.listed(omitted)). See all with -x, or choose with --select.")
         }
         guard let missing = columns?.missing, !missing.isEmpty else { return }
         let message =
             "Some objects have values that the first ones lack, and they have no column: \(Self.listed(missing)). "
             + "Name the columns with --select, or print --ndjson."
         guard format == .table else { throw CommandFailure(.failed, message) }
-        Program.complain(message)
+        Program.report(message)
     }
 
     private static func listed(_ names: [String]) -> String {

@@ -51,17 +51,17 @@ struct LoadCommand: AsyncParsableCommand {
 
     func run() async throws {
         let options = try requests.options(for: url, timeout: connection.timeout)
-        let client = PageClient(options) { Program.complain("broker: \($0)", .warning) }
+        let client = PageClient(options) { Program.report("broker: \($0)", .warning) }
         let version = try await committedVersion()
-        let first = try await Self.reporting { try await client.page(at: url, unless: version) }
+        let first = try await client.page(at: url, unless: version)
         let inferred = try await inferred(from: first)
         try await connection.connected(
             "broker load", makesStore: true, inferred: inferred,
-            onInterruption: { Program.complain("broker: interrupted; \(Self.continuation)") }
+            onInterruption: { Program.report("broker: interrupted; \(Self.continuation)") }
         ) { broker in
-            let bookmarks = try await Self.asking { try await LoadBookmarks(of: self, broker) }
+            let bookmarks = try await LoadBookmarks(of: self, broker)
             if bookmarks == nil {
-                Program.complain("broker: the server is of an earlier version, without bookmarks: every page is loaded")
+                Program.report("broker: the server is of an earlier version, without bookmarks: every page is loaded")
             }
             var run = try await LoadRun(
                 self, broker, client, bookmarks, entity: anyEntity(of: broker), mapping: inferred?.mapping,
@@ -73,29 +73,12 @@ struct LoadCommand: AsyncParsableCommand {
     /// The same command: what the store has of a page is found by its bookmark, or record by record.
     static var continuation: String { "to go on, run: \(CommandLine.arguments.shellText)" }
 
-    static func reporting<Result>(_ body: () async throws -> Result) async throws -> Result {
-        do {
-            return try await body()
-        } catch let error as PageError {
-            throw CommandFailure(.failed, error.description)
-        }
-    }
-
-    /// Runs what asks the server.
-    static func asking<Result>(_ body: () async throws -> Result) async throws -> Result {
-        do {
-            return try await body()
-        } catch let error as BrokerError {
-            throw CommandFailure(error)
-        }
-    }
-
     /// The version of the first page that is in the store. The store is closed while the page is requested.
     private func committedVersion() async throws -> PageVersion? {
         if requests.fresh { return nil }
         if let store = connection.store, access(store, F_OK) != 0 { return nil }
-        let page = try await connection.connected("broker load") { broker in
-            try await Self.asking { try await LoadBookmarks(of: self, broker)?.page(at: url) }
+        let page = try await connection.connected("broker load") {
+            try await LoadBookmarks(of: self, $0)?.page(at: url)
         }
         // The mapping that is inferred from the first page reads the others, too.
         return mayInfer && page?.next != nil ? nil : page?.version
@@ -106,7 +89,7 @@ struct LoadCommand: AsyncParsableCommand {
     /// For jobs without records.
     private func anyEntity(of broker: BrokerClient) async throws -> String {
         if let entity = records.entity { return entity }
-        return try await Self.asking { try await broker.serverInformation() }.entities.first ?? ""
+        return try await broker.serverInformation().entities.first ?? ""
     }
 
     private func inferred(from page: Page) async throws -> InferredModel? {

@@ -99,7 +99,7 @@ struct LoadRun {
                 guard command.requests.maxPages != nil, !command.records.sync else {
                     throw PageError("There are more than \(pages) pages; --max-pages allows more.")
                 }
-                Program.complain("broker: the pages from \(url.absoluteString) on are not loaded (--max-pages)")
+                Program.report("broker: the pages from \(url.absoluteString) on are not loaded (--max-pages)")
                 return
             }
             let committed = usesVersions ? try await committedPage(at: url) : nil
@@ -122,7 +122,7 @@ struct LoadRun {
         }
         if let doubt {
             guard !command.records.sync else { throw PageError(doubt) }
-            Program.complain("broker: \(doubt)", .warning)
+            Program.report("broker: \(doubt)", .warning)
         }
         if command.records.sync { try await deleteOthers() }
         if total == 0, unchanged == 0, !command.records.empty {
@@ -139,7 +139,7 @@ struct LoadRun {
     }
 
     private func committedPage(at url: URL) async throws -> LoadBookmarks.CommittedPage? {
-        try await LoadCommand.asking { try await bookmarks?.page(at: url) }
+        try await bookmarks?.page(at: url)
     }
 
     /// - Parameter committed: the page as it is in the store.

@@ -75,18 +75,14 @@ struct ModelCheckCommand: AsyncParsableCommand {
         } catch {
             faults = error.faults
         }
-        var writer = JSONWriter()
-        writer.object { writer in
-            writer.key("valid")
-            writer.bool(faults.isEmpty)
-            writer.key("faults")
-            writer.array { writer in
+        try Program.writeObject { writer in
+            writer.member("valid", faults.isEmpty)
+            writer.array("faults") { writer in
                 for fault in faults {
                     writer.object { writer in writer.members(of: fault.place, fault.message) }
                 }
             }
         }
-        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
         if !faults.isEmpty { throw CommandFailure(.failed) }
     }
 }
@@ -100,12 +96,9 @@ struct ModelSchemaCommand: AsyncParsableCommand {
     func run() async throws {
         let sql = Schema.sql(of: try arguments.readOrComplain())
         guard arguments.json else { return try Program.write(sql) }
-        var writer = JSONWriter()
-        writer.object { writer in
-            writer.key("sql")
-            writer.string(sql)
+        try Program.writeObject { writer in
+            writer.member("sql", sql)
         }
-        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
     }
 }
 
@@ -143,9 +136,7 @@ struct ModelSwiftCommand: AsyncParsableCommand {
     func run() async throws {
         let text = SwiftSource(try arguments.readOrComplain(), isPublic: isPublic).text
         guard arguments.json else { return try Program.write(text) }
-        var writer = JSONWriter()
-        writer.object { $0.member("swift", text) }
-        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
+        try Program.writeObject { $0.member("swift", text) }
     }
 }
 
@@ -169,12 +160,10 @@ struct ModelDiagramCommand: AsyncParsableCommand {
         let diagram = ModelDiagram(try arguments.files.model.readOrComplain().document)
         let text = format == .mermaid ? diagram.mermaid : diagram.graphviz
         guard arguments.json else { return try Program.write(text) }
-        var writer = JSONWriter()
-        writer.object { writer in
+        try Program.writeObject { writer in
             writer.member("format", format.rawValue)
             writer.member("diagram", text)
         }
-        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
     }
 }
 
@@ -216,12 +205,7 @@ struct ModelDiffCommand: AsyncParsableCommand {
 
     func run() async throws {
         let plan = try ModelFile(model).planOrComplain()
-        let changes: [StoreChange]
-        do throws(StoreError) {
-            changes = try Store.changes(path: store, plan: plan, removal: policy ?? removal.policy)
-        } catch {
-            throw CommandFailure(.failed, error.message)
-        }
+        let changes = try Store.changes(path: store, plan: plan, removal: policy ?? removal.policy)
         if json {
             try Program.write(StoreChange.json(changes))
         } else {
@@ -328,12 +312,8 @@ struct ModelShowCommand: AsyncParsableCommand {
         if notes { try say(document.notes) } else { try say(plan.model, document.notes) }
     }
 
-    private static func modelInForce(_ store: String) throws(CommandFailure) -> Model {
-        do throws(StoreError) {
-            if let plan = try Store.planInForce(path: store) { return plan.model }
-        } catch {
-            throw CommandFailure(.failed, error.message)
-        }
+    private static func modelInForce(_ store: String) throws -> Model {
+        if let plan = try Store.planInForce(path: store) { return plan.model }
         throw CommandFailure(.failed, "There is no store \(store) with a model. Check the path.")
     }
 

@@ -58,12 +58,8 @@ struct BackupCommand: AsyncParsableCommand {
     func run() async throws {
         let series = BackupSeries(absolutePath(file))
         let path = keep == nil ? absolutePath(file) : series.file(of: Timestamp.now.fileNamePart)
-        let copy = try await connection.connected("broker backup") { broker in
-            do {
-                return try await broker.backUp(to: path, replacing: replace)
-            } catch {
-                throw CommandFailure(error)
-            }
+        let copy = try await connection.connected("broker backup") {
+            try await $0.backUp(to: path, replacing: replace)
         }
         if verify { try Self.verify(path) }
         let deleted = try keep.map { count throws(CommandFailure) in try series.prune(keeping: count) } ?? []
@@ -73,21 +69,15 @@ struct BackupCommand: AsyncParsableCommand {
             for file in deleted { try Program.say("\(file): deleted") }
             return
         }
-        var writer = JSONWriter()
-        writer.object { writer in
+        try Program.writeObject { writer in
             writer.member("file", path)
-            writer.key("sequence")
-            writer.integer(copy.sequence)
-            writer.key("bytes")
-            writer.integer(copy.byteCount)
-            writer.key("verified")
-            writer.bool(verify)
-            writer.key("deleted")
-            writer.array { writer in
+            writer.member("sequence", copy.sequence)
+            writer.member("bytes", copy.byteCount)
+            writer.member("verified", verify)
+            writer.array("deleted") { writer in
                 for file in deleted { writer.string(file) }
             }
         }
-        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
     }
 
     /// - Throws: when the copy is damaged; it has another name then.
@@ -253,30 +243,24 @@ struct RestoreCommand: AsyncParsableCommand {
             for line in lines(survey, accepted, replacedPath) { try Program.say(line) }
             return
         }
-        var writer = JSONWriter()
-        writer.object { writer in
+        try Program.writeObject { writer in
             writer.member("store", store)
             writer.member("backup", backup)
-            writer.key("restored")
-            writer.bool(!dryRun)
-            writer.key("sequence")
-            writer.integer(survey.sequence)
+            writer.member("restored", !dryRun)
+            writer.member("sequence", survey.sequence)
             if let replaced = survey.replaced {
                 writer.key("forgottenJobs")
                 if replaced.fault == nil { writer.integer(replaced.forgottenJobs) } else { writer.null() }
-                writer.key("newestForgottenIDs")
-                writer.array { writer in
+                writer.array("newestForgottenIDs") { writer in
                     for id in replaced.forgottenIDs { writer.string(id) }
                 }
                 if let fault = replaced.fault { writer.member("fault", fault) }
             }
-            writer.key("journal")
-            writer.bool(survey.hasJournal)
+            writer.member("journal", survey.hasJournal)
             writer.key("forgottenAcceptedJobs")
             if let count = accepted.count { writer.integer(count) } else { writer.null() }
             if let replacedPath { writer.member("replaced", replacedPath) }
         }
-        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
     }
 
     private func lines(

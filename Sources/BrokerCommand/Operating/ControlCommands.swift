@@ -33,7 +33,7 @@ struct CancelCommand: AsyncParsableCommand {
         }
         for id in run.cancelled where !json { try Program.say("job \(id) cancelled") }
         for (id, error) in run.failures {
-            Program.complain("broker: job \(id): \(error)\(SubmissionIDs.hint(for: id, error))", .error)
+            Program.report("broker: job \(id): \(error)\(SubmissionIDs.hint(for: id, error))", .error)
         }
         if json { try Program.write(String(decoding: run.json, as: UTF8.self)) }
         if run.status != .success { throw CommandFailure(run.status) }
@@ -60,12 +60,10 @@ extension CancelCommand {
         var json: [UInt8] {
             var writer = JSONWriter()
             writer.object { writer in
-                writer.key("cancelled")
-                writer.array { writer in
+                writer.array("cancelled") { writer in
                     for id in cancelled { writer.string(id) }
                 }
-                writer.key("failures")
-                writer.array { writer in
+                writer.array("failures") { writer in
                     for failure in failures { Self.write(failure.id, failure.error, to: &writer) }
                 }
             }
@@ -75,13 +73,9 @@ extension CancelCommand {
         private static func write(_ id: String, _ error: any Error, to writer: inout JSONWriter) {
             let fault = (error as? BrokerError)?.fault
             writer.object { writer in
-                for (key, value) in [
-                    ("id", id), ("code", fault?.code.rawValue), ("message", fault?.message ?? "\(error)"),
-                ] {
-                    guard let value else { continue }
-                    writer.key(key)
-                    writer.string(value)
-                }
+                writer.member("id", id)
+                writer.member("code", fault?.code.rawValue)
+                writer.member("message", fault?.message ?? "\(error)")
             }
         }
     }
@@ -113,12 +107,8 @@ struct AdminCommand: AsyncParsableCommand {
     mutating func validate() throws { try connection.requireServer("Only a server is operated") }
 
     func run() async throws {
-        let answer = try await connection.connected("broker admin", needsServer: true) { broker in
-            do {
-                return try await broker.perform(action)
-            } catch {
-                throw CommandFailure(error)
-            }
+        let answer = try await connection.connected("broker admin", needsServer: true) {
+            try await $0.perform(action)
         }
         if json { return try Program.write(answer.description) }
         let document = try JSONDocument(parsing: JSONText(copying: answer.bytes))

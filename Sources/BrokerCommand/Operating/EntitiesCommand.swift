@@ -31,19 +31,13 @@ struct EntitiesCommand: AsyncParsableCommand {
 
     func run() async throws {
         let (model, listed) = try await connection.connected("broker entities", isReading: true) { broker in
-            do {
-                let model = try JSONDocument(fast: JSONText(copying: try await broker.model().json.bytes))
-                let all = ListedEntity.all(model.root)
-                var listed = try entities.isEmpty ? all : entities.map { try find($0, all) }
-                for index in listed.indices where count {
-                    listed[index].count = try await broker.fetchCount(of: listed[index].name)
-                }
-                return (model, listed)
-            } catch let failure as CommandFailure {
-                throw failure
-            } catch {
-                throw CommandFailure(error)
+            let model = try JSONDocument(fast: JSONText(copying: try await broker.model().json.bytes))
+            let all = ListedEntity.all(model.root)
+            var listed = try entities.isEmpty ? all : entities.map { try find($0, all) }
+            for index in listed.indices where count {
+                listed[index].count = try await broker.fetchCount(of: listed[index].name)
             }
+            return (model, listed)
         }
         try withExtendedLifetime(model) {
             if json { return try Program.write(String(decoding: ListedEntity.json(listed), as: UTF8.self)) }
@@ -80,7 +74,7 @@ struct ListedEntity {
 
     private var identity: [String] { entity["identity"]?.elements.compactMap(\.string) ?? [] }
     private var parent: String? { entity["parent"]?.string }
-    private var shownCount: String { count.map(Shown.count) ?? "-" }
+    private var shownCount: String { count.map(ShortText.count) ?? "-" }
 
     private func members(_ key: String) -> [(name: String, value: JSONValue)] {
         entity[key]?.members.map { ($0.string ?? "", $1) } ?? []

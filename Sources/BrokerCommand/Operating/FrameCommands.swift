@@ -13,13 +13,7 @@ struct FrameCommand: AsyncParsableCommand {
     func run() async throws {
         let content = try JSONText.file("-")
         var encoder = FrameEncoder()
-        let frame: [UInt8]
-        do throws(WireError) {
-            frame = try encoder.encode(content.bytes)
-        } catch {
-            throw CommandFailure(.failed, error.message)
-        }
-        try StandardOutput.write(frame)
+        try StandardOutput.write(try encoder.encode(content.bytes))
     }
 }
 
@@ -44,13 +38,9 @@ private struct FrameInput: ~Copyable {
     private var isAtEnd = false
 
     /// The content of the next frame; nil after the last.
-    mutating func next() throws(CommandFailure) -> JSONText? {
+    mutating func next() throws -> JSONText? {
         while true {
-            do throws(WireError) {
-                if let content = try cut() { return content }
-            } catch {
-                throw CommandFailure(.failed, error.message)
-            }
+            if let content = try cut() { return content }
             if isAtEnd { return nil }
             try readMore()
         }

@@ -34,13 +34,7 @@ struct HealthCommand: AsyncParsableCommand {
         do {
             let statistics = try await connection.connected(
                 "broker health", defaultTimeout: .seconds(5), needsServer: true
-            ) { broker in
-                do {
-                    return try await broker.statistics()
-                } catch {
-                    throw CommandFailure(error)
-                }
-            }
+            ) { try await $0.statistics() }
             return Health(statistics)
         } catch let failure as CommandFailure {
             return Health(failure.status == .cannotConnect ? .unreachable : .failed, failure.message)
@@ -103,10 +97,10 @@ struct Health {
     var line: String {
         var facts: [String] = []
         if let statistics {
-            if let uptime = statistics.uptimeMilliseconds { facts.append("up \(Shown.time(milliseconds: uptime))") }
+            if let uptime = statistics.uptimeMilliseconds { facts.append("up \(ShortText.time(milliseconds: uptime))") }
             facts.append("\(statistics.jobs.inFlight) in flight")
             if let oldest = statistics.queues.oldestMilliseconds, statistics.jobs.inFlight > 0 {
-                facts.append("the oldest for \(Shown.time(milliseconds: oldest))")
+                facts.append("the oldest for \(ShortText.time(milliseconds: oldest))")
             }
         }
         let shown = facts.joined(separator: ", ")
@@ -118,20 +112,17 @@ struct Health {
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("state", state.rawValue)
-            writer.key("status")
-            writer.integer(status.rawValue)
+            writer.member("status", status.rawValue)
             if let cause { writer.member("cause", cause) }
             guard let statistics else { return }
             if let server = statistics.server { writer.member("server", server) }
-            writer.key("inFlight")
-            writer.integer(statistics.jobs.inFlight)
+            writer.member("inFlight", statistics.jobs.inFlight)
             for (key, value) in [
                 ("uptimeMilliseconds", statistics.uptimeMilliseconds),
                 ("oldestMilliseconds", statistics.queues.oldestMilliseconds),
             ] {
                 guard let value else { continue }
-                writer.key(key)
-                writer.integer(value)
+                writer.member(key, value)
             }
         }
         return writer.bytes
@@ -158,18 +149,12 @@ struct PingCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await connection.connected("broker ping", defaultTimeout: .seconds(5), needsServer: true) { broker in
-            do {
-                let server = try await broker.serverInformation()
-                for _ in 0..<count {
-                    let start = ContinuousClock.now
-                    try await broker.ping()
-                    let time = Int64((ContinuousClock.now - start) / .microseconds(1))
-                    try Program.say("\(server.name) answered in \(Shown.time(microseconds: time))")
-                }
-            } catch let failure as CommandFailure {
-                throw failure
-            } catch {
-                throw CommandFailure(error)
+            let server = try await broker.serverInformation()
+            for _ in 0..<count {
+                let start = ContinuousClock.now
+                try await broker.ping()
+                let time = Int64((ContinuousClock.now - start) / .microseconds(1))
+                try Program.say("\(server.name) answered in \(ShortText.time(microseconds: time))")
             }
         }
     }

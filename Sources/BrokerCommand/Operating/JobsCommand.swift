@@ -76,13 +76,7 @@ struct JobsCommand: AsyncParsableCommand {
             } else { JobsMessage.List.allCases }
         let message = JobsMessage(
             lists: lists, limit: limit, since: since?.milliseconds, user: try userNumber(), code: code)
-        let answer = try await connection.connected("broker jobs") { broker in
-            do {
-                return try await broker.jobs(message)
-            } catch {
-                throw CommandFailure(error)
-            }
-        }
+        let answer = try await connection.connected("broker jobs") { try await $0.jobs(message) }
         if json { return try Program.write(answer.description) }
         let document = try JSONDocument(fast: JSONText(copying: answer.bytes))
         try withExtendedLifetime(document) {
@@ -113,7 +107,7 @@ enum JobLists {
     private static func running(_ jobs: [JSONValue]) -> TextTable {
         var table = TextTable(["running", "user", "age", "stage", "id"], right: [0, 1, 2])
         for job in jobs {
-            let age = job["ageMilliseconds"]?.int64.map { Shown.time(milliseconds: Int($0)) } ?? ""
+            let age = job["ageMilliseconds"]?.int64.map { ShortText.time(milliseconds: Int($0)) } ?? ""
             table.add([sequence(job), user(job), age, job["stage"]?.string ?? "", job["id"]?.string ?? ""])
         }
         return table
@@ -143,7 +137,7 @@ enum JobLists {
             ], right: Set(0...10))
         for job in jobs {
             let times = stages.map { stage in
-                job["microseconds"]?[stage]?.int64.map { Shown.time(microseconds: $0) } ?? ""
+                job["microseconds"]?[stage]?.int64.map { ShortText.time(microseconds: $0) } ?? ""
             }
             let names = ["operations", "entities"].map { list in
                 job[list]?.elements.compactMap(\.string).joined(separator: ",") ?? ""

@@ -65,7 +65,7 @@ struct LogStatusCommand: AsyncParsableCommand {
         }
         try Program.say(
             "log \(name): positions \(status.firstPosition) to \(status.lastPosition), "
-                + "\(Shown.bytes(Int(status.bytes))) a copy")
+                + "\(ShortText.bytes(Int(status.bytes))) a copy")
         var copies = TextTable(["server", "role", "state", "lag"], right: [3])
         copies.add([status.leader ?? "none", "leader", status.leader == nil ? "no leader" : "current", "0"])
         for peer in status.peers {
@@ -93,24 +93,18 @@ struct LogStatusCommand: AsyncParsableCommand {
             writer.member("last", status.lastPosition)
             writer.member("bytes", status.bytes)
             if let leader = status.leader { writer.member("leader", leader) }
-            writer.key("copies")
-            writer.object { writer in
+            writer.object("copies") { writer in
                 for peer in status.peers {
-                    writer.key(peer.name)
-                    writer.object { writer in
-                        writer.key("current")
-                        writer.bool(peer.isCurrent)
-                        writer.key("offline")
-                        writer.bool(peer.isOffline)
+                    writer.object(peer.name) { writer in
+                        writer.member("current", peer.isCurrent)
+                        writer.member("offline", peer.isOffline)
                         writer.member("lag", peer.lag)
                     }
                 }
             }
-            writer.key("replicas")
-            writer.object { writer in
+            writer.object("replicas") { writer in
                 for name in replicas.joined.sorted() {
-                    writer.key(name)
-                    writer.object { writer in
+                    writer.object(name) { writer in
                         guard let newest = replicas.newest[name] else { return }
                         writer.member("position", newest.position)
                         writer.member("digest", newest.digest)

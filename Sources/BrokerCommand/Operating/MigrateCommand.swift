@@ -104,19 +104,16 @@ struct MigrateCommand: AsyncParsableCommand {
 
     // MARK: - With a server
 
-    private func changes(_ broker: BrokerClient, isDryRun: Bool) async throws(CommandFailure) -> [StoreChange] {
+    private func changes(_ broker: BrokerClient, isDryRun: Bool) async throws -> [StoreChange] {
         do {
             let parts = RemovedParts(rawValue: removal.policy.rawValue)
             return try await broker.migrate(removedParts: parts, dryRun: isDryRun).changes.map(StoreChange.init)
-        } catch {
+        } catch let error as BrokerError where error.fault?.path == "/action" && error.code == .unsupportedMessage {
             // A server that does not know the action has not changed anything.
-            if let fault = (error as? BrokerError)?.fault, fault.code == .unsupportedMessage, fault.path == "/action" {
-                throw CommandFailure(
-                    .failed,
-                    "The server is older than this command, and does not know `migrate`. Nothing was changed. Install the "
-                        + "newer brokerd; or stop the server, and give --store and --model.")
-            }
-            throw CommandFailure(error)
+            throw CommandFailure(
+                .failed,
+                "The server is older than this command, and does not know `migrate`. Nothing was changed. Install the "
+                    + "newer brokerd; or stop the server, and give --store and --model.")
         }
     }
 
@@ -126,13 +123,11 @@ struct MigrateCommand: AsyncParsableCommand {
         let plan = try connection.model(of: store).plan()
         if dryRun {
             return try await migrate { _ in
-                try Self.reported { () throws(StoreError) in
-                    try Store.changes(path: store, plan: plan, removal: removal.policy)
-                }
+                try Store.changes(path: store, plan: plan, removal: removal.policy)
             }
         }
         let logger = Logger.standardError(label: "broker", level: .warning)
-        let owned = try Self.reported { () throws(StoreError) in try OwnedStore.unchanged(path: store, logger: logger) }
+        let owned = try OwnedStore.unchanged(path: store, logger: logger)
         let result = await Result {
             try await migrate { isDryRun in
                 let policy = removal.policy
@@ -151,14 +146,6 @@ struct MigrateCommand: AsyncParsableCommand {
         }
         await owned.stop()
         try result.get()
-    }
-
-    private static func reported<Value>(_ body: () throws(StoreError) -> Value) throws(CommandFailure) -> Value {
-        do throws(StoreError) {
-            return try body()
-        } catch {
-            throw CommandFailure(.failed, error.message)
-        }
     }
 }
 
@@ -193,14 +180,11 @@ extension StoreChange {
     static func json(_ changes: [StoreChange], isMade: Bool? = nil) -> String {
         var writer = JSONWriter()
         writer.object { writer in
-            writer.key("opens")
-            writer.bool(!changes.contains { $0.verdict == .refused })
+            writer.member("opens", !changes.contains { $0.verdict == .refused })
             if let isMade {
-                writer.key("migrated")
-                writer.bool(isMade)
+                writer.member("migrated", isMade)
             }
-            writer.key("changes")
-            writer.array { writer in
+            writer.array("changes") { writer in
                 for change in changes { change.write(to: &writer) }
             }
         }

@@ -26,13 +26,7 @@ struct StatsCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        let answer = try await connection.connected("broker stats") { broker in
-            do {
-                return try await broker.statistics().json
-            } catch {
-                throw CommandFailure(error)
-            }
-        }
+        let answer = try await connection.connected("broker stats") { try await $0.statistics().json }
         if json || format == .json { return try Program.write(answer.description) }
         let document = try JSONDocument(fast: JSONText(copying: answer.bytes))
         try withExtendedLifetime(document) {

@@ -38,10 +38,10 @@ struct TopScreen {
 
     private func title(_ health: Health) -> String {
         var facts = [now.server ?? "broker"]
-        if let uptime = now.uptimeMilliseconds { facts.append("up \(Shown.time(milliseconds: uptime))") }
+        if let uptime = now.uptimeMilliseconds { facts.append("up \(ShortText.time(milliseconds: uptime))") }
         facts.append("\(now.jobs.inFlight) in flight")
         if let oldest = now.queues.oldestMilliseconds, now.jobs.inFlight > 0 {
-            facts.append("oldest \(Shown.time(milliseconds: oldest))")
+            facts.append("oldest \(ShortText.time(milliseconds: oldest))")
         }
         return "\(health.state.rawValue): \(facts.joined(separator: ", "))"
     }
@@ -69,8 +69,8 @@ struct TopScreen {
         let header = ["", "a second", "in a minute", "since start"]
         let rows = rates.map { rate in
             [
-                rate.name, rate.before.map { Shown.rate(Double(rate.total - $0) / max(seconds, 0.001)) } ?? "-",
-                rate.minute.map(Shown.count) ?? "-", Shown.count(rate.total),
+                rate.name, rate.before.map { ShortText.rate(Double(rate.total - $0) / max(seconds, 0.001)) } ?? "-",
+                rate.minute.map(ShortText.count) ?? "-", ShortText.count(rate.total),
             ]
         }
         return ([header] + rows).map { Self.row($0, [10, 14, 16, 18]) }
@@ -96,7 +96,7 @@ struct TopScreen {
         return ([header] + rows).map { Self.row($0, [10, 13, 10, 10, 13, 10, 10]) }
     }
 
-    private func time(_ microseconds: Int) -> String { Shown.time(microseconds: Int64(microseconds)) }
+    private func time(_ microseconds: Int) -> String { ShortText.time(microseconds: Int64(microseconds)) }
 
     // MARK: - Memory and disk
 
@@ -104,28 +104,28 @@ struct TopScreen {
         var lines: [String] = []
         if let memory = now.memory {
             lines.append(
-                "memory    \(Shown.bytes(memory.residentBytes)), \(Shown.bytes(now.queues.bytes)) of it in jobs; "
+                "memory    \(ShortText.bytes(memory.residentBytes)), \(ShortText.bytes(now.queues.bytes)) of it in jobs; "
                     + "queues: \(now.queues.opening) opening, \(now.queues.staging) staging")
         }
         if let bytes = now.store.bytes, let free = now.store.freeDiskBytes, let outcomes = now.store.outcomes {
             lines.append(
-                "store     \(Shown.bytes(bytes)), \(Shown.bytes(free)) free on the disk; \(Shown.count(outcomes)) outcomes"
+                "store     \(ShortText.bytes(bytes)), \(ShortText.bytes(free)) free on the disk; \(ShortText.count(outcomes)) outcomes"
             )
         }
         lines.append(
-            "WAL       \(Shown.bytes(now.wal.bytes)), \(Shown.count(now.wal.uncheckpointedPages)) pages to copy"
+            "WAL       \(ShortText.bytes(now.wal.bytes)), \(ShortText.count(now.wal.uncheckpointedPages)) pages to copy"
                 + walReaders)
         if let log = now.log {
             let state =
                 log.halted
-                ? "halted" : log.cause == nil ? "\(Shown.count(Int(log.lag))) entries not applied" : "unreachable"
-            lines.append("log       position \(Shown.count(Int(log.position))), \(state)")
+                ? "halted" : log.cause == nil ? "\(ShortText.count(Int(log.lag))) entries not applied" : "unreachable"
+            lines.append("log       position \(ShortText.count(Int(log.position))), \(state)")
         } else if let journal = now.journal {
-            lines.append("journal   \(Shown.bytes(journal.bytes)), \(journal.waiting) entries waiting")
+            lines.append("journal   \(ShortText.bytes(journal.bytes)), \(journal.waiting) entries waiting")
         }
         if let connections = now.connections {
             lines.append(
-                "clients   \(connections.open) of \(Shown.count(connections.maximum)); \(now.subscriptions) subscriptions"
+                "clients   \(connections.open) of \(ShortText.count(connections.maximum)); \(now.subscriptions) subscriptions"
             )
         }
         return lines
@@ -153,13 +153,13 @@ struct TopScreen {
     /// One line for each moment, as vmstat(8) prints them.
     var plainLine: String {
         func perSecond(_ total: (Statistics) -> Int) -> String {
-            before.map { Shown.rate(Double(total(now) - total($0)) / max(seconds, 0.001)) } ?? "-"
+            before.map { ShortText.rate(Double(total(now) - total($0)) / max(seconds, 0.001)) } ?? "-"
         }
         let p99 = now.lastMinute.map { time($0.latencyMicroseconds.total.p99) } ?? "-"
         let cells = [
             perSecond { $0.jobs.completed }, perSecond { $0.jobs.failed }, perSecond { $0.commits },
-            Shown.count(now.jobs.inFlight), p99, Shown.bytes(now.wal.bytes),
-            now.memory.map { Shown.bytes($0.residentBytes) } ?? "-",
+            ShortText.count(now.jobs.inFlight), p99, ShortText.bytes(now.wal.bytes),
+            now.memory.map { ShortText.bytes($0.residentBytes) } ?? "-",
         ]
         return Self.row([""] + cells, [0, 8, 9, 10, 10, 11, 9, 9]) + " " + Health(now).state.rawValue
     }
@@ -188,15 +188,7 @@ struct TopCommand: AsyncParsableCommand {
         if let screen { restore = { screen.restore() } }
         try await connection.connected(
             "broker top", defaultTimeout: .seconds(10), needsServer: true, onInterruption: restore
-        ) { broker in
-            do {
-                try await show(broker, on: screen)
-            } catch let failure as CommandFailure {
-                throw failure
-            } catch {
-                throw CommandFailure(error)
-            }
-        }
+        ) { try await show($0, on: screen) }
     }
 
     /// How long a server may take to answer before it counts as lost.

@@ -48,7 +48,7 @@ struct WatchCommand: AsyncParsableCommand {
             "broker watch", needsServer: true,
             onInterruption: { [self] in
                 guard let command = command(from: place) else { return }
-                Program.complain("broker watch: go on with: \(command)")
+                Program.report("broker watch: go on with: \(command)")
             },
             { broker in
                 let silence = connection.timeout.map { time in Task { try await end(after: time, without: place) } }
@@ -75,7 +75,7 @@ struct WatchCommand: AsyncParsableCommand {
             end = max(end, place.time + time.duration)
         }
         let remedy = command(from: place).map { "; go on with: \($0)" } ?? ""
-        Program.complain("broker: no commit for \(time)\(remedy)", .error)
+        Program.report("broker: no commit for \(time)\(remedy)", .error)
         _exit(ExitStatus.cannotConnect.rawValue)
     }
 
@@ -114,19 +114,15 @@ extension Commit {
     fileprivate var json: [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
-            writer.key("sequence")
-            writer.integer(sequence)
+            writer.member("sequence", sequence)
             if let id { writer.member("id", id.text) }
-            writer.key("changes")
-            writer.object { writer in
+            writer.object("changes") { writer in
                 for (entity, counts) in changes.sorted(by: { $0.key < $1.key }) {
-                    writer.key(entity)
-                    writer.object { writer in
+                    writer.object(entity) { writer in
                         for (name, count) in [
                             ("inserted", counts.inserted), ("updated", counts.updated), ("deleted", counts.deleted),
                         ] where count > 0 {
-                            writer.key(name)
-                            writer.integer(count)
+                            writer.member(name, count)
                         }
                     }
                 }

@@ -127,7 +127,7 @@ struct SampleRecords {
     func reportRoot() {
         guard let root else { return }
         let unread = others.isEmpty ? "" : " (not read: \(others.prefix(10).joined(separator: ", ")))"
-        Program.complain(
+        Program.report(
             "broker: the records are taken from \(root.text) of the input\(unread); --root selects others.")
     }
 

@@ -260,7 +260,7 @@ struct TextTable {
 }
 
 /// Numbers for people, in few characters.
-enum Shown {
+enum ShortText {
     /// `950 ms`, `12.3 s`, `4 min`, `3 h`, `12 d`: at most three digits before the point.
     static func time(milliseconds: Int) -> String { time(microseconds: Int64(milliseconds) * 1_000) }
 

@@ -1,4 +1,6 @@
 #if Replication
+internal import BrokerJSON
+internal import CNATS
 internal import Synchronization
 
 /// The entries of one run of a server: it appends them to a subject of its own, one group after the other, so that no failover of
@@ -132,9 +134,7 @@ package struct SessionState: Sendable {
     /// nil unless a group waits for the servers.
     package let waiting: Waiting?
 }
-#endif
 
-#if Replication
 extension ReplicatedStream {
     /// Appends the first entries of the stream, unless it has some. Blocks until it has, for as long as it has no quorum.
     ///
@@ -166,11 +166,6 @@ extension ReplicatedStream {
     /// Microseconds between two attempts.
     private static let attemptPause: Int64 = 100_000
 }
-#endif
-
-#if Replication
-internal import BrokerJSON
-internal import CNATS
 
 /// Encoded entries on their way to the stream, as one atomic batch (ADR-50 of NATS): all of them are stored, at contiguous positions,
 /// or none.

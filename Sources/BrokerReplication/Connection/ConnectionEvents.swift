@@ -1,6 +1,7 @@
 #if Replication
 internal import CNATS
 internal import Glibc
+internal import Synchronization
 
 /// The state of a connection, which threads of libnats change, and the replies that callers wait for.
 final class ConnectionEvents: Sendable {
@@ -117,10 +118,6 @@ extension ConnectionEvents.State {
         for (token, reply) in replies where reply == nil { replies[token] = .some(.disconnected) }
     }
 }
-#endif
-
-#if Replication
-internal import Synchronization
 
 /// Gives the messages of a connection's only subscription to their receivers.
 ///
@@ -202,9 +199,7 @@ final class MessageRouter: Sendable {
         return found
     }
 }
-#endif
 
-#if Replication
 /// Messages that have arrived for one receiver and were not taken. Threads of libnats add them.
 final class MessageInbox: Sendable {
     private struct State {
@@ -253,10 +248,6 @@ final class MessageInbox: Sendable {
         return messages ?? []
     }
 }
-#endif
-
-#if Replication
-internal import CNATS
 
 /// A message of libnats. The owner calls ``destroy()`` once.
 struct NATSMessage: @unchecked Sendable {
@@ -322,10 +313,6 @@ struct NATSFailure: Error {
         text = String(cString: natsStatus_GetText(status))
     }
 }
-#endif
-
-#if Replication
-internal import CNATS
 
 /// The messages of a subject. A thread of libnats calls the handler with them, one after the other, until the connection has closed:
 /// only then may this object be released.

@@ -1,5 +1,6 @@
 #if Replication
 internal import CNATS
+internal import Glibc
 
 /// A connection to the servers of a stream. It is made again for ever; only refused credentials, or ``stop()``, end it.
 ///
@@ -186,11 +187,6 @@ extension ConnectionEvents.Reply {
 extension ReplicationError {
     static var stopped: Self { Self(.stopped, "The connection to the log was stopped.") }
 }
-#endif
-
-#if Replication
-internal import CNATS
-internal import Glibc
 
 /// The files of a connection.
 package struct ConnectionFiles: Sendable {
@@ -271,9 +267,7 @@ struct NATSOptions: ~Copyable {
         )
     }
 }
-#endif
 
-#if Replication
 /// Where a stream is: `nats://HOST[:PORT],HOST[:PORT]…/NAME`, or `tls://…`, with `USER:PASSWORD@` before the hosts if needed.
 package struct StreamAddress: Sendable, Equatable {
     /// The servers as libnats takes them: with the scheme and the port.

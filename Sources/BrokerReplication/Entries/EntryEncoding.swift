@@ -122,10 +122,6 @@ extension UnsafeRawBufferPointer {
         Number(littleEndian: loadUnaligned(fromByteOffset: offset, as: Number.self))
     }
 }
-#endif
-
-#if Replication
-internal import CZlib
 
 /// The permanent identity of a stream: random, and in the stream's metadata from its creation on.
 package struct StreamIdentity: Sendable, Hashable, CustomStringConvertible {
@@ -155,9 +151,7 @@ package struct StreamIdentity: Sendable, Hashable, CustomStringConvertible {
         }
     }
 }
-#endif
 
-#if Replication
 /// An entry of the replicated log: a job as it was received, or a change of what decides outcomes.
 package struct ReplicatedEntry: Sendable, Equatable {
     package enum Kind: UInt8, Sendable, CaseIterable {
@@ -227,9 +221,7 @@ package struct SessionID: Sendable, Hashable, CustomStringConvertible {
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 }
-#endif
 
-#if Replication
 /// A fault of the replicated log, of its servers, or of the connection to them.
 package struct ReplicationError: Error, Sendable, CustomStringConvertible {
     package enum Code: Sendable, CaseIterable {

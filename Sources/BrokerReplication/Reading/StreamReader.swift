@@ -1,4 +1,5 @@
 #if Replication
+internal import BrokerJSON
 internal import Synchronization
 
 /// An entry that was read, with its place.
@@ -231,10 +232,6 @@ extension StreamReader {
         }
     }
 }
-#endif
-
-#if Replication
-internal import BrokerJSON
 
 /// Where a delivered message is: the tokens of its reply subject,
 /// `$JS.ACK.STREAM.CONSUMER.DELIVERIES.POSITION.NUMBER.TIME.PENDING` or, in later versions of the protocol,

@@ -183,9 +183,7 @@ extension JetStreamFailure {
         }
     }
 }
-#endif
 
-#if Replication
 extension ReplicatedStream {
     /// Runs a part of an operator's command that waits as long as the stream has no quorum. The stream is stopped when the patience
     /// ends.
@@ -214,9 +212,7 @@ extension ReplicatedStream {
         )
     }
 }
-#endif
 
-#if Replication
 /// The properties that a stream and its servers must have.
 package struct StreamRequirements: Sendable {
     /// The versions of nats-server that Broker's rounds of faults have passed.
@@ -247,10 +243,6 @@ package struct StreamRequirements: Sendable {
         self.settlingTime = settlingTime
     }
 }
-#endif
-
-#if Replication
-internal import BrokerJSON
 
 /// A stream as its leader describes it.
 struct StreamInfo {
@@ -318,10 +310,6 @@ package struct StreamStatus: Sendable {
             } ?? []
     }
 }
-#endif
-
-#if Replication
-internal import BrokerJSON
 
 /// The configuration of a stream: what Broker needs, and how another one differs from it.
 ///

@@ -106,10 +106,6 @@ extension ServerSurvey.Answers {
         clusterSize = max(clusterSize, Int(size))
     }
 }
-#endif
-
-#if Replication
-internal import BrokerJSON
 
 /// The server of a connection.
 package struct ServerDescription: Sendable {

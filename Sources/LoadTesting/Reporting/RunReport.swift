@@ -82,19 +82,16 @@ extension RunReport {
             writer.member("contentBytes", result.contentBytes)
             writer.member("frameBytes", result.frameBytes)
             writeTotals(to: &writer)
-            writer.key("latencyMicroseconds")
-            writer.object { writer in
+            writer.object("latencyMicroseconds") { writer in
                 writer.member("completed", result.completed)
                 if result.accepted.count > 0 { writer.member("accepted", result.accepted) }
             }
             writer.member("lagMicroseconds", result.lag)
-            writer.key("stagesMicroseconds")
-            writer.object { writer in
+            writer.object("stagesMicroseconds") { writer in
                 for (name, histogram) in zip(Answer.Stages.names, result.stages) { writer.member(name, histogram) }
             }
             writeServer(to: &writer)
-            writer.key("harness")
-            writer.object { writer in
+            writer.object("harness") { writer in
                 writer.member("senderSeconds", result.senderSeconds)
                 writer.member("processorSeconds", result.harnessSeconds)
                 writer.member("frameWaits", result.frameWaits)
@@ -108,8 +105,7 @@ extension RunReport {
 
     private func writeTotals(to writer: inout JSONWriter) {
         let totals = result.totals
-        writer.key("total")
-        writer.object { writer in
+        writer.object("total") { writer in
             writer.member("sent", totals.sent)
             writer.member("ok", totals.ok)
             writer.member("withRejects", totals.withRejects)
@@ -120,14 +116,12 @@ extension RunReport {
             writer.member("repeatedAnswers", totals.repeatedAnswers)
             writer.member("strangeAnswers", totals.strangeAnswers)
         }
-        writer.key("failures")
-        writer.object { writer in
+        writer.object("failures") { writer in
             for (code, failure) in result.failures.sorted(by: { $0.key < $1.key }) {
                 writer.member(code, failure.count)
             }
         }
-        writer.key("objects")
-        writer.object { writer in
+        writer.object("objects") { writer in
             writer.member("inserted", result.objects.inserted)
             writer.member("updated", result.objects.updated)
             writer.member("unchanged", result.objects.unchanged)
@@ -137,8 +131,7 @@ extension RunReport {
     }
 
     private func writeServer(to writer: inout JSONWriter) {
-        writer.key("server")
-        writer.object { writer in
+        writer.object("server") { writer in
             if let process = result.server.process { writer.member("process", Int(process)) }
             if let serverSeconds { writer.member("processorSeconds", serverSeconds) }
             if let after = result.server.after {
@@ -157,8 +150,7 @@ extension RunReport {
     }
 
     private func writeIntervals(to writer: inout JSONWriter) {
-        writer.key("intervals")
-        writer.array { writer in
+        writer.array("intervals") { writer in
             for interval in result.intervals {
                 writer.object { writer in
                     writer.member("start", interval.start)
@@ -175,11 +167,6 @@ extension RunReport {
 }
 
 extension JSONWriter {
-    mutating func member(_ key: String, _ value: Int) {
-        self.key(key)
-        integer(value)
-    }
-
     mutating func member(_ key: String, _ value: Double) {
         self.key(key)
         double(value)

@@ -1,3 +1,4 @@
+internal import Broker
 internal import BrokerJSON
 internal import BrokerWire
 
@@ -81,7 +82,8 @@ struct AnswerReader: Sendable {
         let tag = envelope.tag.map { String(decoding: $0, as: UTF8.self) }
         switch envelope.message {
         case .completed(let completed):
-            var answer = Answer(job: job(completed.id, tag), kind: .completed, isDuplicate: completed.duplicate)
+            var answer = Answer(
+                job: job(completed.id.text, tag), kind: .completed, isDuplicate: completed.isDuplicate)
             for changes in completed.changes.values {
                 answer.objects.add(
                     ObjectCounts(
@@ -90,17 +92,16 @@ struct AnswerReader: Sendable {
             }
             answer.stages = completed.timing.map {
                 Answer.Stages(
-                    queued: Int($0.queued), staged: Int($0.staged), journalWaited: Int($0.journalWaited),
-                    journalSynced: Int($0.journalSynced), waited: Int($0.waited), merged: Int($0.merged),
-                    committed: Int($0.committed))
+                    queued: $0.queued.microseconds, staged: $0.staged.microseconds,
+                    journalWaited: $0.journalWaited.microseconds, journalSynced: $0.journalSynced.microseconds,
+                    waited: $0.waited.microseconds, merged: $0.merged.microseconds,
+                    committed: $0.committed.microseconds)
             }
             return answer
         case .accepted(let id, _): return Answer(job: job(id, tag), kind: .accepted)
-        case .failed(let failed):
+        case .failed(let error), .error(let error):
             return Answer(
-                job: job(failed.id, tag), kind: .failed(code: failed.error.code, message: failed.description))
-        case .error(let error):
-            return Answer(job: job(error.id, tag), kind: .failed(code: error.error.code, message: error.description))
+                job: job(error.id, tag), kind: .failed(code: error.fault.code.rawValue, message: error.description))
         default: return Answer(kind: .other)
         }
     }
@@ -154,5 +155,11 @@ private struct ByteCursor {
             place += 1
         }
         return place > start ? number : nil
+    }
+}
+
+extension Duration {
+    fileprivate var microseconds: Int {
+        Int(components.seconds * 1_000_000 + components.attoseconds / 1_000_000_000_000)
     }
 }

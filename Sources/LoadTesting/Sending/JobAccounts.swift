@@ -21,7 +21,7 @@ package struct JobAccounts: Sendable {
     }
 
     /// The content of an answer about a job.
-    package struct Ended: Sendable, Equatable {
+    package struct JobEnd: Sendable, Equatable {
         package let job: Int
         package let intendedAt: UInt64
     }
@@ -66,7 +66,7 @@ package struct JobAccounts: Sendable {
     /// Notes an end.
     ///
     /// - Returns: nil when it ends nothing.
-    package mutating func end(_ job: Int?, _ answer: Answer) -> Ended? {
+    package mutating func end(_ job: Int?, _ answer: Answer) -> JobEnd? {
         guard let job, intended.indices.contains(job) else {
             totals.strangeAnswers += 1
             return nil
@@ -87,6 +87,6 @@ package struct JobAccounts: Sendable {
             if answer.objects.rejected > 0 { totals.withRejects += 1 }
             objects.add(answer.objects)
         }
-        return Ended(job: job, intendedAt: intended[job])
+        return JobEnd(job: job, intendedAt: intended[job])
     }
 }

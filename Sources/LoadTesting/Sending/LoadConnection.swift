@@ -240,7 +240,7 @@ final class ServerWatch {
     private func read(_ content: JSONText) throws(WireError) {
         let envelope = try ServerEnvelope.decode(parsing: content)
         switch envelope.message {
-        case .welcome(let welcome): observations.name = welcome.server
+        case .welcome(let welcome): observations.name = welcome.name
         case .stats:
             isAsking = false
             observations.stats = Array(content.bytes)

@@ -325,7 +325,7 @@ package struct RunResult: Sendable {
 }
 
 /// When jobs are to be sent: a pure value. Times are nanoseconds from the start.
-package enum Pace: Sendable, Equatable {
+package enum SendingMode: Sendable, Equatable {
     /// As soon as another has ended.
     case closed
     /// So many a second, whatever the server does.
@@ -339,19 +339,19 @@ package enum Extent: Sendable, Equatable {
 }
 
 package struct Schedule: Sendable {
-    package let pace: Pace
+    package let mode: SendingMode
     package let extent: Extent
     /// Jobs given so far.
     package private(set) var given = 0
 
-    package init(_ pace: Pace, _ extent: Extent) {
-        self.pace = pace
+    package init(_ mode: SendingMode, _ extent: Extent) {
+        self.mode = mode
         self.extent = extent
     }
 
     /// The number of all jobs; nil when only the time limits the run.
     package var jobs: Int? {
-        switch (extent, pace) {
+        switch (extent, mode) {
         case (.jobs(let count), _): count
         case (.seconds(let seconds), .open(let rate)): Int((seconds * rate).rounded(.up))
         case (.seconds, .closed): nil
@@ -360,12 +360,12 @@ package struct Schedule: Sendable {
 
     /// Jobs a second that were asked for; nil in a closed loop.
     package var offeredRate: Double? {
-        if case .open(let rate) = pace { rate } else { nil }
+        if case .open(let rate) = mode { rate } else { nil }
     }
 
     /// When the next job is to be sent, in an open loop; the n-th always at the same time, however late others were.
     package var nextAt: UInt64? {
-        guard case .open(let rate) = pace, !isOver(at: 0) else { return nil }
+        guard case .open(let rate) = mode, !isOver(at: 0) else { return nil }
         return UInt64(Double(given) / rate * 1e9)
     }
 

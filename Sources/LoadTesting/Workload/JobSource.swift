@@ -55,8 +55,8 @@ package struct JobSource: Sendable {
     /// - Throws: ``JSONError`` when the records are not one JSON array; brokerload sends nothing else.
     package mutating func next() throws(JSONError) -> JobContent {
         defer { job += 1 }
-        let records = try ProvenJSON(proving: nextRecords())
-        return JobContent(bytes: message(records).content(), records: options.recordsOfJob)
+        let records = try ProvenJSON(proving: nextRecords()).bytes
+        return JobContent(bytes: message(records), records: options.recordsOfJob)
     }
 
     /// The records of the next job as a JSON array.
@@ -88,13 +88,22 @@ package struct JobSource: Sendable {
         }
     }
 
-    private func message(_ records: ProvenJSON) -> JobMessageWriter {
-        let id = options.hasIDs ? options.idPrefix + String(job) : nil
-        var message = JobMessageWriter(id: id, operations: [.init(entity: generator.layout.entity, json: records)])
-        message.onInvalid = options.onInvalid
-        if options.wantsAccepted { message.notify = [.accepted, .completed] }
-        if !options.hasIDs { message.tag = .integer(job) }
-        return message
+    /// The content of the message with these records.
+    private func message(_ records: [UInt8]) -> [UInt8] {
+        var writer = JSONWriter(capacity: records.count + 320)
+        writer.object { writer in
+            if options.hasIDs { writer.member("id", options.idPrefix + String(job)) }
+            if options.onInvalid != .fail { writer.member("onInvalid", options.onInvalid.rawValue) }
+            if options.wantsAccepted {
+                writer.key("notify")
+                writer.raw(#"["accepted","completed"]"#.utf8)
+            }
+            if !options.hasIDs { writer.member("tag", job) }
+            writer.member("entity", generator.layout.entity)
+            writer.key("json")
+            writer.raw(records)
+        }
+        return writer.bytes
     }
 }
 

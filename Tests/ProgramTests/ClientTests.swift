@@ -1,0 +1,648 @@
+import Broker
+import BrokerClient
+import BrokerEmbedded
+import Foundation
+import Testing
+
+/// `broker` and the scripts, as a user at a shell runs them.
+@Suite(.timeLimit(.minutes(5))) struct BrokerTests {
+    private func submit(_ programs: Programs, _ input: String, _ arguments: [String] = []) throws -> Programs.Result {
+        try programs.run(
+            "broker", ["submit", "--socket", "broker.sock", "--entity", "Employee"] + arguments, input: input)
+    }
+
+    @Test func `an array, NDJSON and a single object are submitted alike`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        for (input, id) in [
+            (#"[{"id": 1, "name": "a]}"}, {"id": 2}]"#, 2), ("{\"id\": 3}\n{\"id\": 4}\n", 4), (#"{"id": 5}"#, 5),
+        ] {
+            let result = try submit(programs, input)
+            #expect(result.status == 0, "\(result.complaints)")
+            let count = try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee")
+            #expect(count == ["\(id)"])
+        }
+    }
+
+    @Test func `a large input is cut into jobs that are applied in order`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let input = (0..<1_000).map { #"{"id": \#($0 % 10), "name": "\#($0)"}"# }.joined(separator: "\n")
+        let result = try submit(programs, input, ["--batch-records", "7", "--json"])
+        #expect(result.status == 0)
+        #expect(result.output.contains(#""jobs":143"#))
+        let names = try Database(programs.path("store.sqlite")).rows("SELECT id, name FROM Employee ORDER BY id")
+        #expect(names == (0..<10).map { "\($0)|\(990 + $0)" })
+    }
+
+    @Test func `the records below a key path are submitted, and a wrong path names the keys there are`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let input = #"{"3166-1": {"list": [{"id": 1}, {"id": 2, "name": "x\ny"}]}}"#
+        #expect(try submit(programs, input, ["--root", "3166-1.list"]).status == 0)
+        #expect(try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee") == ["2"])
+        let wrong = try submit(programs, input, ["--root", "3166-2"])
+        #expect(wrong.status == 1)
+        #expect(wrong.complaints.contains("3166-1"))
+    }
+
+    @Test func `the exit status distinguishes failed, rejected, usage and no connection`() throws {
+        let programs = try Programs()
+        let bad = #"[{"id": 1}, {"id": "x"}]"#
+        #expect(try submit(programs, bad).status == 4)
+        _ = try programs.startServer()
+        let failed = try submit(programs, bad)
+        #expect(failed.status == 1)
+        #expect(failed.complaints.contains("/json/1/id"))
+        let rejected = try submit(programs, bad, ["--on-invalid", "skip"])
+        #expect(rejected.status == 3)
+        #expect(rejected.output.contains("Employee"))
+        #expect(try programs.run("broker", ["submit", "--socket", "broker.sock", "--entity"]).status == 2)
+        let cut = try submit(programs, #"[{"id": 1}, {"id": 2"#)
+        #expect(cut.status == 1)
+        #expect(cut.complaints.contains("byte"))
+    }
+
+    @Test func `a submission with an id is applied once however often it is sent`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let input = (0..<30).map { #"{"id": \#($0)}"# }.joined(separator: "\n")
+        _ = try submit(programs, input, ["--batch-records", "10", "--id", "load"])
+        let again = try submit(programs, input, ["--batch-records", "10", "--id", "load", "--json"])
+        #expect(again.status == 0)
+        #expect(again.output.contains(#""duplicates":3"#))
+    }
+
+    @Test func `frame and unframe are each other's inverse`() throws {
+        let programs = try Programs()
+        let server = try programs.startServer()
+        try programs.write(#"{"type": "ping", "n": [1, 2]}"#, to: "ping.json")
+        let bin = "\(server.executableURL?.deletingLastPathComponent().path ?? "")/broker"
+        let result = try programs.shell(
+            "\(bin) frame <ping.json | socat -t 30 - UNIX-CONNECT:broker.sock | \(bin) unframe")
+        #expect(result.output == "{\"type\":\"pong\",\"n\":[1, 2]}\n")
+    }
+
+    @Test func `submit_sh sends a job with socat and lz4 and prints its outcome`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let done = try programs.runScript(
+            "submit.sh", ["broker.sock"], input: #"{"entity": "Employee", "json": {"id": 1}}"#)
+        #expect(done.status == 0, "\(done.complaints)")
+        #expect(done.output.contains(#""type":"completed""#))
+        let failed = try programs.runScript("submit.sh", ["broker.sock"], input: #"{"entity": "Nobody", "json": {}}"#)
+        #expect(failed.status == 1)
+        #expect(failed.output.contains("unknownEntity"))
+        let skipped = try programs.runScript(
+            "submit.sh", ["broker.sock"], input: #"{"onInvalid": "skip", "entity": "Employee", "json": [{"id": "x"}]}"#)
+        #expect(skipped.status == 3)
+        #expect(try programs.runScript("submit.sh", ["nowhere.sock"], input: "{}").status == 4)
+        #expect(try programs.runScript("submit.sh", []).status == 2)
+    }
+
+    @Test func `model check lists every fault, and schema prints SQL that SQLite takes`() throws {
+        let programs = try Programs()
+        try programs.write(
+            #"{"entities": {"A": {"identity": "nope", "attributes": {"a": "strin", "b": {"type": "date", "default": "x"}}}}}"#,
+            to: "bad.json")
+        let bad = try programs.run("broker", ["model", "check", "bad.json"])
+        #expect(bad.status == 1)
+        #expect(bad.complaints.contains("nope") && bad.complaints.contains("strin"))
+        #expect(try programs.run("broker", ["model", "check", "model.json"]).status == 0)
+        let schema = try programs.run("broker", ["model", "schema", "model.json"])
+        #expect(try programs.shell("sqlite3 :memory:", input: schema.output + "SELECT 'good';").output == "good\n")
+    }
+
+    @Test func `model check refuses what RE2 lacks, with the place, in JSON and in Core Data's form`() throws {
+        let programs = try Programs()
+        let json = #"{"type": "string", "pattern": "^(?=.*[0-9]).{8,}$"}"#
+        try programs.write("{\"entities\": {\"A\": {\"attributes\": {\n\"a\": \(json)}}}}", to: "lookahead.json")
+        try FileManager.default.createDirectory(
+            atPath: programs.path("A.xcdatamodel"), withIntermediateDirectories: true)
+        try programs.write(
+            """
+            <?xml version="1.0"?>
+            <model type="com.apple.IDECoreDataModeler.DataModel"><entity name="A">
+            <attribute name="a" optional="YES" attributeType="String" regularExpressionString="(a)\\1"/>
+            </entity></model>
+            """, to: "A.xcdatamodel/contents")
+        for (file, line) in [("lookahead.json", "2"), ("A.xcdatamodel", "3")] {
+            let checked = try programs.run("broker", ["model", "check", file])
+            #expect(checked.status == 1)
+            let complaint = try #require(checked.complaints.split(separator: "\n").first)
+            #expect(complaint.contains(": line \(line)") && complaint.contains("lookaround"), "\(checked.complaints)")
+        }
+    }
+
+    @Test func `stats are printed a line each`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let stats = try programs.run("broker", ["stats", "--socket", "broker.sock"])
+        #expect(stats.output.split(separator: "\n").contains("jobs.completed 0"))
+    }
+}
+
+/// The coordinator in a program that is not ours.
+@Suite(.timeLimit(.minutes(5))) struct EmbeddingTests {
+    private let programs: Programs
+
+    init() throws { programs = try Programs() }
+
+    @Test func `the example of the library's page does what it says, and once`() throws {
+        let first = try programs.run("Embedding", [])
+        #expect(first.status == 0, "\(first.complaints)")
+        #expect(first.output == "inserted 2\nrefused at /json/id: invalidValue\n[\"Grace\"]\n")
+        let second = try programs.run("Embedding", [])
+        #expect(second.output.hasPrefix("loaded before\n"))
+        let names = try FileManager.default.contentsOfDirectory(atPath: programs.folder).filter {
+            $0.hasPrefix("staff")
+        }
+        #expect(names.sorted() == ["staff.sqlite", "staff.sqlite.lock"])
+        #expect(try Database(programs.path("staff.sqlite")).rows("SELECT name FROM Employee") == ["Ada", "Grace"])
+
+        let example = try Repository.text(of: "Tests/Embedding/main.swift")
+        let page = try Repository.text(of: "Sources/BrokerEmbedded/BrokerEmbedded.docc/Embedding.md")
+        #expect(page.contains("```swift\n\(example)```\n"))
+    }
+
+    @Test func `the example of handlers does what its page says`() throws {
+        let result = try programs.run("Handling", [])
+        #expect(result.status == 0, "\(result.complaints)")
+        let example = try Repository.text(of: "Tests/Handling/main.swift")
+        let page = try Repository.text(of: "protocol/mappings.md")
+        #expect(page.contains("```swift\n\(example)```\n\nIt prints\n\n```\n\(result.output)```\n"), "\(result.output)")
+    }
+
+    @Test func `a job that a server has applied is known when it is run without one`() async throws {
+        let server = try programs.startServer()
+        let client = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
+        let job = Job([.process(json: #"[{"id": 1, "name": "Ada"}]"#, as: "Employee")], id: "load", reply: .keys)
+        let first = try await client.process(job)
+        client.close()
+        kill(server.processIdentifier, SIGTERM)
+        server.waitUntilExit()
+        let broker = try await EmbeddedBroker.open(
+            store: .file(programs.path("store.sqlite")), model: .json(Programs.model))
+        let again = try await broker.process(job)
+        #expect(again.isDuplicate)
+        #expect(again.sequence == first.sequence && again.changes == first.changes && again.keys == first.keys)
+        await broker.stop()
+    }
+
+    @Test func `a program and a server refuse each other's store by name`() async throws {
+        let broker = try await EmbeddedBroker.open(
+            store: .file(programs.path("store.sqlite")), model: .json(Programs.model))
+        let refused = try programs.run(
+            "brokerd", ["--model", "model.json", "--store", "store.sqlite", "--socket", "broker.sock"])
+        #expect(refused.status == 1)
+        #expect(refused.complaints.contains("process \(getpid())."), "\(refused.complaints)")
+        await broker.stop()
+        let server = try programs.startServer()
+        let error = await #expect(throws: BrokerError.self) {
+            try await EmbeddedBroker.open(store: .file(programs.path("store.sqlite")), model: .json(Programs.model))
+        }
+        #expect(error?.message.contains("process \(server.processIdentifier).") == true)
+    }
+}
+
+/// A client that cancels jobs, with a real brokerd.
+@Suite(.timeLimit(.minutes(5))) struct ClientCancellationTests {
+    private func ids(_ programs: Programs) throws -> [String] {
+        try Database(programs.path("store.sqlite")).rows("SELECT id FROM Employee ORDER BY id")
+    }
+
+    private func job(_ number: Int) -> Job {
+        let record = Array(#"{"id": \#(number)}"#.utf8)
+        return Job(.process(json: record, as: "Employee"), id: JobID("job \(number)"))
+    }
+
+    /// Returns when the server knows of that many jobs that have not ended.
+    private func wait(_ client: BrokerClient, forJobsInFlight count: Int) async throws {
+        while !(try await client.statistics().jobs.inFlight == count) {}
+    }
+
+    @Test func `a cancelled task cancels its job, and a job handle cancels its own`() async throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let client = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
+        try await client.administer(.pause)
+        let waiting = Task { try await client.process(job(1)) }
+        try await wait(client, forJobsInFlight: 1)
+        let ticket = try await client.submit(job(2))
+        let remaining = try await client.submit(job(3))
+        waiting.cancel()
+        await #expect(throws: CancellationError.self) { _ = try await waiting.value }
+        try await client.cancel(ticket.id)
+        let end = await #expect(throws: BrokerError.self) { _ = try await ticket.completion }
+        #expect(end?.code == .cancelled)
+        try await client.administer(.resume)
+        #expect(try await remaining.completion.sequence == 3)
+        let late = await #expect(throws: BrokerError.self) { try await client.cancel(remaining.id) }
+        #expect(late?.code == .tooLate)
+        let unknown = await #expect(throws: BrokerError.self) { try await client.cancel("nobody") }
+        #expect(unknown?.code == .unknownJob)
+        // It does not hold its id.
+        #expect(try await client.process(job(1)).isDuplicate == false)
+        #expect(try ids(programs) == ["1", "3"])
+        client.close()
+    }
+
+    @Test func `a job that is cancelled at any time has an effect exactly if its task gets a completion`() async throws
+    {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let client = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
+        var committed: [Int] = []
+        var cancelledCount = 0
+        for number in 1...300 {
+            let waiting = Task { try await client.process(job(number)) }
+            for _ in 0..<number % 30 { await Task.yield() }
+            waiting.cancel()
+            do {
+                _ = try await waiting.value
+                committed.append(number)
+            } catch is CancellationError {
+                cancelledCount += 1
+            }
+        }
+        print("\(committed.count) jobs were committed, \(cancelledCount) cancelled")
+        // No further event is on its way.
+        try await client.ping()
+        #expect(try ids(programs) == committed.map(String.init))
+        client.close()
+    }
+
+    @Test func `a server that dies while a job is being cancelled leaves the job's outcome unknown`() async throws {
+        let programs = try Programs()
+        let server = try programs.startServer()
+        let client = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
+        try await client.administer(.pause)
+        let waiting = Task { try await client.process(job(1)) }
+        try await wait(client, forJobsInFlight: 1)
+        kill(server.processIdentifier, SIGSTOP)
+        waiting.cancel()
+        kill(server.processIdentifier, SIGKILL)
+        let error = await #expect(throws: BrokerError.self) { _ = try await waiting.value }
+        #expect(error?.isOutcomeUnknown == true, "\(String(describing: error))")
+        #expect(error?.description.contains("The outcome of the job \"job 1\" is not known: `await`") == true)
+        server.waitUntilExit()
+        // It is not sent to the next one.
+        _ = try programs.startServer()
+        #expect(try await client.process(job(2)).changes["Employee"]?.inserted == 1)
+        #expect(try ids(programs) == ["2"])
+        client.close()
+    }
+}
+
+/// The meaning of a cancelled call: the same function with a client of a server and with an embedded broker.
+@Suite(.timeLimit(.minutes(5))) struct CancellationMeaningTests {
+    private func job(_ number: Int) -> Job {
+        .process(json: #"{"id": \#(number)}"#, as: "Employee", id: JobID("job \(number)"))
+    }
+
+    /// Runs the test with both.
+    private func withBoth(_ test: (any BrokerProtocol) async throws -> Void) async throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        try await withBrokerClient(.unixSocket(programs.path("broker.sock"))) { try await test($0) }
+        try await withTemporaryBroker(model: .file(programs.path("model.json"))) { try await test($0) }
+    }
+
+    private func ids(_ broker: any BrokerProtocol) async throws -> [Int] {
+        struct Employee: Decodable { var id: Int }
+        return try await broker.fetch(Query("Employee")).decode([Employee].self).map(\.id)
+    }
+
+    private func wait(_ broker: any BrokerProtocol, forJobsInFlight count: Int) async throws {
+        while try await broker.statistics().jobs.inFlight != count { try Task.checkCancellation() }
+    }
+
+    /// Calls in a task that is cancelled before it begins.
+    private func cancelledBefore(_ call: @escaping @Sendable () async throws -> Void) async -> (any Error)? {
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            try await call()
+        }
+        do {
+            try await task.value
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test func `a call of a task that is cancelled already has no effect`() async throws {
+        try await withBoth { broker in
+            let folder = NSTemporaryDirectory()
+            let calls: [@Sendable () async throws -> Void] = [
+                { try await broker.process(self.job(1)) }, { _ = try await broker.submit(self.job(2)) },
+                { _ = try await broker.await("job 1") }, { try await broker.cancel("job 1") },
+                { _ = try await broker.fetch(Query("Employee")) },
+                { for try await _ in broker.results(of: Query("Employee")) {} },
+                { try await broker.administer(.checkpoint) },
+                { _ = try await broker.backUp(to: "\(folder)/broker-\(UUID()).sqlite") },
+            ]
+            for (index, call) in calls.enumerated() {
+                let error = await cancelledBefore(call)
+                #expect(error is CancellationError, "\(type(of: broker)), \(index): \(String(describing: error))")
+            }
+            let found = try await ids(broker)
+            #expect(found.isEmpty)
+        }
+    }
+
+    @Test func `a job is cancelled with its task until its merge begins, and a submission until it is accepted`()
+        async throws
+    {
+        try await withBoth { broker in
+            try await broker.administer(.pause)
+            let process = Task { try await broker.process(job(1)) }
+            try await wait(broker, forJobsInFlight: 1)
+            process.cancel()
+            await #expect(throws: CancellationError.self) { try await process.value }
+            try await wait(broker, forJobsInFlight: 0)
+            // A submission that is cancelled later has its place: its task goes on.
+            let submission = Task {
+                let submitted = try await broker.submit(job(2))
+                withUnsafeCurrentTask { $0?.cancel() }
+                let wait = await #expect(throws: BrokerError.self) { _ = try await submitted.completion }
+                #expect(wait?.isOutcomeUnknown == true && wait?.jobID == "job 2")
+                #expect((wait?.cause as? BrokerError)?.code == .waitCancelled)
+                return submitted
+            }
+            let submitted = try await submission.value
+            let awaiting = Task { try await broker.await("job 2") }
+            awaiting.cancel()
+            let error = await #expect(throws: (any Error).self) { try await awaiting.value }
+            #expect(error is CancellationError || (error as? BrokerError)?.isOutcomeUnknown == true)
+            try await broker.administer(.resume)
+            #expect(try await submitted.completion.changes["Employee"]?.inserted == 1)
+            #expect(try await ids(broker) == [2])
+        }
+    }
+
+    @Test func `a job that is cancelled at any time has an effect exactly if its task gets a completion`() async throws
+    {
+        try await withBoth { broker in
+            var committed: [Int] = []
+            for number in 1...100 {
+                let process = number.isMultiple(of: 2)
+                let call = Task {
+                    if process { return try await broker.process(job(number)) }
+                    return try await broker.submit(job(number)).completion
+                }
+                for _ in 0..<number % 15 { await Task.yield() }
+                call.cancel()
+                do {
+                    do {
+                        _ = try await call.value
+                    } catch let error as BrokerError where error.isOutcomeUnknown && !process {
+                        // The submission had returned, and only the waiting was cancelled.
+                        _ = try await broker.await(JobID("job \(number)"))
+                    }
+                    committed.append(number)
+                } catch let error as BrokerError where error.code == .cancelled && !process {
+                    // Its acceptance and its cancellation crossed.
+                } catch is CancellationError {}
+            }
+            #expect(try await ids(broker) == committed)
+        }
+    }
+
+    @Test func `a copy whose task is cancelled is not there, or may be there if that is said`() async throws {
+        try await withBoth { broker in
+            try await broker.process(json: #"[{"id": 1}, {"id": 2}]"#, as: "Employee")
+            for attempt in 0..<20 {
+                let file = "\(NSTemporaryDirectory())/broker-\(UUID()).sqlite"
+                defer { try? FileManager.default.removeItem(atPath: file) }
+                let copying = Task { try await broker.backUp(to: file) }
+                for _ in 0..<attempt * 3 { await Task.yield() }
+                copying.cancel()
+                do {
+                    #expect(try await copying.value.sequence > 0)
+                    #expect(FileManager.default.fileExists(atPath: file))
+                } catch is CancellationError {
+                    #expect(!FileManager.default.fileExists(atPath: file))
+                } catch let error as BrokerError {
+                    // A copy is made one at a time, and the one before may not have ended.
+                    #expect(error.isOutcomeUnknown || error.code == .busy, "\(error)")
+                }
+            }
+        }
+    }
+
+    @Test func `a fetch ends with its task`() async throws {
+        try await withBoth { broker in
+            // More than one answer of a stream.
+            let name = String(repeating: "n", count: 200)
+            let records = (1...20_000).map { #"{"id": \#($0), "name": "\#(name)"}"# }
+            try await broker.process(json: "[\(records.joined(separator: ","))]", as: "Employee")
+            let fetching = Task {
+                withUnsafeCurrentTask { $0?.cancel() }
+                for try await _ in broker.results(of: Query("Employee")) {}
+            }
+            await #expect(throws: CancellationError.self) { try await fetching.value }
+            let reading = Task {
+                for try await _ in broker.results(of: Query("Employee")) { withUnsafeCurrentTask { $0?.cancel() } }
+            }
+            await #expect(throws: CancellationError.self) { try await reading.value }
+            #expect(try await broker.fetch(Query("Employee")).hasMore)
+        }
+    }
+}
+
+/// A sequence that was sent to a client belongs to one job for ever: real processes, killed.
+@Suite(.timeLimit(.minutes(5))) struct SequenceTests {
+    private func job(_ number: Int) -> Job {
+        .process(json: Array(#"{"id": \#(number)}"#.utf8), as: "Employee")
+    }
+
+    /// The sequences in the jobs' `accepted` messages.
+    private func accepted(_ programs: Programs, _ jobs: [Job], areCompleted: Bool = true) async throws
+        -> [Int64]
+    {
+        let broker = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
+        var sequences: [Int64] = []
+        for job in jobs {
+            let ticket = try await broker.submit(job)
+            sequences.append(ticket.sequence)
+            if areCompleted { _ = try await ticket.completion }
+        }
+        broker.close()
+        return sequences
+    }
+
+    private func end(_ server: Process, _ signal: Int32) {
+        kill(server.processIdentifier, signal)
+        server.waitUntilExit()
+    }
+
+    @Test func `an accepted job that was never committed retains its sequence, though the server is killed`()
+        async throws
+    {
+        let programs = try Programs()
+        let server = try programs.startServer()
+        let lock = try StoreLocker(programs.path("store.sqlite"))
+        let sequences = try await accepted(programs, [job(1), job(2)], areCompleted: false)
+        #expect(sequences == [1, 2])
+        end(server, SIGKILL)
+        lock.unlock()
+        _ = try programs.startServer()
+        let database = try Database(programs.path("store.sqlite"))
+        #expect(try database.rows("SELECT count(*) FROM Employee") == ["0"])
+        let later = try await accepted(programs, [job(3)])
+        #expect(later.allSatisfy { $0 > 2 }, "\(later)")
+    }
+
+    @Test func `a duplicate's number is not given again after a kill, and a clean stop leaves no gap`() async throws {
+        let programs = try Programs()
+        var server = try programs.startServer()
+        var same = job(1)
+        same.id = "same"
+        #expect(try await accepted(programs, [same, same]) == [1, 2])
+        end(server, SIGTERM)
+        server = try programs.startServer()
+        #expect(try await accepted(programs, [same]) == [3])
+        end(server, SIGKILL)
+        server = try programs.startServer()
+        let later = try await accepted(programs, [job(2), job(3)])
+        #expect(later[0] > 3)
+        #expect(later[1] == later[0] + 1)
+        end(server, SIGTERM)
+        _ = try programs.startServer()
+        #expect(try await accepted(programs, [job(4)]) == [later[1] + 1])
+    }
+
+    @Test func `a server that is stopped while the store is locked fails what waits, and ends`() async throws {
+        let programs = try Programs()
+        let server = try programs.startServer()
+        let lock = try StoreLocker(programs.path("store.sqlite"))
+        let broker = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
+        var waiting = job(1)
+        waiting.id = "waiting"
+        let ticket = try await broker.submit(waiting)
+        kill(server.processIdentifier, SIGTERM)
+        await #expect(throws: BrokerError.self) { _ = try await ticket.completion }
+        lock.unlock()
+        server.waitUntilExit()
+        #expect(server.terminationStatus == 0)
+        broker.close()
+        let database = try Database(programs.path("store.sqlite"))
+        #expect(try database.rows("SELECT count(*) FROM Employee") == ["0"])
+        _ = try programs.startServer()
+        let again = try await accepted(programs, [waiting])
+        #expect(again.allSatisfy { $0 > 1 }, "\(again)")
+    }
+}
+
+/// The client of `protocol/guides/clients.md`, run against a server.
+@Suite(.timeLimit(.minutes(5))) struct PythonClientTests {
+    private let programs: Programs
+
+    init() throws {
+        programs = try Programs()
+        let blocks = try Repository.codeBlocks(of: "protocol/guides/clients.md").filter { $0.language == "python" }
+        let client = try #require(blocks.first { $0.text.contains("class Broker:") }?.text)
+        let paging = try #require(blocks.first { $0.text.hasPrefix("def fetch(") }?.text)
+        #expect(client.split(separator: "\n", omittingEmptySubsequences: false).count <= 100)
+        try programs.write(client + paging, to: "broker.py")
+    }
+
+    /// Runs statements of Python that use the client, and returns the lines that they print.
+    private func run(_ statements: String) throws -> [String] {
+        let result = try programs.shell("python3 -", input: "from broker import *\n" + statements)
+        #expect(result.status == 0, "\(result.complaints)")
+        return result.output.split(separator: "\n").map(String.init)
+    }
+
+    @Test func `answers find the messages that they belong to`() throws {
+        _ = try programs.startServer()
+        let lines = try run(
+            """
+            broker = Broker("broker.sock")
+            ada = {"id": "a", "entity": "Employee", "json": {"id": 1, "name": "Ada"}}
+            jobs = [ada, {"id": "b", "entity": "Employee", "json": {"id": "one"}},
+                    {"id": "c", "entity": "Employee", "json": {}, "onInvalid": "perhaps"}, ada]
+            for answer in sorted(broker.run(jobs), key=lambda answer: answer["tag"]):
+                print(answer["type"], answer["id"], answer.get("duplicate") or answer.get("error", {}).get("code"))
+            broker.write = lambda tag: (broker.sent.append(tag), broker.socket.sendall(b"{}"))
+            answer = broker.receive() if broker.send({"type": "ping"}) else None
+            print(answer["error"]["code"], answer["tag"])
+            """)
+        #expect(
+            lines == [
+                "completed a None", "failed b invalidValue", "error c unsupportedMessage", "completed a True",
+                "malformedFrame 5",
+            ])
+    }
+
+    @Test func `pages of a fetch neither skip nor repeat objects`() throws {
+        _ = try programs.startServer()
+        let lines = try run(
+            """
+            broker = Broker("broker.sock")
+            list(broker.run([{"entity": "Employee", "json": [{"id": n, "name": str(n)} for n in range(1, 8)]}]))
+            objects = fetch(broker, {"entity": "Employee", "where": "name != %@", "arguments": ["3"], "limit": 2})
+            print(next(objects)["id"])
+            list(broker.run([{"op": "delete", "entity": "Employee", "objects": [1, 2]}]))
+            print([object["id"] for object in objects])
+            """)
+        #expect(lines == ["1", "[2, 4, 5, 6, 7]"])
+    }
+
+    @Test func `pages continue after a key with all its digits, and after a compound one`() throws {
+        try programs.write(
+            """
+            {"entities": {
+              "Price": {"identity": "amount", "attributes": {"amount": "decimal"}},
+              "Seat": {"identity": ["row", "number"], "attributes": {"row": "string", "number": "double"}}}}
+            """, to: "model.json")
+        _ = try programs.startServer()
+        let lines = try run(
+            """
+            broker = Broker("broker.sock")
+            amounts = [decimal.Decimal(f"0.1234567890123456789{n}") for n in range(1, 6)]
+            seats = [{"row": row, "number": number} for row in "ab" for number in (1.5, 2, 10)]
+            list(broker.run([{"entity": "Price", "json": [{"amount": amount} for amount in amounts]},
+                             {"entity": "Seat", "json": seats}]))
+            print([price["amount"] for price in fetch(broker, {"entity": "Price", "limit": 1})] == amounts)
+            print([(seat["row"], float(seat["number"])) for seat in fetch(broker, {"entity": "Seat", "limit": 2})])
+            """)
+        #expect(
+            lines == [
+                "True", "[('a', 1.5), ('a', 2.0), ('a', 10.0), ('b', 1.5), ('b', 2.0), ('b', 10.0)]",
+            ])
+    }
+
+    @Test func `after a lost connection jobs are sent again and take effect once, and a cancel is not`() throws {
+        let server = try programs.startServer()
+        let lines = try run(
+            """
+            import os, signal
+            broker = Broker("broker.sock")
+            frames = []
+
+            def lose_connection(*messages):
+                # A server that has stopped answers nothing before the connection is lost.
+                os.kill(\(server.processIdentifier), signal.SIGSTOP)
+                for message in messages:
+                    broker.send(message)
+                broker.socket.shutdown(socket.SHUT_RDWR)
+                os.kill(\(server.processIdentifier), signal.SIGCONT)
+
+            write, broker.write = broker.write, lambda tag: (frames.append(broker.unanswered[tag][1]), write(tag))
+            lose_connection(*({"id": f"job-{n}", "entity": "Employee", "json": {"id": n}} for n in range(3)))
+            print([broker.receive()["id"] for _ in range(3)], frames[:3] == frames[3:])
+            lose_connection({"type": "cancel", "id": "job-1"})
+            try:
+                broker.receive()
+            except ConnectionError as error:
+                print(error, len(broker.unanswered))
+            print(broker.ask({"type": "stats"})["objects"]["inserted"])
+            """)
+        #expect(
+            lines == [
+                "['job-0', 'job-1', 'job-2'] True", "The connection was lost before the answer came. 0", "3",
+            ])
+    }
+}
