@@ -286,7 +286,8 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     private enum CodingKeys: String, CodingKey {
         case jobs, failures, objects, commits, batches, queues, latencyMicroseconds, store, wal, subscriptions, journal
-        case log, memory, uptimeMilliseconds, paused, rejects, interpreted, lastMinute, histograms, draining, server, lastReload,
+        case log, memory, uptimeMilliseconds, paused, rejects, interpreted, lastMinute, histograms, draining, server,
+            lastReload,
             connections
     }
 

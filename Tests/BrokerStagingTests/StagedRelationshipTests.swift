@@ -198,7 +198,8 @@ import Testing
 
     @Test func `pairs come along in united collections`() throws {
         let staged = try staging.stage(
-            #"{"Employee": [{"id": 1, "desk": 50}], "Desk": {"id": 51, "owner": 2}, "Employee": {"id": 2, "desk": 51}}"#)
+            #"{"Employee": [{"id": 1, "desk": 50}], "Desk": {"id": 51, "owner": 2}, "Employee": {"id": 2, "desk": 51}}"#
+        )
         #expect(staged("Employee") == ["id=1 desk=@50", "id=2 desk=@51"])
         #expect(staged("Desk") == ["id=50 owner=@1", "id=51 owner=@2"])
         #expect(staged.rows.reason == nil)

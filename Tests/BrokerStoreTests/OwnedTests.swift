@@ -227,7 +227,8 @@ import TestSupport
               "Entry": {"attributes": {"text": "string"}}}}
             """)
         try store.apply(#"{"Log": {"name": "a"}}"#)
-        let relate = #"{"op": "relate", "entity": "Log", "object": 1, "relationship": "entries", "json": [{"text": "b"}]}"#
+        let relate =
+            #"{"op": "relate", "entity": "Log", "object": 1, "relationship": "entries", "json": [{"text": "b"}]}"#
         guard case .completed = try store.apply(store.job(operations: relate, .fail)) else {
             return #expect(Bool(false))
         }

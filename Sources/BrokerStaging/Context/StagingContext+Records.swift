@@ -66,7 +66,9 @@ extension StagingContext {
         let own = tables[entity.index].pointee.row(row)
         if entity.requiredColumns.contains(where: {
             own[$0].kind == .absent && scratch[record.cells + $0].kind != .absent
-        }) { note(.required) }
+        }) {
+            note(.required)
+        }
     }
 
     /// Converts the record's own attributes.

@@ -321,7 +321,8 @@ struct JobRun {
     private mutating func started() -> NetChanges {
         if let history { return history }
         let history = NetChanges(
-            merger.historyTables, on: merger.connection, MergeMemory(parked.memory.allowance), hasDigest: merger.digest != nil)
+            merger.historyTables, on: merger.connection, MergeMemory(parked.memory.allowance),
+            hasDigest: merger.digest != nil)
         self.history = history
         parked.history = history
         return history

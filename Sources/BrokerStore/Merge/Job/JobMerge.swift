@@ -163,7 +163,9 @@ struct JobMerge {
             for (row, keyEntities) in table.keyEntities {
                 let stored = try storing { () throws(StoreError) in try storedConcreteEntity(ofRow: row, table) }
                 let entity = table.concreteEntity(of: row)
-                let isOf = { (other: Int) in model.isKind(stored ?? entity, of: other) || model.isKind(entity, of: other) }
+                let isOf = { (other: Int) in
+                    model.isKind(stored ?? entity, of: other) || model.isKind(entity, of: other)
+                }
                 guard keyEntities.allSatisfy(isOf) else { throw .surprise(.entity) }
             }
         }
