@@ -191,9 +191,12 @@ import Testing
     }
 
     @Test func `a pair within one entity, even of an object with itself`() throws {
-        let staged = try staging.stage(#"{"Employee": [{"id": 1, "spouse": 2}, {"id": 4, "spouse": 4}]}"#)
-        #expect(staged("Employee") == ["id=1 spouse=@2", "id=2 spouse=@1", "id=4 spouse=@4"])
+        let staged = try staging.stage(#"{"Employee": [{"id": 1, "spouse": 2}]}"#)
+        #expect(staged("Employee") == ["id=1 spouse=@2", "id=2 spouse=@1"])
         #expect(staged.rows.reason == nil)
+        let itself = try staging.stage(#"{"Employee": [{"id": 4, "spouse": 4}]}"#)
+        #expect(itself("Employee") == ["id=4 spouse=@4"])
+        #expect(itself.rows.reason == .links, "the inverse key of the record may say something else")
     }
 
     @Test func `pairs come along in united collections`() throws {

@@ -14,8 +14,8 @@ import TestSupport
         try store.apply(#"{"Department": [{"id": 10}, {"id": 11, "name": "x"}]}"#)
         #expect(
             try store.keys(
-                #"{"Department": [{"id": 12}, {"id": 10, "name": "y"}, {"id": 11, "name": "x"}, {"id": 3}]}"#)
-                == #"{"Department":{"inserted":[12,3],"updated":[10],"deleted":[]}}"#)
+                #"{"Department": [{"id": 3}, {"id": 10, "name": "y"}, {"id": 11, "name": "x"}, {"id": 12}]}"#)
+                == #"{"Department":{"inserted":[3,12],"updated":[10],"deleted":[]}}"#)
     }
 
     @Test func `a compound key is an object, a row without identity is its row key, a text is escaped`() throws {
@@ -69,9 +69,9 @@ import TestSupport
             }}
             """)
         #expect(
-            try store.keys(#"{"Blob": {"b": "AAEP"}, "Flag": [{"on": true, "n": -0.0}, {"on": false, "n": 0}]}"#)
+            try store.keys(#"{"Blob": {"b": "AAEP"}, "Flag": [{"on": false, "n": -0.0}, {"on": true, "n": 0}]}"#)
                 == #"{"Blob":{"inserted":["AAEP"],"updated":[],"deleted":[]},"#
-                + #""Flag":{"inserted":[{"on":true,"n":0.0},{"on":false,"n":0.0}],"updated":[],"deleted":[]}}"#)
+                + #""Flag":{"inserted":[{"on":false,"n":0.0},{"on":true,"n":0.0}],"updated":[],"deleted":[]}}"#)
         #expect(try store.changes(#"{"Real": [{"r": 0.0}, {"r": -0.0, "next": -0.0}]}"#) == ["Real +1 ~0 =0 !0"])
         #expect(try store.changes(#"{"Real": {"r": 0, "next": -0.0}}"#) == ["Real +0 ~0 =1 !0"])
         let fault = try #require(try store.fault(#"{"Real": {"r": 1, "next": 11}}"#))

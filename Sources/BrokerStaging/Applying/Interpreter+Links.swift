@@ -217,13 +217,13 @@ extension Interpreter {
             try reader.readKey(value, relationship, of: source.entity.ownIndex, to: destination)
         }
         defer { reader.scratch.pop(destination.attributes.count) }
-        reader.noteInexactKey(destination, destination.identity[0])
         let offset = reader.textOffset(of: value)
         let known = try reader.scratch.withCells(at: cells) { cells throws(ApplyingFault) in
             try store.object(destination.ownIndex, identity: cells)
         }
         noteName(known, destination, cells)
-        if source.isIgnored { return nil }
+        if source.isIgnored || known == nil && isIgnored(destination, nil) { return nil }
+        reader.noteInexactKey(destination, destination.identity[0])
         if let known, isKind(known.entity, of: destination.ownIndex) {
             try store.touch(known, namesLinks: false)
             return known
@@ -237,7 +237,6 @@ extension Interpreter {
             isPending(relationship.missing == .ignore ? nil : MissingObject.notFound(destination))
             return nil
         }
-        if isIgnored(destination, known) { return known }
         if let known, !isKind(destination.ownIndex, of: known.entity) {
             throw invalid(reader.unrelatedObject(destination, known.entity, offset: offset))
         }

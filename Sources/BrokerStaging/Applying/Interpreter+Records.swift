@@ -11,15 +11,22 @@ extension Interpreter {
         _ mapped: MappedRecord, _ parameters: PathParameters?, parent: (column: Int, object: AppliedObject)? = nil
     ) throws(ApplyingFault) -> AppliedObject? {
         let record = try reading { reader throws(StagingFault) in try reader.read(mapped, parameters) }
-        defer { reader.close(record) }
+        var isIgnored = false
+        defer {
+            reader.close(record)
+            wasIgnored = isIgnored
+        }
         let known = try object(of: record)
         if record.hasIdentity || known != nil { noteName(known, record.entity, record.cells) }
         if record.isTombstone { return try delete(known, record) }
-        if isIgnored(record.entity, known) { return try ignore(record, known) }
+        if self.isIgnored(record.entity, known) {
+            isIgnored = true
+            return try ignore(record, known, makesStubs: true)
+        }
         let concreteEntity = try concreteEntity(of: known, record)
         if let known, try isStale(record, known) {
             try store.touch(known, namesLinks: false)
-            return try ignore(record, known)
+            return try ignore(record, known, makesStubs: false)
         }
         reader.valueWarnings.note(entity: record.entity.ownIndex, record.notes)
         var linked: Set<Int> = []
@@ -50,11 +57,16 @@ extension Interpreter {
         _ entity: Int, _ record: OpenRecord, _ parent: (column: Int, object: AppliedObject)?, _ linked: inout Set<Int>
     ) throws(ApplyingFault) -> AppliedObject {
         let layout = plan.layout.entities[entity]
-        var links: [Int: AppliedObject] = [:]
+        var (links, nulls): ([Int: AppliedObject], Set<Int>) = ([:], [])
         if let parent { links[parent.column] = parent.object }
         for column in store.required(entity) where column >= layout.attributeCount && links[column] == nil {
             let relationship = record.entity.relationships[layout.link(atColumn: column).relationship]
             guard let value = reader.value(of: relationship, record.source.slots) else { continue }
+            // The table says what it has against it.
+            guard !relationship.isNone(value) else {
+                nulls.insert(column)
+                continue
+            }
             var source = LinkingRecord(entity: record.entity, object: nil, values: .record(record))
             if case .object(let object) = try element(value, relationship, &source) {
                 links[column] = object
@@ -63,7 +75,8 @@ extension Interpreter {
         }
         let lacking = store.required(entity).first { column in
             column < layout.attributeCount
-                ? reader.scratch[record.cells + column].kind == .absent : links[column] == nil
+                ? reader.scratch[record.cells + column].kind == .absent
+                : links[column] == nil && !nulls.contains(column)
         }
         if let lacking { throw .invalid(MissingObject.lacks(lacking, plan.entities[entity], .record), offset: nil) }
         return try reader.scratch.withCells(at: record.cells) { cells throws(ApplyingFault) in
@@ -109,9 +122,13 @@ extension Interpreter {
     }
 
     /// Applies only what is nested in the record, without links to it.
-    private func ignore(_ record: OpenRecord, _ object: AppliedObject?) throws(ApplyingFault) -> AppliedObject? {
+    ///
+    /// - Parameter makesStubs: bare keys make objects, though they are not linked.
+    private func ignore(
+        _ record: OpenRecord, _ object: AppliedObject?, makesStubs: Bool
+    ) throws(ApplyingFault) -> AppliedObject? {
         var source = LinkingRecord(entity: record.entity, object: nil, values: object == nil ? .none : .record(record))
-        source.isIgnored = true
+        source.isIgnored = !makesStubs
         for (value, relationship) in reader.valuesInTextOrder(record.entity, record.source.slots)
         where !relationship.isNone(value) && !relationship.relationship.isOwned {
             _ = try elements(of: value, relationship, &source)

@@ -20,6 +20,8 @@ package final class Interpreter {
     /// The object that the operation names.
     var target: AppliedObject?
     var pending = PendingKeys()
+    /// The sync may not make the change that the record which was applied last asks for.
+    var wasIgnored = false
     /// By object, the newest value of `modified` that a record of the step brought.
     private(set) var sentModified: [AppliedObject: OwnedCell] = [:]
     /// Such values as they were before.
@@ -101,10 +103,13 @@ package final class Interpreter {
         case .change(let key):
             note(try guarded(at: key.offset) { () throws(ApplyingFault) in try change(operation.json, key, entity) })
         case .relate(let key, let relationship):
-            _ = try guarded(at: key.offset) { () throws(ApplyingFault) in
+            let object = try guarded(at: key.offset) { () throws(ApplyingFault) in
                 try relate(operation.json, key, entity, relationship)
             }
-        case .name: preconditionFailure("keys that only name objects are not applied")
+            guard object == nil else { return }
+            let count = entity.relationships[relationship].elementCount(of: operation.json)
+            payload[payload.count - 1] = Array(repeating: nil, count: count)
+        case .name: return
         }
     }
 
@@ -137,10 +142,11 @@ package final class Interpreter {
     private func applyOwn(_ record: MappedRecord, _ parameters: PathParameters? = nil) throws(ApplyingFault) {
         // What fails in a single statement leaves nothing to undo.
         let isOneWrite = record.entity.ownRelationships.isEmpty
-        note(
-            try guarded(at: reader.textOffset(of: record.value), isOneWrite: isOneWrite) { () throws(ApplyingFault) in
-                try apply(record, parameters)
-            })
+        wasIgnored = false
+        let object = try guarded(at: reader.textOffset(of: record.value), isOneWrite: isOneWrite) {
+            () throws(ApplyingFault) in try apply(record, parameters)
+        }
+        note(wasIgnored ? nil : object)
     }
 
     /// Applies a record for the object that the operation names.
@@ -285,6 +291,17 @@ package final class Interpreter {
     }
 
     func isKind(_ entity: Int, of other: Int) -> Bool { entity == other || plan.model.isKind(entity, of: other) }
+}
+
+extension EntityPlan.RelationshipPlan {
+    /// The number of objects that a value of the relationship names.
+    fileprivate func elementCount(of value: JSONValue) -> Int {
+        switch value.kind {
+        case _ where isNone(value): 0
+        case .array where relationship.isToMany: value.elements.reduce(0) { count, _ in count + 1 }
+        default: 1
+        }
+    }
 }
 
 extension StagingSpace {

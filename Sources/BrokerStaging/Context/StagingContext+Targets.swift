@@ -5,13 +5,13 @@ internal import BrokerModel
 extension StagingContext {
     /// Stages the record for an object that the operation names by its key.
     mutating func change(_ json: JSONValue, _ key: JSONValue, _ entity: EntityPlan) throws(StagingFault) {
+        note(.object)
         guard json.kind == .object else {
             throw fault(
                 .invalidValue,
                 "With `object`, `json` is one record of \(entity.name), not \(json.kind.phrase). Send one operation for "
                     + "each object.", json, entity)
         }
-        note(.object)
         target = StagedTarget(
             entity: entity.index, concreteEntity: entity.ownIndex, key: try keyCells(key, entity),
             recordOffset: entity.unwrap(json).offset)
@@ -23,13 +23,13 @@ extension StagingContext {
     mutating func relate(
         _ json: JSONValue, _ key: JSONValue, _ entity: EntityPlan, _ relationship: Int
     ) throws(StagingFault) {
+        note(.object)
         guard !entity.relationships[relationship].leadsToOwner else {
             throw fault(
                 .invalidValue,
                 "An object of \(entity.name) lives in its owner and has no other one. Process the record of the owner "
                     + "that is to have it, or delete it.", json, entity)
         }
-        note(.object)
         _ = try keyCells(key, entity)
         try take(entity.rowByteCount)
         let row = tables[entity.index].pointee.findOrAdd(

@@ -150,7 +150,7 @@ struct JobRun {
         _ rows: StagedRows, isFirst: Bool, isAlone: Bool
     ) throws(MergeFailure) -> MergedRows {
         let history = isFirst && isAlone ? nil : started()
-        if !isSingle { try savepoints.beginStep() }
+        if !isAlone { try savepoints.beginStep() }
         do throws(MergeFailure) {
             let merged: MergedRows
             if let history {
@@ -161,7 +161,7 @@ struct JobRun {
             } else {
                 merged = try merger.merge(rows)
             }
-            if !isSingle { try savepoints.endStep() }
+            if !isAlone { try savepoints.endStep() }
             history?.accept()
             if isFirst {
                 base = (rows, merged)
@@ -177,7 +177,7 @@ struct JobRun {
             guard !merger.connection.isAutocommit else {
                 throw .store(StoreError(.unavailable, "SQLite gave the transaction up."))
             }
-            try savepoints.undoStep(isSingle: isSingle)
+            try savepoints.undoStep(isSingle: isAlone)
             throw error
         }
     }

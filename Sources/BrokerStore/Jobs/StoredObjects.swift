@@ -95,10 +95,16 @@ final class StoredObjects: ObjectStore {
     func insert(
         _ entity: Int, _ cells: UnsafePointer<Cell>, links: [Int: AppliedObject], claimedAt offset: Int
     ) throws(ApplyingFault) -> AppliedObject {
-        let number = try writing(entity, cells, nil, at: offset) { () throws(StoreError) in
-            try insert(entity, cells, links)
+        let keys = merger.rowKeys
+        do throws(ApplyingFault) {
+            let number = try writing(entity, cells, nil, at: offset) { () throws(StoreError) in
+                try insert(entity, cells, links)
+            }
+            return AppliedObject(table: model.topmost(of: entity), number: number, entity: entity)
+        } catch {
+            merger.rowKeys = keys
+            throw error
         }
-        return AppliedObject(table: model.topmost(of: entity), number: number, entity: entity)
     }
 
     private func insert(
@@ -478,7 +484,9 @@ final class StoredObjects: ObjectStore {
     /// or changed the table.
     private func refusal(_ error: StoreError, _ entity: Int, _ cells: UnsafePointer<Cell>) -> Fault {
         let (name, statements) = (merger.entities[model.topmost(of: entity)].name, merger.entities[entity])
-        let null = error.isOfNull ? statements.upserts.required.first { cells[$0].kind == .null } : nil
+        let attributes = plan.layout.entities[entity].attributeCount
+        let null =
+            error.isOfNull ? statements.upserts.required.first { $0 >= attributes || cells[$0].kind == .null } : nil
         let remedy =
             error.isTooLarge
             ? "Send shorter values of this \(name)."
