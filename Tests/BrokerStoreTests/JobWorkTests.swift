@@ -129,7 +129,7 @@ import Testing
         #expect(try test.changes("{\"Employee\": [\(records)]}") == ["Employee +4990 ~0 =1 !0"])
     }
 
-    @Test(arguments: [nil, SyncPart(id: "s", isLast: true, definition: [])])
+    @Test(.mergesSets, arguments: [nil, SyncPart(id: "s", isLast: true, definition: [])])
     func `a sync is charged for the keys of the objects that it looks at`(part: SyncPart?) throws {
         let test = try TestStore(#"{"entities": {"Page": {"identity": "path", "attributes": {"path": "string"}}}}"#)
         let paths = (0..<100).map { "{\"path\": \"\($0)\(String(repeating: "p", count: 3_200))\"}" }

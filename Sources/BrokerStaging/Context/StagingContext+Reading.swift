@@ -3,13 +3,15 @@ internal import BrokerModel
 
 /// A record whose attributes have been converted.
 struct OpenRecord {
-    let entity: EntityPlan
+    // The plan has it for as long as the staging lasts. All workers share it: to count references would take their time.
+    unowned(unsafe) let entity: EntityPlan
     /// Without its wrapper, and as a hook has rewritten it.
     let value: JSONValue
     let offset: Int
     let source: RecordSource
-    /// Index of the cells on the stack.
+    /// Index of the cells on the stack, and their number.
     let cells: Int
+    let cellCount: Int
     let isTarget: Bool
     /// It has a value for each part of its identity.
     let hasIdentity: Bool
@@ -27,7 +29,13 @@ extension StagingContext {
     mutating func read(
         _ mapped: MappedRecord, _ parameters: PathParameters?
     ) throws(StagingFault) -> OpenRecord {
-        let entity = mapped.entity
+        try mapped.withEntity { entity throws(StagingFault) in try read(mapped, entity, parameters) }
+    }
+
+    @inline(__always)
+    mutating func read(
+        _ mapped: MappedRecord, _ entity: EntityPlan, _ parameters: PathParameters?
+    ) throws(StagingFault) -> OpenRecord {
         guard mapped.value.kind == .object else {
             throw fault(
                 .invalidValue, "A record of \(entity.name) must be an object, not \(mapped.value.kind.phrase).",
@@ -55,11 +63,12 @@ extension StagingContext {
     }
 
     mutating func close(_ record: OpenRecord) {
-        scratch.pop(record.entity.attributes.count)
+        scratch.pop(record.cellCount)
         scanner.close(record.source.slots)
         rewrittenAt = record.outerRange
     }
 
+    @inline(__always)
     private mutating func read(
         _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource, _ outerRange: Range<Int>?
     ) throws(StagingFault) -> OpenRecord {
@@ -82,6 +91,7 @@ extension StagingContext {
             if source.hasOnlyUnknownKeys { throw noKnownKey(record, entity) }
             return OpenRecord(
                 entity: entity, value: record, offset: textOffset(of: record), source: source, cells: cells,
+                cellCount: entity.attributes.count,
                 isTarget: isTarget, hasIdentity: hasIdentity, isTombstone: isTombstone, sentModified: sent,
                 notes: notes,
                 outerRange: outerRange)

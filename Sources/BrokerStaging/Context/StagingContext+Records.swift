@@ -9,20 +9,25 @@ extension StagingContext {
     mutating func stage(
         _ mapped: MappedRecord, _ parameters: PathParameters? = nil
     ) throws(StagingFault) -> Int {
-        let record = try read(mapped, parameters)
+        try mapped.withEntity { entity throws(StagingFault) in try stage(mapped, entity, parameters) }
+    }
+
+    private mutating func stage(
+        _ mapped: MappedRecord, _ entity: EntityPlan, _ parameters: PathParameters?
+    ) throws(StagingFault) -> Int {
+        let record = try read(mapped, entity, parameters)
         defer { close(record) }
         guard !record.isTombstone else {
             note(.tombstone)
             throw .skipped
         }
-        let row = try row(of: record)
-        valueWarnings.note(entity: record.entity.ownIndex, record.notes)
-        guard !record.entity.ownRelationships.isEmpty else { return row }
-        let linkSource = LinkSource(entity: record.entity, row: row, sourceOffset: UInt32(record.offset))
-        try stageRelationships(record.entity, record.source.slots, linkSource)
+        let row = try row(of: record, entity)
+        if !record.notes.isEmpty { valueWarnings.note(entity: entity.ownIndex, record.notes) }
+        guard !entity.ownRelationships.isEmpty else { return row }
+        let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(record.offset))
+        try stageRelationships(entity, record.source.slots, linkSource)
         if let parameters = record.source.parameters {
-            try stageRelationships(
-                record.entity, namedBy: parameters, record.source.slots, linkSource, at: record.offset)
+            try stageRelationships(entity, namedBy: parameters, record.source.slots, linkSource, at: record.offset)
         }
         return row
     }
@@ -34,8 +39,9 @@ extension StagingContext {
     }
 
     /// Finds or adds the record's row, and writes its attributes there.
-    private mutating func row(of record: OpenRecord) throws(StagingFault) -> Int {
-        let (entity, cells) = (record.entity, record.cells)
+    @inline(__always)
+    private mutating func row(of record: OpenRecord, _ entity: EntityPlan) throws(StagingFault) -> Int {
+        let cells = record.cells
         let table = tables[entity.index]
         let row: Int
         if record.hasIdentity {

@@ -324,8 +324,8 @@ struct LinkKeys: Sendable {
     private var tree = KeyTree()
     /// By node of the tree, whether any value has consequences, and not only `null`.
     private var takesAnyValue: [Bool] = [false]
-    /// Lengths of the keys, as bits: most other keys differ in their length already.
-    private var lengths: UInt64 = 0
+    /// The lengths, first and last bytes of the keys, mixed, as bits: most other keys differ in these already.
+    private var marks: UInt64 = 0
     /// Any record may have such consequences: that of an entity with a tombstone, or one that is itself the value.
     private var matchesAll: Bool
     /// The consequences of a record may be undone because a rule of the model is broken at last.
@@ -353,16 +353,19 @@ struct LinkKeys: Sendable {
         guard !key.isEmpty else { return matchesAll = true }
         let node = tree.claim([String(decoding: key, as: UTF8.self)])
         if node == takesAnyValue.count { takesAnyValue.append(false) }
-        lengths |= Self.bit(key.count)
+        marks |= key.withUnsafeBufferPointer { Self.mark($0) }
         if !relationship.isToMany || relationship.assignment == .replace || relationship.isOrdered {
             takesAnyValue[node] = true
         }
     }
 
-    private static func bit(_ length: Int) -> UInt64 { 1 << UInt64(min(length, 63)) }
+    private static func mark(_ key: UnsafeBufferPointer<UInt8>) -> UInt64 {
+        guard let first = key.first, let last = key.last else { return 0 }
+        return 1 << UInt64((key.count &* 17 &+ Int(first) &* 5 &+ Int(last)) & 63)
+    }
 
     /// Whether a record in the value, at any depth, may have such consequences.
-    func mayReachOthers(_ value: JSONValue) -> Bool { matchesAll || lengths != 0 && contains(value) }
+    func mayReachOthers(_ value: JSONValue) -> Bool { matchesAll || marks != 0 && contains(value) }
 
     private func contains(_ value: JSONValue) -> Bool {
         switch value.kind {
@@ -373,7 +376,7 @@ struct LinkKeys: Sendable {
     }
 
     private func isOne(_ key: JSONValue, _ value: JSONValue) -> Bool {
-        guard lengths & Self.bit(key.bytes.count) != 0, let node = tree.child(of: 0, key.bytes) else { return false }
+        guard marks & Self.mark(key.bytes) != 0, let node = tree.child(of: 0, key.bytes) else { return false }
         return takesAnyValue[node] || value.isNull
     }
 }
