@@ -52,7 +52,7 @@ package struct JobSource: Sendable {
         if options.mix.shares[.changed] != nil { versions = [Int32](repeating: 0, count: options.existing) }
     }
 
-    /// - Throws: ``JSONError`` when the records are not one JSON array; brokerload sends nothing else.
+    /// - Throws: `JSONError` when the records are not one JSON array; brokerload sends nothing else.
     package mutating func next() throws(JSONError) -> JobContent {
         defer { job += 1 }
         let records = try ProvenJSON(proving: nextRecords()).bytes
