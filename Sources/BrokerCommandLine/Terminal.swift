@@ -48,8 +48,9 @@ extension Terminal {
 
     private static let characters = Characters()
 
+    // Immutable, and any thread may use a locale.
     private struct Characters: @unchecked Sendable {
-        /// Immutable. Nil where the system lacks it: then only ASCII has a width.
+        /// Nil where the system lacks it: then only ASCII has a width.
         let locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", nil)
     }
 }

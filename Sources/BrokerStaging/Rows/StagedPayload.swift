@@ -41,9 +41,6 @@ package struct StagedPayload: Sendable {
 
     mutating func note(_ object: (table: Int, row: Int)?) { operations[operations.count - 1].note(object) }
 
-    /// The number of records noted for the latest operation.
-    var notedCount: Int { operations.last?.rows.count ?? 0 }
-
     /// Adds the operations of a later part.
     ///
     /// - Parameter rows: by entity index and the part's row, the row in the united tables.

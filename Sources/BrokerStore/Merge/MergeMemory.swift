@@ -2,8 +2,8 @@ internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The memory that the merge of one job needs besides its staged rows: rows that are staged again, and tables of
-/// claims.
+/// The memory that the merge of one job needs besides its staged rows: what the interpreter reads, parked values, and the
+/// changes that are recorded.
 ///
 /// Used by the one thread that merges the job.
 final class MergeMemory: StagingAllowance, @unchecked Sendable {
