@@ -82,7 +82,7 @@ import Testing
         #expect(
             staged.links == [
                 "Employee.projects 1-7 named by 7", "Employee.projects 2-7 named by 7",
-                "Employee.projects 3-7 named by 3", "Employee.projects 3-8 named by 3",
+                "Employee.projects 3-7 named by 3 and 7", "Employee.projects 3-8 named by 3",
             ])
     }
 
@@ -90,7 +90,8 @@ import Testing
         let staged = try staging.stage(#"{"Employee": {"id": 1, "friends": [2, 1]}}"#)
         #expect(
             staged.links == [
-                "Employee.friends 1-2 named by 1", "Employee.friends 2-1 named by 1", "Employee.friends 1-1 named by 1",
+                "Employee.friends 1-2 named by 1", "Employee.friends 2-1 named by 1",
+                "Employee.friends 1-1 named by 1 and 1",
             ])
     }
 

@@ -77,6 +77,43 @@ import Testing
         #expect(merged > 30, "jobs of which all steps were merged as sets")
     }
 
+    @Test func `with skip, a value is taken at the turn of its record, not of its identity`() throws {
+        let model = """
+            {"entities": {"E": {"identity": "id", "unique": ["code"], "attributes": {"id": "integer64", "code": "string"},
+              "relationships": {"next": {"entity": "E"}}}}}
+            """
+        let store = try TestStore(model)
+        try store.apply(#"{"E": [{"id": 4, "code": "a"}, {"id": 7, "code": "b"}]}"#)
+        let outcome = try store.outcome(#"{"E": [{"id": 7, "code": "a"}, {"id": 4, "code": "c"}]}"#, .skip)
+        #expect(outcome.described + outcome.rejections == ["E +0 ~1 =0 !1", "constraintViolation /E/0"])
+        // A key that names an object before its record is not its turn.
+        let later = #"[{"id": 1, "next": 4}, {"id": 7, "code": "c"}, {"id": 4, "code": "d"}]"#
+        let other = try store.outcome(#"{"E": \#(later)}"#, .skip)
+        #expect(other.described + other.rejections == ["E +1 ~1 =0 !1", "constraintViolation /E/1"])
+        let parts =
+            #"{"entity": "E", "json": {"id": 2, "next": 4}}, {"entity": "E", "json": [{"id": 7, "code": "d"}, {"id": 4, "code": "e"}]}"#
+        #expect(try store.run(parts, .skip) == "E +1 ~1 !1")
+        #expect(try store.rows("SELECT id, code FROM E ORDER BY 1") == ["1|NULL", "2|NULL", "4|e", "7|b"])
+    }
+
+    @Test(arguments: ["integer64", "string"])
+    func `a record keeps its links when its object is deleted and made again by what is nested in it`(
+        type: String
+    ) throws {
+        let store = try TestStore(
+            """
+            {"entities": {"C": {"identity": "id", "tombstone": "gone = true",
+              "attributes": {"id": "\(type)", "gone": "boolean"},
+              "relationships": {"boss": {"entity": "C"}, "peers": {"entity": "C", "toMany": true}}}}}
+            """)
+        try store.apply(#"{"C": [{"id": 8}, {"id": 2}, {"id": 9}]}"#)
+        try store.apply(
+            #"{"C": {"id": 2, "peers": [{"id": 5, "peers": [{"id": 2, "gone": true}, {"id": 7}, {"id": 2}]}], "boss": 9}}"#
+        )
+        #expect(try store.rows("SELECT id, boss FROM C WHERE boss IS NOT NULL") == ["2|9"])
+        #expect(try store.rows("SELECT source, destination FROM C_peers ORDER BY 1, 2") == ["2|5", "5|2", "5|7"])
+    }
+
     private static func end(
         of operations: String, _ policy: InvalidRecordPolicy, _ store: TestStore
     ) throws -> [String] {

@@ -191,7 +191,7 @@ struct JobApplication {
             }
         } else {
             guard !entity.isAbstract else { throw fault("unmappable") }
-            node = insert(entity, key)
+            node = graph.insert(entity, identity: key?.identity)
         }
         named.insert(node)
         syncObjects.insert(node)
@@ -205,12 +205,6 @@ struct JobApplication {
         try bring(values, node, fault("constraintViolation"))
         for value in record.relationships { try apply(value, of: node, fault("constraintViolation")) }
         return graph.objects[node] == nil ? nil : node
-    }
-
-    private mutating func insert(_ entity: RandomModel.Entity, _ key: ObjectGraph.Key?) -> Node {
-        let deleted =
-            entity.hasRowKey ? nil : key.flatMap { before.nodes[$0] }.flatMap { graph.objects[$0] == nil ? $0 : nil }
-        return graph.insert(entity, identity: key?.identity, as: deleted)
     }
 
     /// "From another branch: `constraintViolation`."
@@ -360,7 +354,7 @@ struct JobApplication {
             try check(known, entity, isTombstone: false, fault)
             turn(known, into: entity)
         }
-        let node = known ?? insert(entity, key)
+        let node = known ?? graph.insert(entity, identity: key.identity)
         if graph.lacksRequired(node) { return nil }
         try bring(graph.uniqueValues(of: node).subtracting(values), node, fault)
         named.insert(node)

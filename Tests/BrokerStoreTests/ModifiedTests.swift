@@ -64,6 +64,13 @@ import Testing
             ])
     }
 
+    @Test func `a record is not newer, also when a later operation names its object by a bare key`() throws {
+        try store.apply(#"{"Tag": {"word": "a", "version": 5, "note": "new"}}"#)
+        let older = #"{"entity": "Tag", "json": {"word": "a", "version": 4, "note": "old"}}"#
+        #expect(try store.run(#"\#(older), {"entity": "Post", "json": {"id": 1, "tags": ["a"]}}"#) == "Post ~1, Tag =1")
+        #expect(try tags().first == "a|5|new")
+    }
+
     @Test func `the first fault in the text of a newer record is reported`() throws {
         let fault = try store.fault(
             #"{"Post": [{"id": 1, "at": "2021-01-01", "tags": [{"word": "c", "note": "too long"}]}, {"id": 2, "title": []}]}"#

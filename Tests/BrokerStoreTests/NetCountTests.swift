@@ -63,6 +63,47 @@ import Testing
         #expect(try store.run(operations.joined(separator: ", ")) == "E ~1, T ~1 =1")
     }
 
+    @Test func `other links change an object whose record names links, whatever made or ended them`() throws {
+        // Another object's record, in one step and in two; a deletion.
+        #expect(
+            try store.run(
+                [process("E", #"{"id": 1, "tags": []}"#), process("T", #"{"id": 9, "bearers": [1]}"#)]
+                    .joined(separator: ", ")) == "E ~1, T ~1")
+        #expect(
+            try store.run(
+                [relate(2, "tags", "[]"), process("T", #"{"id": 9, "bearers": [2]}"#)]
+                    .joined(separator: ", ")) == "E ~1, T ~1")
+        #expect(
+            try store.run([process("T", #"{"id": 9, "bearers": []}"#), delete("E", "[2]")].joined(separator: ", "))
+                == "E -1, T ~1")
+    }
+
+    @Test func `ended links change an object of which owned objects are deleted, too`() throws {
+        let store = try TestStore(
+            """
+            {"entities": {
+              "E": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+                "tags": {"entity": "T", "toMany": true, "assignment": "replace"},
+                "parts": {"entity": "P", "toMany": true, "owned": true}}},
+              "T": {"identity": "id", "attributes": {"id": "integer64"}}, "P": {"attributes": {"size": "integer64"}}}}
+            """)
+        try store.apply(#"{"E": {"id": 1, "tags": [7], "parts": [{"size": 1}, {"size": 2}]}}"#)
+        #expect(try store.run(process("E", #"{"id": 1, "tags": [], "parts": [{"size": 1}]}"#)) == "E ~1, P =1 -1")
+    }
+
+    @Test func `entities count whose objects were made and deleted`() throws {
+        let made = [process("E", #"{"id": 1}"#), process("T", #"{"id": 12}"#), delete("T", "[12]")]
+        #expect(try store.outcome(ofOperations: made.joined(separator: ", ")).changes.map(\.entity) == ["E", "T"])
+        let store = try self.interpreting()
+        #expect(try store.outcome(ofOperations: made.joined(separator: ", ")).changes.map(\.entity) == ["E", "T"])
+    }
+
+    private func interpreting() throws -> TestStore {
+        var options = StoreOptions()
+        options.interpretsAll = true
+        return try TestStore(Self.model, options: options)
+    }
+
     @Test func `an object is listed by the key that it has at the end`() throws {
         func rename(_ old: Int, _ new: Int) -> String {
             #"{"op": "process", "entity": "E", "object": \#(old), "json": {"id": \#(new)}}"#

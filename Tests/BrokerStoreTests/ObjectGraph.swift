@@ -31,6 +31,8 @@ struct ObjectGraph {
     /// Each link with its position, 0 where the relationship is not ordered. A link of two inverse relationships is there twice, once
     /// for each direction.
     private(set) var links: [Link: Int] = [:]
+    /// The nodes of identities, also of those whose objects were deleted.
+    private var former: [Key: Node] = [:]
     private var newest: Node = 0
 
     init(_ model: RandomModel) { self.model = model }
@@ -43,12 +45,11 @@ struct ObjectGraph {
         Key(entity: model.identityOwner(entity), identity: identity)
     }
 
-    /// A new object with its entity's defaults.
-    ///
-    /// - Parameter node: that of the deleted object which it replaces.
-    mutating func insert(_ entity: RandomModel.Entity, identity: [String]?, as node: Node?) -> Node {
+    /// A new object with its entity's defaults. "There is one object per identity": it takes the place of a deleted one.
+    mutating func insert(_ entity: RandomModel.Entity, identity: [String]?) -> Node {
         newest += 1
-        let node = node ?? newest
+        let known = entity.hasRowKey ? nil : identity.flatMap { former[key(entity.name, $0)] }
+        let node = known.flatMap { objects[$0] == nil ? $0 : nil } ?? newest
         objects[node] = Object(entity: entity.name, values: entity.defaults)
         setIdentity(of: node, entity.name, to: identity)
         return node
@@ -62,6 +63,7 @@ struct ObjectGraph {
         guard let identity else { return }
         for (name, value) in zip(entity.identity, identity) { objects[node]!.values[name] = value }
         nodes[key(entityName, identity)] = node
+        former[key(entityName, identity)] = node
         for relationship in self.entity(of: node).relationships where relationship.isOwned {
             for part in destinations(relationship, of: node) {
                 let entity = self.entity(of: part)

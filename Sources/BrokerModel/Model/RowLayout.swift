@@ -26,6 +26,8 @@ package struct LinkTable: Sendable {
     package let destination: Int
     /// A relationship that is its own inverse: every link is stored in both directions.
     package let isSymmetric: Bool
+    /// Objects of both sides have a relationship for the links.
+    package let hasInverse: Bool
     /// The owner's relationship is ordered.
     package let isOrdered: Bool
     package let isInverseOrdered: Bool
@@ -62,7 +64,8 @@ package struct RowLayout: Sendable {
                 linkTables.append(
                     LinkTable(
                         source: source, relationship: index, destination: destination,
-                        isSymmetric: isSymmetric, isOrdered: relationship.isOrdered,
+                        isSymmetric: isSymmetric, hasInverse: relationship.inverse != nil,
+                        isOrdered: relationship.isOrdered,
                         isInverseOrdered: !isSymmetric && model.inverse(of: relationship)?.isOrdered ?? false))
             }
         }

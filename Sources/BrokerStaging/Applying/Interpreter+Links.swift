@@ -13,7 +13,7 @@ struct LinkingRecord {
 
     let entity: EntityPlan
     /// Nil where its elements are applied without links.
-    let object: AppliedObject?
+    var object: AppliedObject?
     let values: Values
     /// The row of its values in the reader, once a nested record needs them.
     var row: Int?
@@ -41,15 +41,18 @@ extension Interpreter {
     ) throws(ApplyingFault) {
         guard let object = source.object else { return }
         let relationship = plan.relationship
-        let set = LinkSet(object: object, relationship: plan.index)
         if case .linkTable = plan.form { try store.touch(object, namesLinks: true) }
         if plan.isNone(value) {
-            pending.replace(set)
+            pending.replace(LinkSet(object: object, relationship: plan.index))
             if relationship.isToMany { return try store.set([], of: object, plan.index, replacing: true) }
             return try store.link(object, plan.index, to: nil)
         }
+        let deletions = store.deletions
         let elements = try elements(of: value, plan, &source)
         if source.isNoted { for element in elements { note(element.object) } }
+        if store.deletions != deletions { source.object = try standing(source) }
+        guard let object = source.object else { return }
+        let set = LinkSet(object: object, relationship: plan.index)
         guard relationship.isToMany else {
             guard let element = elements.first else { return }
             switch element {
@@ -70,6 +73,17 @@ extension Interpreter {
             retaining: elements.compactMap(\.retained))
         if elements.contains(where: \.isPending) {
             pending.add(set, plan, elements, of: source.entity.ownIndex)
+        }
+    }
+
+    /// The object of the record's identity, after a record nested in it may have deleted it.
+    private func standing(_ source: LinkingRecord) throws(ApplyingFault) -> AppliedObject? {
+        switch source.values {
+        case .record(let record) where record.hasIdentity && !record.isTarget: return try object(of: record)
+        case .key(let cells): return try store.object(source.entity.ownIndex, key: cells)
+        case .record, .none:
+            guard let object = source.object else { return nil }
+            return try store.exists(object) ? object : nil
         }
     }
 

@@ -42,10 +42,10 @@ extension Interpreter {
         try store.touch(object, namesLinks: false)
         var source = LinkingRecord(entity: record.entity, object: object, values: .record(record))
         try applyRelationships(record, &source, except: linked)
-        return object
+        return source.object
     }
 
-    private func object(of record: OpenRecord) throws(ApplyingFault) -> AppliedObject? {
+    func object(of record: OpenRecord) throws(ApplyingFault) -> AppliedObject? {
         if record.isTarget { return target }
         guard record.hasIdentity else { return nil }
         return try reader.scratch.withCells(at: record.cells) { cells throws(ApplyingFault) in

@@ -390,6 +390,9 @@ package protocol ObjectStore: AnyObject {
     /// Gives the object another identity, where that is its key; references to the object follow.
     func rename(_ object: AppliedObject, _ cells: UnsafePointer<Cell>) throws(ApplyingFault) -> AppliedObject
 
+    /// How often objects were deleted.
+    var deletions: Int { get }
+
     /// Deletes the object by the delete rules.
     func delete(_ object: AppliedObject) throws(ApplyingFault)
 

@@ -46,7 +46,10 @@ extension StagingContext {
         let row: Int
         if record.hasIdentity {
             row = try findOrAdd(entity, identity: cells, offset: record.offset, .record)
-            if table.pointee.namings[row].isRepeated { noteRepetition(of: row, record) }
+            let naming = table.pointee.namings[row]
+            if naming.isRepeated { noteRepetition(of: row, record) }
+            // A key has named it before, and the rows have the order of the names.
+            if policy == .skip, naming.offset != UInt32(record.offset), entity.hasUniqueLists { note(.unique) }
         } else {
             let concreteEntity =
                 record.isTarget ? entity.ownIndex : try concreteEntity(ofNew: entity, at: record.offset)

@@ -77,6 +77,7 @@ extension StagingContext {
     ) throws(StagingFault) {
         if plan.isElsewhere { tables[linkSource.table].pointee.noteLinksElsewhere(linkSource.row) }
         guard plan.relationship.isToMany else { return try stageToOne(value, plan, linkSource) }
+        if case .linkTable = plan.form { tables[linkSource.table].pointee.noteLinks(linkSource.row) }
         let isNone = plan.isNone(value)
         if isNone || plan.relationship.assignment == .replace {
             try take(MemoryLayout<StagedReplacement>.stride)

@@ -43,6 +43,20 @@ struct LinkResolution {
 
     // MARK: - To many
 
+    /// Notes of each link between objects that both have a relationship for it that all of them name it whose records name
+    /// links, whichever record asserted it.
+    func name(_ links: inout [[StagedLink]]) {
+        for (number, link) in plan.layout.linkTables.enumerated() where link.hasInverse && !links[number].isEmpty {
+            let (sources, destinations) = (tables[link.source], tables[link.destination])
+            for index in links[number].indices {
+                let one = links[number][index]
+                links[number][index].isNamedBySource = sources.pointee.namings[Int(one.source)].namesLinks
+                links[number][index].isNamedByDestination =
+                    destinations.pointee.namings[Int(one.destination)].namesLinks
+            }
+        }
+    }
+
     /// Whether the sets that are replaced, and the lists, are each asserted by one record.
     func areCertain(
         _ replacements: [StagedReplacement], _ links: [[StagedLink]], _ listPositions: [StagedListPosition]

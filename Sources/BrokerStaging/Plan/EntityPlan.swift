@@ -362,6 +362,13 @@ public struct RowGroup: Sendable {
         RowGroup(concreteEntity: concreteEntity, columns: columns, order: .single, range: 0..<1)
     }
 
+    /// The same rows in the order in which they were staged: that of the text.
+    public var inTextOrder: RowGroup {
+        guard range.contains(where: { $0 > range.lowerBound && order[$0] < order[$0 - 1] }) else { return self }
+        let rows = range.map { order.rows[$0] }.sorted()
+        return RowGroup(concreteEntity: concreteEntity, columns: columns, order: RowOrder(rows), range: 0..<rows.count)
+    }
+
     /// The same without some rows.
     public func without(_ rows: Set<Int>) -> RowGroup {
         let rest = range.compactMap { rows.contains(order[$0]) ? nil : UInt32(order[$0]) }

@@ -154,6 +154,9 @@ struct StagedTable: ~Copyable {
         if entity.modified != nil { linksElsewhere[row] = true }
     }
 
+    /// Notes that a record of the row has a value for a relationship with a link table.
+    mutating func noteLinks(_ row: Int) { namings[row].namesLinks = true }
+
     private mutating func name(_ row: Int, _ origin: RowOrigin) {
         if origin == .record, namings[row].origin == .record { namings[row].isRepeated = true }
         if origin.rawValue < namings[row].origin.rawValue { namings[row].origin = origin }
@@ -236,6 +239,8 @@ public struct RowNaming: Sendable {
     public internal(set) var origin: RowOrigin
     /// Several records name it.
     package internal(set) var isRepeated = false
+    /// A record of it has a value, be it empty, for a relationship with a link table: other links there change the object.
+    package internal(set) var namesLinks = false
 }
 
 /// The reason for a staged row; of several reasons the smallest counts.

@@ -37,14 +37,21 @@ private struct PartTranslation {
         let merged = target.pointee.findOrAdd(
             identity: identity, offset: Int(naming.offset), origin: naming.origin,
             concreteEntity: whole.unitedEntity(of: row, in: table, target))
+        let isKeyFirst =
+            whole.staged.policy == .skip && naming.origin == .record
+            && target.pointee.namings[merged].offset != naming.offset
+        if isKeyFirst, table.pointee.entity.hasUniqueLists { whole.staged.note(.unique) }
         if target.pointee.namings[merged].isRepeated {
             if table.pointee.entity.modified != nil { whole.staged.note(.modified) }
             if table.pointee.entity.hasUniqueLists { whole.staged.note(.unique) }
         }
         if table.pointee.entity.modified != nil {
-            target.pointee.noteRecord(merged, modified: table.pointee.modified[row])
+            let modified = table.pointee.modified[row]
+            // A bare key of the part is no record of the object.
+            if modified.kind != .absent { target.pointee.noteRecord(merged, modified: modified) }
             if table.pointee.linksElsewhere[row] { target.pointee.noteLinksElsewhere(merged) }
         }
+        if naming.namesLinks { target.pointee.noteLinks(merged) }
         for keyEntity in table.pointee.keyEntities[row] ?? [] { target.pointee.noteKey(merged, of: keyEntity) }
         return merged
     }

@@ -22,6 +22,9 @@ package final class StagedRows: Sendable {
     /// Why the rows must not be merged: an ``Interpreter`` applies the records. Nil when merging has the same result, unless
     /// the merge meets something else.
     package let reason: InterpretationReason?
+    /// Records are skipped whose unique values others have at their turn, so rows with such values are merged in the order
+    /// of the text.
+    package let skipsRecords: Bool
     /// The rows of each operation's records; nil unless the job asks for its objects.
     package let payload: StagedPayload?
     /// The rows may be merged in one batch with the rows of other jobs: their result depends only on the values of the
@@ -38,6 +41,7 @@ package final class StagedRows: Sendable {
         let resolution = LinkResolution(plan, staged.tables)
         if !resolution.resolve(staged.pairs) { staged.note(.links) }
         replacements = staged.replacements
+        resolution.name(&staged.links)
         links = staged.links
         listPositions = staged.listPositions.isEmpty ? [] : resolution.ordered(staged.listPositions)
         if staged.reason == nil, !replacements.isEmpty || !listPositions.isEmpty,
@@ -46,6 +50,7 @@ package final class StagedRows: Sendable {
             staged.note(.links)
         }
         reason = staged.reason
+        skipsRecords = staged.policy == .skip
         tables = staged.tables.freeze()
         rejected = staged.rejections.located(in: facts.collections[0].document)
         unlistedRejections = staged.rejections.unlisted

@@ -208,7 +208,7 @@ struct JobRun {
                     guard let object = try merger.entities[entity].find(key, charging: long) else { continue }
                     history.touch(
                         entity, concreteEntity: object.concreteEntity, object.number, key,
-                        isLinkChanged: merged.isLinkChanged(entity, row))
+                        namesLinks: table.namings[row].namesLinks)
                 }
             }
         }

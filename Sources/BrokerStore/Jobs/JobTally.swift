@@ -76,7 +76,9 @@ struct JobTally {
     /// The first step's effect on an object.
     private struct BaseState {
         let isInserted: Bool
+        /// The step changed its links in link tables.
         let isLinkChanged: Bool
+        let namesLinks: Bool
     }
 
     /// Returns the first step's effect on the entry's object; nil when the step did not touch it. From now on the net
@@ -88,10 +90,11 @@ struct JobTally {
             defer { states[entry.entity][row] = Self.recorded }
             return BaseState(
                 isInserted: states[entry.entity][row] == MergeTally.RowState.inserted.rawValue,
-                isLinkChanged: linkStates[entry.entity][row] == MergeTally.RowState.updated.rawValue)
+                isLinkChanged: linkStates[entry.entity][row] == MergeTally.RowState.updated.rawValue,
+                namesLinks: run.base!.rows.tables[entry.entity]!.namings[row].namesLinks)
         }
         guard changedOutside[entry.entity].remove(entry.originalNumber) != nil else { return nil }
-        return BaseState(isInserted: false, isLinkChanged: false)
+        return BaseState(isInserted: false, isLinkChanged: false, namesLinks: false)
     }
 
     /// - Parameters:
@@ -103,8 +106,12 @@ struct JobTally {
         case (true, false): return .deleted
         case (false, false): return nil
         case (true, true):
-            let isLinkChanged = before?.isLinkChanged ?? false || entry.isLinkChanged
-            if isLinkChanged, run.history!.links.hasOthers(entry.entity, entry.key) { return .updated }
+            let isBaseChanged = before?.isLinkChanged ?? false
+            if before?.namesLinks ?? false || entry.namesLinks,
+                run.history!.hasOtherLinks(entry.entity, entry.key, isBaseChanged: isBaseChanged)
+            {
+                return .updated
+            }
             return isRowSame(entry) ? .unchanged : .updated
         }
     }
@@ -124,17 +131,21 @@ struct JobTally {
         return run.history?.baseOriginals[location]?.concreteEntity ?? entry.originalConcreteEntity
     }
 
-    /// Objects of the first step that no later step touched, and whose records changed links in link tables, are
-    /// updated if they have other links at the end.
+    /// Objects of the first step that no later step touched, and whose records name links in link tables, are updated if
+    /// they have other links at the end.
     private mutating func addLinks() throws(StoreError) {
         guard let base = run.base else { return }
         let unchanged = MergeTally.RowState.unchanged.rawValue
         for case let table? in base.rows.tables {
             let entity = table.entityIndex
-            for row in 0..<table.rowCount where states[entity][row] == unchanged && linkStates[entity][row] != unchanged
-            {
-                if let links = run.history?.links {
-                    guard try links.hasOthers(entity, run.merger.key(of: row, table, base.merged)) else { continue }
+            for row in 0..<table.rowCount where states[entity][row] == unchanged {
+                let isChanged = linkStates[entity][row] != unchanged
+                if let history = run.history {
+                    guard isChanged || table.namings[row].namesLinks else { continue }
+                    let key = try run.merger.key(of: row, table, base.merged)
+                    guard history.hasOtherLinks(entity, key, isBaseChanged: isChanged) else { continue }
+                } else if !isChanged {
+                    continue
                 }
                 states[entity][row] = MergeTally.RowState.updated.rawValue
             }
@@ -146,10 +157,11 @@ struct JobTally {
     func outcome() throws(MergeFailure) -> Outcome {
         var outcome = Outcome(run.reported)
         let rejected = run.reported.rejectedCounts
+        let touched = Set(run.history?.entries.map(\.entity) ?? [])
         for (index, statements) in entities.enumerated() {
             let counts = counts(index, rejected: rejected[statements.entity.name] ?? 0)
-            let isTouched = run.base?.rows.tables[index] != nil && !run.merger.plan.model.isInHierarchy(index)
-            guard isTouched || counts != ChangeCounts() else { continue }
+            let isTouched = run.base?.rows.tables[index] != nil || touched.contains(index)
+            guard isTouched && !run.merger.plan.model.isInHierarchy(index) || counts != ChangeCounts() else { continue }
             outcome.changes.append((statements.entity.name, counts))
         }
         outcome.changes.sort { $0.entity < $1.entity }

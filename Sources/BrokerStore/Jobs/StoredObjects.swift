@@ -23,6 +23,8 @@ final class StoredObjects: ObjectStore {
     /// Objects that were given other identities: their tables, old and new keys.
     private(set) var renamings: [AppliedStep.Renaming] = []
 
+    private(set) var deletions = 0
+
     private struct List: Hashable {
         let entity: Int
         let number: Int64
@@ -196,6 +198,7 @@ final class StoredObjects: ObjectStore {
     private func delete(_ numbers: Set<Int64>, _ entity: Int) throws(ApplyingFault) {
         guard !numbers.isEmpty else { return }
         lastPositions = [:]
+        deletions += 1
         do throws(MergeFailure) {
             try Deletion.delete(orphans: [entity: numbers], merger, at: pointer)
         } catch {
@@ -211,7 +214,7 @@ final class StoredObjects: ObjectStore {
         try running { () throws(StoreError) in
             history.touch(
                 object.table, concreteEntity: object.entity, object.number, try key(of: object),
-                isLinkChanged: namesLinks)
+                namesLinks: namesLinks)
         }
     }
 

@@ -47,10 +47,6 @@ struct MergedRows {
     /// depends on the rows that were stored before.
     var beside = RowDigest()
 
-    func isLinkChanged(_ entity: Int, _ row: Int) -> Bool {
-        linkStates[entity][row] != MergeTally.RowState.unchanged.rawValue
-    }
-
     /// The state of each staged row, with changes of links in link tables included.
     func allStates(_ entity: Int) -> [UInt8] {
         let unchanged = MergeTally.RowState.unchanged.rawValue

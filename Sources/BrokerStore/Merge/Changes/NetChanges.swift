@@ -33,8 +33,8 @@ final class NetChanges {
         var number: Int64?
         var content: Int
         var key: StoredKey
-        /// A link in a link table changed that one of the object's records names.
-        var isLinkChanged = false
+        /// A record of the object has a value for a relationship with a link table.
+        var namesLinks = false
         /// The object was deleted, perhaps made again, and not as an owned object that its owner's value does not name.
         var wasDeleted = false
     }
@@ -61,8 +61,10 @@ final class NetChanges {
     /// The rows that a first step changed, as they were before the job: a digest, and the concrete entity. The merge
     /// counts the rows of that step itself, so they need no entries.
     private(set) var baseOriginals: [RowLocation: (content: Int, concreteEntity: Int)] = [:]
-    private(set) var links = LinkChanges()
+    private var links = LinkChanges()
     private var isRecordingBase = false
+    /// The changes of the first step were recorded, too.
+    private var hasBase = false
     private var isHearingParking = false
     /// The digests of rows before a value of theirs was parked.
     private var parkedOriginals: [RowLocation: Int] = [:]
@@ -108,6 +110,7 @@ final class NetChanges {
     ) throws(Failure) {
         guard !isRecording else { return try body() }
         (isRecordingBase, isRecording) = (isBase, true)
+        if isBase { hasBase = true }
         tables.beginListening()
         sqlite3_preupdate_hook(
             connection.handle,
@@ -328,6 +331,13 @@ final class NetChanges {
         return entries.count - 1
     }
 
+    /// Whether the object has other links in link tables than before the job.
+    ///
+    /// - Parameter isBaseChanged: the first step changed its links.
+    func hasOtherLinks(_ entity: Int, _ key: StoredKey, isBaseChanged: Bool) -> Bool {
+        isBaseChanged && !hasBase || links.hasOthers(entity, key)
+    }
+
     /// Whether the object of that row is counted.
     func knows(_ entity: Int, _ number: Int64) -> Bool {
         entryIndices[RowLocation(entity: entity, number: number)] != nil
@@ -336,7 +346,7 @@ final class NetChanges {
     /// Counts an object, even if nothing in it changes.
     ///
     /// - Parameter concreteEntity: the object's.
-    func touch(_ entity: Int, concreteEntity: Int, _ number: Int64, _ key: StoredKey, isLinkChanged: Bool) {
+    func touch(_ entity: Int, concreteEntity: Int, _ number: Int64, _ key: StoredKey, namesLinks: Bool) {
         let known = entryIndices[RowLocation(entity: entity, number: number)]
         if known == nil {
             add(
@@ -347,7 +357,7 @@ final class NetChanges {
                     content: 0, key: key))
         }
         let index = known ?? entries.count - 1
-        if isLinkChanged, !entries[index].isLinkChanged { change(index) { $0.isLinkChanged = true } }
+        if namesLinks, !entries[index].namesLinks { change(index) { $0.namesLinks = true } }
     }
 
     // MARK: - Rolling back

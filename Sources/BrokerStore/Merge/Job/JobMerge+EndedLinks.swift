@@ -132,6 +132,9 @@ extension JobMerge {
             let other = try stagedRow(destination, linked, from: 1)
             if let other, named.contains(other) { continue }
             ended.rowNumbers[number].insert(linked.integer(0))
+            if let other, merger.links[number].link.hasInverse, rows.tables[destination]!.namings[other].namesLinks {
+                noteLinkUpdate(destination, other)
+            }
             var hash = RowHash(UInt64(number) << 1 | (isReversed ? 1 : 0))
             hash.add(UInt64(replacement.row))
             noteEnd(ofLinkAt: hash, destination, linked)

@@ -62,9 +62,13 @@ struct JobMerge {
                 throw .surprise(.required)
             }
             let stale = try staleRows(table)
+            let judgesValues =
+                rows.skipsRecords && table.rowCount > 1
+                && table.groups.contains { merger.entities[$0.concreteEntity].hasUnique }
             groups.append(
                 table.groups.flatMap { group -> [PlannedGroup] in
-                    let group = stale.isEmpty ? group : group.without(stale)
+                    var group = stale.isEmpty ? group : group.without(stale)
+                    if judgesValues { group = group.inTextOrder }
                     if group.range.isEmpty { return [] }
                     if merger.entities[group.concreteEntity].upserts.mergesAtOnce(group, of: table) {
                         return [PlannedGroup(rows: group, isAtOnce: true)]
@@ -74,6 +78,7 @@ struct JobMerge {
                         return PlannedGroup(rows: rows, isAtOnce: upserts.mergesAtOnce(rows, of: table))
                     }
                 })
+            if judgesValues, groups[groups.count - 1].count > 1 { throw .surprise(.unique) }
         }
         self.groups = groups
     }
