@@ -1,7 +1,7 @@
 internal import BrokerJSON
-internal import BrokerModel
-internal import BrokerSchema
-internal import BrokerStaging
+package import BrokerModel
+package import BrokerSchema
+package import BrokerStaging
 internal import BrokerStore
 
 typealias ChangeCallback = @Sendable (Result<StoreMigration, StoreError>) -> Void
@@ -113,4 +113,167 @@ extension StoreError {
             "Entry \(change.place.position ?? 0) of the journal cannot be applied: \(reason) Start the version of the server that "
                 + "wrote it. The entry and all after it stay in the journal.")
     }
+}
+
+/// A reload: changes the model between two jobs.
+///
+/// ```
+/// reload ─▶ jobs before it end ─▶ writer: opens the store again, which migrates it ─▶ later jobs are opened
+/// ```
+///
+/// Frames that arrive after it wait, and are read by the new model, or by the old one if that stays; their clients
+/// notice only the wait.
+extension Coordinator {
+    /// Reads a model and applies it completely, including the migration, or stays with the old one.
+    ///
+    /// - Parameters:
+    ///   - removal: what becomes of parts that the model no longer has; nil for the store's option.
+    ///   - read: reads the model, on a thread of its own; may block.
+    ///   - notify: called once, on a thread of the coordinator's, with the changes, or the reason why the old model
+    ///     stays.
+    package func reload(
+        removal: RemovalPolicy? = nil, reading read: @escaping @Sendable () -> Result<StagingPlan, Fault>,
+        notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
+    ) {
+        Thread(named: "reload") { [self] in
+            let end: @Sendable (Result<StoreMigration, Fault>) -> Void = { [statistics] result in
+                statistics.note(reload: result)
+                notify(result)
+            }
+            do throws(StoreError) {
+                try checkFiles()
+            } catch {
+                return end(.failure(Fault(error.faultCode, error.message)))
+            }
+            switch read() {
+            case .success(let plan): hold(for: plan, removal, end)
+            case .failure(let fault): end(.failure(fault))
+            }
+        }.detach()
+    }
+
+    /// Reads a model, and reports the changes that a ``reload(removal:reading:notify:)`` with it would make to the store as it
+    /// is now, with what is lost by them. Changes nothing, and holds no job.
+    ///
+    /// - Parameters: as for a reload.
+    package func compare(
+        removal: RemovalPolicy, reading read: @escaping @Sendable () -> Result<StagingPlan, Fault>,
+        notify: @escaping @Sendable (Result<[StoreChange], Fault>) -> Void
+    ) {
+        Thread(named: "compare") { [self] in
+            notify(
+                read().flatMap { plan in
+                    do throws(StoreError) {
+                        try checkFiles()
+                        return .success(
+                            try Store.changes(
+                                path: storePath, plan: plan, removal: removal, vfs: storeOptions.vfs))
+                    } catch {
+                        return .failure(Fault(error.faultCode, error.message))
+                    }
+                })
+        }.detach()
+    }
+
+    private static let ownSource = -1
+
+    private func hold(
+        for plan: StagingPlan, _ removal: RemovalPolicy?,
+        _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
+    ) {
+        // A frame of its own, which holds only the question whether everything before it has ended.
+        let begun: (ticket: Int, memory: JobMemory)
+        switch beginHolding() {
+        case .success(let holding): begun = holding
+        case .failure(let fault): return notify(.failure(fault))
+        }
+        let frame = ClosureFrame(
+            ticket: begun.ticket, arrival: begun.ticket, source: Self.ownSource, payloadBytes: 0,
+            contentBytesAtMost: 0, weight: 0, memory: begun.memory, refusal: nil,
+            admittedAt: monotonicMicroseconds(), logged: nil, payload: nil,
+            open: { _ in .nothing }, refuse: { _ in })
+        // It has no source, so it need not wait for a turn.
+        _ = goesOn(frame, .question)
+        skip(frame) { [self] ticket in
+            let change: @Sendable () -> Void = { [self] in self.change(to: plan, removal, at: ticket, notify) }
+            let waits = jobTable.withLock { $0.ends.wait(before: ticket, change) }
+            if !waits { change() }
+        }
+    }
+
+    private func beginHolding() -> Result<(ticket: Int, memory: JobMemory), Fault> {
+        jobTable.withLock { jobTable in
+            guard jobTable.reloadTicket == nil, !jobTable.isPaused, !jobTable.isDraining else {
+                return .failure(.notNow)
+            }
+            // The jobs before it wait for a store that takes no writes; the others should not wait with them.
+            if let refusal = jobTable.refusals.current { return .failure(refusal) }
+            let ticket = jobTable.admit(0, from: Self.ownSource)
+            jobTable.reloadTicket = ticket
+            return .success((ticket, memory.admit(ticket, payloadBytes: 0)))
+        }
+    }
+
+    private func change(
+        to plan: StagingPlan, _ removal: RemovalPolicy?, at ticket: Int,
+        _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
+    ) {
+        let removal = removal ?? storeOptions.removal
+        let end: ChangeCallback = { [self] result in
+            release()
+            notify(result.mapError { error in Fault(error.faultCode, error.message) })
+        }
+        guard writer.log != nil else { return reopen(plan, limitsInForce.withLock { $0 }, removal, nil, end) }
+        let limits = LoggedLimits(storeOptions)
+        if limits != limitsInForce.withLock({ $0 }) { append(.limits(limits), at: Self.ticketOfLimits) { _ in } }
+        append(.model(plan.model.text, removal), at: ticket, end)
+    }
+
+    /// Opens the frames that have waited again.
+    private func release() {
+        jobTable.change(completions) { jobTable in
+            jobTable.reloadTicket = nil
+            var frames: [AdmittedFrame] = []
+            swap(&frames, &jobTable.heldFrames)
+            let opening: [Effects.Call] = frames.map { frame in { [self] in open(frame) } }
+            var effects = jobTable.effects([], notifies: false)
+            effects.wakeUps = opening + effects.wakeUps
+            return effects
+        }
+    }
+
+    /// Whether the frame waits for the new model; opening it with the old one was in vain.
+    func holds(_ frame: AdmittedFrame) -> Bool {
+        jobTable.withLock { jobTable in
+            // Entries that the log delivers before the change are applied before it.
+            guard let ticket = jobTable.reloadTicket, frame.ticket > ticket, frame.logged == nil else { return false }
+            jobTable.heldFrames.append(frame)
+            return true
+        }
+    }
+}
+
+extension Fault {
+    fileprivate static let notNow = Fault(
+        .busy, "The model is being changed already, or the server is paused or stops. Reload again when that is over.")
+}
+
+extension Statistics {
+    /// A reload that the server was not ready for was not judged, and is to be asked for again.
+    fileprivate func note(reload result: Result<StoreMigration, Fault>) {
+        let time = wallClockMilliseconds()
+        switch result {
+        case .success: count { $0.lastReload = LastReload(time: time, refusal: nil) }
+        case .failure(let fault) where ![.busy, .draining].contains(fault.code):
+            count { $0.lastReload = LastReload(time: time, refusal: fault.message) }
+        case .failure: break
+        }
+    }
+}
+
+/// The staging plan of the model in force.
+struct PlanInForce {
+    var plan: StagingPlan
+    /// Rises with each change of the model, so that a job that was staged under another one is recognized.
+    var generation: Int
 }

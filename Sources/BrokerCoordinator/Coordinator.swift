@@ -1,5 +1,5 @@
-package import BrokerSchema
 package import BrokerModel
+package import BrokerSchema
 package import BrokerStaging
 package import BrokerStore
 package import Logging
@@ -373,4 +373,102 @@ package final class Coordinator: Sendable {
 
     /// The name of this server among those that share its log; nil without a shared log.
     package var replica: String? { (writer.log as? any SharedLog)?.replica }
+}
+
+/// The halt of a server that shares its log, or whose files are no longer those that it opened: it applies nothing more, refuses
+/// jobs, and serves reads.
+extension Coordinator {
+    /// Calls `notify` once, with the reason, when nothing more is applied: now or later, on a thread of the coordinator's.
+    ///
+    /// Jobs on their way to the log get no answer then: another server may apply them. Their clients' connections are to be
+    /// ended.
+    package func onHalt(_ notify: @escaping @Sendable (StoreError) -> Void) { completions.run(halting.observe(notify)) }
+
+    /// Looks whether the files of the store and of the journal are those that were opened, and halts if not.
+    ///
+    /// - Throws: why jobs and everything that would open the store again are refused from now on.
+    func checkFiles() throws(StoreError) {
+        do throws(StoreError) {
+            try writer.files.check()
+            try writer.log?.checkFiles()
+        } catch {
+            // A store that was closed has no WAL.
+            guard !jobTable.withLock({ $0.isStopped }) else { return }
+            halt(forLossOf: error)
+            throw error
+        }
+    }
+
+    /// The files of the store or of the journal are no longer those that were opened: nothing is opened by their names any more.
+    /// Any number of calls; the first counts.
+    func halt(forLossOf error: StoreError) {
+        if let reader = logReader.withLock({ $0 }), reader.replicas != nil { return reader.halt(error) }
+        let isFirst = jobTable.withLock { jobTable in
+            defer { jobTable.refusals.halt = jobTable.refusals.halt ?? .halted(error) }
+            return jobTable.refusals.halt == nil
+        }
+        guard isFirst else { return }
+        statistics.count { $0.store = .halted(cause: error.message) }
+        logger.critical(
+            "This server has halted: it refuses jobs, and serves reads where it can.", metadata: ["cause": "\(error)"])
+    }
+
+    /// Nothing more is applied. Any number of calls; the first counts.
+    ///
+    /// - Parameter say: logs it.
+    func halt(_ error: StoreError, _ say: () -> Void) {
+        jobTable.change(completions) { jobTable in
+            jobTable.isLogLost = true
+            jobTable.refusals.halt = jobTable.refusals.halt ?? .halted(error)
+            return jobTable.effects([], notifies: true)
+        }
+        halting.happened(.halted(cause: error.message), error, statistics, completions, say)
+        failChanges(error)
+    }
+}
+
+extension Fault {
+    fileprivate static func halted(_ error: StoreError) -> Fault {
+        Fault(.storeUnavailable, "This server has halted. \(error.message)")
+    }
+}
+
+/// The state of the coordinator at one moment, for the status that a service manager shows.
+package struct CoordinatorCondition: Sendable, Equatable {
+    /// Jobs that have not ended.
+    package var jobs = 0
+    package var isPaused = false
+    package var isDraining = false
+    /// Why the store takes no writes at the moment; nil when it does.
+    package var waitingCause: String?
+    /// Why nothing more of a shared log is applied; nil while the server applies it.
+    package var haltCause: String?
+
+    package init() {}
+}
+
+extension Coordinator {
+    package var condition: CoordinatorCondition {
+        var condition = CoordinatorCondition()
+        switch storeState {
+        case .waiting(let cause): condition.waitingCause = cause
+        case .halted(let cause): condition.haltCause = cause
+        case .serving, .failed: break
+        }
+        (condition.jobs, condition.isPaused, condition.isDraining) = jobTable.withLock {
+            ($0.jobCount, $0.isPaused, $0.isDraining)
+        }
+        return condition
+    }
+
+    /// The state that a new job would meet now, also where none was sent since the cause arose.
+    var storeState: StoreState {
+        try? checkFiles()
+        var state = StoreState.serving
+        statistics.count { state = $0.store }
+        guard case .serving = state else { return state }
+        let refusals = jobTable.withLock { $0.refusals }
+        let fullness = { [self] in writer.log?.fullness ?? DiskSpace(of: storePath).fullness }
+        return ((refusals.store ?? refusals.log)?.message ?? fullness()?.message).map { .waiting(cause: $0) } ?? state
+    }
 }

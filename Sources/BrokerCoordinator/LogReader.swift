@@ -1,6 +1,8 @@
 internal import BrokerModel
-internal import BrokerStore
-internal import Logging
+internal import BrokerSchema
+internal import BrokerStaging
+package import BrokerStore
+package import Logging
 
 /// Reads the log, on a thread of its own: jobs of this server are delivered to the job table, others are admitted as frames.
 ///
@@ -269,4 +271,252 @@ extension StoreError {
             "Job \(job.sequence) of the log (id \"\(job.id)\") cannot be applied: \(reason) \(remedy) The job and all after "
                 + "it stay in the log.")
     }
+}
+
+extension Coordinator {
+    /// Applies what the log has and the store has not, in its order, each job in its place, under the model and the limits under
+    /// which it was accepted; then changes to the wanted ones, if they are others. From then on it reads the log. Called once,
+    /// before anything is admitted; blocks until all these jobs have ended.
+    ///
+    /// The limits of memory of this server do not apply to these jobs: a job that was accepted is applied, or the start fails.
+    ///
+    /// - Parameter open: opens the frame of an accepted job, under the conditions of
+    ///   ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``.
+    /// - Throws: `StoreError` when the log cannot be read, one of its jobs cannot be applied, or the store cannot be changed to
+    ///   the wanted model. No job after the one that failed has been applied then, and the coordinator can only be stopped.
+    package func start(
+        _ logger: Logger, opening open: @escaping @Sendable (_ payload: [UInt8], JournaledJob, JobMemory) -> ReopenedJob
+    ) throws(StoreError) {
+        guard let log = writer.log else { return }
+        let reader = LogReader(log, self, logger, opening: open)
+        logReader.withLock { $0 = reader }
+        if let halt = writer.halt { return reader.halt(halt) }
+        try reader.catchUp()
+        reader.start()
+        guard !(log is any SharedLog) else { return reportUnlike(logger) }
+        if model.text != wantedPlan.model.text { try useWanted(wantedPlan, logger) }
+        try useWantedLimits()
+    }
+
+    /// A job was read from the log: its frame is opened, by the calling thread if it is small, else by a worker.
+    ///
+    /// - Parameter refuse: called when there will never be room to open the frame.
+    /// - Throws: ``LogViolation`` when it cannot be next.
+    func admit(
+        _ logged: JournaledJob, payloadBytes: Int, open: @escaping @Sendable (JobMemory) -> Opened,
+        refuse: @escaping @Sendable (_ message: String) -> Void
+    ) throws(LogViolation) {
+        let weight = Self.weight(of: payloadBytes)
+        let admitted = jobTable.withLock { jobTable in
+            Result { () throws(LogViolation) in
+                let ticket = try jobTable.admit(weight, logged)
+                return (ticket, self.memory.admit(ticket, payloadBytes: payloadBytes, isLogged: true))
+            }
+        }
+        let (ticket, memory) = try admitted.get()
+        let frame = ClosureFrame(
+            ticket: ticket, arrival: ticket, source: Self.logSource, payloadBytes: payloadBytes,
+            contentBytesAtMost: payloadBytes, weight: weight, memory: memory, refusal: nil,
+            admittedAt: monotonicMicroseconds(), logged: logged, payload: nil, open: open, refuse: refuse)
+        self.open(frame, mayOpenHere: true, isAlone: false)
+    }
+
+    /// A job of this server whose place in the log is after a change of the model by another server: its frame is opened and staged
+    /// again.
+    func stageAgain(
+        _ job: AcceptedJob, _ logged: JournaledJob, payloadBytes: Int,
+        open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
+    ) {
+        // Its memory has a place among those of the jobs that were read from the log.
+        let memory = jobTable.withLock { jobTable in
+            self.memory.admit(jobTable.pass(), payloadBytes: payloadBytes, isLogged: true)
+        }
+        let (frame, generation) = (
+            ClosureFrame(
+                ticket: job.ticket, arrival: job.ticket, source: Self.logSource, payloadBytes: payloadBytes,
+                contentBytesAtMost: payloadBytes, weight: 0, memory: memory, refusal: nil,
+                admittedAt: job.admittedAt, logged: logged, payload: nil, open: open, refuse: refuse),
+            planInForce.withLock { $0.generation }
+        )
+        let run = StagingRun(frame: frame, accepted: job, generation: generation)
+        pool.run(.opening, .long, from: frame.source) { [self] in openWhole(frame, granted: 0, run) }
+    }
+
+    /// A server that starts does not change what all servers share: a reload does.
+    private func reportUnlike(_ logger: Logger) {
+        if model.text != wantedPlan.model.text {
+            logger.warning(
+                "The log has another model than the given one, and keeps it. Reload this server to change it for all servers."
+            )
+        }
+        if limitsInForce.withLock({ $0 }) != LoggedLimits(storeOptions) {
+            logger.warning(
+                """
+                The log has other limits than the given ones (outcomes that are stored, memory of a merge), and keeps them. Reload this \
+                server to change them for all servers.
+                """)
+        }
+    }
+
+    /// The source of the frames that were read from the log; no connection's.
+    private static let logSource = -2
+
+    /// Blocks the thread that reads the log until the jobs before have made the table ready, or nothing more is applied.
+    func waitForLog(_ isReady: (JobTable) -> Bool) {
+        jobTable.wait { jobTable in
+            let isReady = jobTable.isLogLost || isReady(jobTable)
+            jobTable.isReaderWaiting = !isReady
+            return isReady ? () : nil
+        }
+    }
+
+    private func useWantedLimits() throws(StoreError) {
+        let wanted = LoggedLimits(storeOptions)
+        guard try Store.limitsInForce(path: storePath) != wanted else { return }
+        let ended = Monitor<Result<StoreMigration, StoreError>?>(nil)
+        append(.limits(wanted), at: Self.ticketOfLimits) { result in ended.update { $0 = result } }
+        if case .failure(let error) = ended.wait({ $0 }) { throw error }
+    }
+
+    /// No frame's.
+    static let ticketOfLimits = -1
+
+    private func useWanted(_ plan: StagingPlan, _ logger: Logger) throws(StoreError) {
+        let ended = Monitor<Result<StoreMigration, Fault>?>(nil)
+        reload {
+            .success(plan)
+        } notify: { result in
+            ended.update { $0 = result }
+        }
+        switch ended.wait({ $0 }) {
+        case .success(let migration): for line in migration.lines { logger.notice("\(line)") }
+        case .failure(let fault): throw StoreError(.incompatible, fault.message)
+        }
+    }
+}
+
+/// The result of opening a frame of the journal: a job that an earlier run of the server accepted.
+package enum ReopenedJob: Sendable {
+    case job(Job)
+    /// The memory was refused; the same may be tried again.
+    case noRoom
+    /// This server cannot read the frame.
+    case unreadable(_ reason: String)
+}
+
+/// The entries of a shared log about its servers, and what follows from them for this one. Only the thread that reads the log calls
+/// it, but for ``table``.
+final class ReplicaNotes: Sendable {
+    private struct State {
+        var table = ReplicaTable()
+        /// The log has this run's own entry.
+        var hasJoined = false
+    }
+
+    private let log: any SharedLog
+    private unowned let coordinator: Coordinator
+    private let logger: Logger
+    private let state: Monitor<State>
+
+    init(_ log: any SharedLog, _ coordinator: Coordinator, _ logger: Logger) {
+        self.log = log
+        self.coordinator = coordinator
+        self.logger = logger
+        state = Monitor(State(table: coordinator.writer.replicas))
+    }
+
+    var table: ReplicaTable { state.withLock { $0.table } }
+
+    /// The server takes part from now on.
+    func join() { log.append(.joined(log.replica)) }
+
+    /// The jobs before the note have ended. Blocks until the store has its position.
+    ///
+    /// - Returns: why nothing more may be applied; nil when the server goes on.
+    /// - Throws: `StoreError` when the store has failed.
+    func apply(_ note: ReplicaNote, _ mark: LogMark, isOwn: Bool) throws(StoreError) -> StoreError? {
+        var consequences: [ReplicaTable.Consequence] = []
+        let table = state.withLock { state -> ReplicaTable in
+            consequences = state.table.note(note, at: mark, own: log.replica, hasJoined: state.hasJoined)
+            if case .joined(log.replica) = note {
+                if state.hasJoined, !isOwn {
+                    consequences.append(
+                        .halt(
+                            "Another server takes part under the name \(log.replica). Give each a --replica of its own."
+                        ))
+                }
+                state.hasJoined = state.hasJoined || isOwn
+            }
+            return state.table
+        }
+        var halt: String?
+        for consequence in consequences {
+            switch consequence {
+            case .halt(let reason): halt = halt ?? reason
+            case .trim(let position): log.trim(through: position)
+            case .remove(let name):
+                logger.warning(
+                    "A server has been silent for a week, and is removed from the log.",
+                    metadata: ["replica": "\(name)"])
+                log.append(.left(name))
+            }
+        }
+        var facts: [(StoreMeta.Key, String?)] = [(.replicas, table.text)]
+        // A store that differs stays halted, also after a start.
+        if case .checkpoint = note, let halt { facts.append((.halt, halt)) }
+        let stored = facts
+        let isOther = try coordinator.onStore { store throws(StoreError) in
+            var facts = stored
+            var isOther: String?
+            if case .upgrade(let wanted) = note {
+                let own = store.fingerprint
+                isOther = own.digits == wanted ? nil : own.digits
+                facts.append((.fingerprint, isOther == nil ? own.text : ApplicationFingerprint(digits: wanted).text))
+            }
+            try store.pass(mark, setting: facts, syncs: false)
+            return isOther
+        }
+        if case .upgrade(let wanted) = note, let own = isOther ?? nil {
+            halt =
+                "At position \(mark.position) the log went over to the fingerprint \(wanted), and this server has \(own). Install the "
+                + "versions with that fingerprint, then start it again."
+        }
+        return halt.map { StoreError(.unavailable, $0) }
+    }
+}
+
+extension Coordinator {
+    /// Runs `body` on the writer's thread between two transactions, again and again while the store takes no writes. Blocks.
+    ///
+    /// - Returns: nil when the server ends before the store has taken it.
+    /// - Throws: `StoreError` when the store has failed for good.
+    func onStore<Value: Sendable>(
+        _ body: @escaping @Sendable (Store) throws(StoreError) -> Value
+    ) throws(StoreError) -> Value? {
+        while true {
+            let ended = Monitor<Result<Value, StoreError>?>(nil)
+            let statistics = statistics
+            jobTable.update { jobTable in
+                jobTable.writerTasks.append { store in
+                    let result = Result { () throws(StoreError) in try body(store) }
+                    let history = store.history
+                    statistics.count { $0.history = history }
+                    ended.update { $0 = result }
+                }
+            }
+            switch ended.wait({ $0 }) {
+            case .success(let value): return value
+            case .failure(let error):
+                if let failure = storageFailure.error { throw failure }
+                guard error.isOfMachine || error.isLocked else { throw error }
+            }
+            let isEnding = jobTable.wait(until: monotonicMicroseconds() + Self.storePause) { jobTable -> Bool? in
+                jobTable.isReadingEnded || jobTable.isStopped ? true : nil
+            }
+            if isEnding == true { return nil }
+        }
+    }
+
+    /// Microseconds between two attempts.
+    private static let storePause: Int64 = 100_000
 }

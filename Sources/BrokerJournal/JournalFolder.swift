@@ -256,3 +256,75 @@ struct JournalFolder: Sendable {
         )
     }
 }
+
+/// The file to which entries are appended, and where its name leads.
+package struct JournalFile: Sendable {
+    package let path: String
+    private let device: dev_t
+    private let inode: ino_t
+
+    init(_ descriptor: Int32, at path: String) {
+        var status = stat()
+        fstat(descriptor, &status)
+        (self.path, device, inode) = (path, status.st_dev, status.st_ino)
+    }
+
+    /// - Throws: ``JournalError`` `lost` when the file or its folder was deleted, moved or replaced: no later start would find
+    ///   what is written to it.
+    package func check() throws(JournalError) {
+        var status = stat()
+        let isThere = lstat(path, &status) == 0
+        guard isThere, status.st_dev == device, status.st_ino == inode else {
+            throw JournalError(
+                .lost,
+                "The journal's file \(path) was \(isThere ? "replaced" : "deleted or moved") while the journal was open. No more "
+                    + "jobs are accepted, and nothing was deleted: stop the server, and put the files back; or move away the rest "
+                    + "of the journal, to give up the jobs that the store has not applied. Then start it again.")
+        }
+    }
+}
+
+/// A file mapped into memory, readable as long as this object.
+final class MappedFile: @unchecked Sendable {
+    // No thread writes to them: mapped bytes never change; a file is only truncated after the bytes that were read.
+    let bytes: UnsafeRawBufferPointer
+
+    /// Nil when it cannot be read, with the cause in `errno`.
+    init?(_ file: Int32) {
+        var status = stat()
+        guard fstat(file, &status) == 0 else { return nil }
+        guard status.st_size > 0 else {
+            bytes = UnsafeRawBufferPointer(start: nil, count: 0)
+            return
+        }
+        let memory = mmap(nil, Int(status.st_size), PROT_READ, MAP_PRIVATE, file, 0)
+        guard let memory, memory != MAP_FAILED else { return nil }
+        bytes = UnsafeRawBufferPointer(start: memory, count: Int(status.st_size))
+    }
+
+    deinit {
+        if let start = bytes.baseAddress { munmap(UnsafeMutableRawPointer(mutating: start), bytes.count) }
+    }
+}
+
+/// The system calls by which a journal writes; tests replace them to inject faults.
+package protocol JournalSystem: Sendable {
+    /// As pwrite(2).
+    func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Int
+    /// As fdatasync(2).
+    func sync(_ file: Int32) -> Int32
+    /// As ftruncate(2).
+    func truncate(_ file: Int32, _ size: Int) -> Int32
+}
+
+package struct PosixSystem: JournalSystem {
+    package init() {}
+
+    package func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Int {
+        pwrite(file, bytes.baseAddress, bytes.count, off_t(offset))
+    }
+
+    package func sync(_ file: Int32) -> Int32 { fdatasync(file) }
+
+    package func truncate(_ file: Int32, _ size: Int) -> Int32 { ftruncate(file, off_t(size)) }
+}

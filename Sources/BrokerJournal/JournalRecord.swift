@@ -135,3 +135,115 @@ extension UnsafeRawBufferPointer {
         Number(littleEndian: loadUnaligned(fromByteOffset: offset, as: Number.self))
     }
 }
+
+/// An entry of a journal: a job as it was received, the cancellation of one, or a change of what decides outcomes.
+package struct JournalEntry: Sendable, Equatable {
+    package enum Kind: UInt8, Sendable {
+        case job = 1
+        /// The job at that position was cancelled before its merge.
+        case cancellation = 2
+        /// The model of the entries after it.
+        case model = 3
+        /// The limits of the entries after it.
+        case limits = 4
+
+        /// Whether the entry has a position of its own.
+        package var hasPosition: Bool { self != .cancellation }
+    }
+
+    package var kind: Kind
+    /// The position of the entry; for a cancellation, of the cancelled job.
+    package var position: Int64
+    /// 1 to 128 bytes; empty for an entry without an id.
+    package var id: String
+    /// The server made the id, so no client sends the job again.
+    package var isIDMade: Bool
+    /// Whether the sender could delete objects with the job.
+    package var mayDelete: Bool
+    /// Whether the sender could see the jobs of all users.
+    package var isPrivileged: Bool
+    /// The user id of the sender.
+    package var user: UInt32
+    /// The time of acceptance: milliseconds since 1970.
+    package var time: Int64
+    /// For a job: its frame without the length, as it was received. For a model, or limits: JSON.
+    package var payload: [UInt8]
+
+    package init(
+        _ kind: Kind, position: Int64, id: String = "", isIDMade: Bool = false, mayDelete: Bool = true,
+        isPrivileged: Bool = false, user: UInt32 = 0, time: Int64, payload: [UInt8] = []
+    ) {
+        self.kind = kind
+        self.position = position
+        self.id = id
+        self.isIDMade = isIDMade
+        self.mayDelete = mayDelete
+        self.isPrivileged = isPrivileged
+        self.user = user
+        self.time = time
+        self.payload = payload
+    }
+}
+
+/// A fault of a journal, or of its disk.
+package struct JournalError: Error, Sendable, CustomStringConvertible {
+    package enum Code: Sendable {
+        /// The disk is full: the entries are not in the journal, and may be appended again later.
+        case full
+        /// A system call failed. The contents of the disk are not known any more, and no entry may be appended until
+        /// the journal has been opened again.
+        case broken
+        /// Its file or folder was deleted, moved or replaced while it was open: the entries are not in the journal.
+        case lost
+        /// The journal is damaged, or another store's.
+        case unusable
+    }
+
+    package let code: Code
+    /// What happened, where, and the remedy, in one line.
+    package let message: String
+
+    init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    package var description: String { message }
+}
+
+/// The permanent identity of a journal.
+package struct JournalIdentity: Sendable, Hashable, CustomStringConvertible {
+    let bytes: [UInt8]
+
+    /// The seed of the checksums of its records.
+    package var seed: UInt32 { bytes.withUnsafeBytes { JournalRecord.checksum($0, seed: 0) } }
+
+    /// A new, random identity.
+    package init() {
+        var generator = SystemRandomNumberGenerator()
+        bytes = (0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+    }
+
+    init?(_ bytes: [UInt8]) {
+        guard bytes.count == 16 else { return nil }
+        self.bytes = bytes
+    }
+
+    /// Parses ``description``; nil for any other text.
+    package init?(_ text: String) {
+        let digits = Array(text.utf8)
+        guard digits.count == 32 else { return nil }
+        var bytes: [UInt8] = []
+        for position in stride(from: 0, to: 32, by: 2) {
+            let pair = String(decoding: digits[position..<position + 2], as: UTF8.self)
+            guard let byte = UInt8(pair, radix: 16) else { return nil }
+            bytes.append(byte)
+        }
+        self.init(bytes)
+    }
+
+    /// 32 hexadecimal digits.
+    package var description: String {
+        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+}

@@ -1,3 +1,4 @@
+import Glibc
 import Logging
 import Synchronization
 import UnixSignals
@@ -47,4 +48,55 @@ final class StopSignals: Sendable {
         calls.withLock { $0.endAtOnce = endAtOnce }
         for await _ in wanted {}
     }
+}
+
+/// The reloads that SIGHUP asks for, one after the other. A signal during one asks for another after it, once: that one
+/// reads what was written before the signal.
+final class HangupReloads: Sendable {
+    private enum State { case idle, running, runningAndAsked }
+
+    private let state = Mutex(State.idle)
+    private let reload: @Sendable (_ ended: @escaping @Sendable () -> Void) -> Void
+
+    /// - Parameter reload: begins a reload; calls `ended` once, on any thread.
+    init(_ reload: @escaping @Sendable (_ ended: @escaping @Sendable () -> Void) -> Void) { self.reload = reload }
+
+    /// A signal has arrived.
+    func ask() {
+        let begins = state.withLock { state in
+            defer { state = state == .idle ? .running : .runningAndAsked }
+            return state == .idle
+        }
+        if begins { run() }
+    }
+
+    private func run() {
+        reload { [self] in
+            let isAsked = state.withLock { state in
+                let isAsked = state == .runningAndAsked
+                state = isAsked ? .running : .idle
+                return isAsked
+            }
+            if isAsked { run() }
+        }
+    }
+}
+
+/// Descriptors besides those of the connections: those of the store, its WAL, the ledger's reader, the event loop, the
+/// standard streams, and connections that are being refused.
+private let ownDescriptors = 128
+
+/// Raises the limit of descriptors to the hard limit; the usual soft limit is for programs that use select(2).
+///
+/// - Returns: a message for the operator when there are still too few.
+func raiseDescriptorLimit(for connections: Int) -> String? {
+    var limit = rlimit()
+    let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+    guard getrlimit(resource, &limit) == 0 else { return nil }
+    limit.rlim_cur = limit.rlim_max
+    guard setrlimit(resource, &limit) == 0, limit.rlim_cur < rlim_t(connections + ownDescriptors) else { return nil }
+    return """
+        The system gives \(limit.rlim_cur) descriptors, too few for \(connections) connections; clients beyond that have \
+        to wait. Raise the hard limit (`ulimit -Hn`), or lower --connections.
+        """
 }

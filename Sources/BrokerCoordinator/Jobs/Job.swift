@@ -344,3 +344,100 @@ package struct StageTimes: Sendable, Equatable {
         }
     }
 }
+
+/// A summary of a job for people: its operations, and the entities that these name. Costs no allocation for one operation.
+struct JobContents: Sendable {
+    /// More entities are not named.
+    private static let mostEntities = 8
+    private static let longestName = 80
+    /// The operations of the protocol; their positions are bits of ``operationBits``.
+    private static let operations = ["process", "relate", "sync", "map", "delete"]
+
+    private var operationBits: UInt8 = 0
+    private var first = ""
+    private var others: [String] = []
+
+    init(_ operations: ShortList<JobOperation>) {
+        first = operations.first?.entity ?? ""
+        for operation in operations {
+            operationBits |= 1 << operation.action.position
+            if !operation.entity.hasSameBytes(as: first), others.count < Self.mostEntities {
+                Self.add(operation.entity, to: &others)
+            }
+        }
+    }
+
+    private static func add(_ name: String, to names: inout [String]) {
+        if !names.contains(where: { name.hasSameBytes(as: $0) }) { names.append(name) }
+    }
+
+    var operationNames: [String] {
+        Self.operations.enumerated().filter { operationBits >> $0.offset & 1 == 1 }.map(\.element)
+    }
+
+    /// - Parameter changed: entities that the job changed; those of a `map` are only known then.
+    func entityNames(_ changed: [String]) -> [String] {
+        var names: [String] = []
+        for name in [first] + others + changed where !name.isEmpty { Self.add(name, to: &names) }
+        return names.prefix(Self.mostEntities).map {
+            String(String.UnicodeScalarView($0.unicodeScalars.prefix(Self.longestName)))
+        }
+    }
+}
+
+extension JobOperation.Action {
+    /// In `JobContents.operations`.
+    fileprivate var position: UInt8 {
+        switch self {
+        case .process: 0
+        case .relate: 1
+        case .sync: 2
+        case .map: 3
+        case .delete, .deleteMatching: 4
+        }
+    }
+}
+
+/// A job that has not ended, for a list of those.
+package struct RunningJob: Sendable {
+    package enum Stage: String, Sendable {
+        /// It waits for a worker, or one stages it.
+        case staging
+        /// It waits for its turn with the writer.
+        case staged
+        /// The writer merges it, or makes it durable.
+        case merging
+        /// It was cancelled, and keeps its place in the order until its turn comes.
+        case cancelled
+    }
+
+    package let id: String
+    /// Nil while frames before it are not opened, and while the writer has the job.
+    package let sequence: Int64?
+    package let owner: JobOwner
+    package let stage: Stage
+    /// Microseconds since its frame was complete.
+    package let age: Int64
+}
+
+/// A job that failed, for a list of those.
+package struct FailedJob: Sendable {
+    package let id: String
+    package let sequence: Int64
+    /// Nil for a job that ended before owners were stored.
+    package let owner: JobOwner?
+    /// In milliseconds since 1970.
+    package let acceptedAt: Int64
+    /// The `error` object: JSON.
+    package let error: [UInt8]
+}
+
+/// The result of a cancellation.
+package enum Cancellation: Sendable {
+    /// The job has failed with `cancelled`, which its observer has received, and it retains its ticket.
+    case cancelled
+    /// The merge of the job has begun, or it has ended.
+    case tooLate
+    case unknown
+    case failed(StoreError)
+}

@@ -95,3 +95,51 @@ struct LogJoining {
         }
     }
 }
+
+/// The model and the options that a store is opened with: those in force in its log, which may differ from the wanted ones.
+struct CoordinatorOpening {
+    /// Nil without a shared log.
+    let joining: LogJoining?
+    let plan: StagingPlan
+    let options: CoordinatorOptions
+
+    /// Blocks while a shared log is opened.
+    init(_ wanted: StagingPlan, _ options: CoordinatorOptions) throws(StoreError) {
+        joining = try LogJoining(options, wanted)
+        var inForce = joining?.plan
+        var limits = joining?.limits
+        if options.keepsJournal {
+            inForce = try Store.planInForce(path: options.storePath, unlike: wanted)
+            limits = try Store.limitsInForce(path: options.storePath)
+        }
+        plan = inForce ?? wanted
+        var options = options
+        limits?.set(in: &options.store)
+        // Parts of the file that are not in that model may be in the wanted one.
+        if inForce != nil { options.store.removal = .keep }
+        self.options = options
+    }
+}
+
+extension Store {
+    /// The servers that share the store's log, as of its position.
+    func replicas() throws(StoreError) -> ReplicaTable {
+        try fact(.replicas).flatMap { ReplicaTable($0) } ?? ReplicaTable()
+    }
+
+    /// Why the store takes no more entries of its log: it differed from the others, or this server would apply them in another way.
+    /// A store that was just begun gets the fingerprint of this server.
+    func haltInForce() throws(StoreError) -> StoreError? {
+        if let reason = try fact(.halt) { return StoreError(.unavailable, reason) }
+        let inForce = try fact(.fingerprint).flatMap { ApplicationFingerprint($0) }
+        guard let inForce, inForce.digits != fingerprint.digits else {
+            _ = try updateFingerprint()
+            return nil
+        }
+        return StoreError(
+            .unavailable,
+            "The log's fingerprint is \(inForce.digits), and this server has \(fingerprint.digits) "
+                + "(\(fingerprint.differences(from: inForce).joined(separator: "; "))): it would apply entries in another way. Install the "
+                + "versions with that fingerprint, or change that of all servers by `broker log upgrade`.")
+    }
+}

@@ -1,7 +1,7 @@
 #if Replication
 internal import BrokerJSON
 internal import BrokerJournal
-internal import BrokerReplication
+package import BrokerReplication
 internal import BrokerStore
 internal import DequeModule
 
@@ -325,5 +325,186 @@ final class ReplicatedLog: SharedLog {
         trimming.stop()
         stream.stop()
     }
+}
+
+/// Entries in the order of their positions, from the stream and from memory.
+extension ReplicatedLog {
+    func read(after position: Int64, bytes: Int) throws(StoreError) -> [LogItem]? {
+        guard let reader = reading.reader else { preconditionFailure("the log was not begun") }
+        while true {
+            var items = takeRefused() + (try takeStored())
+            if !items.isEmpty { return items }
+            if let failure = way.withLock({ $0.failure }), !queue.withLock({ $0.isStopping }) { throw failure }
+            let entries: [DeliveredEntry]?
+            do throws(ReplicationError) {
+                entries = try reader.read(bytes: bytes)
+            } catch {
+                throw StoreError(error)
+            }
+            guard let entries else { return nil }
+            for delivered in entries {
+                guard delivered.position > reading.position else {
+                    guard delivered.entry.session == session.id else { throw LogViolation.unexpectedJob.error }
+                    continue
+                }
+                items.append(try item(of: delivered.entry, at: delivered.position))
+                items += takeRefused()
+            }
+            if let last = entries.last { positions.withLock { $0.last = max($0.last, last.position) } }
+            if !items.isEmpty { return items }
+        }
+    }
+
+    /// Own entries that the stream refused and that are next, in the order in which they were appended.
+    private func takeRefused() -> [LogItem] {
+        way.withLock { way in
+            var items: [LogItem] = []
+            while case .refused(let entry, let error)? = way.sent.first {
+                way.sent.removeFirst()
+                items.append(.refused(entry, error))
+            }
+            return items
+        }
+    }
+
+    /// Own entries that the stream has stored, as far as everything before them was delivered.
+    private func takeStored() throws(StoreError) -> [LogItem] {
+        var items: [LogItem] = []
+        while let group = takeStoredGroup() {
+            for (index, entry) in group.entries.enumerated() where group.first + Int64(index) > reading.position {
+                items.append(try item(of: entry, at: group.first + Int64(index)))
+                items += takeRefused()
+            }
+        }
+        return items
+    }
+
+    private func takeStoredGroup() -> (first: Int64, entries: [ReplicatedEntry])? {
+        way.withLock { way in
+            guard let first = way.stored.first?.first, first <= reading.position + 1 else { return nil }
+            return way.stored.removeFirst()
+        }
+    }
+
+    private func item(of entry: ReplicatedEntry, at position: Int64) throws(StoreError) -> LogItem {
+        reading.time = max(reading.time, entry.time)
+        reading.position = position
+        let time = reading.time
+        let place = LogPlace(position: position, time: time)
+        let isOwn = entry.session == session.id
+        var own: Waiting?
+        if isOwn {
+            own = way.withLock { way -> Waiting? in
+                guard case .stored(let waiting)? = way.sent.first else { return nil }
+                way.sent.removeFirst()
+                return waiting
+            }
+            guard own != nil else { throw LogViolation.unexpectedJob.error }
+        }
+        switch entry.kind {
+        case .job:
+            if case .entry(let waiting)? = own {
+                let stored = LogPlace(position: position, time: time, durableAt: monotonicMicroseconds())
+                return .job(ticket: waiting.ticket, stored, payload: entry.payload)
+            }
+            let job = JournaledJob(
+                sequence: position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
+                mayDelete: entry.mayDelete, isPrivileged: entry.isPrivileged, time: time, isCancelled: false)
+            return .other(job, payload: entry.payload)
+        case .model, .limits:
+            var ticket: Int?
+            if case .entry(let waiting)? = own { ticket = waiting.ticket }
+            return .change(
+                LoggedChange(
+                    kind: entry.kind == .model ? .model : .limits, payload: entry.payload, place: place, ticket: ticket)
+            )
+        case .replica, .checkpoint, .upgrade:
+            guard let note = ReplicaNote(entry) else { throw StoreError(.unknownPayload(at: position)) }
+            return .note(note, LogMark(position: position, time: time, content: entry.payload), isOwn: isOwn)
+        }
+    }
+}
+
+extension ReplicatedEntry.Kind {
+    /// The kind of a note; nil for a job or a change.
+    fileprivate var ofNote: ReplicaNote.Kind? {
+        switch self {
+        case .replica: .replica
+        case .checkpoint: .checkpoint
+        case .upgrade: .upgrade
+        case .job, .model, .limits: nil
+        }
+    }
+}
+
+extension ReplicatedEntry {
+    init(_ note: ReplicaNote, of session: SessionID) {
+        let kind: Kind =
+            switch note.kind {
+            case .replica: .replica
+            case .checkpoint: .checkpoint
+            case .upgrade: .upgrade
+            }
+        self.init(
+            kind, session: session, isIDMade: true, isPrivileged: true, time: wallClockMilliseconds(),
+            payload: note.payload)
+    }
+}
+
+extension ReplicaNote {
+    /// Nil for an entry of another kind, or of a later version.
+    package init?(_ entry: ReplicatedEntry) {
+        guard let kind = entry.kind.ofNote else { return nil }
+        self.init(kind, entry.payload)
+    }
+}
+
+extension ReplicatedStream {
+    /// Appends a note of no server: an operator's. Blocks until it is in the stream.
+    ///
+    /// - Returns: its position.
+    package func append(_ note: ReplicaNote) throws(ReplicationError) -> Int64 {
+        let session = Session(self)
+        return try session.append([ReplicatedEntry(note, of: session.id)]).upperBound
+    }
+}
+
+extension StoreError {
+    init(_ error: ReplicationError) { self.init(error.code == .full ? .full : .unavailable, error.message) }
+}
+
+extension SharedLogSource {
+    /// A stream of NATS JetStream.
+    ///
+    /// - Parameters:
+    ///   - replica: the name of this server, which no other one has.
+    ///   - system: a connection of a user of the system account, which sees whether the servers sync each write; nil when that stays
+    ///     unknown.
+    package static func nats(
+        _ address: StreamAddress, _ files: ConnectionFiles, replica: String,
+        system: (address: StreamAddress, files: ConnectionFiles)?
+    ) -> SharedLogSource {
+        SharedLogSource { identity throws(StoreError) in
+            let stream: ReplicatedStream
+            do throws(ReplicationError) {
+                let connection = try StreamConnection(address, files: files)
+                let expected = identity.flatMap { StreamIdentity(String($0.dropFirst(prefix.count))) }
+                stream = try ReplicatedStream.open(connection, expected: expected)
+                if let system { try survey(system.address, system.files) }
+            } catch {
+                throw StoreError(error)
+            }
+            return try ReplicatedLog(stream, replica: replica, durability: system == nil ? .quorumMemory : .quorum)
+        }
+    }
+
+    private static func survey(_ system: StreamAddress, _ files: ConnectionFiles) throws(ReplicationError) {
+        let connection = try StreamConnection(system, files: files)
+        defer { connection.stop() }
+        try ServerSurvey(connection, patience: surveyPatience).check(connection)
+    }
+
+    /// Microseconds.
+    private static var surveyPatience: Int64 { 10_000_000 }
 }
 #endif

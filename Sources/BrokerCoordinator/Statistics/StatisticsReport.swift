@@ -3,6 +3,7 @@ internal import BrokerStaging
 internal import BrokerStore
 internal import Glibc
 internal import Histogram
+package import Logging
 
 /// The members of `stats`: the counters, and what the rest of the coordinator holds at that moment.
 struct StatisticsReport {
@@ -185,6 +186,82 @@ extension JSONWriter {
             for (key, percentile) in [("p50", 50.0), ("p90", 90), ("p99", 99), ("max", 100)] {
                 writer.member(key, histogram.totalCount == 0 ? 0 : histogram.valueAtPercentile(percentile))
             }
+        }
+    }
+}
+
+extension [WALReader] {
+    /// Writes the member `readers`; nothing when no reader is known.
+    func write(to writer: inout JSONWriter) {
+        let known = filter { $0.pid != nil || $0.process != nil }
+        guard !known.isEmpty else { return }
+        writer.key("readers")
+        writer.array { writer in
+            for reader in known {
+                writer.object { writer in
+                    writer.member("process", reader.process)
+                    if let pid = reader.pid { writer.member("pid", pid) }
+                }
+            }
+        }
+    }
+}
+
+/// Passes log events on, without characters by which an outside text could forge a line or a field, or send an escape
+/// sequence to a terminal.
+///
+/// Job ids, client names, paths and error messages quote what clients and files contain. Every line of the server and
+/// the coordinator goes through this handler, or through one that is ``/BrokerJSON/EscapingItself``, so no call of a logger
+/// has to escape.
+struct EscapingLogHandler: LogHandler {
+    var base: any LogHandler
+
+    var logLevel: Logger.Level {
+        get { base.logLevel }
+        set { base.logLevel = newValue }
+    }
+
+    var metadata: Logger.Metadata {
+        get { base.metadata }
+        set { base.metadata = newValue }
+    }
+
+    var metadataProvider: Logger.MetadataProvider? {
+        get { base.metadataProvider }
+        set { base.metadataProvider = newValue }
+    }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { base[metadataKey: key] }
+        set { base[metadataKey: key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        var event = event
+        event.message = Logger.Message(stringLiteral: event.message.description.printable)
+        event.metadata = event.metadata?.mapValues(\.escaped)
+        base.log(event: event)
+    }
+}
+
+extension Logger {
+    /// The same logger, whose lines are escaped (see ``EscapingLogHandler``).
+    package var escaping: Logger {
+        guard !(handler is EscapingLogHandler), !(handler is any EscapingItself) else { return self }
+        var logger = self
+        logger.handler = EscapingLogHandler(base: handler)
+        return logger
+    }
+}
+
+extension Logger.MetadataValue {
+    /// Each text in it is one token of a log line.
+    fileprivate var escaped: Logger.MetadataValue {
+        switch self {
+        case .string(let text): .string(text.quotedForLog)
+        case .stringConvertible(let value): .string(value.description.quotedForLog)
+        case .array(let values): .array(values.map(\.escaped))
+        case .dictionary(let values): .dictionary(values.mapValues(\.escaped))
         }
     }
 }
