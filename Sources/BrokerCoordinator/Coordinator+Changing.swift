@@ -25,7 +25,7 @@ extension Coordinator {
                             + "it, or start without --journal.")))
         }
         loggedChanges.withLock { $0[ticket] = notify }
-        jobTable.update { $0.log?.append(LogEntry(change, ticket: ticket)) }
+        jobTable.update { $0.log.durable?.append(LogEntry(change, ticket: ticket)) }
     }
 
     /// Bytes of a change in the log: those of the largest frame.
@@ -101,7 +101,7 @@ extension Coordinator {
             }
             notify(result.map(\.0))
         }
-        jobTable.update { $0.reopening = request }
+        jobTable.update { $0.requests.reopening = request }
     }
 }
 
@@ -187,11 +187,8 @@ extension Coordinator {
         case .success(let holding): begun = holding
         case .failure(let fault): return notify(.failure(fault))
         }
-        let frame = ClosureFrame(
-            ticket: begun.ticket, arrival: begun.ticket, source: Self.ownSource, payloadBytes: 0,
-            contentBytesAtMost: 0, weight: 0, memory: begun.memory, refusal: nil,
-            admittedAt: monotonicMicroseconds(), logged: nil, payload: nil,
-            open: { _ in .nothing }, refuse: { _ in })
+        let frame = AdmittedFrame(
+            .init(begun.ticket, from: Self.ownSource, payloadBytes: 0, begun.memory, at: monotonicMicroseconds()))
         // It has no source, so it need not wait for a turn.
         _ = goesOn(frame, .question)
         skip(frame) { [self] ticket in
@@ -203,13 +200,13 @@ extension Coordinator {
 
     private func beginHolding() -> Result<(ticket: Int, memory: JobMemory), Fault> {
         jobTable.withLock { jobTable in
-            guard jobTable.reloadTicket == nil, !jobTable.isPaused, !jobTable.isDraining else {
+            guard jobTable.reload.ticket == nil, !jobTable.service.isPaused, !jobTable.service.isDraining else {
                 return .failure(.notNow)
             }
             // The jobs before it wait for a store that takes no writes; the others should not wait with them.
             if let refusal = jobTable.refusals.current { return .failure(refusal) }
             let ticket = jobTable.admit(0, from: Self.ownSource)
-            jobTable.reloadTicket = ticket
+            jobTable.reload.ticket = ticket
             return .success((ticket, memory.admit(ticket, payloadBytes: 0)))
         }
     }
@@ -232,9 +229,9 @@ extension Coordinator {
     /// Opens the frames that have waited again.
     private func release() {
         jobTable.change(completions) { jobTable in
-            jobTable.reloadTicket = nil
+            jobTable.reload.ticket = nil
             var frames: [AdmittedFrame] = []
-            swap(&frames, &jobTable.heldFrames)
+            swap(&frames, &jobTable.reload.heldFrames)
             let opening: [Effects.Call] = frames.map { frame in { [self] in open(frame) } }
             var effects = jobTable.effects([], notifies: false)
             effects.wakeUps = opening + effects.wakeUps
@@ -246,8 +243,8 @@ extension Coordinator {
     func holds(_ frame: AdmittedFrame) -> Bool {
         jobTable.withLock { jobTable in
             // Entries that the log delivers before the change are applied before it.
-            guard let ticket = jobTable.reloadTicket, frame.ticket > ticket, frame.logged == nil else { return false }
-            jobTable.heldFrames.append(frame)
+            guard let ticket = jobTable.reload.ticket, frame.ticket > ticket, frame.logged == nil else { return false }
+            jobTable.reload.heldFrames.append(frame)
             return true
         }
     }
@@ -271,7 +268,6 @@ extension Statistics {
     }
 }
 
-/// The staging plan of the model in force.
 struct PlanInForce {
     var plan: StagingPlan
     /// Rises with each change of the model, so that a job that was staged under another one is recognized.

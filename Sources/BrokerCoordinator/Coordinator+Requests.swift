@@ -151,15 +151,15 @@ extension Coordinator {
     /// - Returns: false while the model is changed, which waits for jobs.
     package func pause() -> Bool {
         jobTable.withLock { jobTable in
-            guard jobTable.reloadTicket == nil else { return false }
-            if !jobTable.isDraining { jobTable.isPaused = true }
+            guard jobTable.reload.ticket == nil else { return false }
+            if !jobTable.service.isDraining { jobTable.service.isPaused = true }
             return true
         }
     }
 
     package func resume() {
         jobTable.broadcast { jobTable in
-            jobTable.isPaused = false
+            jobTable.service.isPaused = false
             return jobTable.hasWork
         }
     }
@@ -170,7 +170,7 @@ extension Coordinator {
     package func checkpoint(_ notify: @escaping @Sendable (Result<WALStatus, StoreError>) -> Void) {
         let statistics = statistics
         jobTable.update { jobTable in
-            jobTable.writerTasks.append { store in
+            jobTable.requests.tasks.append { store in
                 let result = Result { () throws(StoreError) in try store.checkpointAtOnce() }
                 let wal = store.wal
                 statistics.count { $0.wal = wal }
@@ -183,7 +183,7 @@ extension Coordinator {
     ///
     /// - Parameter notify: called once, on the writer's thread.
     package func history(_ notify: @escaping @Sendable (StateDigest?) -> Void) {
-        jobTable.update { jobTable in jobTable.writerTasks.append { notify($0.history) } }
+        jobTable.update { jobTable in jobTable.requests.tasks.append { notify($0.history) } }
     }
 }
 
@@ -233,7 +233,7 @@ extension Coordinator {
             $0.backedUpAt = time
             $0.backedUpThrough = max($0.backedUpThrough, sequence)
         }
-        jobTable.update { jobTable in jobTable.writerTasks.append { store in try? store.noteBackup(at: time) } }
+        jobTable.update { jobTable in jobTable.requests.tasks.append { store in try? store.noteBackup(at: time) } }
     }
 }
 
@@ -243,7 +243,7 @@ extension Coordinator {
     package func writeStatistics(to writer: inout JSONWriter) {
         let depths = pool.depths
         let (jobs, oldest, isPaused, isDraining) = jobTable.withLock {
-            ($0.jobCount, $0.ends.oldest?.admittedAt, $0.isPaused, $0.isDraining)
+            ($0.load.jobCount, $0.ends.oldest?.admittedAt, $0.service.isPaused, $0.service.isDraining)
         }
         var counters = statistics.now
         counters.store = storeState
@@ -306,7 +306,7 @@ extension Coordinator {
 extension JobTable {
     /// - Parameter isHeld: the job is in the order still.
     fileprivate func stage(of ticket: Int, isHeld: Bool) -> RunningJob.Stage {
-        if cancelled.contains(ticket) { return .cancelled }
+        if cancellations.tickets.contains(ticket) { return .cancelled }
         guard isHeld else { return .merging }
         return application.isReady(ticket) ? .staged : .staging
     }

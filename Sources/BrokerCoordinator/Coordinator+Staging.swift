@@ -220,7 +220,7 @@ extension Coordinator {
         let ready = run.ready(work, took: microseconds)
         jobTable.change(completions) { jobTable in
             // The observer of a cancelled job has been called.
-            if !jobTable.cancelled.contains(ready.ticket) { ready.progress?.note(staged: ready.rowCount) }
+            if !jobTable.cancellations.tickets.contains(ready.ticket) { ready.progress?.note(staged: ready.rowCount) }
             return jobTable.finish(ready, outOfMemory: shortage, under: run.generation)
         }
         // The frame will not be opened again.

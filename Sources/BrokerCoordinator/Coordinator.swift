@@ -112,7 +112,7 @@ package final class Coordinator: Sendable {
         )
         gate.onLongEnd { [weak gate] in
             jobTable.update { jobTable in
-                jobTable.writerTasks.append { [weak gate] store in
+                jobTable.requests.tasks.append { [weak gate] store in
                     // A WAL that grew long is copied beside brief reads; then the gate is closed for a moment only.
                     store.copyLog()
                     gate?.whileIdle { store.copyLog() }
@@ -147,8 +147,8 @@ package final class Coordinator: Sendable {
         open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
     ) {
         let (start, isAlone) = start(from: source, payloadBytes, contentBytesAtMost)
-        let frame = ClosureFrame(start, payload: payload, open: open, refuse: refuse)
-        self.open(frame, mayOpenHere: mayOpenHere, isAlone: isAlone)
+        let content = ClosureContent(bytes: payload, opened: open, refused: refuse)
+        self.open(ContentFrame(content, start), mayOpenHere: mayOpenHere, isAlone: isAlone)
     }
 
     /// The same for a frame whose content is in the same object. The calling thread may open it.
@@ -168,11 +168,13 @@ package final class Coordinator: Sendable {
         let (ticket, memory, refusal, isAlone) = jobTable.withLock { jobTable in
             let ticket = jobTable.admit(weight, from: source)
             let memory = self.memory.admit(ticket, payloadBytes: payloadBytes)
-            return (ticket, memory, jobTable.refusals.current, jobTable.count == 1)
+            return (ticket, memory, jobTable.refusals.current, jobTable.load.count == 1)
         }
-        let start = AdmittedFrame.Start(
-            ticket: ticket, arrival: ticket, source: source, payloadBytes: payloadBytes, contentBytesAtMost: most,
-            weight: weight, memory: memory, refusal: refusal, admittedAt: monotonicMicroseconds(), logged: nil)
+        var start = AdmittedFrame.Start(
+            ticket, from: source, payloadBytes: payloadBytes, memory, at: monotonicMicroseconds())
+        start.contentBytesAtMost = most
+        start.weight = weight
+        start.refusal = refusal
         return (start, isAlone)
     }
 
@@ -197,7 +199,7 @@ package final class Coordinator: Sendable {
     package func hasRoom(for source: Int = 0) -> Bool { jobTable.withLock { $0.hasRoom(for: source) } }
 
     /// The number of frames that were admitted and have not ended.
-    package var admittedCount: Int { jobTable.withLock { $0.count } }
+    package var admittedCount: Int { jobTable.withLock { $0.load.count } }
 
     /// Calls `notify` once when there is room for that source: at once, or later on a thread of the coordinator's.
     package func whenRoom(for source: Int = 0, _ notify: @escaping @Sendable () -> Void) {
@@ -291,10 +293,10 @@ package final class Coordinator: Sendable {
         backups.cancel()
         readers.interrupt()
         jobTable.update {
-            $0.isDraining = true
+            $0.service.isDraining = true
             $0.refusals.stopping = Self.draining
-            $0.isPaused = false
-            $0.lockDeadline = $0.lockDeadline ?? monotonicMicroseconds() + Int64(seconds) * 1_000_000
+            $0.service.isPaused = false
+            $0.service.lockDeadline = $0.service.lockDeadline ?? monotonicMicroseconds() + Int64(seconds) * 1_000_000
         }
     }
 
@@ -303,21 +305,21 @@ package final class Coordinator: Sendable {
     package func finishAdmitted() {
         awaitOwnJobs()
         // Entries of other servers may come for ever: the next start applies them.
-        jobTable.update { $0.isReadingEnded = true }
+        jobTable.update { $0.log.isReadingEnded = true }
         // The reader waits for the writer, which must not end before.
-        jobTable.wait { ($0.count == 0 || $0.isLogLost) && !$0.isReaderChanging ? () : nil }
+        jobTable.wait { ($0.load.count == 0 || $0.log.isLost) && !$0.log.isReaderChanging ? () : nil }
     }
 
     private func awaitOwnJobs() {
         while true {
             let isDone = jobTable.wait(until: monotonicMicroseconds() + Self.logPause) { jobTable -> Bool? in
-                jobTable.hasNoOwn || jobTable.isLogLost ? true : nil
+                jobTable.hasNoOwn || jobTable.log.isLost ? true : nil
             }
             if isDone == true { return }
             guard let shared = writer.log as? any SharedLog, shared.waiting != nil else { continue }
             jobTable.update { jobTable in
-                if let deadline = jobTable.lockDeadline, deadline <= monotonicMicroseconds() {
-                    jobTable.isLogLost = true
+                if let deadline = jobTable.service.lockDeadline, deadline <= monotonicMicroseconds() {
+                    jobTable.log.isLost = true
                 }
             }
         }
@@ -327,7 +329,7 @@ package final class Coordinator: Sendable {
     private static let logPause: Int64 = 100_000
 
     /// Waits until nothing is in flight, but for entries of a log that has failed. Blocks.
-    func waitUntilIdle() { jobTable.wait { $0.count == 0 || $0.isLogLost ? () : nil } }
+    func waitUntilIdle() { jobTable.wait { $0.load.count == 0 || $0.log.isLost ? () : nil } }
 
     /// Refuses new jobs, finishes those admitted before, and ends the threads. Blocks; called once, and nothing may be
     /// admitted afterwards.
@@ -341,14 +343,13 @@ package final class Coordinator: Sendable {
         failures.stop()
         readers.stop()
         backups.stop()
-        jobTable.update { $0.isStopped = true }
+        jobTable.update { $0.service.isStopped = true }
         writer.join()
         writer.log?.stop()
         logReader.withLock { $0 }?.join()
         completions.stop()
     }
 
-    /// Bytes of memory that everything in flight holds.
     var memoryTotal: Int { memory.total }
 
     /// The newest sequence whose outcome may have been forgotten; 0 for none. A client that was sent a larger one can
@@ -393,7 +394,7 @@ extension Coordinator {
             try writer.log?.checkFiles()
         } catch {
             // A store that was closed has no WAL.
-            guard !jobTable.withLock({ $0.isStopped }) else { return }
+            guard !jobTable.withLock({ $0.service.isStopped }) else { return }
             halt(forLossOf: error)
             throw error
         }
@@ -418,7 +419,7 @@ extension Coordinator {
     /// - Parameter say: logs it.
     func halt(_ error: StoreError, _ say: () -> Void) {
         jobTable.change(completions) { jobTable in
-            jobTable.isLogLost = true
+            jobTable.log.isLost = true
             jobTable.refusals.halt = jobTable.refusals.halt ?? .halted(error)
             return jobTable.effects([], notifies: true)
         }
@@ -456,7 +457,7 @@ extension Coordinator {
         case .serving, .failed: break
         }
         (condition.jobs, condition.isPaused, condition.isDraining) = jobTable.withLock {
-            ($0.jobCount, $0.isPaused, $0.isDraining)
+            ($0.load.jobCount, $0.service.isPaused, $0.service.isDraining)
         }
         return condition
     }

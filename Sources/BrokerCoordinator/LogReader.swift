@@ -84,7 +84,6 @@ final class LogReader: Sendable {
         state.withLock { $0.thread = thread }
     }
 
-    /// Waits until the log has ended.
     func join() { state.withLock { $0.thread }?.join() }
 
     private var failure: StoreError? { state.withLock { $0.failure } }
@@ -92,7 +91,7 @@ final class LogReader: Sendable {
     private var position: Int64 { coordinator.jobTable.withLock { $0.application.position } }
 
     /// Entries that are delivered after the end of reading are left for the next start.
-    private var isEnded: Bool { failure != nil || coordinator.jobTable.withLock { $0.isReadingEnded } }
+    private var isEnded: Bool { failure != nil || coordinator.jobTable.withLock { $0.log.isReadingEnded } }
 
     private func deliver(_ items: [LogItem]) throws(StoreError) {
         if items.contains(where: \.isRefused) { try? coordinator.checkFiles() }
@@ -108,7 +107,7 @@ final class LogReader: Sendable {
             guard !isEnded else { return }
             switch item {
             case .other(let job, let payload):
-                coordinator.waitForLog { $0.hasRoomForOthers }
+                coordinator.waitForLog { $0.load.hasRoomForOthers }
                 guard !isEnded else { return }
                 try admit(job, payload)
             case .change(let change): try apply(change)
@@ -155,16 +154,16 @@ final class LogReader: Sendable {
         let delivered = coordinator.jobTable.withLock { jobTable in
             Result { () throws(LogViolation) in
                 try jobTable.application.advance(to: place)
-                jobTable.memoryLog.note(place.position ?? 0)
+                jobTable.log.memory.note(place.position ?? 0)
             }
         }
         if case .failure(let violation) = delivered { throw violation.error }
         coordinator.waitForLog { !$0.application.hasDelivered }
         let goesOn = coordinator.jobTable.withLock { jobTable in
-            jobTable.isReaderChanging = !jobTable.isReadingEnded
-            return jobTable.isReaderChanging
+            jobTable.log.isReaderChanging = !jobTable.log.isReadingEnded
+            return jobTable.log.isReaderChanging
         }
-        defer { coordinator.jobTable.update { $0.isReaderChanging = false } }
+        defer { coordinator.jobTable.update { $0.log.isReaderChanging = false } }
         guard goesOn, failure == nil else { return }
         try body()
     }
@@ -216,7 +215,7 @@ final class LogReader: Sendable {
     private func refuse(_ error: StoreError) {
         state.update { $0.failure = $0.failure ?? error }
         if replicas != nil { return halt(error) }
-        coordinator.jobTable.update { $0.isLogLost = true }
+        coordinator.jobTable.update { $0.log.isLost = true }
     }
 
     private func fail(_ error: StoreError) {
@@ -232,7 +231,7 @@ final class LogReader: Sendable {
                 """,
                 metadata: ["cause": "\(error.message)"])
         }
-        coordinator.jobTable.update { $0.isLogLost = true }
+        coordinator.jobTable.update { $0.log.isLost = true }
         coordinator.failChanges(error)
     }
 
@@ -314,11 +313,21 @@ extension Coordinator {
             }
         }
         let (ticket, memory) = try admitted.get()
-        let frame = ClosureFrame(
-            ticket: ticket, arrival: ticket, source: Self.logSource, payloadBytes: payloadBytes,
-            contentBytesAtMost: payloadBytes, weight: weight, memory: memory, refusal: nil,
-            admittedAt: monotonicMicroseconds(), logged: logged, payload: nil, open: open, refuse: refuse)
+        let frame = Self.frame(ticket, logged, payloadBytes, memory, open: open, refuse: refuse)
         self.open(frame, mayOpenHere: true, isAlone: false)
+    }
+
+    private static func frame(
+        _ ticket: Int, _ logged: JournaledJob, _ payloadBytes: Int, _ memory: JobMemory, of job: AcceptedJob? = nil,
+        open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
+    ) -> AdmittedFrame {
+        var start = AdmittedFrame.Start(
+            ticket, from: logSource, payloadBytes: payloadBytes, memory,
+            at: job?.admittedAt ?? monotonicMicroseconds())
+        start.contentBytesAtMost = payloadBytes
+        start.weight = job == nil ? weight(of: payloadBytes) : 0
+        start.logged = logged
+        return ContentFrame(ClosureContent(opened: open, refused: refuse), start)
     }
 
     /// A job of this server whose place in the log is after a change of the model by another server: its frame is opened and staged
@@ -331,13 +340,8 @@ extension Coordinator {
         let memory = jobTable.withLock { jobTable in
             self.memory.admit(jobTable.pass(), payloadBytes: payloadBytes, isLogged: true)
         }
-        let (frame, generation) = (
-            ClosureFrame(
-                ticket: job.ticket, arrival: job.ticket, source: Self.logSource, payloadBytes: payloadBytes,
-                contentBytesAtMost: payloadBytes, weight: 0, memory: memory, refusal: nil,
-                admittedAt: job.admittedAt, logged: logged, payload: nil, open: open, refuse: refuse),
-            planInForce.withLock { $0.generation }
-        )
+        let frame = Self.frame(job.ticket, logged, payloadBytes, memory, of: job, open: open, refuse: refuse)
+        let generation = planInForce.withLock { $0.generation }
         let run = StagingRun(frame: frame, accepted: job, generation: generation)
         pool.run(.opening, .long, from: frame.source) { [self] in openWhole(frame, granted: 0, run) }
     }
@@ -364,8 +368,8 @@ extension Coordinator {
     /// Blocks the thread that reads the log until the jobs before have made the table ready, or nothing more is applied.
     func waitForLog(_ isReady: (JobTable) -> Bool) {
         jobTable.wait { jobTable in
-            let isReady = jobTable.isLogLost || isReady(jobTable)
-            jobTable.isReaderWaiting = !isReady
+            let isReady = jobTable.log.isLost || isReady(jobTable)
+            jobTable.log.isReaderWaiting = !isReady
             return isReady ? () : nil
         }
     }
@@ -497,7 +501,7 @@ extension Coordinator {
             let ended = Monitor<Result<Value, StoreError>?>(nil)
             let statistics = statistics
             jobTable.update { jobTable in
-                jobTable.writerTasks.append { store in
+                jobTable.requests.tasks.append { store in
                     let result = Result { () throws(StoreError) in try body(store) }
                     let history = store.history
                     statistics.count { $0.history = history }
@@ -511,7 +515,7 @@ extension Coordinator {
                 guard error.isOfMachine || error.isLocked else { throw error }
             }
             let isEnding = jobTable.wait(until: monotonicMicroseconds() + Self.storePause) { jobTable -> Bool? in
-                jobTable.isReadingEnded || jobTable.isStopped ? true : nil
+                jobTable.log.isReadingEnded || jobTable.service.isStopped ? true : nil
             }
             if isEnding == true { return nil }
         }

@@ -19,12 +19,10 @@ package final class Journal {
     package private(set) var lastPosition: Int64
     /// The time of the newest entry that it was opened with; 0 for none.
     package let lastTime: Int64
-    /// Positions of cancelled jobs.
     package let cancelled: Set<Int64>
     /// The number of entries with positions after the one with which it was opened, and of jobs among them.
     package let pendingCount: Int
     package let pendingJobCount: Int
-    /// Bytes of all segments.
     package private(set) var byteCount: Int
     /// The torn tail that was truncated at the opening; nil when there was none.
     package let tail: JournalTail?

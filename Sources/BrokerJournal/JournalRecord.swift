@@ -211,11 +211,9 @@ package struct JournalError: Error, Sendable, CustomStringConvertible {
     package var description: String { message }
 }
 
-/// The permanent identity of a journal.
 package struct JournalIdentity: Sendable, Hashable, CustomStringConvertible {
     let bytes: [UInt8]
 
-    /// The seed of the checksums of its records.
     package var seed: UInt32 { bytes.withUnsafeBytes { JournalRecord.checksum($0, seed: 0) } }
 
     /// A new, random identity.

@@ -61,7 +61,6 @@ final class HangupReloads: Sendable {
     /// - Parameter reload: begins a reload; calls `ended` once, on any thread.
     init(_ reload: @escaping @Sendable (_ ended: @escaping @Sendable () -> Void) -> Void) { self.reload = reload }
 
-    /// A signal has arrived.
     func ask() {
         let begins = state.withLock { state in
             defer { state = state == .idle ? .running : .runningAndAsked }

@@ -580,7 +580,7 @@ import Testing
             _ = test.events.ends(1)
             let isRelease = operation == "RELEASE"
             test.coordinator.jobTable.update {
-                $0.writerTasks.append { store in
+                $0.requests.tasks.append { store in
                     // The parameters: the action, the operation, the savepoint.
                     sqlite3_set_authorizer(
                         store.connection.handle,

@@ -113,7 +113,7 @@ extension CoordinatorJournalTests {
         let test = try coordinator()
         _ = test.coordinator.pause()
         test.submit(rows(20_000), id: "large", wantsAcceptance: true)
-        test.waitUntil("the job") { test.coordinator.jobTable.withLock { $0.jobCount == 1 } }
+        test.waitUntil("the job") { test.coordinator.jobTable.withLock { $0.load.jobCount == 1 } }
         #expect(test.cancel("large") == "cancelled")
         test.coordinator.resume()
         #expect(test.events.ends(1)[0].code == "cancelled")
@@ -123,7 +123,7 @@ extension CoordinatorJournalTests {
         let short = try shortOfMemory()
         short.submit(rows(20_000), id: "other")
         short.waitUntil("the job") {
-            short.coordinator.jobTable.withLock { $0.jobCount == 1 } || short.events.all.count == 2
+            short.coordinator.jobTable.withLock { $0.load.jobCount == 1 } || short.events.all.count == 2
         }
         #expect(["tooLate", "unknown"].contains(short.cancel("other")))
         #expect(short.events.ends(2)[1].code == "busy")

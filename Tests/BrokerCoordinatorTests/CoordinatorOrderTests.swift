@@ -323,7 +323,7 @@ import Testing
     // MARK: - The log in memory
 
     @Test func `the last reserved position is given, and no later one`() {
-        var log = MemoryLog(after: 10, reservedThrough: 12)
+        var log = MemoryLog(after: 10, reservedThrough: 12, block: 10)
         for ticket in 0..<3 { log.append(ticket, at: 5) }
         #expect(log.read()?.place == place(11, 5) && log.read()?.place == place(12, 5))
         #expect(log.read() == nil && log.isStarved && log.newest == 12)
@@ -333,13 +333,13 @@ import Testing
     }
 
     @Test func `the time of a position never falls, though the clock is set back`() {
-        var log = MemoryLog(after: 0, reservedThrough: 10)
+        var log = MemoryLog(after: 0, reservedThrough: 10, block: 10)
         for (ticket, time) in [100, 40, 101].enumerated() { log.append(ticket, at: Int64(time)) }
         #expect((0..<3).map { _ in log.read()?.place.time } == [100, 100, 101])
     }
 
     @Test func `jobs for which nothing can be reserved are refused, in order`() {
-        var log = MemoryLog(after: 0, reservedThrough: 0)
+        var log = MemoryLog(after: 0, reservedThrough: 0, block: 10)
         for ticket in 3..<6 { log.append(ticket, at: 0) }
         #expect(log.refuse() == [3, 4, 5])
         #expect(!log.isStarved)
@@ -349,11 +349,11 @@ import Testing
     }
 
     @Test func `a block is due when half of one or less is left`() {
-        let left = { (left: Int64) in MemoryLog(after: 100, reservedThrough: 100 + left) }
-        #expect(left(6).reservationDue(block: 10) == nil)
-        #expect(left(5).reservationDue(block: 10) == 110)
-        #expect(left(0).reservationDue(block: 10) == 110)
-        #expect(left(10).reservationDue(block: 10) == nil)
+        let left = { (left: Int64) in MemoryLog(after: 100, reservedThrough: 100 + left, block: 10) }
+        #expect(left(6).reservationDue == nil)
+        #expect(left(5).reservationDue == 110)
+        #expect(left(0).reservationDue == 110)
+        #expect(left(10).reservationDue == nil)
     }
 
     // MARK: - All of it
@@ -362,7 +362,7 @@ import Testing
     private struct Machines {
         var admission = Admission<Int>()
         var application = Application<Int>(after: 100)
-        var log = MemoryLog(after: 100, reservedThrough: 100_000)
+        var log = MemoryLog(after: 100, reservedThrough: 100_000, block: 10)
 
         /// The places that this settled.
         mutating func open(_ ticket: Int, isJob: Bool) throws -> [(ticket: Int, position: Int64?)] {

@@ -118,7 +118,7 @@ import Testing
 extension TestCoordinator {
     /// Waits until a reload holds what comes.
     func waitUntilHolding() {
-        while coordinator.jobTable.withLock({ $0.reloadTicket == nil }) { sched_yield() }
+        while coordinator.jobTable.withLock({ $0.reload.ticket == nil }) { sched_yield() }
     }
 }
 

@@ -187,7 +187,7 @@ private enum LogBound { static let longestFactor = 4 }
 extension Coordinator {
     fileprivate func walBytes(_ notify: @escaping @Sendable (Int) -> Void) {
         jobTable.broadcast { jobTable in
-            jobTable.writerTasks.append { notify($0.wal.bytes) }
+            jobTable.requests.tasks.append { notify($0.wal.bytes) }
             return true
         }
     }

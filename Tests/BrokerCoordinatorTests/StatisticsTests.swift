@@ -67,14 +67,6 @@ import Testing
         #expect(!slow.jobs.contains { $0.id == "old-0" || $0.id == "old-2" } && slow.jobs.first?.id == "old-3")
     }
 
-    @Test func `jobs of the same statements share their time, by their rows when it is long`() {
-        let long = MergeShare(of: 1_000_000, rowCounts: [1, 7_998, 1])
-        #expect([1, 7_998, 1].map { long.microseconds(ofRows: $0) } == [125, 999_750, 125])
-        let brief = MergeShare(of: 900, rowCounts: [1, 7_998, 1])
-        #expect([1, 7_998, 1].map { brief.microseconds(ofRows: $0) } == [300, 300, 300])
-        #expect(MergeShare(of: 1_000_000, rowCounts: [0]).microseconds(ofRows: 0) == 1_000_000)
-    }
-
     @Test func `the time of a job's own work names it, and not the jobs that waited for it or shared its statements`()
         throws
     {

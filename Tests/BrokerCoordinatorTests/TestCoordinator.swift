@@ -238,7 +238,7 @@ final class TestCoordinator: Sendable {
 
     /// Waits until so many frames have not been opened. Queues do not show it: a frame that a worker is opening is in none.
     func waitUntil(unopened count: Int) {
-        waitUntil("\(count) unopened frames") { coordinator.jobTable.withLock { $0.unopened == count } }
+        waitUntil("\(count) unopened frames") { coordinator.jobTable.withLock { $0.load.unopened == count } }
     }
 
     /// Waits until that is so.
@@ -270,6 +270,19 @@ extension Monitor<Awaited?> {
 
     /// Waits for the answer.
     var answer: Awaited { patiently("an answer about a job") { $0 } }
+}
+
+extension AdmittedFrame {
+    /// A frame without content.
+    static func test(
+        _ ticket: Int, from source: Int = 0, bytes: Int, _ memory: JobMemory, _ logged: JournaledJob? = nil,
+        payload: (@Sendable () -> [UInt8])? = nil
+    ) -> AdmittedFrame {
+        var start = Start(ticket, from: source, payloadBytes: bytes, memory, at: 0)
+        start.weight = payload == nil ? 0 : bytes
+        start.logged = logged
+        return ContentFrame(ClosureContent(bytes: payload, opened: { _ in .nothing }, refused: { _ in }), start)
+    }
 }
 
 /// A job of a row of ``Models/rows``.

@@ -26,11 +26,7 @@ import Testing
             try jobTable.application.deliver(own: ticket, at: LogPlace(position: Int64(ticket) + 1, time: 0))
             // The weight of the frame without its content.
             let payloadBytes = weight - document.elementCount * CoordinatorLimits.bytesPerElement
-            let frame = ClosureFrame(
-                ticket: ticket, arrival: ticket, source: 0, payloadBytes: payloadBytes, contentBytesAtMost: 0,
-                weight: 0,
-                memory: budget.admit(ticket, payloadBytes: 0), refusal: nil, admittedAt: 0, logged: nil, payload: nil,
-                open: { _ in .nothing }, refuse: { _ in })
+            let frame = AdmittedFrame.test(ticket, bytes: payloadBytes, budget.admit(ticket, payloadBytes: 0))
             let job = Job(
                 id: nil, document: document, operations: [], policy: .fail, wantsKeys: false, wantsAcceptance: false,
                 content: document.text, observer: { _ in })
@@ -246,7 +242,7 @@ import Testing
         #expect(activity.sample.isHealthy(after: activity.sample))
         let (begun, released) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         test.coordinator.jobTable.update { jobTable in
-            jobTable.writerTasks.append { _ in
+            jobTable.requests.tasks.append { _ in
                 begun.signal()
                 released.wait()
             }

@@ -27,7 +27,6 @@ final class AcceptedJob: JobFacts {
     let ticket: Int
     /// The job's key in ``ScanScheduler``.
     let arrival: Int
-    /// The owner of the job.
     let source: Int
     /// The job was read from the log, where another server, or an earlier run of this one, had put it.
     let isFromLog: Bool
@@ -134,7 +133,6 @@ final class ReadyJob: Sendable {
         return StoreJob(accepted, sequence: place.position!, work: work, now: place.time, memory: memory)
     }
 
-    /// The job as one that has failed already.
     func failedStoreJob(at place: LogPlace, _ fault: Fault) -> StoreJob {
         StoreJob(accepted, sequence: place.position!, work: .refused(fault), now: place.time, memory: nil)
     }
@@ -154,7 +152,6 @@ extension ReadyJob {
     /// Reports that the job is merged, before its COMMIT.
     func noteMerged() { progress?.note(merged: rowCount) }
 
-    /// Rows that are staged for the job.
     var rowCount: Int {
         switch work {
         case .merge(let rows): rows.rowCount
@@ -180,7 +177,6 @@ struct StagingRun: Sendable {
         return ReadyJob(work: work, memory: frame.memory, accepted: accepted, times: times)
     }
 
-    /// The job on its way to the log.
     var logEntry: LogEntry {
         LogEntry(
             kind: .job, ticket: accepted.ticket, position: 0, id: accepted.key, isIDMade: accepted.isIDMade,

@@ -53,7 +53,9 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
             if let limit = state.briefLimit {
                 guard wanted <= limit else { return false }
             } else if wanted > state.granted {
-                switch budget.take(wanted - state.granted, for: ticket, passesWaiting: passesWaiting) {
+                switch budget.shares.withLock({
+                    $0.take(wanted - state.granted, for: ticket, passesWaiting: passesWaiting)
+                }) {
                 case .granted: state.granted = wanted
                 case .later: return state.refuse(wanted)
                 case .never:
@@ -115,7 +117,7 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
     ///
     /// - Parameter granted: bytes of the budget for this attempt.
     func begin(granted: Int) {
-        let isFirst = budget.isNext(ticket)
+        let isFirst = budget.shares.withLock { $0.isNext(ticket) }
         state.withLock { state in
             state.briefLimit = nil
             state.granted += granted
@@ -198,14 +200,12 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
 
 extension JobMemory.State {
     fileprivate mutating func takeInTurn(_ bytes: Int, _ budget: MemoryBudget, _ ticket: Int) -> Bool {
-        if isUnlimited {
-            budget.hold(bytes, for: ticket)
-        } else if !budget.takeInTurn(bytes, for: ticket) {
-            return false
+        let isTaken = budget.shares.withLock { $0.takeInTurn(bytes, for: ticket, isUnlimited: isUnlimited) }
+        if isTaken {
+            granted += bytes
+            used += bytes
         }
-        granted += bytes
-        used += bytes
-        return true
+        return isTaken
     }
 
     fileprivate mutating func refuse(_ wanted: Int) -> Bool {
@@ -226,7 +226,7 @@ final class MemoryBudget: Sendable {
     /// Called when the job may be tried again, with the bytes that are granted to it already.
     typealias Waiter = @Sendable (_ granted: Int) -> Void
 
-    private let shares: Monitor<MemoryShares<Waiter>>
+    fileprivate let shares: Monitor<MemoryShares<Waiter>>
     /// Bytes that one job may take.
     let one: Int
 
@@ -235,7 +235,6 @@ final class MemoryBudget: Sendable {
         shares = Monitor(MemoryShares(shared: shared, one: one))
     }
 
-    /// Bytes that all jobs hold together.
     var total: Int { shares.withLock { $0.total } }
 
     /// - Parameters:
@@ -246,20 +245,6 @@ final class MemoryBudget: Sendable {
         return JobMemory(self, ticket, payloadBytes)
     }
 
-    func take(_ bytes: Int, for ticket: Int, passesWaiting: Bool) -> MemoryShares<Waiter>.Answer {
-        shares.withLock { $0.take(bytes, for: ticket, passesWaiting: passesWaiting) }
-    }
-
-    func takeInTurn(_ bytes: Int, for ticket: Int) -> Bool {
-        shares.withLock { $0.takeInTurn(bytes, for: ticket) }
-    }
-
-    /// The same without a limit.
-    func hold(_ bytes: Int, for ticket: Int) { shares.withLock { $0.hold(bytes, for: ticket) } }
-
-    /// Whether nothing that must be merged before the job holds memory.
-    func isNext(_ ticket: Int) -> Bool { shares.withLock { $0.isNext(ticket) } }
-
     /// Changes the shares, and wakes the holders that this helps.
     func change(_ body: (inout MemoryShares<Waiter>) -> Void) {
         let woken = shares.withLock { shares in
@@ -268,178 +253,6 @@ final class MemoryBudget: Sendable {
         }
         for (waiter, granted) in woken { waiter(granted) }
     }
-}
-
-/// A frame between admission and the merge order; it is retained until its job is staged, to be opened again. A class,
-/// because tasks of workers capture it. Its subclasses have its content.
-package class AdmittedFrame: @unchecked Sendable {
-    /// The facts of a frame when it is admitted.
-    package struct Start: Sendable {
-        let ticket: Int
-        /// Its first ticket, which it keeps unless it has to wait for its turn to scan.
-        let arrival: Int
-        let source: Int
-        let payloadBytes: Int
-        /// The most bytes that its content can have, as seen from outside.
-        let contentBytesAtMost: Int
-        /// The weight that it counts for until it is opened.
-        let weight: Int
-        let memory: JobMemory
-        /// Why it is refused if it holds a job, decided at admission.
-        let refusal: Fault?
-        let admittedAt: Int64
-        /// The journaled job, if it was read from the journal.
-        let logged: JournaledJob?
-    }
-
-    let ticket: Int
-    let arrival: Int
-    let source: Int
-    let payloadBytes: Int
-    let contentBytesAtMost: Int
-    let weight: Int
-    let refusal: Fault?
-    let admittedAt: Int64
-    let logged: JournaledJob?
-    // Only the thread that opens or stages the frame uses it.
-    private var stagingMemory: JobMemory?
-
-    package init(_ start: Start) {
-        ticket = start.ticket
-        arrival = start.arrival
-        source = start.source
-        payloadBytes = start.payloadBytes
-        contentBytesAtMost = start.contentBytesAtMost
-        weight = start.weight
-        refusal = start.refusal
-        admittedAt = start.admittedAt
-        logged = start.logged
-        stagingMemory = start.memory
-    }
-
-    // MARK: - Its content
-
-    /// The frame's bytes, for the journal.
-    package var payload: [UInt8] { [] }
-
-    /// Opens the frame; see ``FrameContent/open(_:of:)``.
-    package func open(_ memory: JobMemory) -> Opened { .nothing }
-
-    /// Answers a frame for which there will never be room, so that its content stays unknown.
-    package func refuse(_ message: String) {}
-
-    /// The same frame, not opened yet.
-    package func again(_ start: Start) -> AdmittedFrame { AdmittedFrame(start) }
-
-    // MARK: - Staging
-
-    /// Until ``releaseMemory()``.
-    var memory: JobMemory { stagingMemory! }
-
-    /// The frame will not be opened again: its job has the memory.
-    func releaseMemory() { stagingMemory = nil }
-
-    /// The frame has waited for its turn, or has its ticket for good, and goes on whatever it holds.
-    var isCalled: Bool { ticket != arrival || logged != nil }
-
-    /// The same frame, not opened yet.
-    func again(at ticket: Int, _ memory: JobMemory) -> AdmittedFrame {
-        again(
-            Start(
-                ticket: ticket, arrival: arrival, source: source, payloadBytes: payloadBytes,
-                contentBytesAtMost: contentBytesAtMost, weight: weight, memory: memory, refusal: refusal,
-                admittedAt: admittedAt, logged: logged))
-    }
-}
-
-/// A frame whose content is known to closures.
-final class ClosureFrame: AdmittedFrame, @unchecked Sendable {
-    private let payloadBody: (@Sendable () -> [UInt8])?
-    private let openBody: @Sendable (JobMemory) -> Opened
-    private let refuseBody: @Sendable (_ message: String) -> Void
-
-    init(
-        _ start: Start, payload: (@Sendable () -> [UInt8])?, open: @escaping @Sendable (JobMemory) -> Opened,
-        refuse: @escaping @Sendable (_ message: String) -> Void
-    ) {
-        payloadBody = payload
-        openBody = open
-        refuseBody = refuse
-        super.init(start)
-    }
-
-    @available(*, unavailable)
-    override package init(_ start: Start) { preconditionFailure("a frame without content") }
-
-    convenience init(
-        ticket: Int, arrival: Int, source: Int, payloadBytes: Int, contentBytesAtMost: Int, weight: Int,
-        memory: JobMemory, refusal: Fault?, admittedAt: Int64, logged: JournaledJob?,
-        payload: (@Sendable () -> [UInt8])?, open: @escaping @Sendable (JobMemory) -> Opened,
-        refuse: @escaping @Sendable (_ message: String) -> Void
-    ) {
-        self.init(
-            Start(
-                ticket: ticket, arrival: arrival, source: source, payloadBytes: payloadBytes,
-                contentBytesAtMost: contentBytesAtMost, weight: weight, memory: memory, refusal: refusal,
-                admittedAt: admittedAt, logged: logged),
-            payload: payload, open: open, refuse: refuse)
-    }
-
-    override var payload: [UInt8] { payloadBody?() ?? [] }
-
-    override func open(_ memory: JobMemory) -> Opened { openBody(memory) }
-
-    override func refuse(_ message: String) { refuseBody(message) }
-
-    override func again(_ start: Start) -> AdmittedFrame {
-        ClosureFrame(start, payload: payloadBody, open: openBody, refuse: refuseBody)
-    }
-}
-
-/// The content of a frame of a connection.
-package protocol FrameContent: Sendable {
-    /// Which answers the client of the frame's job wants.
-    associatedtype Reply: Sendable
-
-    /// The frame as it was received, for the journal; not called without one.
-    var payload: [UInt8] { get }
-
-    /// Decodes the frame, asking the memory that it is given, and answers it when it is no job.
-    ///
-    /// Called again if there was no room for the job, or if there is none later on, or if the frame has to wait for its turn
-    /// to scan; each call must return the same result. Must not call the coordinator.
-    func open(_ memory: JobMemory, of frame: ContentFrame<Self>) -> Opened
-
-    /// Called instead when there will never be room to open the frame; answers it.
-    func refuse(_ message: String)
-}
-
-/// An admitted frame with its content in the same object, which small jobs also have for their replies: there is one for
-/// each job.
-package final class ContentFrame<Content: FrameContent>: AdmittedFrame, @unchecked Sendable {
-    package let content: Content
-    /// Set while the frame is opened for the first time, and not changed after that, so any thread may read it.
-    package private(set) var reply: Content.Reply?
-
-    @inlinable package init(_ content: Content, _ start: Start) {
-        self.content = content
-        super.init(start)
-    }
-
-    @available(*, unavailable)
-    override package init(_ start: Start) { preconditionFailure("a frame without content") }
-
-    package func setReply(_ reply: Content.Reply) {
-        if self.reply == nil { self.reply = reply }
-    }
-
-    @inlinable override package var payload: [UInt8] { content.payload }
-
-    @inlinable override package func open(_ memory: JobMemory) -> Opened { content.open(memory, of: self) }
-
-    @inlinable override package func refuse(_ message: String) { content.refuse(message) }
-
-    @inlinable override package func again(_ start: Start) -> AdmittedFrame { ContentFrame(content, start) }
 }
 
 /// How much of the memory for jobs in flight each holder has, in the bytes that it really takes.
@@ -468,7 +281,6 @@ struct MemoryShares<Waiter> {
 
     enum Answer: Equatable {
         case granted
-        /// There is no room now.
         case later
         /// There will never be room for so much.
         case never
@@ -500,7 +312,6 @@ struct MemoryShares<Waiter> {
         self.one = one
     }
 
-    /// Whether the holder is one of the first.
     func isNext(_ ticket: Ticket) -> Bool { position(of: ticket).map { isNext(at: $0) } ?? false }
 
     private var takenByOthers: Int { total - (holders.first?.bytes ?? 0) }
@@ -541,10 +352,9 @@ struct MemoryShares<Waiter> {
     }
 
     /// Takes bytes for a job that is being merged, up to its limit, whatever the others hold: nothing is before it.
-    mutating func takeInTurn(_ bytes: Int, for ticket: Ticket) -> Bool {
-        guard let position = position(of: ticket),
-            holders[position].bytes + bytes <= limit(of: holders[position])
-        else { return false }
+    mutating func takeInTurn(_ bytes: Int, for ticket: Ticket, isUnlimited: Bool = false) -> Bool {
+        guard let position = position(of: ticket) else { return isUnlimited }
+        guard isUnlimited || holders[position].bytes + bytes <= limit(of: holders[position]) else { return false }
         hold(bytes, for: ticket)
         return true
     }

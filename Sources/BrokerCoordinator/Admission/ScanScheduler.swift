@@ -30,7 +30,6 @@ struct ScanScheduler<Frame> {
         var opening = ShortList<Int>()
         /// In the order of arrivals.
         var waiting = Deque<(arrival: Int, content: Content, frame: Frame)>()
-        /// The user of the waiting scans.
         var user: UInt32 = 0
         /// The newest arrival that went on.
         var newestGone = -1
@@ -60,7 +59,6 @@ struct ScanScheduler<Frame> {
     /// Whether a scan is in the order and recent scans took long.
     var hasLong: Bool { !searching.isEmpty && pace.isSlow }
 
-    /// Whether the arrival is a scan in the order.
     func isSearching(_ arrival: Int) -> Bool { searching[arrival] != nil }
 
     /// Whether another frame with that content may go on.
@@ -68,10 +66,8 @@ struct ScanScheduler<Frame> {
         content.widest.map { searching.count < pace.width(atMost: $0) } ?? true
     }
 
-    /// Whether a frame of that source waits.
     func isWaiting(_ source: Int) -> Bool { !turns.isEmpty && sources[source]?.waiting.isEmpty == false }
 
-    /// A frame has arrived, and is to be opened.
     mutating func admit(_ arrival: Int, from source: Int) { sources[source, default: Source()].opening.append(arrival) }
 
     /// A frame was opened that has not been called.

@@ -25,7 +25,6 @@ package final class Job: @unchecked Sendable {
     /// False for a client that may not delete objects; see `StoreJob/mayDelete`.
     package var mayDelete = true
     package let wantsKeys: Bool
-    /// Whether `JobCompletion.objects` are wanted.
     package let wantsObjects: Bool
     /// The form of dates in them.
     package var objectDates = FetchDates.model
@@ -131,7 +130,6 @@ extension FieldHasher {
 
 /// The events of a job, in this order.
 package enum JobEvent: Sendable {
-    /// The job has its sequence among all jobs.
     case accepted(id: String, sequence: Int64)
     /// The numbers of rows staged and of those merged; sent now and then, or never.
     case progress(id: String, staged: Int, merged: Int)
@@ -432,7 +430,6 @@ package struct FailedJob: Sendable {
     package let error: [UInt8]
 }
 
-/// The result of a cancellation.
 package enum Cancellation: Sendable {
     /// The job has failed with `cancelled`, which its observer has received, and it retains its ticket.
     case cancelled

@@ -43,10 +43,8 @@ protocol JobLog: Sendable {
     /// Why there is no room for new jobs; nil while there is.
     var fullness: StoreError? { get }
 
-    /// The members of `stats`.
     func write(to writer: inout JSONWriter)
 
-    /// No more is appended.
     func stop()
 }
 
@@ -82,7 +80,6 @@ struct LogEntry: Sendable {
 }
 
 extension LogEntry {
-    /// A change of this server.
     init(_ change: LogChange, ticket: Int) {
         self.init(
             kind: change.kind, ticket: ticket, position: 0, id: JobID(""), isIDMade: true, owner: .server,
@@ -155,7 +152,6 @@ enum LogViolation: Error {
 /// A job's id as a key: compared byte by byte, as the ledger does.
 typealias JobID = ExactText
 
-/// The place of a job in the log.
 struct LogPlace: Equatable {
     /// The job's sequence. Nil for a job that the log refused.
     let position: Int64?
@@ -204,7 +200,6 @@ enum LogChange: Sendable, Equatable {
     }
 }
 
-/// A change that was read from the log.
 struct LoggedChange: Sendable {
     let kind: JournalEntry.Kind
     let payload: [UInt8]
@@ -258,7 +253,6 @@ struct LogBeginning: Sendable {
     var model: String
     /// `ApplicationFingerprint.digits`.
     var fingerprint: String
-    /// The position of the last of them.
     var position: Int64 = 0
     var time: Int64 = 0
 }
@@ -411,6 +405,8 @@ struct MemoryLog {
     private(set) var newest: Int64
     /// Positions up to this one may be given.
     private(set) var reservedThrough: Int64
+    /// Positions that are reserved at a time.
+    private let block: Int64
     /// Jobs that have no position yet, in order, with their times.
     private var waiting = Deque<(ticket: Int, time: Int64)>()
     private var time: Int64 = 0
@@ -418,8 +414,9 @@ struct MemoryLog {
     /// - Parameters:
     ///   - position: the newest that was given before, 0 for none.
     ///   - reservedThrough: the last one that may be given until ``extend(through:)``.
-    init(after position: Int64, reservedThrough: Int64) {
+    init(after position: Int64, reservedThrough: Int64, block: Int64) {
         newest = position
+        self.block = block
         self.reservedThrough = reservedThrough
     }
 
@@ -433,7 +430,6 @@ struct MemoryLog {
         return (first.ticket, LogPlace(position: newest, time: time))
     }
 
-    /// Jobs wait for a reservation.
     var isStarved: Bool { !waiting.isEmpty }
 
     /// No more can be reserved: the waiting jobs get no position. Returns their tickets.
@@ -445,11 +441,10 @@ struct MemoryLog {
     // MARK: - Reserving
 
     /// The last position of the block that should be reserved now, because at most half of one is left; nil for not yet.
-    func reservationDue(block: Int64) -> Int64? {
+    var reservationDue: Int64? {
         reservedThrough - newest > block / 2 ? nil : newest + block
     }
 
-    /// More positions may be given.
     mutating func extend(through position: Int64) { reservedThrough = position }
 
     /// Another log has given that position.

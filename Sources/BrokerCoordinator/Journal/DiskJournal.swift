@@ -16,7 +16,6 @@ final class DiskJournal: JobLog {
         var trimmedThrough: Int64 = 0
         var isStopping = false
         var bytes = 0
-        /// The file to which entries are appended.
         var file: JournalFile
         /// Why there was no room for entries; nil while there is.
         var fullness: StoreError?

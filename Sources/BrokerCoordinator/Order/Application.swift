@@ -40,10 +40,8 @@ struct Application<Work> {
     /// - Parameter position: the newest that was delivered before, 0 for none.
     init(after position: Int64) { self.position = position }
 
-    /// No job is in the order.
     var isEmpty: Bool { own.isEmpty && others.isEmpty }
 
-    /// A delivered job is not taken.
     var hasDelivered: Bool { deliveredCount > 0 || !others.isEmpty }
 
     /// Jobs that are not taken.
@@ -121,10 +119,8 @@ struct Application<Work> {
         update(ticket) { $0.work = $0.work.map(body) }
     }
 
-    /// Whether the job is still in the order, staged or not.
     func holds(_ ticket: Int) -> Bool { entry(ticket) != nil }
 
-    /// Whether the job is still in the order, and staged.
     func isReady(_ ticket: Int) -> Bool { entry(ticket)?.work != nil }
 
     /// Where the log has a job that is still in the order; nil before it is delivered.
@@ -218,9 +214,7 @@ struct Admission<Entry> {
     typealias Ticket = Int
 
     enum Content {
-        /// The frame held no job.
         case nothing
-        /// The frame held a job for the log.
         case job(Entry)
         /// The frame was read from the log.
         case logged
@@ -234,10 +228,8 @@ struct Admission<Entry> {
 
     /// The contents of the tickets that are not settled, in their order, without gaps; nil for a frame that is not opened.
     private var contents = Deque<Content?>()
-    /// The ticket that is given next.
     private(set) var nextTicket = 0
 
-    /// The first ticket that is not settled.
     private var firstTicket: Ticket { nextTicket - contents.count }
 
     var isEmpty: Bool { contents.isEmpty }

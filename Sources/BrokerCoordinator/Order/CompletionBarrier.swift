@@ -8,7 +8,6 @@ internal import DequeModule
 struct CompletionBarrier {
     typealias Waiter = @Sendable () -> Void
 
-    /// The jobs of all sources.
     private var all = Line()
     /// The jobs of each source that has one in flight.
     private var lines: [Int: Line] = [:]
@@ -38,7 +37,6 @@ struct CompletionBarrier {
         lines[source]?.wait(before: ticket, waiter) ?? false
     }
 
-    /// A job in flight.
     func job(at ticket: Int) -> AcceptedJob? { all.job(at: ticket) }
 
     /// Takes the waiters whose condition is met; the caller calls each once.
@@ -51,7 +49,6 @@ struct CompletionBarrier {
     private struct Line {
         /// The jobs in flight, by rising tickets.
         private(set) var jobs = Deque<(ticket: Int, job: AcceptedJob?)>()
-        /// Waiters, by rising tickets.
         private var waiting = Deque<(ticket: Int, waiter: Waiter)>()
 
         /// No job is in flight, so no caller waits.
@@ -100,7 +97,6 @@ struct CompletionBarrier {
 }
 
 extension CompletionBarrier {
-    /// The number of jobs in flight.
     var count: Int { all.count }
 
     /// The first job in flight; nil when there is none.
@@ -151,7 +147,6 @@ final class AppliedPosition: Sendable {
 
     var position: Int64 { state.withLock { $0.position } }
 
-    /// - Returns: the waiters to call.
     func reached(_ position: Int64) -> [Waiter] {
         state.withLock { state in
             guard position > state.position else { return [] }

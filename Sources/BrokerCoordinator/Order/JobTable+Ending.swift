@@ -17,15 +17,15 @@ extension JobTable {
         let found = running.find(id, before: ticket, as: asker)
         guard !found.isEmpty else { return nil }
         // A job that the log refused fails for that reason.
-        let mayCancel = log?.takesCancellations ?? true
+        let mayCancel = log.durable?.takesCancellations ?? true
         guard mayCancel, found.allSatisfy({ application.holds($0.ticket) && fault(of: $0.ticket) == nil }) else {
             return Effects(completions: [{ answer(.tooLate) }], notifies: hasWork)
         }
-        guard log != nil else {
+        guard log.durable != nil else {
             let completions = [{ answer(.cancelled) }] + found.flatMap { markCancelled($0, id) }
             return Effects(completions: completions, notifies: hasWork)
         }
-        let fresh = found.filter { !cancelled.contains($0.ticket) }
+        let fresh = found.filter { !cancellations.tickets.contains($0.ticket) }
         guard let last = fresh.last else {
             return Effects(completions: [{ answer(.cancelled) }], notifies: hasWork)
         }
@@ -43,16 +43,15 @@ extension JobTable {
                 owner: asker, mayDelete: true, isPrivileged: asker.isPrivileged, time: wallClockMilliseconds(),
                 payload: { [] })
         }
-        cancellations.add(LoggedCancellations.Request(job: job, id: id, answer: answer, entry: entry))
-        if let place = application.place(of: job.ticket) { log?.append(entry(place)) }
+        cancellations.add(Cancellations.Request(job: job, id: id, answer: answer, entry: entry))
+        if let place = application.place(of: job.ticket) { log.durable?.append(entry(place)) }
     }
 
     /// Marks the job as cancelled. Returns the calls of its observer and waiters.
     private mutating func markCancelled(_ job: RunningJobs.Found, _ id: JobID) -> [@Sendable () -> Void] {
-        guard cancelled.insert(job.ticket).inserted else { return [] }
+        guard cancellations.tickets.insert(job.ticket).inserted else { return [] }
         application.change(job.ticket) { $0.cancelled() }
-        // A job that has ended is not accepted any more.
-        if !acceptances.isEmpty { acceptances[job.ticket] = nil }
+        forgetAcceptance(of: job.ticket)
         let sequence = application.place(of: job.ticket)?.position
         let completion = JobCompletion.failed(.cancelled, id: id.text, owner: job.owner, sequence: sequence)
         let waiters = running.cancelled(id, at: job.ticket, completion)
@@ -91,20 +90,19 @@ extension JobTable {
         case turn(WriterTurn)
         case end
 
-        /// Nil at the end.
         var turn: WriterTurn? { if case .turn(let turn) = self { turn } else { nil } }
     }
 
     mutating func takeTurn() -> Next? {
-        var turn = WriterTurn(reopening: nil, tasks: writerTasks, batch: [])
+        var turn = WriterTurn(reopening: nil, tasks: requests.tasks, batch: [])
         turn.refused = takeRefused()
         while let next = takeNext(after: turn.batch) { turn.batch.append(next) }
-        writerTasks = []
-        if turn.batch.isEmpty { swap(&turn.reopening, &reopening) }
-        if turn.batch.isEmpty, turn.refused.isEmpty, turn.tasks.isEmpty, turn.reopening == nil, !memoryLog.isStarved {
-            return isStopped ? .end : nil
+        requests.tasks = []
+        if turn.batch.isEmpty { swap(&turn.reopening, &requests.reopening) }
+        if turn.batch.isEmpty, turn.refused.isEmpty, turn.tasks.isEmpty, turn.reopening == nil, !log.memory.isStarved {
+            return service.isStopped ? .end : nil
         }
-        turn.reservation = memoryLog.reservationDue(block: limits.sequenceBlock)
+        turn.reservation = log.memory.reservationDue
         return .turn(turn)
     }
 
@@ -130,7 +128,7 @@ extension JobTable {
     ) -> Settlement {
         var settlement = Settlement()
         if let reservation {
-            memoryLog.extend(through: reservation)
+            log.memory.extend(through: reservation)
             settlement.reserved = deliverReserved()
         }
         var ended: [(AppliedJob, [RunningJobs.Waiter])] = []
@@ -147,7 +145,8 @@ extension JobTable {
         let completions = (ended.isEmpty ? [] : [report(ended)]) + ends.takeReady()
         settlement.hasUnrecordedFailures = !unrecorded.isEmpty
         settlement.hasWork = hasWork
-        settlement.effects = effects(completions, notifies: isDraining || isReaderWaiting || count == 0)
+        settlement.effects = effects(
+            completions, notifies: service.isDraining || log.isReaderWaiting || load.count == 0)
         return settlement
     }
 
@@ -174,18 +173,21 @@ extension JobTable {
         try ends.checkInvariants()
         try unrecorded.checkInvariants()
         try InvariantViolation.require(
-            running.count == jobCount && ends.count == jobCount, "jobs in flight are counted")
-        try InvariantViolation.require(bytes >= 0 && jobCount >= 0 && unopened >= 0, "nothing ends twice")
+            running.count == load.jobCount && ends.count == load.jobCount, "jobs in flight are counted")
         try InvariantViolation.require(
-            (0...bytes).contains(others.bytes) && (0...count).contains(others.count),
+            load.bytes >= 0 && load.jobCount >= 0 && load.unopened >= 0, "nothing ends twice")
+        try InvariantViolation.require(
+            (0...load.bytes).contains(load.others.bytes) && (0...load.count).contains(load.others.count),
             "what is read from the log is in flight")
-        try InvariantViolation.require(count >= jobCount + unopened, "unopened frames and jobs are frames in flight")
-        try InvariantViolation.require(application.count <= count, "every job in the order is in flight")
-        try InvariantViolation.require(cancelled.count <= count, "only jobs in flight are cancelled")
-        try InvariantViolation.require(!hasRoom || !hasRoomWaiters, "callers are woken when there is room")
-        try InvariantViolation.require(unstaged.count <= jobCount, "jobs that the log gets later are in flight")
         try InvariantViolation.require(
-            unstaged.keys.allSatisfy { application.holds($0) && application.place(of: $0) == nil },
+            load.count >= load.jobCount + load.unopened, "unopened frames and jobs are frames in flight")
+        try InvariantViolation.require(application.count <= load.count, "every job in the order is in flight")
+        try InvariantViolation.require(cancellations.tickets.count <= load.count, "only jobs in flight are cancelled")
+        try InvariantViolation.require(!hasRoom || !hasRoomWaiters, "callers are woken when there is room")
+        try InvariantViolation.require(
+            unstagedTickets.count <= load.jobCount, "jobs that the log gets later are in flight")
+        try InvariantViolation.require(
+            unstagedTickets.allSatisfy { application.holds($0) && application.place(of: $0) == nil },
             "the log has no job that is not staged")
     }
 }
@@ -219,8 +221,8 @@ extension Monitor<JobTable> {
     }
 }
 
-/// The cancellations that wait until the log has them; the jobs are not merged meanwhile. A pure value.
-struct LoggedCancellations {
+/// The cancelled jobs, and the cancellations that wait until the log has them; these jobs are not merged meanwhile. A pure value.
+struct Cancellations {
     struct Request {
         let job: RunningJobs.Found
         let id: JobID
@@ -230,16 +232,18 @@ struct LoggedCancellations {
         let entry: (LogPlace) -> LogEntry
     }
 
+    /// Those of the cancelled jobs whose turn has not come.
+    var tickets: Set<Int> = []
     /// By ticket, in the order of their entries.
     private var requests: [Int: [Request]] = [:]
 
-    var isEmpty: Bool { requests.isEmpty }
+    /// A cancellation waits for the log.
+    var areLogged: Bool { !requests.isEmpty }
 
     func holds(_ ticket: Int) -> Bool { !requests.isEmpty && requests[ticket] != nil }
 
     mutating func add(_ request: Request) { requests[request.job.ticket, default: []].append(request) }
 
-    /// The entries for a job that the log has delivered.
     func entries(of ticket: Int, at place: LogPlace) -> [LogEntry] {
         requests.isEmpty ? [] : (requests[ticket] ?? []).map { $0.entry(place) }
     }

@@ -4,98 +4,164 @@ internal import BrokerStore
 
 /// The jobs between admission and their end, and the state of their order. A value protected by the coordinator's lock.
 struct JobTable {
-    let limits: CoordinatorLimits
-    var admission = Admission<StagingRun>()
-    var application: Application<ReadyJob>
-    /// Nil for the ``memoryLog``, which has the reservation of sequences in any case.
-    private(set) var log: (any JobLog)?
-    var memoryLog: MemoryLog
-    /// Bytes of everything that is admitted and has not ended, as weighed.
-    var bytes = 0
-    var count = 0
-    /// Those of jobs that were read from the log: clients do not wait for their room, which the log's reader limits.
-    private(set) var others = (bytes: 0, count: 0)
-    /// The log's reader waits for the end of jobs.
-    var isReaderWaiting = false
-    /// Frames of clients that are not opened yet.
-    private(set) var unopened = 0
-    /// Jobs of ``count``.
-    private(set) var jobCount = 0
-    var isDraining = false
-    var refusals = Refusals()
-    /// No more frames will be admitted: the writer may end.
-    var isStopped = false
-    /// The log has failed, or is not read any more: entries on their way to it get no answer.
-    var isLogLost = false
-    /// Entries that the log delivers from now on are left for the next start.
-    var isReadingEnded = false
-    /// The log's reader makes a change, for which it waits for the writer.
-    var isReaderChanging = false
-    /// No job is merged until `resume`.
-    var isPaused = false
-    /// During a reload of the model: jobs and questions after this ticket wait for the new model.
-    var reloadTicket: Int?
-    /// Frames that wait for the new model, in the order of arrival; a worker opens them again with it.
-    var heldFrames: [AdmittedFrame] = []
-    /// A request that the writer open the store again.
-    var reopening: StoreReopening?
-    /// Tasks for the writer's thread, run between two transactions.
-    var writerTasks: [@Sendable (Store) -> Void] = []
-    /// Tickets of the cancelled jobs whose turn has not come.
-    var cancelled: Set<Int> = []
-    var cancellations = LoggedCancellations()
-    /// By ticket: jobs that go to the log when they are staged, so that it has none for which there is no memory. They are
-    /// large: a small one would be stored later than it must.
-    private(set) var unstaged: [Int: StagingRun] = [:]
-    /// By ticket: jobs that the log refused, or did not get, and why.
-    private var faults: [Int: Fault] = [:]
-    /// Callers that wait for room; each is called once.
-    private var roomWaiters: [@Sendable () -> Void] = []
     /// A frame that waits for its turn to scan. Called with its new ticket; returns a task to run without the lock.
     typealias WaitingFrame = @Sendable (_ ticket: Int) -> @Sendable () -> Void
+
+    var load: Load
+    var admission = Admission<StagingRun>()
+    var application: Application<ReadyJob>
+    var log: Log
+    var service = ServiceState()
+    var refusals = Refusals()
+    var reload = Reload()
+    var requests = WriterRequests()
+    var cancellations = Cancellations()
+    private var pending = PendingTickets()
     private(set) var turns = ScanScheduler<WaitingFrame>()
-    /// By source: callers that wait until no frame of the source waits for its turn, and there is room.
-    private var turnWaiters: [Int: [@Sendable () -> Void]] = [:]
-    /// Tasks of the frames whose turn has come and that have their new tickets.
-    private var called: [@Sendable () -> Void] = []
-    /// By ticket: questions, asked when everything before them has been opened.
-    private var questions: [Int: @Sendable (Int) -> Void] = [:]
-    /// By ticket: called with the job's sequence when the log has it.
-    var acceptances: [Int: @Sendable (Int64) -> Void] = [:]
+    private var waiters = RoomWaiters()
     var running = RunningJobs()
     var ends = CompletionBarrier()
     var unrecorded = UnrecordedFailures()
-    /// When jobs stop waiting for a store that another program has locked, in microseconds of the monotonic clock; nil for
-    /// never.
-    var lockDeadline: Int64?
 
     /// - Parameters:
     ///   - sequence: the newest that an earlier run used.
     ///   - reservedThrough: the last one that the store has reserved for this run.
     init(after sequence: Int64, reservedThrough: Int64, _ limits: CoordinatorLimits) {
-        self.limits = limits
+        load = Load(limits: limits)
         application = Application(after: sequence)
-        memoryLog = MemoryLog(after: sequence, reservedThrough: reservedThrough)
+        log = Log(
+            memory: MemoryLog(after: sequence, reservedThrough: reservedThrough, block: limits.sequenceBlock))
     }
+
+    // MARK: - Its parts
+
+    /// What is admitted and has not ended.
+    struct Load {
+        let limits: CoordinatorLimits
+        /// As weighed.
+        var bytes = 0
+        var count = 0
+        /// Those of jobs that were read from the log: clients do not wait for their room, which the log's reader limits.
+        var others = (bytes: 0, count: 0)
+        /// Frames of clients that are not opened yet.
+        var unopened = 0
+        /// Jobs of ``count``.
+        var jobCount = 0
+
+        /// Whether another frame may be admitted that is read from the log.
+        var hasRoomForOthers: Bool { hasRoom(for: others.count, others.bytes) }
+        var hasRoomForOwn: Bool { hasRoom(for: count - others.count, bytes - others.bytes) }
+        var hasFewUnopened: Bool { unopened < CoordinatorLimits.unopenedFrames }
+
+        private func hasRoom(for count: Int, _ bytes: Int) -> Bool {
+            count < limits.jobs && (bytes < limits.bytes || count < CoordinatorLimits.framesOfAnySize)
+        }
+
+        mutating func add(_ weight: Int, frames: Int, isFromLog: Bool) {
+            bytes += weight
+            count += frames
+            if isFromLog {
+                others.bytes += weight
+                others.count += frames
+            }
+        }
+    }
+
+    /// Where the order of jobs is decided.
+    struct Log {
+        /// Nil for ``memory``, which has the reservation of sequences in any case.
+        var durable: (any JobLog)?
+        var memory: MemoryLog
+        /// It has failed, or is not read any more: entries on their way to it get no answer.
+        var isLost = false
+        /// Entries that it delivers from now on are left for the next start.
+        var isReadingEnded = false
+        /// Its reader waits for the end of jobs.
+        var isReaderWaiting = false
+        /// Its reader makes a change, for which it waits for the writer.
+        var isReaderChanging = false
+    }
+
+    struct ServiceState {
+        /// New jobs are refused, because the server stops.
+        var isDraining = false
+        /// No more frames will be admitted: the writer may end.
+        var isStopped = false
+        /// No job is merged until `resume`.
+        var isPaused = false
+        /// When jobs stop waiting for a store that another program has locked, in microseconds of the monotonic clock; nil
+        /// for never.
+        var lockDeadline: Int64?
+    }
+
+    /// Why new jobs are refused. The causes come and go by themselves.
+    struct Refusals {
+        var stopping: Fault?
+        var halt: Fault?
+        var store: Fault?
+        var log: Fault?
+
+        /// Nil while new jobs are accepted.
+        var current: Fault? { stopping ?? halt ?? store ?? log }
+    }
+
+    /// A change of the model that waits for jobs, or is made: jobs and questions after its ticket wait for the new model.
+    struct Reload {
+        var ticket: Int?
+        /// Frames that wait, in the order of arrival; a worker opens them again with the new model.
+        var heldFrames: [AdmittedFrame] = []
+    }
+
+    /// What the writer is to do between two transactions.
+    struct WriterRequests {
+        var tasks: [@Sendable (Store) -> Void] = []
+        var reopening: StoreReopening?
+
+        var isEmpty: Bool { tasks.isEmpty && reopening == nil }
+    }
+
+    /// By ticket, what is not decided yet. Nearly always empty, and then not searched.
+    private struct PendingTickets {
+        /// Questions, asked when everything before them has been opened.
+        var questions: [Int: @Sendable (Int) -> Void] = [:]
+        /// Called with the job's sequence when the log has it.
+        var acceptances: [Int: @Sendable (Int64) -> Void] = [:]
+        /// Jobs that go to the log when they are staged, so that it has none for which there is no memory. They are large:
+        /// a small one would be stored later than it must.
+        var unstaged: [Int: StagingRun] = [:]
+        /// Jobs that the log refused, or did not get, and why.
+        var faults: [Int: Fault] = [:]
+    }
+
+    /// Callers that wait for room, and frames whose turn has come.
+    private struct RoomWaiters {
+        /// Each is called once.
+        var all: [@Sendable () -> Void] = []
+        /// By source: callers that wait until no frame of the source waits for its turn, and there is room.
+        var ofSources: [Int: [@Sendable () -> Void]] = [:]
+        /// Tasks of the frames whose turn has come and that have their new tickets.
+        var called: [@Sendable () -> Void] = []
+    }
+
+    // MARK: - Room
 
     /// Jobs go to that log from now on. Called before any is admitted.
     ///
     /// - Parameter position: the newest that is applied.
     mutating func use(_ log: any JobLog, after position: Int64) {
-        self.log = log
+        self.log.durable = log
         application = Application(after: position)
     }
 
-    /// There is work for the writer.
     var hasWork: Bool {
-        next != nil || isNextRefused || memoryLog.isStarved || !writerTasks.isEmpty || reopening != nil
+        next != nil || isNextRefused || log.memory.isStarved || !requests.isEmpty
     }
 
     /// The next job, if it may be merged. Pausing does not apply to cancelled jobs.
     private var next: ReadyJob? {
         guard let (place, job) = application.next, place.position != nil else { return nil }
-        guard isPaused || !cancellations.isEmpty else { return job }
-        return cancellations.holds(job.ticket) || isPaused && job.skipReason == nil ? nil : job
+        guard service.isPaused || cancellations.areLogged else { return job }
+        return cancellations.holds(job.ticket) || service.isPaused && job.skipReason == nil ? nil : job
     }
 
     private var isNextRefused: Bool { application.next.map { $0.place.position == nil } ?? false }
@@ -104,7 +170,7 @@ struct JobTable {
     private func isLong(_ next: ReadyJob) -> Bool { turns.hasLong && turns.isSearching(next.accepted.arrival) }
 
     /// Nothing of clients is in flight.
-    var hasNoOwn: Bool { count == others.count && reloadTicket == nil }
+    var hasNoOwn: Bool { load.count == load.others.count && reload.ticket == nil }
 
     /// Takes the next job of a transaction; nil when none is ready, or it should go into another transaction.
     ///
@@ -129,46 +195,36 @@ struct JobTable {
     /// Whether another frame of the source may be admitted.
     func hasRoom(for source: Int) -> Bool { hasRoom && !turns.isWaiting(source) }
 
-    var hasRoomWaiters: Bool { !roomWaiters.isEmpty }
+    var hasRoomWaiters: Bool { !waiters.all.isEmpty }
 
     var hasRoom: Bool {
         // Jobs that a server which has halted leaves in the order must not keep it from reading. New ones are refused.
-        reloadTicket == nil && unopened < CoordinatorLimits.unopenedFrames
-            && (refusals.halt != nil || hasRoom(for: count - others.count, bytes - others.bytes))
-    }
-
-    /// Whether another frame may be admitted that is read from the log.
-    var hasRoomForOthers: Bool { hasRoom(for: others.count, others.bytes) }
-
-    private func hasRoom(for count: Int, _ bytes: Int) -> Bool {
-        count < limits.jobs && (bytes < limits.bytes || count < CoordinatorLimits.framesOfAnySize)
+        reload.ticket == nil && load.hasFewUnopened && (refusals.halt != nil || load.hasRoomForOwn)
     }
 
     /// Calls `notify` once when there is room for the source.
     mutating func waitForRoom(_ source: Int, _ notify: @escaping @Sendable () -> Void) {
         if turns.isWaiting(source) {
-            turnWaiters[source, default: []].append(notify)
+            waiters.ofSources[source, default: []].append(notify)
         } else {
-            roomWaiters.append(notify)
+            waiters.all.append(notify)
         }
     }
 
     /// Gives a frame its ticket.
     mutating func admit(_ weight: Int, from source: Int) -> Int {
         let ticket = reserve(weight)
-        unopened += 1
+        load.unopened += 1
         turns.admit(ticket, from: source)
         return ticket
     }
 
     /// Gives a frame that was read from the log its ticket: the job keeps its place.
     mutating func admit(_ weight: Int, _ logged: JournaledJob) throws(LogViolation) -> Int {
-        let ticket = reserve(weight)
-        others.bytes += weight
-        others.count += 1
+        let ticket = reserve(weight, isFromLog: true)
         try application.deliver(other: ticket, at: logged.place)
-        memoryLog.note(logged.sequence)
-        if logged.isCancelled { cancelled.insert(ticket) }
+        log.memory.note(logged.sequence)
+        if logged.isCancelled { cancellations.tickets.insert(ticket) }
         return ticket
     }
 
@@ -179,9 +235,8 @@ struct JobTable {
         return ticket
     }
 
-    private mutating func reserve(_ weight: Int) -> Int {
-        bytes += weight
-        count += 1
+    private mutating func reserve(_ weight: Int, isFromLog: Bool = false) -> Int {
+        load.add(weight, frames: 1, isFromLog: isFromLog)
         return admission.reserve()
     }
 
@@ -196,7 +251,7 @@ struct JobTable {
         _ again: () -> WaitingFrame
     ) -> (goesOn: Bool, Effects) {
         let goesOn = turns.opened(ticket, from: source, of: user, content, again)
-        if !goesOn { unopened -= 1 }
+        if !goesOn { load.unopened -= 1 }
         let completions = goesOn ? [] : settle(ticket, .nothing)
         take(turns.call(source, from: admission.nextTicket), of: source)
         callNext()
@@ -206,11 +261,11 @@ struct JobTable {
     private mutating func take(_ frames: [WaitingFrame], of source: Int) {
         guard !frames.isEmpty else { return }
         for frame in frames {
-            unopened += 1
-            called.append(frame(admission.reserve()))
+            load.unopened += 1
+            waiters.called.append(frame(admission.reserve()))
         }
-        guard !turns.isWaiting(source), let waiters = turnWaiters.removeValue(forKey: source) else { return }
-        roomWaiters += waiters
+        guard !turns.isWaiting(source), let own = waiters.ofSources.removeValue(forKey: source) else { return }
+        waiters.all += own
     }
 
     private mutating func callNext() {
@@ -228,15 +283,15 @@ struct JobTable {
         let job = run.accepted
         let ticket = job.ticket
         let isLogged = run.frame.logged != nil
-        bytes += addedWeight
-        if isLogged { others.bytes += addedWeight } else { unopened -= 1 }
+        load.add(addedWeight, frames: 0, isFromLog: isLogged)
+        if !isLogged { load.unopened -= 1 }
         running.began(job.key, ticket, of: job.owner, job.observer)
         ends.began(ticket, from: job.source, job)
-        jobCount += 1
-        if let acceptance { acceptances[ticket] = acceptance }
+        load.jobCount += 1
+        if let acceptance { pending.acceptances[ticket] = acceptance }
         if !isLogged { application.began(ticket, under: run.generation) }
-        if log != nil, !isLogged, job.weight > CoordinatorLimits.briefBytes {
-            unstaged[ticket] = run
+        if log.durable != nil, !isLogged, job.weight > CoordinatorLimits.briefBytes {
+            pending.unstaged[ticket] = run
             return effects([], notifies: hasWork)
         }
         let completions = settle(ticket, isLogged ? .logged : .job(run))
@@ -252,13 +307,12 @@ struct JobTable {
         let ticket = frame.ticket
         turns.ended(frame.arrival)
         callNext()
-        bytes -= frame.weight
-        count -= 1
-        unopened -= 1
-        if let question { questions[ticket] = question }
+        load.add(-frame.weight, frames: -1, isFromLog: false)
+        load.unopened -= 1
+        if let question { pending.questions[ticket] = question }
         let completions = settle(ticket, .nothing)
         // The writer may go on; a caller that drains waits for the last ticket.
-        return effects(completions, notifies: hasWork || isDraining || count == 0)
+        return effects(completions, notifies: hasWork || service.isDraining || load.count == 0)
     }
 
     /// The job has ended. Returns the waiters to call with this end, or with that of the committed job of its id.
@@ -273,18 +327,13 @@ struct JobTable {
     ) -> [RunningJobs.Waiter] {
         turns.note(
             job.arrival, took: microseconds, own: Int64(job.weight / CoordinatorLimits.bytesPerMicrosecond), at: now)
-        bytes -= job.weight
-        count -= 1
-        if job.isFromLog {
-            others.bytes -= job.weight
-            others.count -= 1
-        }
-        jobCount -= 1
+        load.add(-job.weight, frames: -1, isFromLog: job.isFromLog)
+        load.jobCount -= 1
         ends.ended(job.ticket, from: job.source)
         turns.ended(job.arrival)
         callNext()
-        if !cancelled.isEmpty { cancelled.remove(job.ticket) }
-        if !faults.isEmpty { faults[job.ticket] = nil }
+        if !cancellations.tickets.isEmpty { cancellations.tickets.remove(job.ticket) }
+        if !pending.faults.isEmpty { pending.faults[job.ticket] = nil }
         return running.ended(job.key, isCommitted: isCommitted, owner: owner)
     }
 
@@ -292,13 +341,13 @@ struct JobTable {
     ///
     /// - Parameter fault: there will never be memory for the job. Unless the log has it, it fails without a sequence.
     mutating func finish(_ job: ReadyJob, outOfMemory fault: Fault? = nil, under generation: Int = 0) -> Effects {
-        let run = unstaged.isEmpty ? nil : unstaged.removeValue(forKey: job.ticket)
+        let run = pending.unstaged.isEmpty ? nil : pending.unstaged.removeValue(forKey: job.ticket)
         var calls: [Effects.Call] = []
         if run != nil, let fault {
             application.refuse(job.ticket)
             calls = noteRefusal(of: job.ticket, fault)
         }
-        let job = cancelled.contains(job.ticket) ? job.cancelled() : job
+        let job = cancellations.tickets.contains(job.ticket) ? job.cancelled() : job
         application.finish(job.ticket, self.fault(of: job.ticket).map { job.refused($0) } ?? job, under: generation)
         guard let run else { return Effects(notifies: hasWork) }
         calls += settle(job.ticket, fault == nil ? .job(run) : .nothing)
@@ -307,8 +356,11 @@ struct JobTable {
 
     // MARK: - The log
 
+    /// Those of the jobs that the log gets when they are staged.
+    var unstagedTickets: some Collection<Int> { pending.unstaged.keys }
+
     /// Why the log refused the job; nil for any other.
-    func fault(of ticket: Int) -> Fault? { faults.isEmpty ? nil : faults[ticket] }
+    func fault(of ticket: Int) -> Fault? { pending.faults.isEmpty ? nil : pending.faults[ticket] }
 
     /// The frame was opened: asks the questions, and passes the jobs to the log. Returns the calls that follow.
     private mutating func settle(_ ticket: Int, _ content: Admission<StagingRun>.Content) -> [Effects.Call] {
@@ -318,14 +370,14 @@ struct JobTable {
             let ticket = settled.ticket
             switch settled.content {
             case .nothing:
-                if let ask = questions.isEmpty ? nil : questions.removeValue(forKey: ticket) {
+                if let ask = pending.questions.isEmpty ? nil : pending.questions.removeValue(forKey: ticket) {
                     calls.append { ask(ticket) }
                 }
             case .job(let run):
-                if let log {
+                if let log = log.durable {
                     log.append(run.logEntry)
                 } else {
-                    memoryLog.append(ticket, at: run.accepted.acceptedAt)
+                    log.memory.append(ticket, at: run.accepted.acceptedAt)
                     calls += deliverReserved()
                 }
             case .logged: break
@@ -340,9 +392,14 @@ struct JobTable {
         return noteRefusal(of: ticket, fault)
     }
 
+    /// A job that has ended is not accepted any more.
+    mutating func forgetAcceptance(of ticket: Int) {
+        if !pending.acceptances.isEmpty { pending.acceptances[ticket] = nil }
+    }
+
     private mutating func noteRefusal(of ticket: Int, _ fault: Fault) -> [Effects.Call] {
-        acceptances[ticket] = nil
-        faults[ticket] = fault
+        forgetAcceptance(of: ticket)
+        pending.faults[ticket] = fault
         application.change(ticket) { $0.refused(fault) }
         return cancellations.takeAll(ticket).compactMap(\.answer).map { answer in { answer(.tooLate) } }
     }
@@ -350,7 +407,7 @@ struct JobTable {
     /// No more sequences can be reserved: the jobs that wait for one fail. Returns the calls that follow.
     mutating func refuseStarved(_ fault: Fault) -> [Effects.Call] {
         var calls: [Effects.Call] = []
-        for ticket in memoryLog.refuse() {
+        for ticket in log.memory.refuse() {
             do throws(LogViolation) {
                 calls += try refuse(ticket, fault)
             } catch {
@@ -364,10 +421,10 @@ struct JobTable {
     /// it.
     mutating func effects(_ completions: [Effects.Call], notifies: Bool) -> Effects {
         var effects = Effects(completions: completions, notifies: notifies)
-        swap(&effects.wakeUps, &called)
-        guard !roomWaiters.isEmpty, hasRoom else { return effects }
-        effects.wakeUps += roomWaiters
-        roomWaiters = []
+        swap(&effects.wakeUps, &waiters.called)
+        guard !waiters.all.isEmpty, hasRoom else { return effects }
+        effects.wakeUps += waiters.all
+        waiters.all = []
         return effects
     }
 }
@@ -377,7 +434,7 @@ extension JobTable {
     /// Delivers the jobs for which the store has reserved sequences. Returns the calls that report them as accepted.
     mutating func deliverReserved() -> [Effects.Call] {
         var calls: [Effects.Call] = []
-        while let (ticket, place) = memoryLog.read() {
+        while let (ticket, place) = log.memory.read() {
             do throws(LogViolation) {
                 calls += try deliver(ticket, at: place).calls
             } catch {
@@ -391,7 +448,6 @@ extension JobTable {
     struct StaleJob {
         let job: AcceptedJob
         let place: LogPlace
-        /// Its frame.
         let payload: [UInt8]
     }
 
@@ -407,7 +463,7 @@ extension JobTable {
             case .job(let ticket, let place, let payload):
                 let (calls, isStale) = try deliver(ticket, at: place)
                 effects.completions += calls
-                memoryLog.note(place.position ?? 0)
+                log.memory.note(place.position ?? 0)
                 guard isStale else { break }
                 guard let payload, let job = ends.job(at: ticket) else { throw .unexpectedJob }
                 stale.append(StaleJob(job: job, place: place, payload: payload))
@@ -426,8 +482,9 @@ extension JobTable {
         _ ticket: Int, at place: LogPlace
     ) throws(LogViolation) -> (calls: [Effects.Call], isStale: Bool) {
         let isStale = try application.deliver(own: ticket, at: place)
-        for entry in cancellations.entries(of: ticket, at: place) { log?.append(entry) }
-        guard !acceptances.isEmpty, let position = place.position, let notify = acceptances.removeValue(forKey: ticket)
+        for entry in cancellations.entries(of: ticket, at: place) { log.durable?.append(entry) }
+        guard !pending.acceptances.isEmpty, let position = place.position,
+            let notify = pending.acceptances.removeValue(forKey: ticket)
         else { return ([], isStale) }
         return ([{ notify(position) }], isStale)
     }
@@ -435,18 +492,3 @@ extension JobTable {
 
 /// The jobs of one transaction with their places in the log, in merge order.
 typealias JobBatch = [(place: LogPlace, job: ReadyJob)]
-
-/// Why new jobs are refused. The causes come and go by themselves. A pure value.
-struct Refusals {
-    /// The server stops.
-    var stopping: Fault?
-    /// Nothing more is applied.
-    var halt: Fault?
-    /// The store takes no writes.
-    var store: Fault?
-    /// The log takes no entries.
-    var log: Fault?
-
-    /// Nil while new jobs are accepted.
-    var current: Fault? { stopping ?? halt ?? store ?? log }
-}

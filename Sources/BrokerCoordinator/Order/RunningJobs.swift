@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStore
 
@@ -22,7 +23,6 @@ struct RunningJobs {
         fileprivate let number: Int
     }
 
-    /// A job that may be cancelled.
     struct Found {
         let ticket: Int
         let owner: JobOwner
@@ -39,38 +39,8 @@ struct RunningJobs {
         var waitersInOrder: [Waiter] { waiters.isEmpty ? [] : waiters.sorted { $0.key < $1.key }.map(\.value) }
     }
 
-    /// The jobs of one id by rising tickets, in which order they end. Nearly always one, which needs no list.
-    fileprivate struct Jobs: RandomAccessCollection, MutableCollection {
-        private var one: Running
-        private var others: [Running] = []
-
-        init(_ job: Running) { one = job }
-
-        var startIndex: Int { 0 }
-        var endIndex: Int { 1 + others.count }
-
-        subscript(position: Int) -> Running {
-            get { position == 0 ? one : others[position - 1] }
-            set { if position == 0 { one = newValue } else { others[position - 1] = newValue } }
-        }
-
-        /// Frames are opened out of order, though rarely by much.
-        mutating func add(_ running: Running) {
-            let position = (lastIndex { $0.job.ticket < running.job.ticket } ?? -1) + 1
-            others.insert(position == 0 ? one : running, at: Swift.max(0, position - 1))
-            if position == 0 { one = running }
-        }
-
-        /// Those after the first; nil when there is none.
-        var withoutFirst: Jobs? {
-            guard let next = others.first else { return nil }
-            var jobs = Jobs(next)
-            jobs.others = Array(others.dropFirst())
-            return jobs
-        }
-    }
-
-    private var jobs: [JobID: Jobs] = [:]
+    /// By id, the jobs by rising tickets, in which order they end.
+    private var jobs: [JobID: ShortList<Running>] = [:]
     private var nextNumber = 0
 
     var isEmpty: Bool { jobs.isEmpty }
@@ -79,8 +49,14 @@ struct RunningJobs {
         _ id: JobID, _ ticket: Int, of owner: JobOwner, _ observer: @escaping @Sendable (JobEvent) -> Void
     ) {
         let job = Running(job: Found(ticket: ticket, owner: owner, observer: observer))
-        guard var known = jobs.removeValue(forKey: id) else { return jobs[id] = Jobs(job) }
-        known.add(job)
+        guard var known = jobs.removeValue(forKey: id) else { return jobs[id] = ShortList(job) }
+        known.append(job)
+        // Frames are opened out of order, though rarely by much.
+        var position = known.count - 1
+        while position > 0, known[position - 1].job.ticket > ticket {
+            known.swapAt(position - 1, position)
+            position -= 1
+        }
         jobs[id] = known
     }
 
@@ -90,9 +66,9 @@ struct RunningJobs {
     ///   - isCommitted: a job of that id is committed: this one, or one before it.
     ///   - committed: the owner of the committed job.
     mutating func ended(_ id: JobID, isCommitted: Bool, owner committed: JobOwner?) -> [Waiter] {
-        guard let ended = jobs.removeValue(forKey: id) else { return [] }
-        var called = ended[0].waitersInOrder
-        guard var others = ended.withoutFirst else { return called }
+        guard var others = jobs.removeValue(forKey: id) else { return [] }
+        var called = others.remove(at: 0).waitersInOrder
+        guard !others.isEmpty else { return called }
         for position in others.indices where isCommitted && !others[position].waiters.isEmpty {
             called += others[position].waitersInOrder.filter { $0.asker.maySee(jobOf: committed) }
             others[position].waiters = others[position].waiters.filter { !$0.value.asker.maySee(jobOf: committed) }
@@ -170,7 +146,6 @@ struct AppliedJob: Sendable {
     /// The part of them that the writer spent on this job alone.
     let ownMicroseconds: Int64
     let appliedAt: Int64
-    /// Bytes of the objects in its answer.
     let objectBytes: Int
 
     init(

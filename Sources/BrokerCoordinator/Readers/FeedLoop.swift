@@ -117,7 +117,6 @@ struct FeedLoop {
 }
 
 extension FeedSubscription {
-    /// - Throws: `unknownEntity`.
     fileprivate func selection(in plan: StagingPlan) throws(Fault) -> FeedSelection {
         let model = plan.model
         guard let entities else {
@@ -261,7 +260,6 @@ package enum FeedEvent: Sendable {
     case commits([FeedCommit])
     /// The subscription has ended.
     case failed(Fault)
-    /// The server stops.
     case stopped
 }
 
@@ -318,7 +316,6 @@ struct FeedTable {
         case idle
         case ready
         case reading
-        /// For a commit.
         case waiting
     }
 

@@ -27,7 +27,6 @@ final class ReaderGate: Sendable {
     private struct State {
         var brief = 0
         var long = 0
-        /// Open streams.
         var streams = 0
         /// A backup reads. Nothing waits for it: it may last for hours.
         var isBackingUp = false
@@ -164,7 +163,6 @@ final class ReaderGate: Sendable {
     }
 }
 
-/// How a backup ended.
 package enum BackupEnd: Sendable {
     case done(StoreBackup.Copy)
     case failed(Fault)
@@ -172,7 +170,6 @@ package enum BackupEnd: Sendable {
     case stopped
 }
 
-/// A backup in progress.
 struct BackupTask: Sendable {
     let backup: StoreBackup
     /// A name for the log.

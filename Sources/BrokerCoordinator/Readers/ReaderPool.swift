@@ -2,7 +2,6 @@ package import BrokerModel
 internal import BrokerStaging
 package import BrokerStore
 
-/// How a fetch ended.
 package enum FetchEnd: Sendable {
     case found(FetchedObjects)
     case failed(Fault)
@@ -12,7 +11,6 @@ package enum FetchEnd: Sendable {
     case stopped
 }
 
-/// A fetch that waits for a reader.
 struct FetchTask: Sendable {
     let request: FetchRequest
     /// The client, and its user; users take turns, and so do the sources of each.
@@ -42,7 +40,6 @@ final class ReaderPool: Sendable {
         let plan: StagingPlan
     }
 
-    /// The model was changed while a fetch waited.
     static let isOutdated = Fault(
         .busy, "The model was changed while this request waited. Send it again.")
 
@@ -205,7 +202,6 @@ extension Fault {
         "This fetch makes the server do more work than one fetch may, while others wait. Compare fewer or shorter values, "
             + "follow fewer links, sort fewer objects, or select part of the objects at a time.", path: "/where")
 
-    /// The server stops.
     package static let stopping = Fault(
         .draining, "The server is stopping, and has ended this fetch. Send it again when the server is back.")
 

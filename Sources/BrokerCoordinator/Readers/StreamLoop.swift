@@ -169,7 +169,6 @@ final class StreamThread: Sendable {
         var plan: StagingPlan
         /// The contents of the store are unknown.
         var failure: StoreError?
-        /// Streams end.
         var isStopping = false
         var isStopped = false
         var lastNumber = 0
@@ -240,7 +239,6 @@ package enum StreamEvent: Sendable {
     /// The next part. Parts follow while it has more, each after another ``FetchStream/ask()``.
     case objects(FetchedObjects)
     case failed(Fault)
-    /// The server stops.
     case stopped
 }
 

@@ -11,7 +11,6 @@ struct ReplicaTable: Equatable {
         var backup: Int64 = 0
     }
 
-    /// A consequence for one server.
     enum Consequence: Equatable {
         /// It must apply nothing more.
         case halt(String)

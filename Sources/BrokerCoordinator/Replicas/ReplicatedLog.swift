@@ -163,7 +163,6 @@ final class ReplicatedLog: SharedLog {
         }
     }
 
-    /// The appending thread.
     private func appendAll(_ report: @escaping @Sendable (_ reason: String?) -> Void) {
         var newest: ReplicaNote?
         var rest: [Waiting] = []

@@ -63,7 +63,6 @@ final class Statistics: Sendable {
     let startedAt: Int64
     private let slowObserver = Callback<SlowJob>()
 
-    /// - Parameter slow: microseconds from which a job is slow.
     init(slow: Int64 = SlowJobs.defaultMicroseconds) {
         startedAt = monotonicMicroseconds()
         counters = Monitor(Counters(recent: RecentJobs(at: startedAt), slow: SlowJobs(from: slow)))
@@ -79,7 +78,6 @@ final class Statistics: Sendable {
     /// Calls `notify` for each job that is slow from now on.
     func observeSlow(_ notify: @escaping @Sendable (SlowJob) -> Void) { slowObserver.set(notify) }
 
-    /// The calls of the observer.
     func reports(_ jobs: [SlowJob]) -> [@Sendable () -> Void] {
         slowObserver.isSet ? jobs.map { job in { self.slowObserver(job) } } : []
     }
@@ -121,7 +119,6 @@ struct Batches {
     private var jobs = Histogram<UInt32>(highestTrackableValue: mostJobs, numberOfSignificantValueDigits: .two)
     private var microseconds = Histogram<UInt32>(
         highestTrackableValue: mostMicroseconds, numberOfSignificantValueDigits: .two)
-    /// The times of the COMMITs.
     private(set) var commits = LatencyBuckets()
 
     mutating func record(jobs count: Int) { _ = jobs.record(min(Self.mostJobs, UInt64(count))) }
@@ -160,7 +157,6 @@ enum StoreState {
 
     var isFailed: Bool { if case .failed = self { true } else { false } }
 
-    /// A text for people.
     var cause: String? {
         switch self {
         case .serving: nil
@@ -301,7 +297,6 @@ final class StorageFailure: Sendable {
 
     private let state = Monitor(State())
 
-    /// Nil while nothing has failed.
     var error: StoreError? { state.withLock { $0.error } }
 
     /// Reports the failure to `stats`, and to the observers after everything that was sent before.

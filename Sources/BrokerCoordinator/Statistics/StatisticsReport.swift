@@ -13,7 +13,6 @@ struct StatisticsReport {
     let opening: Int
     let staging: Int
     let inFlight: Int
-    /// The memory of all jobs in flight.
     let bytes: Int
     /// When the oldest job in flight was admitted, by the monotonic clock; nil when there is none.
     let oldest: Int64?

@@ -155,7 +155,6 @@ final class WorkerPool: Sendable {
         }
     }
 
-    /// Queue depths: frames to open and collections to stage.
     var depths: (opening: Int, staging: Int) { queues.withLock { ($0.opening, $0.staging) } }
 
     /// - Parameter source: the owner of the task; sources take turns.

@@ -11,7 +11,6 @@ internal import Logging
 /// ready while that transaction is made durable.
 final class Writer: Sendable {
     private let thread: Thread
-    /// The changes that opening the store made.
     let migration: StoreMigration
     /// The store's, which a reload does not change.
     let files: OpenedFiles
@@ -48,10 +47,9 @@ final class Writer: Sendable {
                 }
                 var loop = WriterLoop(
                     store: store, log: result.log, applied: result.applied, jobTable: jobTable, pool: pool,
-                    statistics: statistics,
-                    completions: completions, storageFailure: storageFailure, gate: gate, onCommit: onCommit,
-                    onLoss: onLoss,
-                    activity: options.store.activity ?? WriterActivity(), limits: options.limits, logger: logger)
+                    statistics: statistics, completions: completions, storageFailure: storageFailure, gate: gate,
+                    onCommit: onCommit, onLoss: onLoss, activity: options.store.activity ?? WriterActivity(),
+                    limits: options.limits, logger: logger)
                 loop.run()
             } catch {
                 opened.broadcast {

@@ -11,8 +11,7 @@ extension WriterLoop {
     /// regularly while there are no jobs.
     mutating func recordFailures() {
         guard let time = recordFailuresAt, time <= monotonicMicroseconds() else { return }
-        let block = limits.sequenceBlock
-        let reservation = jobTable.withLock { $0.memoryLog.reservationDue(block: block) }
+        let reservation = jobTable.withLock { $0.log.memory.reservationDue }
         do throws(StoreError) {
             try finishLedger(reserving: reservation)
             recordFailuresAt = hasRoom() ? nil : monotonicMicroseconds() + Self.recordingPauseMicroseconds
@@ -51,7 +50,7 @@ extension WriterLoop {
     /// Prepares the store for the next server.
     func close() {
         do throws(StoreError) {
-            try finishLedger(reserving: jobTable.withLock { $0.memoryLog.newest })
+            try finishLedger(reserving: jobTable.withLock { $0.log.memory.newest })
         } catch {
             // The sequences of the next server then begin after the whole reserved block.
             logger.warning(
@@ -165,9 +164,11 @@ extension WriterLoop {
             rest.jobs += jobTable.takeRefused().map(\.job)
             while let next = jobTable.takeNext(after: []) { rest.jobs.append(next.job) }
         }
-        swap(&rest.tasks, &jobTable.writerTasks)
-        swap(&rest.reopening, &jobTable.reopening)
-        if rest.jobs.isEmpty, rest.tasks.isEmpty, rest.reopening == nil { return jobTable.isStopped ? .some(nil) : nil }
+        swap(&rest.tasks, &jobTable.requests.tasks)
+        swap(&rest.reopening, &jobTable.requests.reopening)
+        if rest.jobs.isEmpty, rest.tasks.isEmpty, rest.reopening == nil {
+            return jobTable.service.isStopped ? .some(nil) : nil
+        }
         return rest
     }
 }
@@ -193,7 +194,7 @@ extension WriterLoop {
     func transaction<Result>(
         _ body: () throws(StoreError) -> Result?
     ) throws(StoreError) -> Result? {
-        var wait = LockWait(statistics, logger)
+        var wait = StoreWait(jobTable, statistics, logger)
         while true {
             do throws(StoreError) {
                 try store.begin()
@@ -214,116 +215,99 @@ extension WriterLoop {
                 store.rollback()
                 noteLoss()
                 activity.advance()
-                guard error.isLocked, wait.pause(jobTable) else { throw error }
+                guard error.isLocked, wait.pause(error) else { throw error }
             }
         }
     }
 }
 
-/// One incident of a store that another program has locked: how long it lasts, and what the log and `stats` report of
-/// it.
+/// One incident of a store that takes no writes: how long it lasts, what the log and `stats` report of it, and what clients are
+/// sent meanwhile. Either another program has locked it, or the journal retains the accepted jobs.
 ///
 /// The wait uses the job table's condition, with growing pauses, so that it costs next to nothing and ends when the
 /// server stops.
-struct LockWait {
+struct StoreWait {
     /// A lock held for a shorter time is normal, and is not logged.
     private static let silentMicroseconds: Int64 = 1_000_000
-    /// The longest pause between two attempts, by which jobs may go on too late.
-    private static let longestPauseMicroseconds: Int64 = 50_000
 
+    private let jobTable: Monitor<JobTable>
     private let statistics: Statistics
     private let logger: Logger
-    private var beganAt: Int64?
-    private var pauseMicroseconds: Int64 = 1_000
-    private var isReported = false
+    /// The longest is that by which jobs may go on too late.
+    private var pauses: (next: Int64, longest: Int64)?
+    private var beganAt: Int64 = 0
+    private var reported: StoreError?
 
-    init(_ statistics: Statistics, _ logger: Logger) {
+    init(_ jobTable: Monitor<JobTable>, _ statistics: Statistics, _ logger: Logger) {
+        self.jobTable = jobTable
         self.statistics = statistics
         self.logger = logger
     }
 
     /// Waits before the next attempt. Returns false when there must be none, because the server stops.
-    mutating func pause(_ jobTable: Monitor<JobTable>) -> Bool {
+    mutating func pause(_ error: StoreError) -> Bool {
         let now = monotonicMicroseconds()
-        let beganAt = beganAt ?? now
-        self.beganAt = beganAt
-        if !isReported, now - beganAt >= Self.silentMicroseconds {
-            isReported = true
+        if pauses == nil { beganAt = now }
+        let (pause, longest) = pauses ?? (error.isLocked ? (1_000, 50_000) : (10_000, 1_000_000))
+        report(error, at: now)
+        let isOver = jobTable.isStopDue(by: now + pause)
+        pauses = (min(2 * pause, longest), longest)
+        guard isOver else { return true }
+        if error.isLocked {
+            reportEnd("The server stops, and the store is still locked by another program; jobs fail.")
+        } else {
+            logger.error(
+                """
+                The server stops, and the store still cannot be written: accepted jobs stay in the journal, and are \
+                applied when the server starts again.
+                """)
+        }
+        return false
+    }
+
+    private mutating func report(_ error: StoreError, at now: Int64) {
+        if error.isLocked {
+            guard reported == nil, now - beganAt >= Self.silentMicroseconds else { return }
             statistics.count { $0.store = .waiting(cause: "Another program has locked the store.") }
             logger.warning("Another program has locked the store; jobs wait until it releases the lock.")
-        }
-        let isOver = jobTable.wait(until: now + pauseMicroseconds) { jobTable -> Bool? in
-            guard let deadline = jobTable.lockDeadline, deadline <= monotonicMicroseconds() else { return nil }
-            return true
-        }
-        pauseMicroseconds = min(2 * pauseMicroseconds, Self.longestPauseMicroseconds)
-        if isOver == true {
-            reportEnd("The server stops, and the store is still locked by another program; jobs fail.")
-        }
-        return isOver == nil
-    }
-
-    /// The transaction has succeeded.
-    func ended() { reportEnd("The store is no longer locked; jobs continue.") }
-
-    private func reportEnd(_ words: Logger.Message) {
-        guard isReported, let beganAt else { return }
-        statistics.count { $0.noteServing() }
-        logger.warning(words, metadata: ["milliseconds": "\((monotonicMicroseconds() - beganAt) / 1_000)"])
-    }
-}
-
-/// One incident of a store that takes no writes, while the journal retains the accepted jobs: how long it lasts, what
-/// the log and `stats` report of it, and what clients are sent meanwhile.
-struct StoreWait {
-    private static let longestPauseMicroseconds: Int64 = 1_000_000
-
-    private let statistics: Statistics
-    private let logger: Logger
-    private var beganAt: Int64?
-    private var pauseMicroseconds: Int64 = 10_000
-
-    init(_ statistics: Statistics, _ logger: Logger) {
-        self.statistics = statistics
-        self.logger = logger
-    }
-
-    /// Waits before the next attempt. Returns false when there must be none, because the server stops.
-    mutating func pause(_ jobTable: Monitor<JobTable>, _ error: StoreError) -> Bool {
-        let now = monotonicMicroseconds()
-        // The cause may differ from that of the attempt before.
-        statistics.count { $0.store = .waiting(cause: error.message) }
-        if beganAt == nil {
-            beganAt = now
+        } else {
+            // The cause may differ from that of the attempt before.
+            statistics.count { $0.store = .waiting(cause: error.message) }
+            guard reported == nil else { return }
             let fault = Fault(error.faultCode, error.message)
             jobTable.withLock { $0.refusals.store = fault }
             logger.error(
                 "The store cannot be written; accepted jobs stay in the journal, and new jobs are refused.",
                 metadata: ["cause": "\(error)"])
         }
-        let isOver = jobTable.wait(until: now + pauseMicroseconds) { jobTable -> Bool? in
-            guard let deadline = jobTable.lockDeadline, deadline <= monotonicMicroseconds() else { return nil }
-            return true
-        }
-        pauseMicroseconds = min(2 * pauseMicroseconds, Self.longestPauseMicroseconds)
-        if isOver == true {
-            logger.error(
-                """
-                The server stops, and the store still cannot be written: accepted jobs stay in the journal, and are \
-                applied when the server starts again.
-                """
-            )
-        }
-        return isOver == nil
+        reported = error
     }
 
-    /// The store has taken the job.
-    func ended(_ jobTable: Monitor<JobTable>) {
-        guard let beganAt else { return }
+    /// The store has taken the transaction, or the job.
+    func ended() {
+        guard let reported else { return }
+        guard !reported.isLocked else { return reportEnd("The store is no longer locked; jobs continue.") }
         jobTable.withLock { $0.refusals.store = nil }
-        logger.notice(
-            "The store can be written again.",
-            metadata: ["milliseconds": "\((monotonicMicroseconds() - beganAt) / 1_000)"])
+        logger.notice("The store can be written again.", metadata: ["milliseconds": milliseconds])
+    }
+
+    private func reportEnd(_ words: Logger.Message) {
+        guard reported != nil else { return }
+        statistics.count { $0.noteServing() }
+        logger.warning(words, metadata: ["milliseconds": milliseconds])
+    }
+
+    private var milliseconds: Logger.MetadataValue { "\((monotonicMicroseconds() - beganAt) / 1_000)" }
+}
+
+extension Monitor<JobTable> {
+    /// Waits until that time, or until the server that stops waits for no locked store any more.
+    ///
+    /// - Parameter time: in microseconds of the monotonic clock.
+    func isStopDue(by time: Int64) -> Bool {
+        wait(until: time) { jobTable in
+            jobTable.service.lockDeadline.map { $0 <= monotonicMicroseconds() } == true ? true : nil
+        } ?? false
     }
 }
 

@@ -9,12 +9,10 @@ struct WriterLoop {
     /// After this long without a job, no client is sending jobs one at a time.
     private static let idleMicroseconds: Int64 = 300
 
-    private(set) var store: Store
+    var store: Store
     /// Nil without a journal.
     let log: (any JobLog)?
-    /// The same, if several servers share it.
-    let shared: (any SharedLog)?
-    private let applied: AppliedPosition
+    let applied: AppliedPosition
     let jobTable: Monitor<JobTable>
     let pool: WorkerPool
     let statistics: Statistics
@@ -22,49 +20,25 @@ struct WriterLoop {
     let storageFailure: StorageFailure
     let gate: ReaderGate
     /// Reports each transaction to the thread of the feed.
-    private let onCommit: Callback<Void>
+    let onCommit: Callback<Void>
     /// Reports that the store's files are no longer those that were opened.
-    private let onLoss: Callback<StoreError>
+    let onLoss: Callback<StoreError>
     let activity: WriterActivity
     let limits: CoordinatorLimits
     let logger: Logger
     private let replyBudget = ReplyBudget()
-    private var batchBackoff = BatchBackoff()
-    private var load = WriterLoad()
+    var batchBackoff = BatchBackoff()
+    var load = WriterLoad()
     /// The position of the newest checkpoint that was reported to the other servers.
     var checkpointed: Int64 = 0
     /// The state that the workers were last sent.
-    private var isBusy = false
+    var isBusy = false
     /// When to try again to record failures, or to reserve sequences that were refused, in microseconds of the monotonic
     /// clock; nil while there are none.
     var recordFailuresAt: Int64?
     /// The server stops, and the store did not take a job of the journal: that job and all after it stay in the
     /// journal.
-    private var leavesJobs = false
-
-    init(
-        store: Store, log: (any JobLog)?, applied: AppliedPosition, jobTable: Monitor<JobTable>, pool: WorkerPool,
-        statistics: Statistics,
-        completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate,
-        onCommit: Callback<Void>, onLoss: Callback<StoreError>, activity: WriterActivity, limits: CoordinatorLimits,
-        logger: Logger
-    ) {
-        self.store = store
-        self.log = log
-        shared = log as? any SharedLog
-        self.applied = applied
-        self.jobTable = jobTable
-        self.pool = pool
-        self.statistics = statistics
-        self.completions = completions
-        self.storageFailure = storageFailure
-        self.gate = gate
-        self.onCommit = onCommit
-        self.onLoss = onLoss
-        self.activity = activity
-        self.limits = limits
-        self.logger = logger
-    }
+    var leavesJobs = false
 
     mutating func run() {
         var ended = monotonicMicroseconds()
@@ -256,15 +230,15 @@ struct WriterLoop {
                 let begun = monotonicMicroseconds()
                 guard let ends = try store.applyBatch(run) else { return nil }
                 let now = monotonicMicroseconds()
-                let share = MergeShare(
-                    of: now - begun, rowCounts: batch[applied.count...].prefix(ends.count).lazy.map(\.job.rowCount))
+                // The jobs were merged in the same statements: by their rows each has a share of the time.
+                let rows = max(1, batch[applied.count...].prefix(ends.count).reduce(0) { $0 + $1.job.rowCount })
                 for end in ends {
                     let (place, job) = batch[applied.count]
                     job.noteMerged()
                     applied.append(
                         AppliedJob(
                             place: place, job: job, end: end, mergedMicroseconds: now - begun,
-                            ownMicroseconds: share.microseconds(ofRows: job.rowCount), appliedAt: now))
+                            ownMicroseconds: (now - begun) * Int64(job.rowCount) / Int64(rows), appliedAt: now))
                 }
             }
         }
@@ -291,7 +265,7 @@ struct WriterLoop {
     /// With a journal, a job that the machine cannot store does not fail: the writer tries until it can, or the server
     /// stops.
     private mutating func applyAlone(_ place: LogPlace, _ job: ReadyJob) -> AppliedJob? {
-        var wait = StoreWait(statistics, logger)
+        var wait = StoreWait(jobTable, statistics, logger)
         var attempts = LoneAttempts(isLogged: log != nil)
         while true {
             if leavesJobs {
@@ -300,13 +274,13 @@ struct WriterLoop {
             }
             do throws(StoreError) {
                 let applied = try transaction { () throws(StoreError) in try apply(job, at: place) }!
-                wait.ended(jobTable)
+                wait.ended()
                 return applied
             } catch {
                 guard store.failure == nil else { return nil }
                 switch attempts.next(after: error, makeRoom: store.makeRoom) {
                 case .again: continue
-                case .wait: leavesJobs = !wait.pause(jobTable, error)
+                case .wait: leavesJobs = !wait.pause(error)
                 case .fail: return failed(error, place, job)
                 case .stop:
                     stop(at: place, job, error)
@@ -401,7 +375,7 @@ extension WriterLoop {
 
     /// Reports the digest at the newest checkpoint to the servers that share the log.
     mutating func reportCheckpoint() {
-        guard let shared, let checkpoint = store.history?.checkpoint,
+        guard let shared = log as? any SharedLog, let checkpoint = store.history?.checkpoint,
             checkpoint.position > checkpointed
         else { return }
         checkpointed = checkpoint.position
@@ -432,13 +406,7 @@ extension WriterLoop {
         let deadline = monotonicMicroseconds() + Self.backupPatience
         var now = monotonicMicroseconds()
         while now < deadline, store.walHeader == header {
-            let isOver = activity.wait {
-                jobTable.wait(until: now + Self.backupPause) { jobTable -> Bool? in
-                    guard let end = jobTable.lockDeadline, end <= monotonicMicroseconds() else { return nil }
-                    return true
-                }
-            }
-            if isOver == true { return }
+            if activity.wait({ jobTable.isStopDue(by: now + Self.backupPause) }) { return }
             now = monotonicMicroseconds()
         }
     }

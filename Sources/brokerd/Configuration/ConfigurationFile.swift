@@ -160,7 +160,6 @@ struct ConfigurationOption: Sendable, Equatable {
     /// All spellings on the command line.
     let spellings: [String]
 
-    /// The environment variable.
     var variable: String { "BROKERD_" + name.uppercased().replacing("-", with: "_") }
 
     /// Options of one invocation, which are no configuration.

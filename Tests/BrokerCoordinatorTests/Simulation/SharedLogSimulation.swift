@@ -135,7 +135,7 @@ struct SharedLogSimulation {
                 // However many jobs of its own are in flight: they may come after those of the others.
                 let hasRoom =
                     bug == .othersWaitForClients
-                    ? server.jobTable.hasRoom(for: number) : server.jobTable.hasRoomForOthers
+                    ? server.jobTable.hasRoom(for: number) : server.jobTable.load.hasRoomForOthers
                 if isOwn || hasRoom { events.append(.read(number)) }
             }
         }
@@ -337,8 +337,8 @@ struct SharedLogSimulation {
     private mutating func checkEnd() {
         for (number, node) in nodes.enumerated() {
             let jobTable = node.server.jobTable
-            if jobTable.count != 0 || jobTable.jobCount != 0 || !jobTable.application.isEmpty {
-                violate("\(jobTable.count) frames of server \(number) are in flight at the end")
+            if jobTable.load.count != 0 || jobTable.load.jobCount != 0 || !jobTable.application.isEmpty {
+                violate("\(jobTable.load.count) frames of server \(number) are in flight at the end")
             }
             if node.store.durable.applied != log.entries.count {
                 violate("server \(number) has applied \(node.store.durable.applied) of \(log.entries.count) entries")

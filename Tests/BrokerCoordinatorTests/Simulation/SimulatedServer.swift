@@ -126,10 +126,8 @@ struct SimulatedServer {
         deliveries[ticket] = delivery
         let payload = Array("\(message)".utf8)
         opening.append(
-            ClosureFrame(
-                ticket: ticket, arrival: ticket, source: source, payloadBytes: 10, contentBytesAtMost: 10, weight: 10,
-                memory: memory.admit(ticket, payloadBytes: 10), refusal: nil, admittedAt: 0, logged: logged,
-                payload: { payload }, open: { _ in .nothing }, refuse: { _ in }))
+            .test(
+                ticket, from: source, bytes: 10, memory.admit(ticket, payloadBytes: 10), logged, payload: { payload }))
         return ticket
     }
 

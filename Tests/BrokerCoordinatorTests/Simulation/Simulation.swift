@@ -146,7 +146,7 @@ struct Simulation {
     private mutating func next() -> Event? {
         let ordinary = ordinaryEvents()
         if !ordinary.isEmpty, random(1...betweenOneIn) == 1, let event = betweenEvent() { return event }
-        guard !ordinary.isEmpty else { return server.jobTable.isPaused ? Event(kind: .resume) : nil }
+        guard !ordinary.isEmpty else { return server.jobTable.service.isPaused ? Event(kind: .resume) : nil }
         var rest = random(0...ordinary.reduce(-1) { $0 + weights[$1.kind.rawValue] })
         for event in ordinary {
             rest -= weights[event.kind.rawValue]
@@ -170,7 +170,7 @@ struct Simulation {
             add(.arrive, number, if: !connection.toServer.isEmpty && !connection.waitsForRoom)
             add(.receive, number, if: !connection.toClient.isEmpty)
         }
-        add(.replay, if: !server.pending.isEmpty && server.jobTable.hasRoomForOthers)
+        add(.replay, if: !server.pending.isEmpty && server.jobTable.load.hasRoomForOthers)
         add(.open, if: !server.opening.isEmpty)
         add(.stage, if: !server.staging.isEmpty)
         add(.search, if: !server.searches.isEmpty)
@@ -187,7 +187,7 @@ struct Simulation {
             add(.notifyLog, if: server.areSynced)
             add(.trim, if: (disk?.entries.first?.position ?? .max) <= log.appliedThrough)
         }
-        add(.resume, if: server.jobTable.isPaused)
+        add(.resume, if: server.jobTable.service.isPaused)
         return events
     }
 
@@ -218,9 +218,9 @@ extension Simulation {
             clients[event.client].connection = nil
         case .pause:
             chances.pauses -= 1
-            server.jobTable.isPaused = true
+            server.jobTable.service.isPaused = true
         case .resume:
-            server.jobTable.isPaused = false
+            server.jobTable.service.isPaused = false
             server.perform(Effects(notifies: server.jobTable.hasWork))
         case .crash: crash()
         default: happenInServer(event.kind)
@@ -272,7 +272,7 @@ extension Simulation {
         case .trim: disk?.trim(through: server.log?.appliedThrough ?? 0)
         default: break
         }
-        if server.isReplaying, server.pending.isEmpty, server.jobTable.count == 0 { server.isReplaying = false }
+        if server.isReplaying, server.pending.isEmpty, server.jobTable.load.count == 0 { server.isReplaying = false }
     }
 
     private mutating func reportSynced(isFull: Bool) {
@@ -583,12 +583,16 @@ extension Simulation {
     mutating func checkEnd() {
         checkEffects()
         let jobTable = server.jobTable
-        if jobTable.count != 0 || jobTable.jobCount != 0 || jobTable.unopened != 0 || jobTable.bytes != 0 {
+        if jobTable.load.count != 0 || jobTable.load.jobCount != 0 || jobTable.load.unopened != 0
+            || jobTable.load.bytes != 0
+        {
             violate(
-                "\(jobTable.count) frames are in flight at the end, \(jobTable.jobCount) jobs, \(jobTable.bytes) bytes")
+                "\(jobTable.load.count) frames are in flight at the end, \(jobTable.load.jobCount) jobs, \(jobTable.load.bytes) bytes"
+            )
         }
         if !jobTable.admission.isEmpty || !jobTable.application.isEmpty || !jobTable.running.isEmpty
-            || !jobTable.cancelled.isEmpty || !jobTable.cancellations.isEmpty || !jobTable.unrecorded.isEmpty
+            || !jobTable.cancellations.tickets.isEmpty || jobTable.cancellations.areLogged
+            || !jobTable.unrecorded.isEmpty
         {
             violate("something is left in the flight at the end")
         }

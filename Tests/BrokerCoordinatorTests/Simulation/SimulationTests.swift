@@ -177,7 +177,7 @@ import Testing
         }
         #expect(ends == 1)
         #expect(answers == ["tooLate"])
-        #expect(server.jobTable.count == 0 && server.jobTable.cancelled.isEmpty)
+        #expect(server.jobTable.load.count == 0 && server.jobTable.cancellations.tickets.isEmpty)
     }
 
     private func end(_ server: inout SimulatedServer, _ store: inout SimulatedStore) {
