@@ -8,7 +8,7 @@ extension Coordinator {
     ///
     /// - Parameters:
     ///   - ticket: the ticket of the question, before which all frames have been opened; the fetch sees the effects of
-    ///     those of the source. Nil asks after everything admitted so far from that source.
+    ///     those of the source.
     ///   - source: the client.
     ///   - user: the client's user; users take turns, and so do the sources of each.
     ///   - envelope: the text around the objects.
@@ -16,24 +16,11 @@ extension Coordinator {
     ///   - mayBeLong: whether there is room for a long answer; called once the fetch turns out to be long.
     ///   - notify: called once, on a thread of the coordinator's.
     package func fetch(
-        _ request: FetchRequest, before ticket: Int? = nil, from source: Int = 0, of user: UInt32 = 0,
+        _ request: FetchRequest, before ticket: Int, from source: Int = 0, of user: UInt32 = 0,
         in envelope: FetchEnvelope = .none,
         isWanted: @escaping @Sendable () -> Bool = { true }, mayBeLong: @escaping @Sendable () -> Bool = { true },
         notify: @escaping @Sendable (FetchEnd) -> Void
     ) {
-        guard let ticket else {
-            // A frame of its own, which holds only the question.
-            return admit(from: source, payloadBytes: 0) { [self] _ in
-                .question { ticket in
-                    self.fetch(
-                        request, before: ticket, from: source, of: user, in: envelope, isWanted: isWanted,
-                        mayBeLong: mayBeLong,
-                        notify: notify)
-                }
-            } refuse: { _ in
-                preconditionFailure("there is room for nothing")
-            }
-        }
         let task = FetchTask(
             request: request, source: source, user: user, envelope: envelope, isWanted: isWanted, mayBeLong: mayBeLong,
             notify: notify)
@@ -53,7 +40,9 @@ extension Coordinator {
         isWanted: @escaping @Sendable () -> Bool = { true },
         notify: @escaping @Sendable (FetchStream, StreamEvent) -> Void
     ) -> FetchStream {
-        readers.streams.stream(request, of: process, in: envelope, isWanted: isWanted, notify: notify)
+        let task = StreamTask(
+            request: request, process: process, envelope: envelope, isWanted: isWanted, notify: notify)
+        return readers.streams.stream(task)
     }
 
     /// Reads a bookmark beside the writer.
@@ -108,8 +97,9 @@ extension Coordinator {
         hasRoom: @escaping @Sendable () -> Bool = { true },
         notify: @escaping @Sendable (FeedSubscription, FeedEvent) -> Void
     ) -> FeedSubscription {
-        readers.feed.subscribe(
-            to: entities, after: after, wantsKeys: wantsKeys, as: asker, hasRoom: hasRoom, notify: notify)
+        let request = FeedRequest(
+            entities: entities, after: after, wantsKeys: wantsKeys, asker: asker, hasRoom: hasRoom, notify: notify)
+        return readers.feed.subscribe(request)
     }
 }
 
@@ -241,17 +231,24 @@ extension Coordinator {
 extension Coordinator {
     /// Writes the members of `stats`.
     package func writeStatistics(to writer: inout JSONWriter) {
-        let depths = pool.depths
-        let (jobs, oldest, isPaused, isDraining) = jobTable.withLock {
-            ($0.load.jobCount, $0.ends.oldest?.admittedAt, $0.service.isPaused, $0.service.isDraining)
-        }
+        let oldest = jobTable.withLock { $0.ends.oldest?.admittedAt }
         var counters = statistics.now
         counters.store = storeState
         let report = StatisticsReport(
-            counters: counters, startedAt: statistics.startedAt, opening: depths.opening,
-            staging: depths.staging, inFlight: jobs, bytes: memoryTotal, oldest: oldest, isPaused: isPaused,
-            isDraining: isDraining, storePath: storePath, allocations: allocations?())
-        report.write(to: &writer, self.writer.log, logReader.withLock { $0 }?.replicas?.table)
+            counters: counters, storePath: storePath, log: self.writer.log,
+            replicas: logReader.withLock { $0 }?.replicas?.table)
+        report.write(to: &writer, condition, since: statistics.startedAt) { writer in
+            let depths = pool.depths
+            writer.member("opening", depths.opening)
+            writer.member("staging", depths.staging)
+            writer.member("bytes", memoryTotal)
+            writer.member("oldestMilliseconds", oldest.map { max(0, monotonicMicroseconds() - $0) / 1_000 } ?? 0)
+        }
+        writer.key("memory")
+        writer.object { writer in
+            writer.member("residentBytes", StatisticsReport.residentBytes())
+            if let allocations { writer.member("allocations", allocations()) }
+        }
         writer.member("subscriptions", readers.feed.count)
     }
 

@@ -176,9 +176,10 @@ struct JournalFolder: Sendable {
                 + "and the disk, then start the server again.")
     }
 
+    private func unusable(_ message: String) -> JournalError { JournalError(.unusable, message) }
+
     private func noFile(_ file: String) -> JournalError {
-        JournalError(
-            .unusable,
+        unusable(
             "The journal's file \(file) is no regular file. Put the journal's own file in its place; or, to give up "
                 + "the jobs that the store has not applied, move the journal away.")
     }
@@ -186,71 +187,54 @@ struct JournalFolder: Sendable {
     func unreadable(_ file: String, _ fault: JournalSegment.HeaderFault) -> JournalError {
         switch fault {
         case .damaged(let offset): damaged(file, at: offset)
-        case .unknownFormat(let format): unknownFormat(format, file)
+        case .unknownFormat(let format):
+            unusable(
+                "The journal's file \(file) has format \(format), and this version of the server reads format "
+                    + "\(JournalSegment.currentFormat). Start the version that wrote it.")
         }
     }
 
-    private func unknownFormat(_ format: UInt32, _ file: String) -> JournalError {
-        JournalError(
-            .unusable,
-            "The journal's file \(file) has format \(format), and this version of the server reads format "
-                + "\(JournalSegment.currentFormat). Start the version that wrote it.")
-    }
-
     func unknownRecord(kind: UInt8, _ file: String, at offset: Int) -> JournalError {
-        JournalError(
-            .unusable,
+        unusable(
             "The journal's file \(file) holds at byte \(offset) a record of kind \(kind), which this version of the "
                 + "server cannot read. Start the version that wrote it.")
     }
 
     func damaged(_ file: String, at offset: Int) -> JournalError {
-        JournalError(
-            .unusable,
+        unusable(
             "The journal's file \(file) is damaged at byte \(offset): durable bytes have changed there. Put a good "
                 + "copy in its place; or, to give up the jobs from there on that the store has not applied, move the "
                 + "journal away.")
     }
 
-    func hasGap(before file: String) -> JournalError {
-        JournalError(
-            .unusable,
-            "The journal \(path) is not whole: what comes before \(file) is missing. Put its files back, or move the "
-                + "journal away to give up what the store has not applied.")
-    }
-
-    func hasGap(after file: String) -> JournalError {
-        JournalError(
-            .unusable,
-            "The journal \(path) is not whole: the file after \(file) is missing. Put its files back, or move the "
+    /// - Parameter missing: what is not there.
+    func incomplete(_ missing: String) -> JournalError {
+        unusable(
+            "The journal \(path) is not whole: \(missing) is missing. Put its files back, or move the "
                 + "journal away to give up what the store has not applied.")
     }
 
     func stranger(isFed: Bool) -> JournalError {
-        JournalError(
-            .unusable,
+        unusable(
             "The journal \(path) is not that of the store beside it: "
                 + (isFed ? "the store was fed from another one" : "the store was never fed from it")
                 + ". Put the store's own journal there, or move this one away.")
     }
 
     func cutShort(last: Int64, applied: Int64) -> JournalError {
-        JournalError(
-            .unusable,
+        unusable(
             "The journal \(path) ends at job \(last), and the store has applied job \(applied): the journal was cut "
                 + "short, or is an older copy. Put the newest one there, or move it away to begin a new one.")
     }
 
-    func isExchanged(at position: Int64) -> JournalError {
-        JournalError(
-            .unusable,
+    func exchanged(at position: Int64) -> JournalError {
+        unusable(
             "The journal \(path) holds another job at \(position) than the store has applied. Put the store's own "
                 + "journal there, or move this one away.")
     }
 
-    func isTooYoung(from position: Int64, applied: Int64) -> JournalError {
-        JournalError(
-            .unusable,
+    func tooYoung(from position: Int64, applied: Int64) -> JournalError {
+        unusable(
             "The store is older than its journal \(path): it has applied job \(applied), and the journal begins after "
                 + "job \(position). Use a newer copy of the store; or move the journal away, to go on without the jobs between."
         )

@@ -48,7 +48,7 @@ struct JournalRecovery {
         if last.head.identity == expected, last.last < applied {
             throw folder.cutShort(last: last.last, applied: applied)
         }
-        if last.head.mark.isClosed { throw folder.hasGap(after: last.head.path) }
+        if last.head.mark.isClosed { throw folder.incomplete("the file after \(last.head.path)") }
     }
 
     /// A power failure may leave any of the segments that were being deleted one after the other: those before a gap
@@ -65,12 +65,12 @@ struct JournalRecovery {
     /// Whether the segment continues at the end of the previous one, and the journal at the position of the store.
     private func check(_ head: JournalSegment, _ applied: Int64, _ folder: JournalFolder) throws(JournalError) {
         guard let before = segments.last else {
-            guard head.before <= applied else { throw folder.isTooYoung(from: head.before, applied: applied) }
+            guard head.before <= applied else { throw folder.tooYoung(from: head.before, applied: applied) }
             return
         }
         guard before.head.number + 1 == head.number, before.head.identity == head.identity,
             before.last == head.before
-        else { throw folder.hasGap(before: head.path) }
+        else { throw folder.incomplete("what comes before \(head.path)") }
     }
 
     private mutating func read(
@@ -91,7 +91,7 @@ struct JournalRecovery {
                 pendingCount += 1
                 if entry.kind == .job { pendingJobCount += 1 }
             }
-            if last == applied, let id, id != entry.id { throw folder.isExchanged(at: applied) }
+            if last == applied, let id, id != entry.id { throw folder.exchanged(at: applied) }
         }
         switch scan.end(isLast: isLast) {
         case .whole: break

@@ -22,14 +22,21 @@ extension Brokerd {
         try Program.say("A start would succeed.")
     }
 
-    private func checkStore(_ plan: StagingPlan) throws -> Bool {
-        let found: [StoreChange]?
+    /// Nil for a fault, which is reported, so that the others are found, too.
+    private func reported<Value>(_ body: () throws(StoreError) -> Value) -> Value? {
         do throws(StoreError) {
-            found = try Store.changesOfOpening(path: store, plan: plan, removal: removal)
+            return try body()
         } catch {
             Program.report("brokerd: \(error.message)", .error)
-            return false
+            return nil
         }
+    }
+
+    private func checkStore(_ plan: StagingPlan) throws -> Bool {
+        let found = reported { () throws(StoreError) in
+            try Store.changesOfOpening(path: store, plan: plan, removal: removal)
+        }
+        guard let found else { return false }
         guard let changes = found else {
             try Program.say("The store \(store) would be made.")
             return true
@@ -44,15 +51,10 @@ extension Brokerd {
     /// The log itself is not asked.
     private func checkReplica(_ plan: StagingPlan) throws -> Bool {
         _ = try sharing.source()
-        let finding: ReplicaFinding
-        let fingerprint: String
-        do throws(StoreError) {
-            finding = try ReplicaFinding(store: store)
-            fingerprint = try Store.fingerprintDigits(path: store, plan: plan)
-        } catch {
-            Program.report("brokerd: \(error.message)", .error)
-            return false
+        let found = reported { () throws(StoreError) in
+            (try ReplicaFinding(store: store), try Store.fingerprintDigits(path: store, plan: plan))
         }
+        guard let (finding, fingerprint) = found else { return false }
         let state =
             finding == .new
             ? "would be made, and begin as the log does" : "is a replica, and keeps the model of its log"
@@ -62,13 +64,8 @@ extension Brokerd {
     }
 
     private func checkJournal() throws -> Bool {
-        let journal: JournalFinding
-        do throws(StoreError) {
-            journal = try JournalFinding(store: store, isKept: self.journal)
-        } catch {
-            Program.report("brokerd: \(error.message)", .error)
-            return false
-        }
+        let found = reported { () throws(StoreError) in try JournalFinding(store: store, isKept: self.journal) }
+        guard let journal = found else { return false }
         switch (journal.state, self.journal) {
         case (.unused, _): break
         case (.new, _): try Program.say("The journal \(journal.path) would be made.")

@@ -140,8 +140,7 @@ struct Brokerd: AsyncParsableCommand {
         let reload = reloading(owned.coordinator, service, logger)
         options.reload = reload
         options.migrate = migrating(owned.coordinator, service, logger)
-        let hangups = HangupReloads { ended in reload { _ in ended() } }
-        signals.onHangup { hangups.ask() }
+        signals.onHangup { await withCheckedContinuation { hangup in reload { _ in hangup.resume() } } }
         let server = try await startServer(owned, options, logger)
         owned.coordinator.onHalt { _ in
             server.endConnections("the server has halted, and does not know the ends of jobs on their way to the log")

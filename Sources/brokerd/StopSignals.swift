@@ -6,37 +6,40 @@ import UnixSignals
 /// The signals that stop the server, caught as long as this object exists: the first one requests a graceful stop, the
 /// second ends the server at once.
 final class StopSignals: Sendable {
-    private let wanted: AsyncStream<Void>
-    private let request: AsyncStream<Void>.Continuation
     private struct Calls {
-        var hangup: @Sendable () -> Void = {}
         var endAtOnce: @Sendable () -> Void = {}
     }
 
+    private let wanted: AsyncStream<Void>
+    private let request: AsyncStream<Void>.Continuation
+    /// A signal during a reload asks for another after it, once: that one reads what was written before the signal.
+    private let hangups: AsyncStream<Void>
     private let calls = Mutex(Calls())
 
     init() async {
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
-        let (wanted, continuation) = AsyncStream.makeStream(of: Void.self)
-        self.wanted = wanted
-        request = continuation
+        let (wanted, request) = AsyncStream.makeStream(of: Void.self)
+        let (hangups, hangup) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        (self.wanted, self.request, self.hangups) = (wanted, request, hangups)
         Task { [self] in
             var isStopping = false
             for await signal in signals {
                 if signal == .sighup {
-                    calls.withLock { $0.hangup }()
+                    hangup.yield()
                 } else if isStopping {
                     calls.withLock { $0.endAtOnce }()
                 } else {
                     isStopping = true
-                    continuation.finish()
+                    request.finish()
                 }
             }
         }
     }
 
-    /// - Parameter body: called for every further SIGHUP.
-    func onHangup(_ body: @escaping @Sendable () -> Void) { calls.withLock { $0.hangup = body } }
+    /// Calls `body` after each SIGHUP, one call after the other. Called once.
+    func onHangup(_ body: @escaping @Sendable () async -> Void) {
+        Task { for await _ in hangups { await body() } }
+    }
 
     /// Has the effect of the first signal. May be called from any thread, any number of times.
     func stop() { request.finish() }
@@ -47,37 +50,6 @@ final class StopSignals: Sendable {
     func first(endAtOnce: @escaping @Sendable () -> Void) async {
         calls.withLock { $0.endAtOnce = endAtOnce }
         for await _ in wanted {}
-    }
-}
-
-/// The reloads that SIGHUP asks for, one after the other. A signal during one asks for another after it, once: that one
-/// reads what was written before the signal.
-final class HangupReloads: Sendable {
-    private enum State { case idle, running, runningAndAsked }
-
-    private let state = Mutex(State.idle)
-    private let reload: @Sendable (_ ended: @escaping @Sendable () -> Void) -> Void
-
-    /// - Parameter reload: begins a reload; calls `ended` once, on any thread.
-    init(_ reload: @escaping @Sendable (_ ended: @escaping @Sendable () -> Void) -> Void) { self.reload = reload }
-
-    func ask() {
-        let begins = state.withLock { state in
-            defer { state = state == .idle ? .running : .runningAndAsked }
-            return state == .idle
-        }
-        if begins { run() }
-    }
-
-    private func run() {
-        reload { [self] in
-            let isAsked = state.withLock { state in
-                let isAsked = state == .runningAndAsked
-                state = isAsked ? .running : .idle
-                return isAsked
-            }
-            if isAsked { run() }
-        }
     }
 }
 

@@ -462,3 +462,22 @@ final class OtherProcess {
 
     var pid: Int32 { process.processIdentifier }
 }
+
+extension Coordinator {
+    /// Fetches in a frame of its own: it sees the jobs that were admitted before from that source.
+    func fetch(
+        _ request: FetchRequest, from source: Int = 0, of user: UInt32 = 0,
+        isWanted: @escaping @Sendable () -> Bool = { true }, mayBeLong: @escaping @Sendable () -> Bool = { true },
+        notify: @escaping @Sendable (FetchEnd) -> Void
+    ) {
+        admit(from: source, payloadBytes: 0) { [self] _ in
+            .question { ticket in
+                self.fetch(
+                    request, before: ticket, from: source, of: user, isWanted: isWanted, mayBeLong: mayBeLong,
+                    notify: notify)
+            }
+        } refuse: { _ in
+            preconditionFailure("there is room for nothing")
+        }
+    }
+}

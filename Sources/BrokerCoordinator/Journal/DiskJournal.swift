@@ -77,11 +77,8 @@ final class DiskJournal: JobLog {
     }
 
     func checkFiles() throws(StoreError) {
-        do throws(JournalError) {
-            try queue.withLock { $0.file }.check()
-        } catch {
-            throw StoreError(error)
-        }
+        let file = queue.withLock { $0.file }
+        try onJournal { () throws(JournalError) in try file.check() }
     }
 
     var fullness: StoreError? {
@@ -117,24 +114,22 @@ final class DiskJournal: JobLog {
     private func readEarlier(_ bytes: Int) throws(StoreError) -> [LogItem] {
         var items: [LogItem] = []
         var count = 0
-        do throws(JournalError) {
-            while files.earlierCount > 0, count < bytes, let entry = try files.earlier.next() {
-                count += entry.payload.count
-                files.earlierCount -= 1
-                guard entry.kind == .job else {
-                    let place = LogPlace(position: entry.position, time: entry.time)
-                    items.append(
-                        .change(LoggedChange(kind: entry.kind, payload: entry.payload, place: place, ticket: nil)))
-                    continue
-                }
-                let job = JournaledJob(
-                    sequence: entry.position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
-                    mayDelete: entry.mayDelete, isPrivileged: entry.isPrivileged, time: entry.time,
-                    isCancelled: files.journal.cancelled.contains(entry.position))
-                items.append(.other(job, payload: entry.payload))
+        while files.earlierCount > 0, count < bytes,
+            let entry = try onJournal({ () throws(JournalError) in try files.earlier.next() })
+        {
+            count += entry.payload.count
+            files.earlierCount -= 1
+            guard entry.kind == .job else {
+                let place = LogPlace(position: entry.position, time: entry.time)
+                items.append(
+                    .change(LoggedChange(kind: entry.kind, payload: entry.payload, place: place, ticket: nil)))
+                continue
             }
-        } catch {
-            throw StoreError(error)
+            let job = JournaledJob(
+                sequence: entry.position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
+                mayDelete: entry.mayDelete, isPrivileged: entry.isPrivileged, time: entry.time,
+                isCancelled: files.journal.cancelled.contains(entry.position))
+            items.append(.other(job, payload: entry.payload))
         }
         return items
     }

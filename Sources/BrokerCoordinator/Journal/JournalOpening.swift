@@ -31,13 +31,10 @@ enum JournalOpening {
         let position = try Store.logPosition(path: store)
         let path = try Store.journal(path: store).location + ".journal"
         guard isKept || position != nil, try exists(path, isExpected: position != nil) else { return 0 }
-        do throws(JournalError) {
-            return try Journal.pendingJobs(
+        return try onJournal { () throws(JournalError) in
+            try Journal.pendingJobs(
                 path: path, expected: position?.identity.flatMap { JournalIdentity($0) },
-                applied: position?.applied ?? 0,
-                idOfApplied: position?.id)
-        } catch {
-            throw StoreError(error)
+                applied: position?.applied ?? 0, idOfApplied: position?.id)
         }
     }
 
@@ -83,12 +80,7 @@ enum JournalOpening {
     /// - Parameter isExpected: the store was fed from a journal.
     /// - Throws: also when the journal's folder is there without its files. (A copy of the store alone has no folder.)
     private static func exists(_ path: String, isExpected: Bool) throws(StoreError) -> Bool {
-        let presence: Journal.Presence
-        do throws(JournalError) {
-            presence = try Journal.presence(path)
-        } catch {
-            throw StoreError(error)
-        }
+        let presence = try onJournal { () throws(JournalError) in try Journal.presence(path) }
         if presence == .emptyFolder, isExpected {
             throw StoreError(
                 .incompatible,
@@ -108,36 +100,33 @@ enum JournalOpening {
         guard try exists(path, isExpected: expected != nil) else {
             return JournalFinding(path: path, state: expected == nil ? .new : .missing)
         }
-        do throws(JournalError) {
+        let journal = try onJournal { () throws(JournalError) in
             let journal = try JournalPreview(path: path)
             if let journal, journal.identity != expected, !journal.isEmpty {
                 throw JournalPreview.stranger(path: path, isFed: expected != nil)
             }
-            return JournalFinding(path: path, state: journal?.identity == expected ? .present : .new)
-        } catch {
-            throw StoreError(error)
+            return journal
         }
+        return JournalFinding(path: path, state: journal?.identity == expected ? .present : .new)
     }
 
     private static func opened(
         _ path: String, _ expected: JournalIdentity?, _ remembered: JournalPosition, _ options: CoordinatorOptions,
         _ logger: Logger
     ) throws(StoreError) -> Journal {
-        do throws(JournalError) {
-            let journal = try Journal(
+        let journal = try onJournal { () throws(JournalError) in
+            try Journal(
                 path: path, expected: expected, applied: remembered.applied, idOfApplied: remembered.id,
                 mode: options.store.fileMode ?? StoreLock.defaultMode, system: options.journalSystem)
-            if let tail = journal.tail {
-                logger.warning(
-                    """
-                    The end of the journal was being written when the server or the machine stopped, and was cut off. \
-                    No client was answered for the jobs in it.
-                    """, metadata: ["file": "\(tail.file)", "byte": "\(tail.offset)", "bytes": "\(tail.bytes)"])
-            }
-            return journal
-        } catch {
-            throw StoreError(error)
         }
+        if let tail = journal.tail {
+            logger.warning(
+                """
+                The end of the journal was being written when the server or the machine stopped, and was cut off. \
+                No client was answered for the jobs in it.
+                """, metadata: ["file": "\(tail.file)", "byte": "\(tail.offset)", "bytes": "\(tail.bytes)"])
+        }
+        return journal
     }
 
     /// The server runs without a journal, and the store was fed from one: deletes it, if it is not needed any more.
@@ -148,11 +137,7 @@ enum JournalOpening {
         let isThere = try exists(path, isExpected: true)
         if isThere {
             let journal = try opened(path, expected, remembered, options, logger)
-            do throws(JournalError) {
-                try journal.remove()
-            } catch {
-                throw StoreError(error)
-            }
+            try onJournal { () throws(JournalError) in try journal.remove() }
         }
         try store.endLog()
         guard isThere else {
@@ -170,6 +155,15 @@ enum JournalOpening {
 extension StoreError {
     init(_ error: JournalError) {
         self.init(error.code == .full ? .full : .unavailable, error.message)
+    }
+}
+
+/// Runs what may fail because of the journal: to clients and operators it is a part of the store.
+func onJournal<Value>(_ body: () throws(JournalError) -> Value) throws(StoreError) -> Value {
+    do throws(JournalError) {
+        return try body()
+    } catch {
+        throw StoreError(error)
     }
 }
 

@@ -6,11 +6,6 @@ internal import DequeModule
 /// The loop of the thread that reads the feed. Only it touches the connection, which has no read transaction open between
 /// two parts.
 struct FeedLoop {
-    private enum Work {
-        case read(Int, FeedThread.Follower)
-        case stop([FeedThread.Follower])
-    }
-
     /// A follower is sent how far nothing concerned it at most once for so many sequences.
     private static let silentSequences: Int64 = 1_000
 
@@ -27,26 +22,21 @@ struct FeedLoop {
     }
 
     mutating func run() {
-        while true {
-            switch nextWork() {
-            case .read(let number, let follower): read(number, follower)
-            case .stop(let followers):
-                for follower in followers { follower.subscription.report(.stopped) }
-                return
-            }
-        }
+        while let (number, follower) = next() { read(number, follower) }
+        for follower in state.withLock({ $0.followers.values.map(\.subscription) }) { follower.report(.stopped) }
     }
 
-    private func nextWork() -> Work {
-        state.wait { state in
-            if state.isStopping { return .stop(Array(state.followers.values)) }
+    /// Waits for a subscription to read for; nil when the thread ends.
+    private func next() -> (Int, FeedThread.Follower)? {
+        state.wait { state -> (Int, FeedThread.Follower)?? in
+            if state.isStopping { return .some(nil) }
             guard let number = state.table.next(), let follower = state.followers[number] else { return nil }
-            return .read(number, follower)
+            return (number, follower)
         }
     }
 
     private mutating func read(_ number: Int, _ follower: FeedThread.Follower) {
-        guard follower.subscription.hasRoom() else {
+        guard follower.subscription.request.hasRoom() else {
             state.withLock { $0.table.postpone(number) }
             return follower.subscription.report(.commits([]))
         }
@@ -65,7 +55,7 @@ struct FeedLoop {
         let position: Int64
         if let read { position = read } else { position = try open(&follower) }
         if follower.plan !== plan {
-            follower.selection = try follower.subscription.selection(in: plan)
+            follower.selection = try follower.subscription.request.selection(in: plan)
             follower.plan = plan
         }
         guard let selection = follower.selection else { return }
@@ -89,10 +79,10 @@ struct FeedLoop {
     private mutating func open(_ follower: inout FeedThread.Follower) throws(Fault) -> Int64 {
         // An unknown entity comes before a position that is gone.
         let plan = state.withLock { $0.plan }
-        follower.selection = try follower.subscription.selection(in: plan)
+        follower.selection = try follower.subscription.request.selection(in: plan)
         follower.plan = plan
         let bounds = try reading { reader throws(StoreError) in try reader.bounds() }
-        let after = follower.subscription.after ?? bounds.newest
+        let after = follower.subscription.request.after ?? bounds.newest
         guard (bounds.oldest...bounds.newest).contains(after) else { throw .gone(after, bounds) }
         follower.reported = after
         follower.subscription.report(.opened(after: after, oldest: bounds.oldest))
@@ -116,7 +106,7 @@ struct FeedLoop {
     }
 }
 
-extension FeedSubscription {
+extension FeedRequest {
     fileprivate func selection(in plan: StagingPlan) throws(Fault) -> FeedSelection {
         let model = plan.model
         guard let entities else {
@@ -211,16 +201,10 @@ final class FeedThread: Sendable {
         }
     }
 
-    func subscribe(
-        to entities: [String]?, after: Int64?, wantsKeys: Bool, as asker: JobOwner,
-        hasRoom: @escaping @Sendable () -> Bool,
-        notify: @escaping @Sendable (FeedSubscription, FeedEvent) -> Void
-    ) -> FeedSubscription {
+    func subscribe(_ request: FeedRequest) -> FeedSubscription {
         state.withLock { state in
             state.lastNumber += 1
-            let subscription = FeedSubscription(
-                state.lastNumber, of: entities, after: after, wantsKeys: wantsKeys, as: asker, on: self,
-                hasRoom: hasRoom, notify: notify)
+            let subscription = FeedSubscription(state.lastNumber, request, on: self)
             state.followers[subscription.number] = Follower(subscription: subscription)
             state.table.add(subscription.number)
             return subscription
@@ -263,9 +247,8 @@ package enum FeedEvent: Sendable {
     case stopped
 }
 
-/// A follower of the feed. Any thread may call.
-package final class FeedSubscription: Sendable {
-    package let number: Int
+/// What a client wants of the feed.
+struct FeedRequest: Sendable {
     /// Nil for those of the model.
     let entities: [String]?
     /// Nil for the jobs from now on.
@@ -274,22 +257,19 @@ package final class FeedSubscription: Sendable {
     let asker: JobOwner
     /// Whether the client has room for a part. Called on the feed's thread.
     let hasRoom: @Sendable () -> Bool
-    private let notify: @Sendable (FeedSubscription, FeedEvent) -> Void
+    let notify: @Sendable (FeedSubscription, FeedEvent) -> Void
+}
+
+/// A follower of the feed. Any thread may call.
+package final class FeedSubscription: Sendable {
+    package let number: Int
+    let request: FeedRequest
     private let thread: FeedThread
 
-    init(
-        _ number: Int, of entities: [String]?, after: Int64?, wantsKeys: Bool, as asker: JobOwner,
-        on thread: FeedThread, hasRoom: @escaping @Sendable () -> Bool,
-        notify: @escaping @Sendable (FeedSubscription, FeedEvent) -> Void
-    ) {
+    init(_ number: Int, _ request: FeedRequest, on thread: FeedThread) {
         self.number = number
-        self.entities = entities
-        self.after = after
-        self.wantsKeys = wantsKeys
-        self.asker = asker
+        self.request = request
         self.thread = thread
-        self.hasRoom = hasRoom
-        self.notify = notify
     }
 
     /// The client has room for the first part, or for the next one. Called once for each.
@@ -298,7 +278,7 @@ package final class FeedSubscription: Sendable {
     /// Ends the subscription. A part that is being read is still sent; no other event follows.
     package func cancel() { thread.cancel(self) }
 
-    func report(_ event: FeedEvent) { notify(self, event) }
+    func report(_ event: FeedEvent) { request.notify(self, event) }
 }
 
 /// Which subscriptions of the feed are open, and which of them the next part is read for. A pure value.

@@ -98,7 +98,7 @@ struct StreamLoop {
                 spare = nil
                 stream.report(.failed(Fault(error.faultCode, error.message)))
             case .tooLong: stream.report(.failed(.tooMuchWork))
-            case .stopped where stream.isWanted(): stream.report(.failed(.snapshotOutgrown))
+            case .stopped where stream.isWanted: stream.report(.failed(.snapshotOutgrown))
             case .stopped: stream.report(.stopped)
             }
         }
@@ -108,8 +108,10 @@ struct StreamLoop {
     private mutating func begin(_ stream: FetchStream) throws(FetchFailure) -> OpenStream? {
         let (plan, failure) = state.withLock { ($0.plan, $0.failure) }
         if let failure { throw .store(failure) }
-        guard stream.request.plan == nil || stream.request.plan === plan else { throw .fault(ReaderPool.isOutdated) }
-        guard stream.isWanted() else { throw .stopped }
+        guard stream.task.request.plan == nil || stream.task.request.plan === plan else {
+            throw .fault(ReaderPool.isOutdated)
+        }
+        guard stream.isWanted else { throw .stopped }
         let reader: StoreReader
         do throws(StoreError) {
             reader = try spare?.plan === plan ? spare! : makeReader(plan)
@@ -119,8 +121,8 @@ struct StreamLoop {
         spare = reader
         guard let snapshot = gate.beginStream() else { return nil }
         spare = nil
-        let objects = ObjectStream(stream.request, on: reader, in: stream.envelope) { [gate] in
-            stream.isWanted() && !gate.hasExpired(snapshot)
+        let objects = ObjectStream(stream.task.request, on: reader, in: stream.task.envelope) { [gate] in
+            stream.isWanted && !gate.hasExpired(snapshot)
         }
         return OpenStream(objects: objects, reader: reader, snapshot: snapshot)
     }
@@ -194,23 +196,20 @@ final class StreamThread: Sendable {
 
     func fail(_ error: StoreError) { state.withLock { $0.failure = error } }
 
-    func stream(
-        _ request: FetchRequest, of process: Int32, in envelope: FetchEnvelope,
-        isWanted: @escaping @Sendable () -> Bool, notify: @escaping @Sendable (FetchStream, StreamEvent) -> Void
-    ) -> FetchStream {
+    func stream(_ task: StreamTask) -> FetchStream {
         let number = state.withLock { state in
             state.lastNumber += 1
             return state.lastNumber
         }
-        return FetchStream(
-            number, request, of: process, in: envelope, on: self,
-            isWanted: { [state] in isWanted() && !state.withLock { $0.isStopping } }, notify: notify)
+        return FetchStream(number, task, on: self)
     }
+
+    fileprivate var isStopping: Bool { state.withLock { $0.isStopping } }
 
     func ask(_ stream: FetchStream) {
         state.update { state in
             state.streams[stream.number] = stream
-            state.table.ask(stream.number, of: stream.process, at: monotonicMicroseconds())
+            state.table.ask(stream.number, of: stream.task.process, at: monotonicMicroseconds())
         }
     }
 
@@ -242,30 +241,32 @@ package enum StreamEvent: Sendable {
     case stopped
 }
 
+struct StreamTask: Sendable {
+    let request: FetchRequest
+    /// The client's; processes share the places for open streams.
+    let process: Int32
+    /// The text around the objects of each part.
+    let envelope: FetchEnvelope
+    /// Whether the client is still there.
+    let isWanted: @Sendable () -> Bool
+    let notify: @Sendable (FetchStream, StreamEvent) -> Void
+}
+
 /// A fetch whose objects come in parts, all of one read transaction. Any thread may call.
 ///
 /// The transaction begins when the first part is made, and ends with the last event or with ``cancel()``.
 package final class FetchStream: Sendable {
     package let number: Int
-    let request: FetchRequest
-    let process: Int32
-    let envelope: FetchEnvelope
-    let isWanted: @Sendable () -> Bool
-    private let notify: @Sendable (FetchStream, StreamEvent) -> Void
+    let task: StreamTask
     private let thread: StreamThread
 
-    init(
-        _ number: Int, _ request: FetchRequest, of process: Int32, in envelope: FetchEnvelope, on thread: StreamThread,
-        isWanted: @escaping @Sendable () -> Bool, notify: @escaping @Sendable (FetchStream, StreamEvent) -> Void
-    ) {
+    init(_ number: Int, _ task: StreamTask, on thread: StreamThread) {
         self.number = number
-        self.request = request
-        self.process = process
-        self.envelope = envelope
+        self.task = task
         self.thread = thread
-        self.isWanted = isWanted
-        self.notify = notify
     }
+
+    var isWanted: Bool { task.isWanted() && !thread.isStopping }
 
     /// The client has room for the next part. Called once for each.
     package func ask() { thread.ask(self) }
@@ -273,5 +274,5 @@ package final class FetchStream: Sendable {
     /// Ends the stream. A part that is being made is still sent; no other event follows.
     package func cancel() { thread.cancel(self) }
 
-    func report(_ event: StreamEvent) { notify(self, event) }
+    func report(_ event: StreamEvent) { task.notify(self, event) }
 }

@@ -8,28 +8,24 @@ package import Logging
 /// The members of `stats`: the counters, and what the rest of the coordinator holds at that moment.
 struct StatisticsReport {
     let counters: Statistics.Counters
-    let startedAt: Int64
-    /// Frames that wait to be opened, and collections that wait to be staged.
-    let opening: Int
-    let staging: Int
-    let inFlight: Int
-    let bytes: Int
-    /// When the oldest job in flight was admitted, by the monotonic clock; nil when there is none.
-    let oldest: Int64?
-    let isPaused: Bool
-    let isDraining: Bool
     let storePath: String
-    let allocations: Int?
+    /// Nil without a log.
+    let log: (any JobLog)?
+    /// The servers that share the log; nil for a log of this server alone.
+    let replicas: ReplicaTable?
 
-    /// - Parameter replicas: the servers that share the log; nil for a log of this server alone.
-    func write(to writer: inout JSONWriter, _ log: (any JobLog)?, _ replicas: ReplicaTable?) {
-        let now = monotonicMicroseconds()
-        writer.member("uptimeMilliseconds", (now - startedAt) / 1_000)
+    private var isJournaled: Bool { log != nil }
+
+    func write(
+        to writer: inout JSONWriter, _ condition: CoordinatorCondition, since start: Int64,
+        writingQueues: (inout JSONWriter) -> Void
+    ) {
+        writer.member("uptimeMilliseconds", (monotonicMicroseconds() - start) / 1_000)
         writer.key("paused")
-        writer.bool(isPaused)
+        writer.bool(condition.isPaused)
         writer.key("draining")
-        writer.bool(isDraining)
-        writeJobs(to: &writer)
+        writer.bool(condition.isDraining)
+        writeJobs(to: &writer, inFlight: condition.jobs)
         writer.member("commits", counters.commits)
         if let reload = counters.lastReload {
             writer.key("lastReload")
@@ -38,52 +34,26 @@ struct StatisticsReport {
         writer.key("batches")
         counters.batches.write(to: &writer)
         writer.key("queues")
-        writer.object { writer in
-            writer.member("opening", opening)
-            writer.member("staging", staging)
-            writer.member("bytes", bytes)
-            writer.member("oldestMilliseconds", oldest.map { max(0, now - $0) / 1_000 } ?? 0)
-        }
+        writer.object(writingQueues)
         writeStore(to: &writer)
-        if let history = counters.history, let log {
-            if let shared = log as? any SharedLog {
-                write(shared, history, replicas, to: &writer)
-            } else {
-                write(log, history, to: &writer)
-            }
-        }
+        if let history = counters.history, let log { write(log, history, to: &writer) }
         writer.key("latencyMicroseconds")
-        counters.latencies.write(to: &writer, isJournaled: log != nil)
+        counters.latencies.write(to: &writer, isJournaled: isJournaled)
         writer.key("lastMinute")
-        counters.recent.write(to: &writer, at: now, isJournaled: log != nil)
-        writeHistograms(to: &writer, isJournaled: log != nil)
-        writer.key("memory")
-        writer.object { writer in
-            writer.member("residentBytes", Self.residentBytes())
-            if let allocations { writer.member("allocations", allocations) }
-        }
+        counters.recent.write(to: &writer, at: monotonicMicroseconds(), isJournaled: isJournaled)
+        writeHistograms(to: &writer)
     }
 
-    private func write(_ journal: any JobLog, _ history: StateDigest, to writer: inout JSONWriter) {
-        writer.key("journal")
-        writer.object { writer in
-            journal.write(to: &writer)
-            writer.member("applied", history.position)
-            writer.member("history", history.digits)
-            if let fingerprint = counters.fingerprint { writer.member("fingerprint", fingerprint) }
-        }
-    }
-
-    private func write(
-        _ log: any SharedLog, _ history: StateDigest, _ replicas: ReplicaTable?, to writer: inout JSONWriter
-    ) {
-        writer.key("log")
+    private func write(_ log: any JobLog, _ history: StateDigest, to writer: inout JSONWriter) {
+        let shared = log as? any SharedLog
+        writer.key(shared == nil ? "journal" : "log")
         writer.object { writer in
             log.write(to: &writer)
-            writer.member("position", history.position)
-            writer.member("lag", max(0, log.lastPosition - history.position))
-            writer.member("digest", history.digits)
+            writer.member(shared == nil ? "applied" : "position", history.position)
+            if let shared { writer.member("lag", max(0, shared.lastPosition - history.position)) }
+            writer.member(shared == nil ? "history" : "digest", history.digits)
             if let fingerprint = counters.fingerprint { writer.member("fingerprint", fingerprint) }
+            guard shared != nil else { return }
             var reason: String?
             if case .halted(let cause) = counters.store { reason = cause }
             writer.key("halted")
@@ -96,7 +66,7 @@ struct StatisticsReport {
         }
     }
 
-    private func writeJobs(to writer: inout JSONWriter) {
+    private func writeJobs(to writer: inout JSONWriter, inFlight: Int) {
         writer.key("jobs")
         writer.object { writer in
             writer.member("accepted", counters.accepted)
@@ -148,11 +118,25 @@ struct StatisticsReport {
         writer.object { writer in
             writer.member("bytes", counters.wal.bytes)
             writer.member("uncheckpointedPages", counters.wal.uncheckpointedPages)
-            WALReader.others(ofStoreAt: storePath).write(to: &writer)
+            write(WALReader.others(ofStoreAt: storePath), to: &writer)
         }
     }
 
-    private func writeHistograms(to writer: inout JSONWriter, isJournaled: Bool) {
+    private func write(_ readers: [WALReader], to writer: inout JSONWriter) {
+        let known = readers.filter { $0.pid != nil || $0.process != nil }
+        guard !known.isEmpty else { return }
+        writer.key("readers")
+        writer.array { writer in
+            for reader in known {
+                writer.object { writer in
+                    writer.member("process", reader.process)
+                    if let pid = reader.pid { writer.member("pid", pid) }
+                }
+            }
+        }
+    }
+
+    private func writeHistograms(to writer: inout JSONWriter) {
         writer.key("histograms")
         writer.object { writer in
             LatencyBuckets.writeBounds(to: &writer)
@@ -166,7 +150,7 @@ struct StatisticsReport {
     }
 
     /// Bytes of memory that the process holds (proc(5), statm); 0 where the kernel does not report them.
-    private static func residentBytes() -> Int {
+    static func residentBytes() -> Int {
         guard let file = fopen("/proc/self/statm", "r") else { return 0 }
         defer { fclose(file) }
         var line = [CChar](repeating: 0, count: 128)
@@ -184,23 +168,6 @@ extension JSONWriter {
         object { writer in
             for (key, percentile) in [("p50", 50.0), ("p90", 90), ("p99", 99), ("max", 100)] {
                 writer.member(key, histogram.totalCount == 0 ? 0 : histogram.valueAtPercentile(percentile))
-            }
-        }
-    }
-}
-
-extension [WALReader] {
-    /// Writes the member `readers`; nothing when no reader is known.
-    func write(to writer: inout JSONWriter) {
-        let known = filter { $0.pid != nil || $0.process != nil }
-        guard !known.isEmpty else { return }
-        writer.key("readers")
-        writer.array { writer in
-            for reader in known {
-                writer.object { writer in
-                    writer.member("process", reader.process)
-                    if let pid = reader.pid { writer.member("pid", pid) }
-                }
             }
         }
     }

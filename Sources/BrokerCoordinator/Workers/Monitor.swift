@@ -50,18 +50,12 @@ struct Monitor<State>: @unchecked Sendable {
 
     /// As ``withLock(_:)``; wakes one waiting thread when `body` returns true.
     func signal(_ body: (inout State) -> Bool) {
-        pthread_mutex_lock(&guarded.pointee.mutex)
-        let shouldWake = body(&guarded.pointee.state)
-        pthread_mutex_unlock(&guarded.pointee.mutex)
-        if shouldWake { pthread_cond_signal(&guarded.pointee.condition) }
+        if withLock(body) { pthread_cond_signal(&guarded.pointee.condition) }
     }
 
     /// As ``withLock(_:)``; wakes all waiting threads when `body` returns true.
     func broadcast(_ body: (inout State) -> Bool) {
-        pthread_mutex_lock(&guarded.pointee.mutex)
-        let shouldWake = body(&guarded.pointee.state)
-        pthread_mutex_unlock(&guarded.pointee.mutex)
-        if shouldWake { pthread_cond_broadcast(&guarded.pointee.condition) }
+        if withLock(body) { pthread_cond_broadcast(&guarded.pointee.condition) }
     }
 
     /// As ``withLock(_:)``; wakes all waiting threads.
