@@ -143,7 +143,7 @@ extension Coordinator {
             do throws(StoreError) {
                 try checkFiles()
             } catch {
-                return end(.failure(Fault(error.faultCode, error.message)))
+                return end(.failure(Fault(error)))
             }
             switch read() {
             case .success(let plan): hold(for: plan, removal, end)
@@ -169,7 +169,7 @@ extension Coordinator {
                             try Store.changes(
                                 path: storePath, plan: plan, removal: removal, vfs: storeOptions.vfs))
                     } catch {
-                        return .failure(Fault(error.faultCode, error.message))
+                        return .failure(Fault(error))
                     }
                 })
         }.detach()
@@ -218,7 +218,7 @@ extension Coordinator {
         let removal = removal ?? storeOptions.removal
         let end: ChangeCallback = { [self] result in
             release()
-            notify(result.mapError { error in Fault(error.faultCode, error.message) })
+            notify(result.mapError { error in Fault(error) })
         }
         guard writer.log != nil else { return reopen(plan, limitsInForce.withLock { $0 }, removal, nil, end) }
         let limits = LoggedLimits(storeOptions)

@@ -200,7 +200,7 @@ extension Coordinator {
         do throws(StoreError) {
             try checkFiles()
         } catch {
-            return completions.run { notify(.failed(Fault(error.faultCode, error.message))) }
+            return completions.run { notify(.failed(Fault(error))) }
         }
         let task = BackupTask(
             backup: StoreBackup(of: storePath, to: file, replaces: replaces), file: file, isWanted: isWanted,

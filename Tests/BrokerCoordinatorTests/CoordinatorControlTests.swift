@@ -123,8 +123,7 @@ import Testing
 
     @Test func `an await after a cancel is answered at once, while merging is paused`() throws {
         let test = try TestCoordinator()
-        test.submit(row(1), id: "done")
-        _ = test.events.ends(1)
+        test.submit(row(1), id: "done", ends: 1)
         _ = test.coordinator.pause()
         for id in ["a", "a", "done", "b"] { test.submit(row(2), id: id, wantsAcceptance: true) }
         test.events.waitUntil("accepted b 5")
@@ -167,12 +166,9 @@ import Testing
         let test = try TestCoordinator()
         for number in 1...50 { test.submit(row(number), id: "\(number)") }
         _ = test.events.ends(50)
-        let status = Monitor<WALStatus?>(nil)
-        test.coordinator.checkpoint { result in status.update { $0 = try? result.get() } }
-        let log = status.patiently("the checkpoint") { $0 }
+        let log = try answer { test.coordinator.checkpoint($0) }.get()
         #expect(log.bytes == 0 && log.uncheckpointedPages == 0)
-        test.submit(row(51), id: "51")
-        _ = test.events.ends(51)
+        test.submit(row(51), id: "51", ends: 51)
         #expect(try test.rows("SELECT count(*) FROM Row") == ["51"])
     }
 }
@@ -252,8 +248,7 @@ import Testing
 
     @Test func `the committed outcome is returned at once, though a conflict and a duplicate are in flight`() throws {
         let test = try TestCoordinator()
-        test.submit(good, id: "job")
-        _ = test.events.ends(1)
+        test.submit(good, id: "job", ends: 1)
         let gate = Gate()
         test.submit("{}", behind: gate)
         test.submit(good, id: "job")
@@ -267,8 +262,7 @@ import Testing
 
     @Test func `a conflict that ends while a caller awaits it returns the committed outcome, not its own`() throws {
         let test = try TestCoordinator()
-        test.submit(good, id: "job")
-        _ = test.events.ends(1)
+        test.submit(good, id: "job", ends: 1)
         let lock = try Locker(test.storePath)
         test.submit(other, id: "job")
         // The ledger's thread is held, so that only the writer can answer.
@@ -343,8 +337,7 @@ import Testing
             #expect(test.await("large").ending?.sequence == 1)
             #expect(test.failedJobs(FailureFilter(code: "storeFull")) == ["large"])
             #expect(test.failedJobs(FailureFilter(code: "busy")) == [])
-            test.submit(#"{"Row": {"id": 3}}"#, id: "small")
-            _ = test.events.ends(2)
+            test.submit(#"{"Row": {"id": 3}}"#, id: "small", ends: 2)
         }
         let outcomes = try SQLRows.of(
             "SELECT sequence, id, failed FROM _broker_jobs ORDER BY sequence", in: folder.path("store.sqlite"))
@@ -382,15 +375,6 @@ import Testing
         #expect(running.isEmpty)
     }
 
-    @Test func `a committed job's end is returned to all callers that await the id`() {
-        var running = RunningJobs()
-        for ticket in 0..<3 { begin(&running, ticket) }
-        for ticket in 1...3 { _ = running.await(id, before: ticket, waiter()) }
-        let notified = [true, true, false].map { running.ended(id, isCommitted: $0, owner: .server).count }
-        #expect(notified == [3, 0, 0])
-        #expect(running.isEmpty)
-    }
-
     @Test func `a forgotten waiter is not called, and can be forgotten only once`() {
         var running = RunningJobs()
         begin(&running, 0)
@@ -402,19 +386,6 @@ import Testing
         #expect(notified.count == 1)
         let isForgotten = running.forget(other)
         #expect(!isForgotten)
-    }
-
-    @Test func `another user's job cannot be awaited, and its commit is not reported`() {
-        let (one, other) = (JobOwner(user: 12_345), JobOwner(user: 54_321))
-        var running = RunningJobs()
-        begin(&running, 0, of: one)
-        begin(&running, 1, of: other)
-        #expect(running.await(id, before: 1, waiter(as: other)) == nil)
-        #expect(running.await(id, before: nil, waiter(as: other)) != nil)
-        #expect(running.find(id, before: nil, as: other).map(\.ticket) == [1])
-        #expect(running.find(id, before: nil, as: .server).map(\.ticket) == [0, 1])
-        let notified = (0..<2).map { _ in running.ended(id, isCommitted: true, owner: one).count }
-        #expect(notified == [0, 1])
     }
 }
 

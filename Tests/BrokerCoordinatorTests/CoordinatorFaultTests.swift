@@ -144,8 +144,7 @@ import Testing
             let test = try open(disk, in: folder, walPages: 1_000)
             let failure = Monitor<StoreError?>(nil)
             test.coordinator.onFailure { error in failure.update { $0 = error } }
-            test.submit(row(1), id: "a")
-            _ = test.events.ends(1)
+            test.submit(row(1), id: "a", ends: 1)
             #expect(test.statistics.contains(#""store":{"state":"serving""#))
             disk.fail(.sync, number: 1, with: .ioError)
             for id in 2...4 { test.submit(row(id), id: "\(id)") }
@@ -293,12 +292,9 @@ import Testing
         #expect(test.events.ends(count + 1).last?.body.contains("This server has halted. ") == true)
         #expect(test.reload(Self.other).first?.contains(cause) == true)
         #expect(test.compare(Self.other, .drop).first?.contains(cause) == true)
-        let backup = Monitor<String?>(nil)
-        test.coordinator.backup(to: folder.path("copy")) { end in backup.update { $0 = "\(end)" } }
-        #expect(backup.patiently("a backup") { $0 }.contains(cause))
-        let checkpoint = Monitor<String?>(nil)
-        test.coordinator.checkpoint { end in checkpoint.update { $0 = "\(end)" } }
-        #expect(checkpoint.patiently("a checkpoint") { $0 }.contains(cause))
+        let backup: BackupEnd = answer { test.coordinator.backup(to: folder.path("copy"), notify: $0) }
+        #expect("\(backup)".contains(cause))
+        #expect("\(answer { test.coordinator.checkpoint($0) })".contains(cause))
     }
 
     @Test(arguments: [true, false], ["reload", "stats", "compare", "backup"])
@@ -361,14 +357,9 @@ import Testing
         _ = test.events.ends(3)
         let query = try test.coordinator.plan.fetchRequest(FetchDescription(entity: "Row"))
         func fetched() -> String {
-            let answer = Monitor<String?>(nil)
-            test.coordinator.fetch(query, from: 1) { end in
-                answer.update {
-                    guard case .found(let objects) = end else { return $0 = "\(end)" }
-                    $0 = String(decoding: objects.bytes, as: UTF8.self)
-                }
-            }
-            return answer.patiently("objects") { $0 }
+            let end: FetchEnd = answer { test.coordinator.fetch(query, from: 1, notify: $0) }
+            guard case .found(let objects) = end else { return "\(end)" }
+            return String(decoding: objects.bytes, as: UTF8.self)
         }
         #expect(fetched().contains(#"{"id":3}"#))
         let copy = TemporaryFolder()
@@ -576,8 +567,7 @@ import Testing
         }
         do {
             let test = try start()
-            test.submit(#"{"Row": {"id": 1}}"#, id: "a")
-            _ = test.events.ends(1)
+            test.submit(#"{"Row": {"id": 1}}"#, id: "a", ends: 1)
             let isRelease = operation == "RELEASE"
             test.coordinator.jobTable.update {
                 $0.requests.tasks.append { store in

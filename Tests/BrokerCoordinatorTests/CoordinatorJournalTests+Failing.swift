@@ -14,8 +14,7 @@ extension CoordinatorJournalTests {
             $0.store.synchronous = .normal
             $0.limits.sequenceBlock = 4
         }
-        test.submit(row(1), id: "1")
-        _ = test.events.ends(1)
+        test.submit(row(1), id: "1", ends: 1)
         // The file as it was on the disk when the power failed: COMMIT has not waited for the disk since.
         let early = try crashed(test)
         for number in 2...20 { test.submit(row(number), id: "\(number)") }
@@ -163,8 +162,7 @@ extension CoordinatorJournalTests {
         }
         try append(entries, to: folder)
         let test = try coordinator(in: folder)
-        test.submit(row(4), id: "later")
-        _ = test.events.ends(3)
+        test.submit(row(4), id: "later", ends: 3)
         #expect(
             try test.rows("SELECT ended FROM _broker_jobs WHERE sequence > 1 ORDER BY sequence")
                 == Array(repeating: "\(future)", count: 3))
@@ -177,8 +175,7 @@ extension CoordinatorJournalTests {
         let folder = TemporaryFolder()
         do {
             let test = try coordinator(in: folder)
-            test.submit(row(1), id: "a", as: JobOwner(user: 70_001))
-            _ = test.events.ends(1)
+            test.submit(row(1), id: "a", as: JobOwner(user: 70_001), ends: 1)
         }
         let senders = [(2, JobOwner.server.user, false), (3, 70_002, true)]
         let entries = senders.map { position, user, isPrivileged in
@@ -196,8 +193,7 @@ extension CoordinatorJournalTests {
         let folder = TemporaryFolder()
         do {
             let test = try coordinator(in: folder)
-            test.submit(row(1), id: "a")
-            _ = test.events.ends(1)
+            test.submit(row(1), id: "a", ends: 1)
             let failure = Monitor<String?>(nil)
             test.coordinator.onFailure { error in failure.update { $0 = error.message } }
             let other = try Locker(test.storePath)
@@ -286,8 +282,7 @@ extension CoordinatorJournalTests {
         let store = folder.path("store.sqlite")
         do {
             let test = try coordinator(in: folder)
-            test.submit(row(1), id: "a")
-            _ = test.events.ends(1)
+            test.submit(row(1), id: "a", ends: 1)
         }
         #expect(try JournalFinding.pendingJobs(store: store) == 0)
         let entries = (2...4).map { position in

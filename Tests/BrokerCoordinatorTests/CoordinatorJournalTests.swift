@@ -20,8 +20,7 @@ import Testing
     func folderOfOneJob() throws -> TemporaryFolder {
         let folder = TemporaryFolder()
         let test = try coordinator(in: folder)
-        test.submit(row(1), id: "a")
-        _ = test.events.ends(1)
+        test.submit(row(1), id: "a", ends: 1)
         return folder
     }
 
@@ -110,8 +109,7 @@ import Testing
 
     @Test func `a job of a client that may not delete may not delete after a crash either`() throws {
         let test = try coordinator()
-        test.submit(row(1), id: "first")
-        _ = test.events.ends(1)
+        test.submit(row(1), id: "first", ends: 1)
         _ = test.coordinator.pause()
         test.submit(row(1), id: "delete-1", deletingWhere: "TRUEPREDICATE", wantsAcceptance: true) {
             $0.mayDelete = false
@@ -139,8 +137,7 @@ import Testing
             #expect(again.events.ends(1).map(\.sequence) == [1])
             // The other attribute was none then.
             #expect(try again.rows("SELECT id, value, other FROM Row") == ["1|5|NULL"])
-            again.submit(#"{"Row": {"id": 2, "value": 5, "other": 6}}"#, id: "b")
-            _ = again.events.ends(2)
+            again.submit(#"{"Row": {"id": 2, "value": 5, "other": 6}}"#, id: "b", ends: 2)
             #expect(try again.rows("SELECT id, value, other FROM Row ORDER BY id") == ["1|5|NULL", "2|5|6"])
         }
         // Gone from the model: that is refused whether or not anything waits, and nothing is lost by it.
@@ -162,8 +159,7 @@ import Testing
         }
         do {
             let test = try start("\(row), \(extra)", .refuse)
-            test.submit(#"{"Extra": {"id": 1}}"#)
-            _ = test.events.ends(1)
+            test.submit(#"{"Extra": {"id": 1}}"#, ends: 1)
         }
         do { _ = try start(row, .keep) }
         let test = try start("\(row), \(extra)", .drop)
@@ -200,8 +196,7 @@ import Testing
         let pages: Int
         do {
             let test = try coordinator(in: folder)
-            test.submit(rows(1...8_000), id: "first")
-            _ = test.events.ends(1)
+            test.submit(rows(1...8_000), id: "first", ends: 1)
             pages = Int(try test.rows("PRAGMA page_count")[0])!
         }
         let test = try coordinator(in: folder) { $0.store.maximumPages = pages + 4 }
@@ -221,8 +216,7 @@ import Testing
     @Test func `a job that the journal has no room for is refused, never accepted, and no job after a crash`() throws {
         let disk = FailingSystem()
         let test = try coordinator { $0.journalSystem = disk }
-        test.submit(row(1), id: "a", wantsAcceptance: true)
-        _ = test.events.ends(1)
+        test.submit(row(1), id: "a", wantsAcceptance: true, ends: 1)
         disk.failWrites(after: 0, with: ENOSPC)
         test.submit(row(2), id: "b", wantsAcceptance: true)
         #expect(test.events.ends(2)[1].code == "storeFull")
@@ -256,8 +250,7 @@ import Testing
     {
         let disk = FailingSystem()
         let test = try coordinator { $0.journalSystem = disk }
-        test.submit(row(1), id: "a", wantsAcceptance: true)
-        _ = test.events.ends(1)
+        test.submit(row(1), id: "a", wantsAcceptance: true, ends: 1)
         let failure = Monitor<String?>(nil)
         test.coordinator.onFailure { error in failure.update { $0 = error.message } }
         disk.failSyncs(with: EIO)
@@ -286,12 +279,10 @@ import Testing
         do {
             let without = try coordinator(in: folder) { $0.keepsJournal = false }
             #expect(!FileManager.default.fileExists(atPath: without.storePath + ".journal"))
-            without.submit(row(2), id: "b")
-            _ = without.events.ends(1)
+            without.submit(row(2), id: "b", ends: 1)
         }
         let with = try coordinator(in: folder)
-        with.submit(row(3), id: "c")
-        _ = with.events.ends(1)
+        with.submit(row(3), id: "c", ends: 1)
         #expect(try with.rows("SELECT count(*) FROM Row") == ["3"])
     }
 
@@ -345,8 +336,7 @@ import Testing
         let other = TemporaryFolder()
         do {
             let test = try coordinator(in: other)
-            test.submit(row(1), id: "a")
-            _ = test.events.ends(1)
+            test.submit(row(1), id: "a", ends: 1)
         }
         let journal = folder.path("store.sqlite.journal")
         try FileManager.default.moveItem(atPath: journal, toPath: folder.path("moved"))
@@ -371,8 +361,7 @@ extension CoordinatorJournalTests {
     private func folder(_ configure: (inout CoordinatorOptions) -> Void = { _ in }) throws -> TemporaryFolder {
         let folder = TemporaryFolder()
         let test = try coordinator(in: folder, configure)
-        test.submit(row(1), id: "a")
-        _ = test.events.ends(1)
+        test.submit(row(1), id: "a", ends: 1)
         return folder
     }
 
@@ -432,8 +421,7 @@ extension CoordinatorJournalTests {
 
     @Test func `a reload takes a position, also one that is refused, and a replay makes neither again`() throws {
         let test = try coordinator()
-        test.submit(row(1), id: "a")
-        _ = test.events.ends(1)
+        test.submit(row(1), id: "a", ends: 1)
         #expect(test.reload(model(with: "more")).count == 1)
         let without = Models.of(["Row": "id integer64"])
         #expect(test.reload(without)[0].hasPrefix("refused storeUnavailable"))
@@ -492,8 +480,7 @@ extension CoordinatorJournalTests {
     @Test func `a reload for which the journal has no room is refused, and the server goes on`() throws {
         let disk = FailingSystem()
         let test = try coordinator { $0.journalSystem = disk }
-        test.submit(row(1), id: "a")
-        _ = test.events.ends(1)
+        test.submit(row(1), id: "a", ends: 1)
         disk.failWrites(after: 0, with: ENOSPC)
         #expect(test.reload(model(with: "more"))[0].hasPrefix("refused storeFull"))
         disk.failWrites(after: 0, with: 0)
@@ -505,8 +492,7 @@ extension CoordinatorJournalTests {
     @Test func `a reload whose entry cannot be synced is answered, and the server ends`() throws {
         let disk = FailingSystem()
         let test = try coordinator { $0.journalSystem = disk }
-        test.submit(row(1), id: "a")
-        _ = test.events.ends(1)
+        test.submit(row(1), id: "a", ends: 1)
         disk.failSyncs(with: EIO)
         #expect(test.reload(model(with: "more"))[0].hasPrefix("refused storeUnavailable"))
         #expect(test.coordinator.storageFailure.error != nil)

@@ -25,8 +25,7 @@ import Testing
         let test = try TestCoordinator()
         let gate = Gate()
         test.submit(#"{"Row": {"id": 1}}"#, id: "good", wantsAcceptance: true)
-        test.submit(#"{"Row": {"id": "x"}}"#, id: "bad")
-        _ = test.events.ends(2)
+        test.submit(#"{"Row": {"id": "x"}}"#, id: "bad", ends: 2)
         test.submit("{}", behind: gate)
         test.submit(#"{"Row": {"id": 2}}"#, id: "late")
         // Not before the job has been opened is anything known of its id.
@@ -193,8 +192,7 @@ extension Monitor<Int> {
         for _ in 0..<9 { test.submit("{}") }
         _ = test.events.ends(9)
         #expect(try test.rows(reserved) == ["20"])
-        test.submit("{}")
-        _ = test.events.ends(10)
+        test.submit("{}", ends: 10)
         #expect(try test.rows(reserved) == ["30"])
     }
 
@@ -238,8 +236,7 @@ extension Monitor<Int> {
         let test = try TestCoordinator()
         for _ in 0..<2 { test.submit(#"{"Row": {"id": "x"}}"#) }
         test.submit(#"{"Row": {"id": 1}}"#, id: "a")
-        test.submit(#"{"Row": {"id": 2}}"#, id: "a")
-        _ = test.events.ends(4)
+        test.submit(#"{"Row": {"id": 2}}"#, id: "a", ends: 4)
         test.coordinator.refuseNewJobs()
         test.submit("{}")
         test.waitUntil(#""failures":{"draining":1,"idConflict":1,"invalidValue":2}"#)
@@ -255,8 +252,7 @@ extension Monitor<Int> {
             let test = try coordinator()
             #expect(test.coordinator.forgottenThrough == 0)
             for number in 1...13 {
-                test.submit(#"{"Row": {"id": \#(number)}}"#)
-                _ = test.events.ends(number)
+                test.submit(#"{"Row": {"id": \#(number)}}"#, ends: number)
             }
             #expect(test.coordinator.forgottenThrough == 3)
         }

@@ -369,8 +369,7 @@ private final class Flood: Sendable {
     @Test func `jobs with long answers do not share one transaction, and their memory is released`() throws {
         let test = try TestCoordinator()
         let text = String(repeating: "t", count: 1 << 20)
-        test.submit(#"{"Row": {"id": 1, "text": "\#(text)"}}"#)
-        _ = test.events.ends(1)
+        test.submit(#"{"Row": {"id": 1, "text": "\#(text)"}}"#, ends: 1)
         // While it is locked, all of them become ready.
         let locker = try Locker(test.storePath)
         test.submit(#"{"Row": {"id": 2}}"#)
@@ -441,8 +440,7 @@ private final class Flood: Sendable {
     func `a job that is interrupted fails alone, at once and in a replay`(journal: Bool) throws {
         let test = try coordinator(journal: journal)
         let rows = (1...5_000).map { "{\"id\": \($0), \"parent\": 1}" }.joined(separator: ",")
-        test.submit("{\"Row\": [\(rows)]}", id: "rows")
-        _ = test.events.ends(1)
+        test.submit("{\"Row\": [\(rows)]}", id: "rows", ends: 1)
         _ = test.coordinator.pause()
         test.submit(#"{"Row": {"id": 6001}}"#, id: "before", wantsAcceptance: true)
         // The foreign keys of all rows follow.

@@ -88,8 +88,7 @@ import Testing
         do {
             let test = try TestCoordinator(in: folder)
             test.submit(row(1), id: "a")
-            test.submit(row(2))
-            _ = test.events.ends(2)
+            test.submit(row(2), ends: 2)
         }
         let test = try TestCoordinator(in: folder)
         test.submit(row(1), id: "a")
@@ -354,128 +353,6 @@ import Testing
         #expect(left(5).reservationDue == 110)
         #expect(left(0).reservationDue == 110)
         #expect(left(10).reservationDue == nil)
-    }
-
-    // MARK: - All of it
-
-    /// The three together.
-    private struct Machines {
-        var admission = Admission<Int>()
-        var application = Application<Int>(after: 100)
-        var log = MemoryLog(after: 100, reservedThrough: 100_000, block: 10)
-
-        /// The places that this settled.
-        mutating func open(_ ticket: Int, isJob: Bool) throws -> [(ticket: Int, position: Int64?)] {
-            if isJob { application.began(ticket) }
-            var settled: [(ticket: Int, position: Int64?)] = []
-            for known in admission.opened(ticket, isJob ? .job(ticket) : .nothing) {
-                if case .job(let job) = known.content { log.append(job, at: 0) }
-                let delivered = log.read()
-                if let delivered { try application.deliver(own: delivered.ticket, at: delivered.place) }
-                settled.append((known.ticket, delivered?.place.position))
-            }
-            return settled
-        }
-    }
-
-    @Test(arguments: 0..<Cases.count(6, of: 20))
-    func `any interleaving gives dense positions in the order of tickets, each work once`(round: Int) throws {
-        var generator = SeededGenerator(for: "log order \(round)")
-        var machines = Machines()
-        var model = OrderModel(nextSequence: 101)
-        for _ in 0..<2_000 {
-            switch Int.random(in: 0..<5, using: &generator) {
-            case 0: #expect(machines.admission.reserve() == model.reserve())
-            case 1, 2:
-                guard let ticket = model.random(.opening, &generator) else { continue }
-                let isJob = Int.random(in: 0..<3, using: &generator) > 0
-                let settled = try machines.open(ticket, isJob: isJob)
-                #expect(settled.map(\.ticket) == model.open(ticket, isJob: isJob))
-                #expect(settled.map(\.position) == settled.map { model.sequences[$0.ticket] })
-            case 3:
-                guard let ticket = model.random(.staging, &generator) else { continue }
-                machines.application.finish(ticket, ticket)
-                model.finish(ticket)
-            default: take(&machines, &model)
-            }
-            try machines.application.checkInvariants()
-            #expect((machines.application.next != nil) == (model.nextReady != nil))
-        }
-        for ticket in model.all(.opening) {
-            _ = try machines.open(ticket, isJob: true)
-            _ = model.open(ticket, isJob: true)
-        }
-        for ticket in model.all(.staging) {
-            machines.application.finish(ticket, ticket)
-            model.finish(ticket)
-        }
-        // A work that does not leave when it should must not be waited for.
-        for _ in 0..<model.states.count where model.nextReady != nil { take(&machines, &model) }
-        #expect(model.nextReady == nil)
-        #expect(machines.application.isEmpty && machines.admission.isEmpty)
-        #expect(model.taken == (101..<101 + Int64(model.taken.count)).map { $0 })
-    }
-
-    private func take(_ machines: inout Machines, _ model: inout OrderModel) {
-        let taken = machines.application.takeNext()
-        #expect(taken?.work == model.nextReady)
-        guard let taken else { return }
-        #expect(taken.place.position == model.sequences[taken.work])
-        model.take(taken.work)
-    }
-}
-
-/// The promises of the order in the simplest form: a list of all tickets that ever existed.
-private struct OrderModel {
-    enum State {
-        case opening, void, staging, ready, taken
-    }
-
-    var states: [State] = []
-    var sequences: [Int: Int64] = [:]
-    var nextSequence: Int64
-    var taken: [Int64] = []
-    private var settled = 0
-
-    init(nextSequence: Int64) { self.nextSequence = nextSequence }
-
-    mutating func reserve() -> Int {
-        states.append(.opening)
-        return states.count - 1
-    }
-
-    /// The places that this settled.
-    mutating func open(_ ticket: Int, isJob: Bool) -> [Int] {
-        states[ticket] = isJob ? .staging : .void
-        let first = settled
-        while settled < states.count, states[settled] != .opening {
-            if states[settled] != .void {
-                sequences[settled] = nextSequence
-                nextSequence += 1
-            }
-            settled += 1
-        }
-        return Array(first..<settled)
-    }
-
-    mutating func finish(_ ticket: Int) { states[ticket] = .ready }
-
-    /// The place whose work leaves next; nil while it is not ready.
-    var nextReady: Int? {
-        // A place after one that is not opened is not settled, and does not leave either.
-        guard let first = states.firstIndex(where: { $0 != .taken && $0 != .void }) else { return nil }
-        return states[first] == .ready ? first : nil
-    }
-
-    mutating func take(_ ticket: Int) {
-        states[ticket] = .taken
-        taken.append(sequences[ticket]!)
-    }
-
-    func all(_ state: State) -> [Int] { states.indices.filter { states[$0] == state } }
-
-    func random(_ state: State, _ generator: inout SeededGenerator) -> Int? {
-        all(state).randomElement(using: &generator)
     }
 }
 

@@ -49,8 +49,7 @@ import Testing
 
     @Test func `a model that the store refuses, or an invalid one, changes nothing, and is reported`() throws {
         let test = try TestCoordinator(new)
-        test.submit(row(1), id: "a")
-        _ = test.events.ends(1)
+        test.submit(row(1), id: "a", ends: 1)
         let refusal = test.reload(old)
         #expect(refusal.count == 1 && refusal[0].contains("name") && refusal[0].hasPrefix("refused storeUnavailable"))
         #expect(test.reload("{}")[0].hasPrefix("refused validationFailed"))
@@ -69,8 +68,7 @@ import Testing
 
     @Test func `a comparison reports what a reload would do, and changes nothing, also while jobs are paused`() throws {
         let test = try TestCoordinator(new)
-        test.submit(row(1), id: "a")
-        _ = test.events.ends(1)
+        test.submit(row(1), id: "a", ends: 1)
         let schema = "SELECT name, sql FROM sqlite_schema ORDER BY 1"
         let before = try test.rows(schema)
         #expect(test.coordinator.pause())
@@ -86,8 +84,7 @@ import Testing
 
     @Test func `a reload drops what the model lacks only if it is asked to, for once`() throws {
         let test = try TestCoordinator(new)
-        test.submit(row(1), id: "a")
-        _ = test.events.ends(1)
+        test.submit(row(1), id: "a", ends: 1)
         #expect(test.reload(old)[0].hasPrefix("refused storeUnavailable"))
         #expect(test.startReloading(old, .drop).patiently("the old model") { $0 }.count == 1)
         #expect(try test.rows("SELECT count(*) FROM pragma_table_info('Row') WHERE name = 'name'") == ["0"])
@@ -102,15 +99,13 @@ import Testing
         let journaled = { (model: String) in try TestCoordinator(model, in: folder) { $0.keepsJournal = true } }
         do {
             let test = try journaled(old)
-            test.submit(row(1), id: "a")
-            _ = test.events.ends(1)
+            test.submit(row(1), id: "a", ends: 1)
             #expect(test.reload(new).count == 1)
             test.submit(row(2), id: "b")
             #expect(test.events.ends(2)[1].code == nil)
         }
         let test = try journaled(new)
-        test.submit(row(3), id: "c")
-        _ = test.events.ends(1)
+        test.submit(row(3), id: "c", ends: 1)
         #expect(try test.rows("SELECT id, ifnull(name, '') FROM Row ORDER BY id") == ["1|", "2|n", "3|n"])
     }
 }

@@ -16,8 +16,7 @@ import Testing
     private func submit(_ ids: Range<Int>, to test: TestCoordinator) {
         let text = String(repeating: "x", count: 3_000)
         for id in ids {
-            test.submit("{\"Row\": {\"id\": \(id), \"text\": \"\(text)\"}}")
-            _ = test.events.ends(id + 1)
+            test.submit("{\"Row\": {\"id\": \(id), \"text\": \"\(text)\"}}", ends: id + 1)
         }
     }
 
@@ -98,8 +97,7 @@ import Testing
 
     @Test func `a replaced store is logged as an error, and its jobs fail`() throws {
         let test = try TestCoordinator(in: folder)
-        test.submit(#"{"Row": {"id": 1}}"#)
-        _ = test.events.ends(1)
+        test.submit(#"{"Row": {"id": 1}}"#, ends: 1)
         try FileManager.default.copyItem(atPath: folder.path("store.sqlite"), toPath: folder.path("copy"))
         rename(folder.path("copy"), folder.path("store.sqlite"))
         for id in 2...3 { test.submit("{\"Row\": {\"id\": \(id)}}") }
@@ -290,8 +288,7 @@ import Testing
         let text = String(repeating: "x", count: 3_000)
         var most = 0
         for id in ids {
-            test.submit("{\"Row\": {\"id\": \(id), \"text\": \"\(text)\"}}")
-            _ = test.events.ends(id + 1)
+            test.submit("{\"Row\": {\"id\": \(id), \"text\": \"\(text)\"}}", ends: id + 1)
             let status = try? FileManager.default.attributesOfItem(atPath: folder.path("store.sqlite-wal"))
             most = max(most, status?[.size] as? Int ?? 0)
         }

@@ -215,8 +215,7 @@ private final class Follower: Sendable {
         follower.set(hasRoom: false)
         subscription.ask()
         #expect(follower.events(3)[2] == "postponed")
-        test.submit(row(2), id: "b")
-        _ = test.events.ends(2)
+        test.submit(row(2), id: "b", ends: 2)
         follower.set(hasRoom: true)
         subscription.ask()
         #expect(follower.events(4)[3] == commit(2))
@@ -249,8 +248,7 @@ private final class Follower: Sendable {
         test.submit(row(1), id: "1")
         #expect(slow.events(2)[1] == commit(1))
         for number in 2...60 {
-            test.submit(row(number), id: "\(number)")
-            _ = test.events.ends(number)
+            test.submit(row(number), id: "\(number)", ends: number)
         }
         _ = other.follow(test)
         #expect(other.events(1)[0].hasPrefix("opened 60 "))

@@ -20,14 +20,16 @@ import Testing
         func take(_ bytes: Int) -> Bool { taken.add(bytes, ordering: .relaxed).newValue <= limit }
     }
 
-    private static func model(_ routes: [String]) throws -> Model {
-        try ModelReader.read(
-            JSONText(
-                copying: Array(
-                    """
-                    {"entities": {"E": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}}},
-                     "mappings": {"m": {"entity": "E"}}, "routes": [\(routes.joined(separator: ","))]}
-                    """.utf8)))
+    private static func model(_ text: String) throws -> Model {
+        try ModelReader.read(JSONText(copying: Array(text.utf8)))
+    }
+
+    private static func model(routes: [String] = []) throws -> Model {
+        try Self.model(
+            """
+            {"entities": {"E": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}}},
+             "mappings": {"m": {"entity": "E"}}, "routes": [\(routes.joined(separator: ","))]}
+            """)
     }
 
     /// The memory of operations' steps; nil when they are refused.
@@ -53,7 +55,7 @@ import Testing
     }
 
     @Test func `each step takes memory`() throws {
-        let model = try Self.model([])
+        let model = try Self.model(routes: [])
         let deletes = Array(repeating: #"{"json": [1]}"#, count: 1_000)
         let taken = try #require(try memory(deletes, in: model) { _ in .delete })
         #expect(taken >= 1_000 * MemoryLayout<StepPlan>.stride)
@@ -63,7 +65,7 @@ import Testing
     @Test func `the routes of a path take memory once for operations with the same path, and once for each other path`()
         throws
     {
-        let model = try Self.model((0..<50).map { _ in #"{"path": "/a/:id", "mapping": "m", "keyPath": "k"}"# })
+        let model = try Self.model(routes: (0..<50).map { _ in #"{"path": "/a/:id", "mapping": "m", "keyPath": "k"}"# })
         func taken(_ paths: [String]) throws -> Int {
             let operations = paths.map { #"{"path": "\#($0)", "json": {"k": {"id": 1}}}"# }
             return try #require(try memory(operations, in: model) { .map(mapping: nil, path: $0["path"]) })
@@ -81,7 +83,7 @@ import Testing
     @Test func `the definition of a part of a sync takes as much as its arguments`() throws {
         let arguments = "[\"\(String(repeating: "a", count: 100_000))\"]"
         let part = try memory(
-            [#"{"json": [], "arguments": \#(arguments)}"#], in: Self.model([])
+            [#"{"json": [], "arguments": \#(arguments)}"#], in: Self.model(routes: [])
         ) {
             .sync(
                 where: "name == %@", arguments: $0["arguments"], actions: (true, true, true),
@@ -93,7 +95,7 @@ import Testing
     @Test func `a text that is longer than any name names no mapping, and is not decoded`() throws {
         let long = String(repeating: "m", count: 10_000)
         let error = #expect(throws: StagingRefusal.self) {
-            try memory([#"{"mapping": "\#(long)", "json": {}}"#], in: Self.model([])) {
+            try memory([#"{"mapping": "\#(long)", "json": {}}"#], in: Self.model(routes: [])) {
                 .map(mapping: $0["mapping"], path: nil)
             }
         }
@@ -106,25 +108,23 @@ import Testing
     }
 
     @Test func `a deletion that may reach many objects is a search, and another is none`() throws {
-        let model = try ModelReader.read(
-            JSONText(
-                copying: Array(
-                    """
-                    {"entities": {
-                        "Parent": {"identity": "id", "attributes": {"id": "integer64"},
-                            "relationships": {"rows": {"entity": "Row", "toMany": true, "inverse": "parent"}}},
-                        "Row": {"identity": "id", "attributes": {"id": "integer64"},
-                            "relationships": {"parent": {"entity": "Parent", "inverse": "rows"}, "tag": {"entity": "Tag"}}},
-                        "Tag": {"identity": "id", "attributes": {"id": "integer64"}},
-                        "Key": {"identity": "id", "attributes": {"id": "integer64"},
-                            "relationships": {"lock": {"entity": "Lock", "inverse": "key"}}},
-                        "Lock": {"identity": "id", "attributes": {"id": "integer64"},
-                            "relationships": {"key": {"entity": "Key", "inverse": "lock"}}},
-                        "Guard": {"identity": "id", "attributes": {"id": "integer64"},
-                            "relationships": {"row": {"entity": "Row", "deleteRule": "deny"}}},
-                        "Base": {"identity": "id", "attributes": {"id": "integer64"}},
-                        "Child": {"parent": "Base", "relationships": {"tags": {"entity": "Tag", "toMany": true}}}}}
-                    """.utf8)))
+        let model = try Self.model(
+            """
+            {"entities": {
+                "Parent": {"identity": "id", "attributes": {"id": "integer64"},
+                    "relationships": {"rows": {"entity": "Row", "toMany": true, "inverse": "parent"}}},
+                "Row": {"identity": "id", "attributes": {"id": "integer64"},
+                    "relationships": {"parent": {"entity": "Parent", "inverse": "rows"}, "tag": {"entity": "Tag"}}},
+                "Tag": {"identity": "id", "attributes": {"id": "integer64"}},
+                "Key": {"identity": "id", "attributes": {"id": "integer64"},
+                    "relationships": {"lock": {"entity": "Lock", "inverse": "key"}}},
+                "Lock": {"identity": "id", "attributes": {"id": "integer64"},
+                    "relationships": {"key": {"entity": "Key", "inverse": "lock"}}},
+                "Guard": {"identity": "id", "attributes": {"id": "integer64"},
+                    "relationships": {"row": {"entity": "Row", "deleteRule": "deny"}}},
+                "Base": {"identity": "id", "attributes": {"id": "integer64"}},
+                "Child": {"parent": "Base", "relationships": {"tags": {"entity": "Tag", "toMany": true}}}}}
+            """)
         let document = try JSONDocument(parsing: JSONText(copying: Array("[1]".utf8)))
         let searches = model.entities.map(\.name).filter { name in
             JobOperation(entity: name, json: document.root, .delete, entityPointer: "/entity").isSearch(in: model)
@@ -134,10 +134,7 @@ import Testing
     }
 
     @Test func `an operation that may read all objects is a search, and another is none`() throws {
-        let model = try ModelReader.read(
-            JSONText(
-                copying: Array(
-                    Models.of(["Row": "id integer64"]).utf8)))
+        let model = try Self.model(Models.of(["Row": "id integer64"]))
         let document = try JSONDocument(parsing: JSONText(copying: Array("[1]".utf8)))
         let key = document.root
         func isSearch(_ action: JobOperation.Action) -> Bool {

@@ -170,11 +170,8 @@ import Testing
         let pollers = Poller.start(4, test.coordinator, request)
         var most = 0
         for round in 0..<400 {
-            test.submit("{\"Row\": {\"id\": \(round % 40), \"text\": \"\(round)\(text)\"}}", from: 99)
-            _ = test.events.ends(round + 2)
-            let size = Monitor<Int?>(nil)
-            test.coordinator.walBytes { bytes in size.update { $0 = bytes } }
-            most = max(most, size.patiently("the log's size") { $0 })
+            test.submit("{\"Row\": {\"id\": \(round % 40), \"text\": \"\(round)\(text)\"}}", from: 99, ends: round + 2)
+            most = max(most, answer { test.coordinator.walBytes($0) })
         }
         for poller in pollers { poller.stop() }
         // The longest WAL beside no reader is four times the working size; each attempt that fails adds a working size.
@@ -186,10 +183,7 @@ private enum LogBound { static let longestFactor = 4 }
 
 extension Coordinator {
     fileprivate func walBytes(_ notify: @escaping @Sendable (Int) -> Void) {
-        jobTable.broadcast { jobTable in
-            jobTable.requests.tasks.append { notify($0.wal.bytes) }
-            return true
-        }
+        jobTable.update { $0.requests.tasks.append { notify($0.wal.bytes) } }
     }
 }
 
@@ -229,8 +223,7 @@ private final class Poller: Sendable {
         let test = try TestCoordinator(Models.rows, configure)
         let text = String(repeating: "x", count: 1_000)
         let rows = (0..<400).map { #"{"id": \#($0), "text": "\#(text)"}"# }.joined(separator: ",")
-        test.submit(#"{"Row": [\#(rows)]}"#)
-        _ = test.events.ends(1)
+        test.submit(#"{"Row": [\#(rows)]}"#, ends: 1)
         return test
     }
 
@@ -352,16 +345,14 @@ private final class Poller: Sendable {
 
     @Test func `a fetch ends with busy at the work that a job may do`() throws {
         let test = try TestCoordinator()
-        test.submit(#"{"Row": [{"id": 1, "text": "\#(String(repeating: "x", count: 4 << 20))"}]}"#)
-        _ = test.events.ends(1)
+        test.submit(#"{"Row": [{"id": 1, "text": "\#(String(repeating: "x", count: 4 << 20))"}]}"#, ends: 1)
         func fetch(_ count: Int) throws -> FaultCode? {
             var description = FetchDescription(entity: "Row")
             description.predicate = (0..<count).map { "text LIKE 'y\($0)*'" }.joined(separator: " OR ")
-            let fetched = Monitor<FetchEnd?>(nil)
-            test.coordinator.fetch(try test.coordinator.plan.fetchRequest(description)) { end in
-                fetched.update { $0 = end }
-            }
-            return fetched.code
+            let request = try test.coordinator.plan.fetchRequest(description)
+            let end: FetchEnd = answer { test.coordinator.fetch(request, notify: $0) }
+            if case .failed(let fault) = end { return fault.code }
+            return nil
         }
         #expect(try fetch(3) == nil)
         #expect(try fetch(400) == .busy)
@@ -406,8 +397,7 @@ private final class Poller: Sendable {
         isReading.pass()
         let text = String(repeating: "x", count: 100_000)
         for number in 1...20 {
-            test.submit(#"{"Row": [{"id": \#(-number), "text": "\#(text)"}]}"#)
-            _ = test.events.ends(1 + number)
+            test.submit(#"{"Row": [{"id": \#(-number), "text": "\#(text)"}]}"#, ends: 1 + number)
         }
         hasGrown.open()
         #expect(fetched.code == .snapshotExpired)
@@ -435,8 +425,7 @@ private final class Poller: Sendable {
             let folder = TemporaryFolder()
             do {
                 let test = try TestCoordinator(in: folder)
-                test.submit(#"{"Row": [{"id": 1}]}"#)
-                _ = test.events.ends(1)
+                test.submit(#"{"Row": [{"id": 1}]}"#, ends: 1)
                 #expect(try fetch(test, limit: 1) { true }.byteCount > 0)
             }
             for suffix in ["-wal", "-shm"] {

@@ -63,18 +63,13 @@ final class TestCoordinator: Sendable {
             if case .noRoom = error { return .noRoom }
             return .nothing
         }
-        let operations = withExtendedLifetime(document) {
-            document.root.members.map { key, value in
-                JobOperation(
-                    entity: key.string!, json: value,
-                    predicate.map { .deleteMatching(where: $0, arguments: $0.contains("%@") ? value : nil) }
-                        ?? (isSync ? Self.syncAll : .process(object: nil)),
-                    entityPointer: "/\(key.string!)")
-            }
+        let operations = operations(of: document) { value in
+            predicate.map { .deleteMatching(where: $0, arguments: $0.contains("%@") ? value : nil) }
+                ?? (isSync ? Self.syncAll : .process(object: nil))
         }
         return .job(
             Job(
-                id: id, owner: owner, document: document, operations: ShortList(operations), policy: policy,
+                id: id, owner: owner, document: document, operations: operations, policy: policy,
                 wantsKeys: wantsKeys, wantsObjects: wantsObjects, wantsAcceptance: wantsAcceptance, content: text,
                 observer: observer))
     }
@@ -85,16 +80,22 @@ final class TestCoordinator: Sendable {
     ) -> Job {
         let text = JSONText(copying: payload)
         guard let document = try? JSONDocument(parsing: text) else { fatalError("no JSON: \(payload)") }
-        let operations = withExtendedLifetime(document) {
-            document.root.members.map { key, value in
-                JobOperation(
-                    entity: key.string!, json: value, .process(object: nil), entityPointer: "/\(key.string!)")
-            }
-        }
         return Job(
-            id: id, document: document, operations: ShortList(operations), policy: .fail, wantsKeys: false,
-            wantsAcceptance: false,
-            content: text, observer: observer)
+            id: id, document: document, operations: operations(of: document) { _ in .process(object: nil) },
+            policy: .fail, wantsKeys: false, wantsAcceptance: false, content: text, observer: observer)
+    }
+
+    /// One for each member: its name is that of the entity.
+    private static func operations(
+        of document: JSONDocument, _ action: (JSONValue) -> JobOperation.Action
+    ) -> ShortList<JobOperation> {
+        withExtendedLifetime(document) {
+            ShortList(
+                document.root.members.map { key, value in
+                    JobOperation(
+                        entity: key.string!, json: value, action(value), entityPointer: "/\(key.string!)")
+                })
+        }
     }
 
     deinit {
@@ -116,11 +117,12 @@ final class TestCoordinator: Sendable {
     ///   - isSync: of the entities that it names, what it does not name is deleted.
     ///   - change: changes the job before it is admitted.
     ///   - gate: opened before the job is: until then it has a ticket, and its contents are unknown.
+    ///   - count: waits until so many jobs have ended.
     func submit(
         _ payload: String, id: String? = nil, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false,
         wantsObjects: Bool = false, deletingWhere predicate: String? = nil, isSync: Bool = false,
         wantsAcceptance: Bool = false, behind gate: Gate? = nil, from source: Int = 0, as owner: JobOwner = .server,
-        changed change: @escaping @Sendable (inout Job) -> Void = { _ in }
+        ends count: Int = 0, changed change: @escaping @Sendable (inout Job) -> Void = { _ in }
     ) {
         let text = JSONText(copying: Array(payload.utf8))
         let events = events
@@ -140,6 +142,7 @@ final class TestCoordinator: Sendable {
                 return .job(job)
             },
             refuse: { events.note(refused: $0) })
+        if count > 0 { _ = events.ends(count) }
     }
 
     private static var syncAll: JobOperation.Action {
@@ -158,9 +161,7 @@ final class TestCoordinator: Sendable {
 
     /// Takes a job back, and gives what is said of that: `cancelled`, `tooLate`, `unknown`.
     func cancel(_ id: String, before ticket: Int? = nil, as asker: JobOwner = .server) -> String {
-        let answer = Monitor<String?>(nil)
-        coordinator.cancel(id, before: ticket, as: asker) { result in answer.update { $0 = "\(result)" } }
-        return answer.patiently("an answer to a cancel") { $0 }
+        "\(answer { coordinator.cancel(id, before: ticket, as: asker, $0) })"
     }
 
     /// Changes the model; gives the lines of what changed, or the refusal.
@@ -191,16 +192,10 @@ final class TestCoordinator: Sendable {
 
     /// Reports what a reload would do: a text for each change, with the number of values that are lost.
     func compare(_ model: String, _ removal: RemovalPolicy) -> [String] {
-        let answer = Monitor<[String]?>(nil)
-        coordinator.compare(removal: removal, reading: { Self.read(model) }) { result in
-            answer.update {
-                switch result {
-                case .success(let changes): $0 = changes.map { "\($0.verdict) \($0.subject) \($0.loss?.count ?? 0)" }
-                case .failure(let fault): $0 = ["refused \(fault.code): \(fault.message)"]
-                }
-            }
+        switch answer({ coordinator.compare(removal: removal, reading: { Self.read(model) }, notify: $0) }) {
+        case .success(let changes): changes.map { "\($0.verdict) \($0.subject) \($0.loss?.count ?? 0)" }
+        case .failure(let fault): ["refused \(fault.code): \(fault.message)"]
         }
-        return answer.patiently("a comparison") { $0 }
     }
 
     /// Asks in a frame of its own: about the jobs whose frames were admitted before.
@@ -226,11 +221,7 @@ final class TestCoordinator: Sendable {
 
     /// The ids of the failed jobs that pass the filter, the newest first.
     func failedJobs(_ filter: FailureFilter = FailureFilter(), as asker: JobOwner = .server) -> [String] {
-        let failed = Monitor<[String]?>(nil)
-        coordinator.failedJobs(10, filter, as: asker) { result in
-            failed.update { $0 = (try? result.get())?.map(\.id) }
-        }
-        return failed.patiently("the failed jobs") { $0 }
+        (try? answer { coordinator.failedJobs(10, filter, as: asker, $0) }.get().map(\.id)) ?? []
     }
 
     /// Waits until ``statistics`` hold that text.
@@ -252,9 +243,7 @@ final class TestCoordinator: Sendable {
 
     /// The store's digest by its journal; empty without one.
     var history: String {
-        let answer = Monitor<String?>(nil)
-        coordinator.history { history in answer.update { $0 = history?.text ?? "" } }
-        return answer.patiently("the history") { $0 }
+        answer { coordinator.history($0) }?.text ?? ""
     }
 
     var storePath: String { folder.path("store.sqlite") }
@@ -299,6 +288,13 @@ extension Monitor {
         if let result = wait(until: monotonicMicroseconds() + Patience.microseconds, body) { return result }
         fatalError("waited \(Patience.seconds) s in vain for \(what)")
     }
+}
+
+/// Asks, and waits for the answer.
+func answer<Value: Sendable>(_ ask: (@escaping @Sendable (Value) -> Void) -> Void) -> Value {
+    let answer = Monitor<Value?>(nil)
+    ask { value in answer.update { $0 = value } }
+    return answer.patiently("an answer") { $0 }
 }
 
 /// Holds threads back until it is opened.

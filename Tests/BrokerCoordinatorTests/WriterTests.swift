@@ -73,8 +73,7 @@ import Testing
     /// Else a transaction takes all that is in flight, and clients and workers then wait for its end.
     @Test func `jobs that become ready during a transaction go into the next one`() throws {
         let test = try TestCoordinator(Self.model) { $0.limits.transactionMicroseconds = 3_600_000_000 }
-        test.submit(#"{"Row": [{"id": 1, "code": "a"}]}"#)
-        _ = test.events.ends(1)
+        test.submit(#"{"Row": [{"id": 1, "code": "a"}]}"#, ends: 1)
         let before = test.commits
         let code = String(repeating: "c", count: Self.large)
         let locker = try Locker(test.storePath)
@@ -112,8 +111,7 @@ import Testing
 
     @Test func `a job at fault among others ends them no other way than alone`() throws {
         let test = try TestCoordinator(Self.model)
-        test.submit(#"{"Row": [{"id": 1, "code": "a"}]}"#, id: "first")
-        _ = test.events.ends(1)
+        test.submit(#"{"Row": [{"id": 1, "code": "a"}]}"#, id: "first", ends: 1)
         // All are ready when the first of them is.
         let gate = Gate()
         test.submit(#"{"Row": [{"id": 2, "code": "b"}]}"#, id: "gated", behind: gate)

@@ -48,33 +48,24 @@ final class AcceptedJob: JobFacts {
     init(
         _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress?, isLogged: Bool = false
     ) {
-        isIDMade = job.id == nil
-        ticket = frame.ticket
-        arrival = frame.arrival
-        source = frame.source
-        isFromLog = frame.logged != nil
-        observer = job.observer
-        self.progress = progress
+        (self.id, isIDMade) = (id.text, job.id == nil)
+        (ticket, arrival, source) = (frame.ticket, frame.arrival, frame.source)
+        (observer, self.progress) = (job.observer, progress)
         contents = JobContents(job.operations)
         contentBytes = job.content.count
         let work = max(contentBytes, job.document.elementCount * CoordinatorLimits.bytesPerElement)
         weight = frame.payloadBytes + work + (job.wantsObjects ? CoordinatorLimits.objectsBytes : 0)
-        admittedAt = frame.admittedAt
-        self.openedAt = openedAt
-        acceptedAt = frame.logged?.time ?? wallClockMilliseconds()
-        self.id = id.text
+        (admittedAt, self.openedAt) = (frame.admittedAt, openedAt)
+        let logged = frame.logged
+        isFromLog = logged != nil
+        acceptedAt = logged?.time ?? wallClockMilliseconds()
         owner = job.owner
-        isPrivileged = frame.logged?.isPrivileged ?? job.owner.isPrivileged
+        isPrivileged = logged?.isPrivileged ?? job.owner.isPrivileged
+        mayDelete = logged?.mayDelete ?? job.mayDelete
         contentHash = job.id == nil ? nil : job.contentHash
         contentDigest = isLogged && job.id == nil ? job.contentHash : nil
-        policy = job.policy
-        wantsKeys = job.wantsKeys
-        wantsObjects = job.wantsObjects
-        objectDates = job.objectDates
-        isDryRun = job.isDryRun
-        maximumDeletions = job.maximumDeletions
-        bookmark = job.bookmark
-        mayDelete = frame.logged?.mayDelete ?? job.mayDelete
+        (policy, isDryRun, maximumDeletions, bookmark) = (job.policy, job.isDryRun, job.maximumDeletions, job.bookmark)
+        (wantsKeys, wantsObjects, objectDates) = (job.wantsKeys, job.wantsObjects, job.objectDates)
     }
 
     var key: JobID { JobID(id) }

@@ -43,15 +43,9 @@ package final class Job: @unchecked Sendable {
         wantsObjects: Bool = false, wantsAcceptance: Bool, content: JSONText,
         observer: @escaping @Sendable (JobEvent) -> Void
     ) {
-        self.id = id
-        self.owner = owner
-        self.document = document
-        self.operations = operations
-        self.policy = policy
-        self.wantsKeys = wantsKeys
-        self.wantsObjects = wantsObjects
-        self.wantsAcceptance = wantsAcceptance
-        self.content = content
+        (self.id, self.owner, self.policy) = (id, owner, policy)
+        (self.document, self.operations, self.content) = (document, operations, content)
+        (self.wantsKeys, self.wantsObjects, self.wantsAcceptance) = (wantsKeys, wantsObjects, wantsAcceptance)
         self.observer = observer
     }
 }
@@ -269,6 +263,10 @@ extension JobCompletion {
         case .failed: false
         }
     }
+}
+
+extension Fault {
+    init(_ error: StoreError) { self.init(error.faultCode, error.message) }
 }
 
 extension StoreError {

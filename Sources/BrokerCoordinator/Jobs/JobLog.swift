@@ -365,18 +365,9 @@ package struct ReplicaCheckpoint: Sendable, Equatable {
     package var durable: Int64
     /// The newest position that a backup of it contains; 0 for none.
     package var backup: Int64
+}
 
-    package init(
-        replica: String, position: Int64, digest: String, fingerprint: String, durable: Int64, backup: Int64
-    ) {
-        self.replica = replica
-        self.position = position
-        self.digest = digest
-        self.fingerprint = fingerprint
-        self.durable = durable
-        self.backup = backup
-    }
-
+extension ReplicaCheckpoint {
     fileprivate init?(_ root: JSONValue) {
         guard let replica = root["replica"]?.string, let position = root["position"]?.int64,
             let digest = root["digest"]?.string, let fingerprint = root["fingerprint"]?.string

@@ -35,7 +35,7 @@ extension JobTable {
 
     /// Has the log store the cancellation, as soon as it has the job.
     private mutating func log(
-        _ job: RunningJobs.Found, _ id: JobID, _ asker: JobOwner, _ answer: (@Sendable (Cancellation) -> Void)?
+        _ job: RunningJobs.Cancellable, _ id: JobID, _ asker: JobOwner, _ answer: (@Sendable (Cancellation) -> Void)?
     ) {
         let entry = { (place: LogPlace) in
             LogEntry(
@@ -48,7 +48,7 @@ extension JobTable {
     }
 
     /// Marks the job as cancelled. Returns the calls of its observer and waiters.
-    private mutating func markCancelled(_ job: RunningJobs.Found, _ id: JobID) -> [@Sendable () -> Void] {
+    private mutating func markCancelled(_ job: RunningJobs.Cancellable, _ id: JobID) -> [@Sendable () -> Void] {
         guard cancellations.tickets.insert(job.ticket).inserted else { return [] }
         application.change(job.ticket) { $0.cancelled() }
         forgetAcceptance(of: job.ticket)
@@ -85,25 +85,18 @@ extension Fault {
 
 /// Jobs that the writer takes, and their ends.
 extension JobTable {
-    /// The writer's next work: nil when nothing is ready, ``Next/end`` when no more will come.
-    enum Next {
-        case turn(WriterTurn)
-        case end
-
-        var turn: WriterTurn? { if case .turn(let turn) = self { turn } else { nil } }
-    }
-
-    mutating func takeTurn() -> Next? {
+    /// The writer's next work: nil when nothing is ready. The inner nil means that no more will come.
+    mutating func takeTurn() -> WriterTurn?? {
         var turn = WriterTurn(reopening: nil, tasks: requests.tasks, batch: [])
         turn.refused = takeRefused()
         while let next = takeNext(after: turn.batch) { turn.batch.append(next) }
         requests.tasks = []
         if turn.batch.isEmpty { swap(&turn.reopening, &requests.reopening) }
         if turn.batch.isEmpty, turn.refused.isEmpty, turn.tasks.isEmpty, turn.reopening == nil, !log.memory.isStarved {
-            return service.isStopped ? .end : nil
+            return service.isStopped ? .some(nil) : nil
         }
         turn.reservation = log.memory.reservationDue
-        return .turn(turn)
+        return turn
     }
 
     /// The ends of a transaction's jobs.
@@ -224,7 +217,7 @@ extension Monitor<JobTable> {
 /// The cancelled jobs, and the cancellations that wait until the log has them; these jobs are not merged meanwhile. A pure value.
 struct Cancellations {
     struct Request {
-        let job: RunningJobs.Found
+        let job: RunningJobs.Cancellable
         let id: JobID
         /// Answers the asker; nil for all but one of several jobs.
         let answer: (@Sendable (Cancellation) -> Void)?

@@ -471,7 +471,7 @@ extension JobTable {
             case .refused(let entry, let error) where entry.kind == .cancellation:
                 effects.completions += failCancellation(entry, error)
             case .refused(let entry, let error):
-                effects.completions += try refuse(entry.ticket, Fault(error.faultCode, error.message))
+                effects.completions += try refuse(entry.ticket, Fault(error))
             case .other, .change, .note: preconditionFailure("these are no jobs of this server")
             }
         }

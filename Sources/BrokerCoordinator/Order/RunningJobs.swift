@@ -23,14 +23,14 @@ struct RunningJobs {
         fileprivate let number: Int
     }
 
-    struct Found {
+    struct Cancellable {
         let ticket: Int
         let owner: JobOwner
         let observer: @Sendable (JobEvent) -> Void
     }
 
     fileprivate struct Running {
-        let job: Found
+        let job: Cancellable
         /// Waiters by a number that rises.
         var waiters: [Int: Waiter] = [:]
         /// The end of a cancelled job, which is known before its turn.
@@ -48,7 +48,7 @@ struct RunningJobs {
     mutating func began(
         _ id: JobID, _ ticket: Int, of owner: JobOwner, _ observer: @escaping @Sendable (JobEvent) -> Void
     ) {
-        let job = Running(job: Found(ticket: ticket, owner: owner, observer: observer))
+        let job = Running(job: Cancellable(ticket: ticket, owner: owner, observer: observer))
         guard var known = jobs.removeValue(forKey: id) else { return jobs[id] = ShortList(job) }
         known.append(job)
         // Frames are opened out of order, though rarely by much.
@@ -97,7 +97,7 @@ struct RunningJobs {
     }
 
     /// The jobs of that id before a ticket that the asker may see, by rising tickets.
-    func find(_ id: JobID, before ticket: Int?, as asker: JobOwner) -> [Found] {
+    func find(_ id: JobID, before ticket: Int?, as asker: JobOwner) -> [Cancellable] {
         jobs[id]?.map(\.job).filter { $0.ticket < ticket ?? .max && asker.maySee(jobOf: $0.owner) } ?? []
     }
 
@@ -167,14 +167,7 @@ struct AppliedJob: Sendable {
     /// - Parameter place: one without a position.
     init(refused job: ReadyJob, at place: LogPlace) {
         guard case .refused(let fault) = job.work else { preconditionFailure("a refused job has failed") }
-        self.place = place
-        self.job = job
-        end = .failed(fault)
-        isUnwritten = false
-        mergedMicroseconds = 0
-        ownMicroseconds = 0
-        appliedAt = monotonicMicroseconds()
-        objectBytes = 0
+        self.init(place: place, job: job, end: .failed(fault))
     }
 
     /// Nil when the job could get none.

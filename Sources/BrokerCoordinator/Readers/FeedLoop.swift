@@ -128,8 +128,6 @@ extension FeedRequest {
 }
 
 extension Fault {
-    fileprivate init(_ error: StoreError) { self.init(error.faultCode, error.message) }
-
     fileprivate static func gone(_ after: Int64, _ bounds: FeedReader.Bounds) -> Fault {
         let why =
             after > bounds.newest

@@ -258,7 +258,7 @@ final class BackupThread: Sendable {
             return .done(copy)
         } catch {
             logger.warning("A backup failed.", metadata: ["file": "\(task.file)", "cause": "\(error)"])
-            return .failed(Fault(error.faultCode, error.message))
+            return .failed(Fault(error))
         }
     }
 }

@@ -127,7 +127,7 @@ final class ReaderPool: Sendable {
     private func attempt(_ task: FetchTask, _ limits: FetchLimits) -> FetchEnd? {
         guard task.isWanted() else { return .stopped }
         if isStopping.withLock({ $0 }) { return .failed(.stopping) }
-        if let error = failure.withLock({ $0 }) { return .failed(Fault(error.faultCode, error.message)) }
+        if let error = failure.withLock({ $0 }) { return .failed(Fault(error)) }
         let plan = plan.withLock { $0 }
         guard task.request.plan == nil || task.request.plan === plan else { return .failed(Self.isOutdated) }
         var hasExpired = false
@@ -153,7 +153,7 @@ final class ReaderPool: Sendable {
         } catch {
             switch error {
             case .fault(let fault): return .failed(fault)
-            case .store(let error): return .failed(Fault(error.faultCode, error.message))
+            case .store(let error): return .failed(Fault(error))
             case .stopped where isStopping.withLock { $0 }: return .failed(.stopping)
             case .stopped: return hasExpired ? .failed(.snapshotOutgrown) : .stopped
             case .tooLong: return nil

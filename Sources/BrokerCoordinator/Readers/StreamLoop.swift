@@ -96,7 +96,7 @@ struct StreamLoop {
             case .store(let error):
                 // A fault of the connection may end with it.
                 spare = nil
-                stream.report(.failed(Fault(error.faultCode, error.message)))
+                stream.report(.failed(Fault(error)))
             case .tooLong: stream.report(.failed(.tooMuchWork))
             case .stopped where stream.isWanted: stream.report(.failed(.snapshotOutgrown))
             case .stopped: stream.report(.stopped)

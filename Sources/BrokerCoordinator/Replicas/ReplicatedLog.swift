@@ -26,14 +26,14 @@ final class ReplicatedLog: SharedLog {
     }
 
     /// An entry on its way: the reader finds them in the order in which they were sent.
-    enum Sent {
+    enum SentEntry {
         case stored(Waiting)
         /// The stream has no room for it.
         case refused(LogEntry, StoreError)
     }
 
-    struct Way {
-        var sent = Deque<Sent>()
+    struct Outbox {
+        var sent = Deque<SentEntry>()
         /// Groups of entries that are stored, with the positions of their first ones.
         var stored = Deque<(first: Int64, entries: [ReplicatedEntry])>()
         /// Why nothing more is appended.
@@ -41,7 +41,7 @@ final class ReplicatedLog: SharedLog {
     }
 
     /// The state of the reading thread, which alone touches it.
-    final class Reading: @unchecked Sendable {
+    final class ReaderState: @unchecked Sendable {
         var reader: StreamReader?
         var time: Int64 = 0
         /// The newest position that was delivered.
@@ -62,8 +62,8 @@ final class ReplicatedLog: SharedLog {
     let stream: ReplicatedStream
     let session: Session
     let queue = Monitor(Queue())
-    let way = Monitor(Way())
-    let reading = Reading()
+    let outbox = Monitor(Outbox())
+    let reading = ReaderState()
     let positions: Monitor<Positions>
     private let appending = Monitor<Thread?>(nil)
     private let trimming = SerialThread(named: "trimming")
@@ -168,7 +168,7 @@ final class ReplicatedLog: SharedLog {
         var rest: [Waiting] = []
         // Notes that were refused with their group go with the next one.
         var lost: [Waiting] = []
-        while way.withLock({ $0.failure == nil }) {
+        while outbox.withLock({ $0.failure == nil }) {
             if rest.isEmpty {
                 guard let taken = take() else { return }
                 rest = taken
@@ -229,7 +229,7 @@ final class ReplicatedLog: SharedLog {
         _ group: [(waiting: Waiting, entry: ReplicatedEntry)], _ report: @Sendable (_ reason: String?) -> Void
     ) -> Bool {
         // The reader may find them before the answer comes.
-        way.withLock { way in for item in group { way.sent.append(.stored(item.waiting)) } }
+        outbox.withLock { outbox in for item in group { outbox.sent.append(.stored(item.waiting)) } }
         var isReported = false
         defer { if isReported { report(nil) } }
         do throws(ReplicationError) {
@@ -240,7 +240,7 @@ final class ReplicatedLog: SharedLog {
                 isReported = true
                 report(reason)
             }
-            way.withLock { $0.stored.append((first: stored.lowerBound, entries: group.map(\.entry))) }
+            outbox.withLock { $0.stored.append((first: stored.lowerBound, entries: group.map(\.entry))) }
             reading.reader?.interrupt()
             positions.withLock {
                 $0.last = max($0.last, stored.upperBound)
@@ -253,9 +253,9 @@ final class ReplicatedLog: SharedLog {
                 positions.withLock { $0.waiting = nil }
                 refuse(group.map(\.waiting), StoreError(error))
                 return false
-            case .stopped: way.withLock { $0.failure = StoreError(error) }
+            case .stopped: outbox.withLock { $0.failure = StoreError(error) }
             default:
-                way.withLock { $0.failure = StoreError(error) }
+                outbox.withLock { $0.failure = StoreError(error) }
                 reading.reader?.interrupt()
             }
             return true
@@ -264,9 +264,9 @@ final class ReplicatedLog: SharedLog {
 
     /// The group is not in the stream: it is the newest that was sent.
     private func refuse(_ group: [Waiting], _ error: StoreError) {
-        way.withLock { way in
-            way.sent.removeLast(group.count)
-            for case .entry(let entry) in group { way.sent.append(.refused(entry, error)) }
+        outbox.withLock { outbox in
+            outbox.sent.removeLast(group.count)
+            for case .entry(let entry) in group { outbox.sent.append(.refused(entry, error)) }
         }
         reading.reader?.interrupt()
     }
@@ -333,7 +333,7 @@ extension ReplicatedLog {
         while true {
             var items = takeRefused() + (try takeStored())
             if !items.isEmpty { return items }
-            if let failure = way.withLock({ $0.failure }), !queue.withLock({ $0.isStopping }) { throw failure }
+            if let failure = outbox.withLock({ $0.failure }), !queue.withLock({ $0.isStopping }) { throw failure }
             let entries: [DeliveredEntry]?
             do throws(ReplicationError) {
                 entries = try reader.read(bytes: bytes)
@@ -356,10 +356,10 @@ extension ReplicatedLog {
 
     /// Own entries that the stream refused and that are next, in the order in which they were appended.
     private func takeRefused() -> [LogItem] {
-        way.withLock { way in
+        outbox.withLock { outbox in
             var items: [LogItem] = []
-            while case .refused(let entry, let error)? = way.sent.first {
-                way.sent.removeFirst()
+            while case .refused(let entry, let error)? = outbox.sent.first {
+                outbox.sent.removeFirst()
                 items.append(.refused(entry, error))
             }
             return items
@@ -379,9 +379,9 @@ extension ReplicatedLog {
     }
 
     private func takeStoredGroup() -> (first: Int64, entries: [ReplicatedEntry])? {
-        way.withLock { way in
-            guard let first = way.stored.first?.first, first <= reading.position + 1 else { return nil }
-            return way.stored.removeFirst()
+        outbox.withLock { outbox in
+            guard let first = outbox.stored.first?.first, first <= reading.position + 1 else { return nil }
+            return outbox.stored.removeFirst()
         }
     }
 
@@ -393,9 +393,9 @@ extension ReplicatedLog {
         let isOwn = entry.session == session.id
         var own: Waiting?
         if isOwn {
-            own = way.withLock { way -> Waiting? in
-                guard case .stored(let waiting)? = way.sent.first else { return nil }
-                way.sent.removeFirst()
+            own = outbox.withLock { outbox -> Waiting? in
+                guard case .stored(let waiting)? = outbox.sent.first else { return nil }
+                outbox.sent.removeFirst()
                 return waiting
             }
             guard own != nil else { throw LogViolation.unexpectedJob.error }

@@ -126,11 +126,16 @@ extension WriterLoop {
     /// Drops all jobs, until the coordinator stops.
     func dropAll() {
         reportFailure()
-        while let rest = jobTable.wait(takeAll) {
-            for task in rest.tasks { task(store) }
-            if let failure = store.failure { rest.reopening?.notify(.failure(failure)) }
-            drop(rest.jobs)
+        while let turn = jobTable.wait(takeFailedTurn) {
+            for task in turn.tasks { task(store) }
+            if let failure = store.failure { turn.reopening?.notify(.failure(failure)) }
+            drop((turn.refused + turn.batch).map(\.job))
         }
+    }
+
+    private func takeFailedTurn(_ jobTable: inout JobTable) -> WriterTurn?? {
+        completions.run(jobTable.refuseStarved(Fault(.storeUnavailable, store.failure?.message ?? "")))
+        return jobTable.takeTurn()
     }
 
     /// Reports the failure once to the log, to `stats` and to the observers, after all ends that were sent before.
@@ -146,30 +151,6 @@ extension WriterLoop {
                 stored, and a job with an id can be sent again.
                 """, metadata: ["cause": "\(failure)"])
         }
-    }
-
-    private struct Rest {
-        var jobs: [ReadyJob] = []
-        var tasks: [@Sendable (Store) -> Void] = []
-        var reopening: StoreReopening?
-    }
-
-    /// The inner nil means that no more will come, the outer one that nothing is ready.
-    private func takeAll(_ jobTable: inout JobTable) -> Rest?? {
-        var rest = Rest()
-        completions.run(jobTable.refuseStarved(Fault(.storeUnavailable, store.failure?.message ?? "")))
-        var count = -1
-        while rest.jobs.count > count {
-            count = rest.jobs.count
-            rest.jobs += jobTable.takeRefused().map(\.job)
-            while let next = jobTable.takeNext(after: []) { rest.jobs.append(next.job) }
-        }
-        swap(&rest.tasks, &jobTable.requests.tasks)
-        swap(&rest.reopening, &jobTable.requests.reopening)
-        if rest.jobs.isEmpty, rest.tasks.isEmpty, rest.reopening == nil {
-            return jobTable.service.isStopped ? .some(nil) : nil
-        }
-        return rest
     }
 }
 
@@ -274,7 +255,7 @@ struct StoreWait {
             // The cause may differ from that of the attempt before.
             statistics.count { $0.store = .waiting(cause: error.message) }
             guard reported == nil else { return }
-            let fault = Fault(error.faultCode, error.message)
+            let fault = Fault(error)
             jobTable.withLock { $0.refusals.store = fault }
             logger.error(
                 "The store cannot be written; accepted jobs stay in the journal, and new jobs are refused.",

@@ -108,20 +108,20 @@ struct WriterLoop {
     private mutating func awaitTurn(since start: Int64) -> WriterTurn? {
         if isBusy {
             let next = activity.wait { jobTable.wait(until: start + load.patience) { $0.takeTurn() } }
-            if let next { return next.turn }
+            if let next { return next }
             notifyWorkers(isBusy: false)
         }
         if store.hasIdleWork {
             let deadline = monotonicMicroseconds() + Self.idleMicroseconds
-            if let next = jobTable.wait(until: deadline, { $0.takeTurn() }) { return next.turn }
+            if let next = jobTable.wait(until: deadline, { $0.takeTurn() }) { return next }
             store.idle()
         }
         // The store takes no writes; without a job nothing else would notice that it does again.
         while let time = recordFailuresAt, store.failure == nil {
-            if let next = activity.wait({ jobTable.wait(until: time) { $0.takeTurn() } }) { return next.turn }
+            if let next = activity.wait({ jobTable.wait(until: time) { $0.takeTurn() } }) { return next }
             recordFailures()
         }
-        return store.failure == nil ? activity.wait { jobTable.wait { $0.takeTurn() } }.turn : nil
+        return store.failure == nil ? activity.wait { jobTable.wait { $0.takeTurn() } } : nil
     }
 
     private mutating func notifyWorkers(isBusy: Bool) {

@@ -324,8 +324,7 @@ extension ReplicaTests {
                     $0.keepsJournal = journal
                     $0.store.synchronous = .normal
                 }
-                test.submit(Self.row(1), id: "1")
-                _ = test.events.ends(1)
+                test.submit(Self.row(1), id: "1", ends: 1)
             }
             #expect(throws: StoreError.self) { try Replica("a", log, in: folder) }
             #expect(try SQLRows.of("SELECT id FROM Row", in: folder.path("store.sqlite")) == ["1"])

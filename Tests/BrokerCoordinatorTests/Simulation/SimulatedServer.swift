@@ -272,7 +272,7 @@ extension SimulatedServer {
     mutating func takeBatch(
         _ store: inout SimulatedStore, _ check: (ReadyJob, Int64, SimulatedStore) -> Void
     ) {
-        guard var turn = jobTable.takeTurn()?.turn else { return writer.isAwake = false }
+        guard case var turn?? = jobTable.takeTurn() else { return writer.isAwake = false }
         if let reservation = turn.reservation { store.reserve(through: reservation) }
         if bug == .cancelLosesPlace { turn.batch.removeAll { $0.job.skipReason == .cancelled } }
         settle(turn.refused.map { AppliedJob(refused: $0.job, at: $0.place) }, nil)
