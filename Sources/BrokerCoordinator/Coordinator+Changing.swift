@@ -40,10 +40,11 @@ extension Coordinator {
         let notify: ChangeCallback = { result in ended.update { $0 = result } }
         switch LogChange(change.kind, change.payload) {
         case .model(let text, let removal):
-            reopen(try plan(text, change), limitsInForce.withLock { $0 }, removal, change.mark, notify)
+            reopen(
+                try plan(text, change), limitsInForce.withLock { $0 }, removal: removal, at: change.mark, then: notify)
         case .limits(let limits):
             // Parts of the file that are not in the model may be in the one that is wanted next.
-            reopen(plan, limits, .keep, change.mark, notify)
+            reopen(plan, limits, removal: .keep, at: change.mark, then: notify)
         case nil: throw .unappliable(change, "it was written by a later version.")
         }
         let result = ended.wait { $0 }
@@ -80,8 +81,8 @@ extension Coordinator {
 
     /// Has the writer open the store again, between two transactions.
     func reopen(
-        _ plan: StagingPlan, _ limits: LoggedLimits, _ removal: RemovalPolicy, _ mark: LogMark?,
-        _ notify: @escaping ChangeCallback
+        _ plan: StagingPlan, _ limits: LoggedLimits, removal: RemovalPolicy, at mark: LogMark?,
+        then notify: @escaping ChangeCallback
     ) {
         var options = storeOptions
         options.removal = removal
@@ -220,7 +221,9 @@ extension Coordinator {
             release()
             notify(result.mapError { error in Fault(error) })
         }
-        guard writer.log != nil else { return reopen(plan, limitsInForce.withLock { $0 }, removal, nil, end) }
+        guard writer.log != nil else {
+            return reopen(plan, limitsInForce.withLock { $0 }, removal: removal, at: nil, then: end)
+        }
         let limits = LoggedLimits(storeOptions)
         if limits != limitsInForce.withLock({ $0 }) { append(.limits(limits), at: Self.ticketOfLimits) { _ in } }
         append(.model(plan.model.text, removal), at: ticket, end)

@@ -58,21 +58,19 @@ extension Coordinator {
     }
 
     /// Names a caller of ``whenApplied(through:_:)``.
-    package struct Wait: Sendable {
-        fileprivate let wait: AppliedPosition.Wait
-    }
+    package typealias Wait = AppliedPosition.Wait
 
     /// Calls `body` when everything up to that sequence has been applied, on a thread of the coordinator's.
     ///
     /// - Returns: nil when it has been already: `body` is not called then.
     package func whenApplied(through sequence: Int64, _ body: @escaping @Sendable () -> Void) -> Wait? {
-        applied.wait(for: sequence, body).map { Wait(wait: $0) }
+        applied.wait(for: sequence, body)
     }
 
     /// The caller waits no longer.
     ///
     /// - Returns: the sequence up to which everything has been applied; nil when `body` was called, or is about to be.
-    package func forget(_ wait: Wait) -> Int64? { applied.forget(wait.wait) ? applied.position : nil }
+    package func forget(_ wait: Wait) -> Int64? { applied.forget(wait) ? applied.position : nil }
 
     /// Calls `body` once the jobs before that ticket from that source have ended: at once, or on a thread of the
     /// coordinator's.
@@ -206,7 +204,7 @@ extension Coordinator {
             backup: StoreBackup(of: storePath, to: file, replaces: replaces), file: file, isWanted: isWanted,
             progress: progress,
             notify: { [jobTable, statistics] end in
-                if case .done(let copy) = end { Self.noteBackup(jobTable, statistics, copy.sequence) }
+                if case .done(let copy) = end { Self.noteBackup(jobTable, statistics, through: copy.sequence) }
                 notify(end)
             })
         let begin: @Sendable () -> Void = { [backups, completions] in
@@ -217,7 +215,7 @@ extension Coordinator {
     }
 
     /// A store that takes no writes now does not remember it.
-    private static func noteBackup(_ jobTable: Monitor<JobTable>, _ statistics: Statistics, _ sequence: Int64) {
+    private static func noteBackup(_ jobTable: Monitor<JobTable>, _ statistics: Statistics, through sequence: Int64) {
         let time = wallClockMilliseconds()
         statistics.count {
             $0.backedUpAt = time
@@ -244,8 +242,7 @@ extension Coordinator {
             writer.member("bytes", memoryTotal)
             writer.member("oldestMilliseconds", oldest.map { max(0, monotonicMicroseconds() - $0) / 1_000 } ?? 0)
         }
-        writer.key("memory")
-        writer.object { writer in
+        writer.object("memory") { writer in
             writer.member("residentBytes", StatisticsReport.residentBytes())
             if let allocations { writer.member("allocations", allocations()) }
         }

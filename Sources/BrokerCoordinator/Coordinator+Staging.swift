@@ -32,7 +32,7 @@ extension Coordinator {
             frame.memory.dropAll()
             return pool.run(.opening, .long, from: frame.source) { [self] in openWhole(frame, granted: 0) }
         }
-        proceed(opened, frame, openedAt, nil)
+        proceed(opened, frame, since: openedAt)
     }
 
     /// Opens a frame with all the memory that it may have.
@@ -45,10 +45,12 @@ extension Coordinator {
         }
         frame.memory.begin(granted: granted)
         let openedAt = monotonicMicroseconds()
-        proceed(frame.open(frame.memory), frame, openedAt, run)
+        proceed(frame.open(frame.memory), frame, since: openedAt, of: run)
     }
 
-    private func proceed(_ opened: Opened, _ frame: AdmittedFrame, _ openedAt: Int64, _ run: StagingRun?) {
+    private func proceed(
+        _ opened: Opened, _ frame: AdmittedFrame, since openedAt: Int64, of run: StagingRun? = nil
+    ) {
         switch opened {
         case .noRoom where frame.memory.canWait: waitForRoom(frame, run)
         case .noRoom:
@@ -69,9 +71,9 @@ extension Coordinator {
         case .job(let job):
             // After `holds`: no reload changes it before the job has ended.
             let (plan, generation) = planInForce.withLock { ($0.plan, $0.generation) }
-            if let run { return stage(job, run, plan, since: openedAt) }
+            if let run { return stage(job, run, under: plan, since: openedAt) }
             if goesOn(frame, job.content(under: plan), of: job.owner.user) {
-                stage(job, begin(job, frame, openedAt, under: generation), plan, since: openedAt)
+                stage(job, begin(job, frame, since: openedAt, under: generation), under: plan, since: openedAt)
             }
         }
     }
@@ -105,7 +107,7 @@ extension Coordinator {
     }
 
     private func begin(
-        _ job: Job, _ frame: AdmittedFrame, _ openedAt: Int64, under generation: Int
+        _ job: Job, _ frame: AdmittedFrame, since openedAt: Int64, under generation: Int
     ) -> StagingRun {
         let id = frame.logged?.id ?? job.id ?? madeId(frame.ticket)
         let progress =
@@ -132,22 +134,22 @@ extension Coordinator {
     // MARK: - Staging
 
     /// - Parameter openedAt: when this attempt began.
-    private func stage(_ job: Job, _ run: StagingRun, _ plan: StagingPlan, since openedAt: Int64) {
+    private func stage(_ job: Job, _ run: StagingRun, under plan: StagingPlan, since openedAt: Int64) {
         do throws(StagingRefusal) {
             guard run.frame.memory.take(JobSteps.predicateMemory(job.operations)) else { throw .noRoom }
             let steps = try JobSteps(job.operations, in: job.document, plan.model, run.frame.memory).plans
             guard job.content.count > CoordinatorLimits.briefMemory else {
-                let staged = stagedHere(steps, job, run, plan)
+                let staged = stagedHere(steps, of: job, run, under: plan)
                 return finish(run, staged, took: monotonicMicroseconds() - openedAt)
             }
-            stage(steps, job, run, plan, since: openedAt)
+            stage(steps, of: job, run, under: plan, since: openedAt)
         } catch {
             finish(run, .failure(error))
         }
     }
 
     private func stagedHere(
-        _ steps: ShortList<StepPlan>, _ job: Job, _ run: StagingRun, _ plan: StagingPlan
+        _ steps: ShortList<StepPlan>, of job: Job, _ run: StagingRun, under plan: StagingPlan
     ) -> Result<StoreJob.Work, StagingRefusal> {
         func rows(of step: StepPlan) throws(StagingRefusal) -> StagedRows? {
             guard !step.operations.isEmpty else { return nil }
@@ -166,7 +168,7 @@ extension Coordinator {
 
     /// Stages each collection of each step on whichever worker is free; the last one to end unites them.
     private func stage(
-        _ steps: ShortList<StepPlan>, _ job: Job, _ run: StagingRun, _ plan: StagingPlan, since openedAt: Int64
+        _ steps: ShortList<StepPlan>, of job: Job, _ run: StagingRun, under plan: StagingPlan, since openedAt: Int64
     ) {
         let collections = steps.map {
             $0.operations.isEmpty

@@ -423,7 +423,7 @@ extension Coordinator {
             jobTable.refusals.halt = jobTable.refusals.halt ?? .halted(error)
             return jobTable.effects([], notifies: true)
         }
-        halting.happened(.halted(cause: error.message), error, statistics, completions, say)
+        halting.happened(.halted(cause: error.message), error, in: statistics, after: completions, say: say)
         failChanges(error)
     }
 }
@@ -432,20 +432,6 @@ extension Fault {
     fileprivate static func halted(_ error: StoreError) -> Fault {
         Fault(.storeUnavailable, "This server has halted. \(error.message)")
     }
-}
-
-/// The state of the coordinator at one moment, for the status that a service manager shows.
-package struct CoordinatorCondition: Sendable, Equatable {
-    /// Jobs that have not ended.
-    package var jobs = 0
-    package var isPaused = false
-    package var isDraining = false
-    /// Why the store takes no writes at the moment; nil when it does.
-    package var waitingCause: String?
-    /// Why nothing more of a shared log is applied; nil while the server applies it.
-    package var haltCause: String?
-
-    package init() {}
 }
 
 extension Coordinator {
@@ -457,7 +443,7 @@ extension Coordinator {
         case .serving, .failed: break
         }
         (condition.jobs, condition.isPaused, condition.isDraining) = jobTable.withLock {
-            ($0.load.jobCount, $0.service.isPaused, $0.service.isDraining)
+            ($0.jobCount, $0.service.isPaused, $0.service.isDraining)
         }
         return condition
     }

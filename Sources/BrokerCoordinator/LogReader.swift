@@ -29,12 +29,12 @@ final class LogReader: Sendable {
     private let state = Monitor(State())
 
     /// - Parameter open: opens the frame of a job that was read from the log.
-    init(_ log: any JobLog, _ coordinator: Coordinator, _ logger: Logger, opening open: @escaping Opening) {
+    init(_ log: any JobLog, _ coordinator: Coordinator, logger: Logger, opening open: @escaping Opening) {
         self.log = log
         self.coordinator = coordinator
         self.logger = logger
         self.open = open
-        replicas = (log as? any SharedLog).map { ReplicaNotes($0, coordinator, logger) }
+        replicas = (log as? any SharedLog).map { ReplicaNotes($0, coordinator, logger: logger) }
     }
 
     /// Applies the jobs of earlier runs, or of other servers, that the store has not applied, each in its place. Blocks until they
@@ -186,7 +186,7 @@ final class LogReader: Sendable {
             case .job(let job): return .job(job)
             case .noRoom: return .noRoom
             case .unreadable(let reason):
-                refuse(.unappliable(job, reason, "Start the version of the server that accepted it."))
+                refuse(.unappliable(job, reason, remedy: "Start the version of the server that accepted it."))
                 return .nothing
             }
         }
@@ -194,7 +194,7 @@ final class LogReader: Sendable {
 
     private func refuseForMemory(_ job: JournaledJob) {
         let reason = "the system has no memory left for it."
-        refuse(.unappliable(job, reason, "Give the server more memory, then start it again."))
+        refuse(.unappliable(job, reason, remedy: "Give the server more memory, then start it again."))
     }
 
     /// Another server has changed the model before a job of this one.
@@ -222,7 +222,7 @@ final class LogReader: Sendable {
         if replicas != nil { return refuse(error) }
         // Entries that cannot be made durable are not confirmed: after a crash they may be there or not.
         coordinator.storageFailure.happened(
-            .failed(cause: error.message), error, coordinator.statistics, coordinator.completions
+            .failed(cause: error.message), error, in: coordinator.statistics, after: coordinator.completions
         ) {
             logger.critical(
                 """
@@ -264,7 +264,7 @@ extension StoreError {
     /// A job of the log cannot be applied. It and all jobs after it stay in the log.
     ///
     /// - Parameter remedy: a sentence.
-    fileprivate static func unappliable(_ job: JournaledJob, _ reason: String, _ remedy: String) -> StoreError {
+    fileprivate static func unappliable(_ job: JournaledJob, _ reason: String, remedy: String) -> StoreError {
         StoreError(
             .unavailable,
             "Job \(job.sequence) of the log (id \"\(job.id)\") cannot be applied: \(reason) \(remedy) The job and all after "
@@ -287,7 +287,7 @@ extension Coordinator {
         _ logger: Logger, opening open: @escaping @Sendable (_ payload: [UInt8], JournaledJob, JobMemory) -> ReopenedJob
     ) throws(StoreError) {
         guard let log = writer.log else { return }
-        let reader = LogReader(log, self, logger, opening: open)
+        let reader = LogReader(log, self, logger: logger, opening: open)
         logReader.withLock { $0 = reader }
         if let halt = writer.halt { return reader.halt(halt) }
         try reader.catchUp()
@@ -313,12 +313,13 @@ extension Coordinator {
             }
         }
         let (ticket, memory) = try admitted.get()
-        let frame = Self.frame(ticket, logged, payloadBytes, memory, open: open, refuse: refuse)
+        let frame = Self.frame(
+            ticket, logged, payloadBytes: payloadBytes, memory: memory, open: open, refuse: refuse)
         self.open(frame, mayOpenHere: true, isAlone: false)
     }
 
     private static func frame(
-        _ ticket: Int, _ logged: JournaledJob, _ payloadBytes: Int, _ memory: JobMemory, of job: AcceptedJob? = nil,
+        _ ticket: Int, _ logged: JournaledJob, payloadBytes: Int, memory: JobMemory, of job: AcceptedJob? = nil,
         open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
     ) -> AdmittedFrame {
         var start = AdmittedFrame.Start(
@@ -340,7 +341,8 @@ extension Coordinator {
         let memory = jobTable.withLock { jobTable in
             self.memory.admit(jobTable.pass(), payloadBytes: payloadBytes, isLogged: true)
         }
-        let frame = Self.frame(job.ticket, logged, payloadBytes, memory, of: job, open: open, refuse: refuse)
+        let frame = Self.frame(
+            job.ticket, logged, payloadBytes: payloadBytes, memory: memory, of: job, open: open, refuse: refuse)
         let generation = planInForce.withLock { $0.generation }
         let run = StagingRun(frame: frame, accepted: job, generation: generation)
         pool.run(.opening, .long, from: frame.source) { [self] in openWhole(frame, granted: 0, run) }
@@ -377,22 +379,14 @@ extension Coordinator {
     private func useWantedLimits() throws(StoreError) {
         let wanted = LoggedLimits(storeOptions)
         guard try Store.limitsInForce(path: storePath) != wanted else { return }
-        let ended = Monitor<Result<StoreMigration, StoreError>?>(nil)
-        append(.limits(wanted), at: Self.ticketOfLimits) { result in ended.update { $0 = result } }
-        if case .failure(let error) = ended.wait({ $0 }) { throw error }
+        _ = try waitForAnswer { append(.limits(wanted), at: Self.ticketOfLimits, $0) }.get()
     }
 
     /// No frame's.
     static let ticketOfLimits = -1
 
     private func useWanted(_ plan: StagingPlan, _ logger: Logger) throws(StoreError) {
-        let ended = Monitor<Result<StoreMigration, Fault>?>(nil)
-        reload {
-            .success(plan)
-        } notify: { result in
-            ended.update { $0 = result }
-        }
-        switch ended.wait({ $0 }) {
+        switch waitForAnswer({ reload(reading: { .success(plan) }, notify: $0) }) {
         case .success(let migration): for line in migration.lines { logger.notice("\(line)") }
         case .failure(let fault): throw StoreError(.incompatible, fault.message)
         }
@@ -422,7 +416,7 @@ final class ReplicaNotes: Sendable {
     private let logger: Logger
     private let state: Monitor<State>
 
-    init(_ log: any SharedLog, _ coordinator: Coordinator, _ logger: Logger) {
+    init(_ log: any SharedLog, _ coordinator: Coordinator, logger: Logger) {
         self.log = log
         self.coordinator = coordinator
         self.logger = logger

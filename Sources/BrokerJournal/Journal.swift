@@ -264,16 +264,12 @@ package final class Journal {
         appended = JournalFile(file, at: path)
         end = header.count
         byteCount += header.count
-        let head = header.withUnsafeBytes { bytes in
-            Result { () throws(JournalSegment.HeaderFault) in try JournalSegment(bytes, number: number, path: path) }
+        let head = try? header.span.withUnsafeBytes { bytes throws(JournalSegment.HeaderFault) in
+            try JournalSegment(bytes, number: number, path: path)
         }
-        do throws(JournalSegment.HeaderFault) {
-            let head = try head.get()
-            checksum = head.headerChecksum
-            segments.append(Segment(head: head, last: before))
-        } catch {
-            preconditionFailure("a header that was just made is whole")
-        }
+        guard let head else { preconditionFailure("a header that was just made is whole") }
+        checksum = head.headerChecksum
+        segments.append(Segment(head: head, last: before))
     }
 
     /// Marks the last segment as one that has a successor, so that the loss of the successor is detected.

@@ -26,7 +26,7 @@ struct JournalFolder: Sendable {
     /// Checks whether the folder, or a file in it, can be read and written; changes nothing.
     func checkAccess(to name: String, isFolder: Bool) throws(JournalError) {
         guard access(name, isFolder ? R_OK | W_OK | X_OK : R_OK | W_OK) == 0 else {
-            throw failed("cannot be read and written", errno, name)
+            throw failed("cannot be read and written", errno, of: name)
         }
     }
 
@@ -45,20 +45,20 @@ struct JournalFolder: Sendable {
     }
 
     func map(_ file: String) throws(JournalError) -> MappedFile {
-        let descriptor = try open(file, O_RDONLY, "cannot be read")
+        let descriptor = try open(file, O_RDONLY, orFail: "cannot be read")
         defer { close(descriptor) }
-        guard let mapped = MappedFile(descriptor) else { throw failed("cannot be read", errno, file) }
+        guard let mapped = MappedFile(descriptor) else { throw failed("cannot be read", errno, of: file) }
         return mapped
     }
 
-    func open(_ file: String) throws(JournalError) -> Int32 { try open(file, O_RDWR, "cannot be opened") }
+    func open(_ file: String) throws(JournalError) -> Int32 { try open(file, O_RDWR, orFail: "cannot be opened") }
 
     /// Opens a regular file. Opening a FIFO would wait for its other end, and opening a device may have effects.
-    private func open(_ file: String, _ access: Int32, _ failure: String) throws(JournalError) -> Int32 {
+    private func open(_ file: String, _ access: Int32, orFail failure: String) throws(JournalError) -> Int32 {
         var status = stat()
         if lstat(file, &status) == 0, status.st_mode & S_IFMT != S_IFREG { throw noFile(file) }
         let descriptor = Glibc.open(file, access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
-        guard descriptor >= 0 else { throw failed(failure, errno, file) }
+        guard descriptor >= 0 else { throw failed(failure, errno, of: file) }
         guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
             close(descriptor)
             throw noFile(file)
@@ -75,13 +75,13 @@ struct JournalFolder: Sendable {
         // A process that ended while it created the file may have left it.
         unlink(unfinished)
         let descriptor = Glibc.open(unfinished, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
-        guard descriptor >= 0 else { throw failed("cannot be made", errno, file) }
+        guard descriptor >= 0 else { throw failed("cannot be made", errno, of: file) }
         do throws(JournalError) {
             try write(bytes, to: descriptor, at: 0)
             try sync(descriptor)
             var status = stat()
-            guard lstat(file, &status) != 0 else { throw failed("cannot be made", EEXIST, file) }
-            guard rename(unfinished, file) == 0 else { throw failed("cannot be made", errno, file) }
+            guard lstat(file, &status) != 0 else { throw failed("cannot be made", EEXIST, of: file) }
+            guard rename(unfinished, file) == 0 else { throw failed("cannot be made", errno, of: file) }
             try syncFolder(path)
             return descriptor
         } catch {
@@ -97,11 +97,7 @@ struct JournalFolder: Sendable {
     }
 
     func write(_ bytes: [UInt8], to file: Int32, at offset: Int) throws(JournalError) {
-        // The compiler does not accept `withUnsafeBytes` of an array with a closure that throws a typed error.
-        let result = bytes.withUnsafeBytes { bytes in
-            Result { () throws(JournalError) in try write(bytes, to: file, at: offset) }
-        }
-        try result.get()
+        try bytes.span.withUnsafeBytes { bytes throws(JournalError) in try write(bytes, to: file, at: offset) }
     }
 
     private func write(_ bytes: UnsafeRawBufferPointer, to file: Int32, at offset: Int) throws(JournalError) {
@@ -141,7 +137,7 @@ struct JournalFolder: Sendable {
     func remove(_ file: String) throws(JournalError) -> Int {
         var status = stat()
         stat(file, &status)
-        guard unlink(file) == 0 else { throw failed("cannot be removed", errno, file) }
+        guard unlink(file) == 0 else { throw failed("cannot be removed", errno, of: file) }
         return Int(status.st_size)
     }
 
@@ -159,17 +155,17 @@ struct JournalFolder: Sendable {
 
     // MARK: - Messages
 
-    private func failed(_ what: String, _ cause: Int32, _ file: String? = nil) -> JournalError {
+    private func failed(_ what: String, _ cause: Int32, of file: String? = nil) -> JournalError {
         if [ENOSPC, EDQUOT, EFBIG].contains(cause) {
             return JournalError(
                 .full,
                 "The disk of the journal \(path) is full (\(String(cString: strerror(cause)))). Nothing of this is in "
                     + "the journal: free some space, then try again.")
         }
-        return broken(what, cause, file)
+        return broken(what, cause, of: file)
     }
 
-    private func broken(_ what: String, _ cause: Int32, _ file: String? = nil) -> JournalError {
+    private func broken(_ what: String, _ cause: Int32, of file: String? = nil) -> JournalError {
         JournalError(
             .broken,
             "The journal \(file ?? path) \(what): \(String(cString: strerror(cause))). Check its folder's permissions "

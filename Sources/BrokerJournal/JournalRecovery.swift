@@ -41,8 +41,8 @@ struct JournalRecovery {
             }
             let isOurs = head.identity == expected
             if isOurs, head.before <= applied { forgetApplied(upTo: head) }
-            try check(head, isOurs ? applied : .max, folder)
-            try read(head, file.bytes, isLast: isLast, applied, isOurs ? id : nil, folder)
+            try check(head, after: isOurs ? applied : .max, in: folder)
+            try read(head, file.bytes, isLast: isLast, after: applied, id: isOurs ? id : nil, in: folder)
         }
         guard let last = segments.last else { return }
         if last.head.identity == expected, last.last < applied {
@@ -63,7 +63,7 @@ struct JournalRecovery {
     }
 
     /// Whether the segment continues at the end of the previous one, and the journal at the position of the store.
-    private func check(_ head: JournalSegment, _ applied: Int64, _ folder: JournalFolder) throws(JournalError) {
+    private func check(_ head: JournalSegment, after applied: Int64, in folder: JournalFolder) throws(JournalError) {
         guard let before = segments.last else {
             guard head.before <= applied else { throw folder.tooYoung(from: head.before, applied: applied) }
             return
@@ -74,8 +74,8 @@ struct JournalRecovery {
     }
 
     private mutating func read(
-        _ head: JournalSegment, _ bytes: UnsafeRawBufferPointer, isLast: Bool, _ applied: Int64, _ id: String?,
-        _ folder: JournalFolder
+        _ head: JournalSegment, _ bytes: UnsafeRawBufferPointer, isLast: Bool, after applied: Int64, id: String?,
+        in folder: JournalFolder
     ) throws(JournalError) {
         var scan = SegmentScan(head, bytes)
         var last = head.before

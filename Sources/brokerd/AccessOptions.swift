@@ -120,7 +120,7 @@ extension [UInt32: ClientRole] {
 /// Users and groups of this system, as named on the command line: digits are a number, anything else is a name.
 enum Account {
     static func user(_ text: String, of option: String) throws(ValidationError) -> UInt32 {
-        try find(text, "user", option) { name in
+        try find(text, kind: "user", of: option) { name in
             var (entry, found) = (passwd(), UnsafeMutablePointer<passwd>?.none)
             return search { buffer, size in
                 (getpwnam_r(name, &entry, buffer, size, &found), found?.pointee.pw_uid)
@@ -129,7 +129,7 @@ enum Account {
     }
 
     static func group(_ text: String, of option: String) throws(ValidationError) -> UInt32 {
-        try find(text, "group", option) { name in
+        try find(text, kind: "group", of: option) { name in
             var (entry, found) = (Glibc.group(), UnsafeMutablePointer<Glibc.group>?.none)
             return search { buffer, size in
                 (getgrnam_r(name, &entry, buffer, size, &found), found?.pointee.gr_gid)
@@ -137,7 +137,7 @@ enum Account {
         }
     }
 
-    private enum Finding {
+    private enum Match {
         case number(UInt32)
         case nobody
         /// An error of the system, by `errno`.
@@ -145,7 +145,7 @@ enum Account {
     }
 
     private static func find(
-        _ text: String, _ kind: String, _ option: String, _ search: (String) -> Finding
+        _ text: String, kind: String, of option: String, _ search: (String) -> Match
     ) throws(ValidationError) -> UInt32 {
         if !text.isEmpty, text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) {
             // chown(2) and similar calls treat the highest number as "no change".
@@ -172,7 +172,7 @@ enum Account {
 
     /// - Parameter attempt: returns the C library's result, and the number that it found.
     private static func search(_ attempt: (UnsafeMutablePointer<CChar>, Int) -> (result: Int32, number: UInt32?))
-        -> Finding
+        -> Match
     {
         var size = firstBytes
         while true {

@@ -11,11 +11,11 @@ extension Brokerd {
     /// The action of SIGHUP and `admin reload`: the model's files are read again, and applied completely or not at all.
     /// Every change, or the reason why the old model stays, is logged.
     func reloading(
-        _ coordinator: Coordinator, _ service: ServiceNotifier, _ logger: Logger
+        _ coordinator: Coordinator, _ service: ServiceNotifier, logger: Logger
     ) -> @Sendable (_ notify: @escaping @Sendable (ReloadEnd) -> Void) -> Void {
         let model = model
         return { notify in
-            Self.reload(model, nil, coordinator, service, logger) { result in
+            Self.reload(model, in: coordinator, reporting: service, logger: logger) { result in
                 switch result {
                 case .success(let migration): notify(.applied(migration.lines))
                 case .failure(let fault): notify(.refused(fault))
@@ -26,7 +26,7 @@ extension Brokerd {
 
     /// The admin action `migrate`: as a reload, with what becomes of parts that the model no longer has; or what it would do.
     func migrating(
-        _ coordinator: Coordinator, _ service: ServiceNotifier, _ logger: Logger
+        _ coordinator: Coordinator, _ service: ServiceNotifier, logger: Logger
     ) -> @Sendable (MigrateMessage, _ notify: @escaping @Sendable (Result<[StoreChange], Fault>) -> Void) -> Void {
         let model = model
         return { message, notify in
@@ -34,14 +34,17 @@ extension Brokerd {
             guard !message.isDryRun else {
                 return coordinator.compare(removal: removal, reading: { Self.read(model) }, notify: notify)
             }
-            Self.reload(model, removal, coordinator, service, logger) { notify($0.map(\.changes)) }
+            Self.reload(model, removal: removal, in: coordinator, reporting: service, logger: logger) {
+                notify($0.map(\.changes))
+            }
         }
     }
 
     /// - Parameter removal: nil for the option of the start.
     private static func reload(
-        _ model: [String], _ removal: RemovalPolicy?, _ coordinator: Coordinator, _ service: ServiceNotifier,
-        _ logger: Logger, _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
+        _ model: [String], removal: RemovalPolicy? = nil, in coordinator: Coordinator,
+        reporting service: ServiceNotifier,
+        logger: Logger, _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
     ) {
         service.reloadBegan()
         coordinator.reload(removal: removal) {

@@ -131,17 +131,17 @@ struct Brokerd: AsyncParsableCommand {
         var options = try serverOptions(passed)
         let metrics = try observing.metricsFile.map { try MetricsFile($0, besideStore: store, logger) }
         defer { metrics?.end() }
-        let owned = try openStore(plan, options, service.activity, logger)
+        let owned = try openStore(plan, options, activity: service.activity, logger: logger)
         // Must outlive all users of the store.
         defer { withExtendedLifetime(owned) {} }
         // Caught before the first client is served, so that no client sees the server killed.
         let signals = await StopSignals()
         options.drain = { signals.stop() }
-        let reload = reloading(owned.coordinator, service, logger)
+        let reload = reloading(owned.coordinator, service, logger: logger)
         options.reload = reload
-        options.migrate = migrating(owned.coordinator, service, logger)
+        options.migrate = migrating(owned.coordinator, service, logger: logger)
         signals.onHangup { await withCheckedContinuation { hangup in reload { _ in hangup.resume() } } }
-        let server = try await startServer(owned, options, logger)
+        let server = try await startServer(owned, options, logger: logger)
         owned.coordinator.onHalt { _ in
             server.endConnections("the server has halted, and does not know the ends of jobs on their way to the log")
         }
@@ -181,7 +181,7 @@ struct Brokerd: AsyncParsableCommand {
 
     /// Checks that the store and the socket are available before changing anything, and locks the store.
     private func openStore(
-        _ plan: StagingPlan, _ server: ServerOptions, _ activity: WriterActivity, _ logger: Logger
+        _ plan: StagingPlan, _ server: ServerOptions, activity: WriterActivity, logger: Logger
     ) throws -> OwnedStore {
         do throws(ServerError) {
             if server.listeningDescriptor == nil, let path = server.socketPath {
@@ -222,7 +222,7 @@ struct Brokerd: AsyncParsableCommand {
     }
 
     private func startServer(
-        _ owned: OwnedStore, _ options: ServerOptions, _ logger: Logger
+        _ owned: OwnedStore, _ options: ServerOptions, logger: Logger
     ) async throws(CommandFailure) -> BrokerServer {
         do throws(ServerError) {
             return try await BrokerServer.start(owned.coordinator, options: options, logger: logger)

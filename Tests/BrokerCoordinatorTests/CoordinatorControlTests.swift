@@ -75,8 +75,7 @@ import Testing
         let test = try TestCoordinator()
         _ = test.coordinator.pause()
         let rows = (1...20_000).map { "{\"id\": \($0)}" }.joined(separator: ",")
-        test.submit("{\"Row\": [\(rows)]}", id: "large", wantsAcceptance: true)
-        test.events.waitUntil("accepted large 1")
+        test.submit("{\"Row\": [\(rows)]}", id: "large", accepted: 1)
         #expect(test.cancel("large") == "cancelled")
         test.submit(row(7), id: "small")
         test.coordinator.resume()
@@ -87,11 +86,9 @@ import Testing
     @Test func `a cancelled id can be used again, and an ended job is too late to cancel`() throws {
         let test = try TestCoordinator()
         _ = test.coordinator.pause()
-        test.submit(row(1), id: "a", wantsAcceptance: true)
-        test.events.waitUntil("accepted a 1")
+        test.submit(row(1), id: "a", accepted: 1)
         #expect(test.cancel("a") == "cancelled")
-        test.submit(row(1, 5), id: "a", wantsAcceptance: true)
-        test.events.waitUntil("accepted a 2")
+        test.submit(row(1, 5), id: "a", accepted: 2)
         test.coordinator.resume()
         #expect(test.events.ends(2).map(\.code) == ["cancelled", nil])
         #expect(try test.rows("SELECT value FROM Row") == ["5"])
@@ -114,8 +111,7 @@ import Testing
     @Test func `a caller that awaits a job gets its cancellation at once`() throws {
         let test = try TestCoordinator()
         _ = test.coordinator.pause()
-        test.submit(row(1), id: "a", wantsAcceptance: true)
-        test.events.waitUntil("accepted a 1")
+        test.submit(row(1), id: "a", accepted: 1)
         let awaited = test.startAwaiting("a")
         #expect(test.cancel("a") == "cancelled")
         #expect(awaited.answer.ending?.code == "cancelled")
@@ -135,8 +131,7 @@ import Testing
         // The client gets the committed outcome of the id.
         #expect(test.await("done").ending?.sequence == 1)
         // A job that was sent again may still be committed.
-        test.submit(row(3), id: "a", wantsAcceptance: true)
-        test.events.waitUntil("accepted a 6")
+        test.submit(row(3), id: "a", accepted: 6)
         let awaited = test.startAwaiting("a")
         test.coordinator.resume()
         #expect(awaited.answer.ending?.sequence == 6)
@@ -146,8 +141,7 @@ import Testing
     @Test func `no client can cancel, await or repeat another user's job`() throws {
         let test = try TestCoordinator()
         _ = test.coordinator.pause()
-        test.submit(row(1), id: "a", wantsAcceptance: true, as: JobOwner(user: 12_345))
-        test.events.waitUntil("accepted a 1")
+        test.submit(row(1), id: "a", as: JobOwner(user: 12_345), accepted: 1)
         #expect(test.cancel("a", as: otherUser) == "unknown")
         test.submit(row(1), id: "a", as: otherUser)
         test.coordinator.resume()
@@ -269,8 +263,7 @@ import Testing
         let gate = Gate()
         test.coordinator.await("never") { _ in gate.pass() }
         let awaited = test.admitAwaiting("job")
-        test.submit("{}", id: "after the question", wantsAcceptance: true)
-        test.events.waitUntil("accepted after the question 3")
+        test.submit("{}", id: "after the question", accepted: 3)
         try lock.unlock()
         #expect(awaited.answer.ending?.sequence == 1)
         #expect(awaited.answer.ending?.code == nil)

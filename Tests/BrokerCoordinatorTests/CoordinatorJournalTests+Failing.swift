@@ -36,8 +36,7 @@ extension CoordinatorJournalTests {
         _ = test.coordinator.pause()
         let rows = (1...2_000).map { "{\"id\": \($0), \"value\": \($0)}" }.joined(separator: ",")
         test.submit("{\"Row\": [\(rows)]}", id: "large", wantsAcceptance: true)
-        test.submit(row(0, 7), id: "small", wantsAcceptance: true)
-        test.events.waitUntil("accepted small 2")
+        test.submit(row(0, 7), id: "small", accepted: 2)
         let again = try coordinator(in: crashed(test)) {
             ($0.limits.memory, $0.limits.jobMemory, $0.limits.bytes, $0.limits.jobs) = (1, 1, 1, 1)
         }
@@ -112,7 +111,7 @@ extension CoordinatorJournalTests {
         let test = try coordinator()
         _ = test.coordinator.pause()
         test.submit(rows(20_000), id: "large", wantsAcceptance: true)
-        test.waitUntil("the job") { test.coordinator.jobTable.withLock { $0.load.jobCount == 1 } }
+        test.waitUntil("the job") { test.coordinator.jobTable.withLock { $0.jobCount == 1 } }
         #expect(test.cancel("large") == "cancelled")
         test.coordinator.resume()
         #expect(test.events.ends(1)[0].code == "cancelled")
@@ -122,7 +121,7 @@ extension CoordinatorJournalTests {
         let short = try shortOfMemory()
         short.submit(rows(20_000), id: "other")
         short.waitUntil("the job") {
-            short.coordinator.jobTable.withLock { $0.load.jobCount == 1 } || short.events.all.count == 2
+            short.coordinator.jobTable.withLock { $0.jobCount == 1 } || short.events.all.count == 2
         }
         #expect(["tooLate", "unknown"].contains(short.cancel("other")))
         #expect(short.events.ends(2)[1].code == "busy")
@@ -252,8 +251,7 @@ extension CoordinatorJournalTests {
         _ = test.events.ends(5)
         if fault.hasPrefix("waits") {
             _ = test.coordinator.pause()
-            test.submit(row(6), id: "6", wantsAcceptance: true)
-            test.events.waitUntil("accepted 6 6")
+            test.submit(row(6), id: "6", accepted: 6)
         }
         let folder = try crashed(test)
         test.coordinator.resume()

@@ -61,8 +61,7 @@ import Testing
         for number in 1...20 {
             test.submit(row(1, number), id: number % 2 == 0 ? "job-\(number)" : nil, wantsAcceptance: true)
         }
-        test.submit(#"{"Nobody": []}"#, id: "wrong", wantsAcceptance: true)
-        test.events.waitUntil("accepted wrong 21")
+        test.submit(#"{"Nobody": []}"#, id: "wrong", accepted: 21)
         let folder = try crashed(test)
         let again = try coordinator(in: folder)
         #expect(again.events.ends(21).map(\.sequence) == (1...21).map { $0 })
@@ -127,8 +126,7 @@ import Testing
     {
         let test = try coordinator()
         _ = test.coordinator.pause()
-        test.submit(#"{"Row": {"id": 1, "value": 5, "other": 6}}"#, id: "a", wantsAcceptance: true)
-        test.events.waitUntil("accepted a 1")
+        test.submit(#"{"Row": {"id": 1, "value": 5, "other": 6}}"#, id: "a", accepted: 1)
         let folder = try crashed(test)
         let attributes = #""id": "integer64", "value": "integer64", "other": "integer64""#
         let wider = "{\"entities\": {\"Row\": {\"identity\": \"id\", \"attributes\": {\(attributes)}}}}"
@@ -172,8 +170,7 @@ import Testing
         let folder = TemporaryFolder()
         let test = try coordinator(in: folder) { $0.store.maximumPages = 12 }
         let rows = (1...20_000).map { "{\"id\": \($0), \"value\": \($0)}" }.joined(separator: ",")
-        test.submit("{\"Row\": [\(rows)]}", id: "large", wantsAcceptance: true)
-        test.events.waitUntil("accepted large 1")
+        test.submit("{\"Row\": [\(rows)]}", id: "large", accepted: 1)
         test.log.waitUntil("The store cannot be written")
         test.submit(row(0, 7), id: "refused", wantsAcceptance: true)
         #expect(test.events.ends(1).map(\.code) == ["storeFull"])
@@ -268,8 +265,7 @@ import Testing
     @Test func `without its journal a store is not opened while jobs wait in it, and goes on once none do`() throws {
         let test = try coordinator()
         _ = test.coordinator.pause()
-        test.submit(row(1), id: "a", wantsAcceptance: true)
-        test.events.waitUntil("accepted a 1")
+        test.submit(row(1), id: "a", accepted: 1)
         let folder = try crashed(test)
         #expect(throws: StoreError.self) { try coordinator(in: folder) { $0.keepsJournal = false } }
         do {
@@ -289,8 +285,7 @@ import Testing
     @Test func `without its journal a store is migrated after the journal was checked`() throws {
         let test = try coordinator()
         _ = test.coordinator.pause()
-        test.submit(row(1, 7), id: "a", wantsAcceptance: true)
-        test.events.waitUntil("accepted a 1")
+        test.submit(row(1, 7), id: "a", accepted: 1)
         let folder = try crashed(test)
         let smaller = Models.of(["Row": "id integer64"])
         let startWithout = {

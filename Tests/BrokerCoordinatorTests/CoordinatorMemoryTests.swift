@@ -445,8 +445,7 @@ private final class Flood: Sendable {
         test.submit(#"{"Row": {"id": 6001}}"#, id: "before", wantsAcceptance: true)
         // The foreign keys of all rows follow.
         test.submit(#"{"Parent": null}"#, id: "delete-1", deletingWhere: "TRUEPREDICATE", from: 1)
-        test.submit(#"{"Row": {"id": 6002}}"#, id: "later", wantsAcceptance: true, from: 2)
-        test.events.waitUntil("accepted later 4")
+        test.submit(#"{"Row": {"id": 6002}}"#, id: "later", from: 2, accepted: 4)
         let folder = journal ? try CoordinatorJournalTests().crashed(test) : nil
         test.coordinator.resume()
         let expected = ["2 before completed", "3 delete-1 busy, with a remedy", "4 later completed"]

@@ -110,8 +110,7 @@ import Testing
             $0.journalSystem = disk
         }
         _ = test.coordinator.pause()
-        test.submit(row(1), id: "a", wantsAcceptance: true)
-        test.events.waitUntil("accepted a 1")
+        test.submit(row(1), id: "a", accepted: 1)
         test.waitUntil("a staged job") { test.coordinator.jobTable.withLock { $0.application.isReady(0) } }
         disk.close()
         let cancelled = Monitor<String?>(nil)

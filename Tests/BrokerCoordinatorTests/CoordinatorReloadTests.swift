@@ -40,8 +40,7 @@ import Testing
     @Test func `a job that is being staged ends before the model is changed`() throws {
         let test = try TestCoordinator(old)
         let rows = (1...50_000).map { "{\"id\": \($0), \"value\": 1, \"name\": \"n\"}" }.joined(separator: ",")
-        test.submit("{\"Row\": [\(rows)]}", id: "large", wantsAcceptance: true)
-        test.events.waitUntil("accepted large 1")
+        test.submit("{\"Row\": [\(rows)]}", id: "large", accepted: 1)
         #expect(test.reload(new).count == 1)
         #expect(test.events.all.count == 2)
         #expect(try test.rows("SELECT count(*) FROM Row WHERE name IS NULL") == ["50000"])

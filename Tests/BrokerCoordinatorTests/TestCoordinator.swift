@@ -117,12 +117,14 @@ final class TestCoordinator: Sendable {
     ///   - isSync: of the entities that it names, what it does not name is deleted.
     ///   - change: changes the job before it is admitted.
     ///   - gate: opened before the job is: until then it has a ticket, and its contents are unknown.
+    ///   - sequence: waits until the job is accepted with it.
     ///   - count: waits until so many jobs have ended.
     func submit(
         _ payload: String, id: String? = nil, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false,
         wantsObjects: Bool = false, deletingWhere predicate: String? = nil, isSync: Bool = false,
         wantsAcceptance: Bool = false, behind gate: Gate? = nil, from source: Int = 0, as owner: JobOwner = .server,
-        ends count: Int = 0, changed change: @escaping @Sendable (inout Job) -> Void = { _ in }
+        accepted sequence: Int? = nil, ends count: Int = 0,
+        changed change: @escaping @Sendable (inout Job) -> Void = { _ in }
     ) {
         let text = JSONText(copying: Array(payload.utf8))
         let events = events
@@ -135,13 +137,14 @@ final class TestCoordinator: Sendable {
                 gate?.pass()
                 let opened = Self.opened(
                     text, memory, id, owner, policy, predicate, isSync: isSync, wantsKeys: wantsKeys,
-                    wantsObjects: wantsObjects, wantsAcceptance: wantsAcceptance
+                    wantsObjects: wantsObjects, wantsAcceptance: wantsAcceptance || sequence != nil
                 ) { events.note($0) }
                 guard case .job(var job) = opened else { return opened }
                 change(&job)
                 return .job(job)
             },
             refuse: { events.note(refused: $0) })
+        if let id, let sequence { events.waitUntil("accepted \(id) \(sequence)") }
         if count > 0 { _ = events.ends(count) }
     }
 

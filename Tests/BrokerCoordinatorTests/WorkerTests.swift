@@ -399,41 +399,6 @@ import Testing
         let later = order.admit(from: 3)
         #expect(order.open(later, .search))
     }
-
-    @Test(arguments: 0..<20) func `every source's frames go on as sent, whatever is opened when`(number: Int) {
-        let seed = 7_000 + UInt64(number)
-        var random = SeededGenerator(seed: seed)
-        let order = Order()
-        var unopened: [(arrival: Int, content: Content)] = []
-        var sent: [Int: [Int]] = [:]
-        // How far from its turn a frame may be opened; with none, no two searches meet.
-        let disorder = number % 4
-        var most = 0
-        for step in 0..<3_000 {
-            switch Int.random(in: 0..<4, using: &random) {
-            case 0 where step < 2_000, 1 where step < 2_000:
-                let source = Int.random(in: 0..<5, using: &random)
-                let content = [Content.nothing, .job, .job, .search, .question].randomElement(using: &random)!
-                let arrival = order.admit(from: source)
-                if content != .nothing { sent[source, default: []].append(arrival) }
-                unopened.append((arrival, content))
-            case 2:
-                if let search = order.searching.first { order.end(search) }
-            default:
-                guard !unopened.isEmpty else { continue }
-                let position = Int.random(in: 0...min(disorder, unopened.count - 1), using: &random)
-                let next = unopened.remove(at: position)
-                order.open(next.arrival, next.content)
-                most = max(most, order.searching.count)
-            }
-        }
-        for next in unopened { order.open(next.arrival, next.content) }
-        while let search = order.searching.first { order.end(search) }
-        let gone = Dictionary(grouping: order.inOrder) { order.sources[$0]! }
-        #expect(gone == sent, "seed \(seed)")
-        #expect(disorder > 0 || most == 1, "seed \(seed)")
-        for source in 0..<5 { #expect(!order.turns.isWaiting(source)) }
-    }
 }
 
 /// How many searches go on at a time, by how long they took.

@@ -34,7 +34,7 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
     /// Each job has one, so it has no object of its own as that of a ``Monitor``.
     private let state: Mutex<State>
 
-    init(_ budget: MemoryBudget, _ ticket: Int, _ payloadBytes: Int) {
+    init(_ budget: MemoryBudget, _ ticket: Int, payloadBytes: Int) {
         self.budget = budget
         self.ticket = ticket
         state = Mutex(State(payloadBytes: payloadBytes))
@@ -48,7 +48,7 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
 
     private func take(_ bytes: Int, passesWaiting: Bool) -> Bool {
         state.withLock { state in
-            if state.isInTurn { return state.takeInTurn(bytes, budget, ticket) }
+            if state.isInTurn { return state.takeInTurn(bytes, of: budget, for: ticket) }
             let wanted = state.used + bytes
             if let limit = state.briefLimit {
                 guard wanted <= limit else { return false }
@@ -199,7 +199,7 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
 }
 
 extension JobMemory.State {
-    fileprivate mutating func takeInTurn(_ bytes: Int, _ budget: MemoryBudget, _ ticket: Int) -> Bool {
+    fileprivate mutating func takeInTurn(_ bytes: Int, of budget: MemoryBudget, for ticket: Int) -> Bool {
         let isTaken = budget.shares.withLock { $0.takeInTurn(bytes, for: ticket, isUnlimited: isUnlimited) }
         if isTaken {
             granted += bytes
@@ -242,7 +242,7 @@ final class MemoryBudget: Sendable {
     ///   - isLogged: the job was read from the log.
     func admit(_ ticket: Int, payloadBytes: Int, isLogged: Bool = false) -> JobMemory {
         shares.withLock { $0.add(ticket, bytes: payloadBytes, isLogged: isLogged) }
-        return JobMemory(self, ticket, payloadBytes)
+        return JobMemory(self, ticket, payloadBytes: payloadBytes)
     }
 
     /// Changes the shares, and wakes the holders that this helps.

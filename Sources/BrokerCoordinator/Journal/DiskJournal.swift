@@ -87,10 +87,7 @@ final class DiskJournal: JobLog {
     }
 
     func stop() {
-        queue.signal {
-            $0.isStopping = true
-            return true
-        }
+        queue.update { $0.isStopping = true }
     }
 
     // MARK: - Reading

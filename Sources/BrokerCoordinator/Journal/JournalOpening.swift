@@ -58,11 +58,13 @@ enum JournalOpening {
         let remembered = try store.logPosition()
         let expected = remembered.identity.flatMap { JournalIdentity($0) }
         guard options.keepsJournal else {
-            if expected != nil { try leave(path, expected, remembered, options, store, logger) }
+            if expected != nil {
+                try leave(path, expected: expected, after: remembered, options, of: store, logger: logger)
+            }
             return nil
         }
         let isThere = try exists(path, isExpected: expected != nil)
-        let journal = try opened(path, expected, remembered, options, logger)
+        let journal = try opened(path, expected: expected, after: remembered, options, logger: logger)
         if journal.identity != expected {
             if expected != nil, !isThere {
                 logger.warning(
@@ -111,8 +113,8 @@ enum JournalOpening {
     }
 
     private static func opened(
-        _ path: String, _ expected: JournalIdentity?, _ remembered: JournalPosition, _ options: CoordinatorOptions,
-        _ logger: Logger
+        _ path: String, expected: JournalIdentity?, after remembered: JournalPosition, _ options: CoordinatorOptions,
+        logger: Logger
     ) throws(StoreError) -> Journal {
         let journal = try onJournal { () throws(JournalError) in
             try Journal(
@@ -131,12 +133,12 @@ enum JournalOpening {
 
     /// The server runs without a journal, and the store was fed from one: deletes it, if it is not needed any more.
     private static func leave(
-        _ path: String, _ expected: JournalIdentity?, _ remembered: JournalPosition, _ options: CoordinatorOptions,
-        _ store: Store, _ logger: Logger
+        _ path: String, expected: JournalIdentity?, after remembered: JournalPosition, _ options: CoordinatorOptions,
+        of store: Store, logger: Logger
     ) throws(StoreError) {
         let isThere = try exists(path, isExpected: true)
         if isThere {
-            let journal = try opened(path, expected, remembered, options, logger)
+            let journal = try opened(path, expected: expected, after: remembered, options, logger: logger)
             try onJournal { () throws(JournalError) in try journal.remove() }
         }
         try store.endLog()

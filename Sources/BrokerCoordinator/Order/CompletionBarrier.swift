@@ -127,11 +127,11 @@ extension CompletionBarrier {
 }
 
 /// The position up to which every job has ended, and the callers that wait for one. Any thread may call.
-final class AppliedPosition: Sendable {
+package final class AppliedPosition: Sendable {
     typealias Waiter = @Sendable () -> Void
 
     /// Names a waiter.
-    struct Wait: Sendable {
+    package struct Wait: Sendable {
         fileprivate let number: Int
     }
 

@@ -29,13 +29,13 @@ extension JobTable {
         guard let last = fresh.last else {
             return Effects(completions: [{ answer(.cancelled) }], notifies: hasWork)
         }
-        for job in fresh { log(job, id, asker, job.ticket == last.ticket ? answer : nil) }
+        for job in fresh { log(job, id, as: asker, answer: job.ticket == last.ticket ? answer : nil) }
         return Effects(notifies: hasWork)
     }
 
     /// Has the log store the cancellation, as soon as it has the job.
     private mutating func log(
-        _ job: RunningJobs.Cancellable, _ id: JobID, _ asker: JobOwner, _ answer: (@Sendable (Cancellation) -> Void)?
+        _ job: RunningJobs.Cancellable, _ id: JobID, as asker: JobOwner, answer: (@Sendable (Cancellation) -> Void)?
     ) {
         let entry = { (place: LogPlace) in
             LogEntry(
@@ -166,19 +166,19 @@ extension JobTable {
         try ends.checkInvariants()
         try unrecorded.checkInvariants()
         try InvariantViolation.require(
-            running.count == load.jobCount && ends.count == load.jobCount, "jobs in flight are counted")
+            running.count == jobCount, "jobs in flight are counted")
         try InvariantViolation.require(
-            load.bytes >= 0 && load.jobCount >= 0 && load.unopened >= 0, "nothing ends twice")
+            load.bytes >= 0 && load.unopened >= 0, "nothing ends twice")
         try InvariantViolation.require(
             (0...load.bytes).contains(load.others.bytes) && (0...load.count).contains(load.others.count),
             "what is read from the log is in flight")
         try InvariantViolation.require(
-            load.count >= load.jobCount + load.unopened, "unopened frames and jobs are frames in flight")
+            load.count >= jobCount + load.unopened, "unopened frames and jobs are frames in flight")
         try InvariantViolation.require(application.count <= load.count, "every job in the order is in flight")
         try InvariantViolation.require(cancellations.tickets.count <= load.count, "only jobs in flight are cancelled")
         try InvariantViolation.require(!hasRoom || !hasRoomWaiters, "callers are woken when there is room")
         try InvariantViolation.require(
-            unstagedTickets.count <= load.jobCount, "jobs that the log gets later are in flight")
+            unstagedTickets.count <= jobCount, "jobs that the log gets later are in flight")
         try InvariantViolation.require(
             unstagedTickets.allSatisfy { application.holds($0) && application.place(of: $0) == nil },
             "the log has no job that is not staged")

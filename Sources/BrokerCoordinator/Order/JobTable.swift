@@ -45,8 +45,6 @@ struct JobTable {
         var others = (bytes: 0, count: 0)
         /// Frames of clients that are not opened yet.
         var unopened = 0
-        /// Jobs of ``count``.
-        var jobCount = 0
 
         /// Whether another frame may be admitted that is read from the log.
         var hasRoomForOthers: Bool { hasRoom(for: others.count, others.bytes) }
@@ -142,6 +140,9 @@ struct JobTable {
         /// Tasks of the frames whose turn has come and that have their new tickets.
         var called: [@Sendable () -> Void] = []
     }
+
+    /// Those in flight that hold jobs.
+    var jobCount: Int { ends.count }
 
     // MARK: - Room
 
@@ -287,7 +288,6 @@ struct JobTable {
         if !isLogged { load.unopened -= 1 }
         running.began(job.key, ticket, of: job.owner, job.observer)
         ends.began(ticket, from: job.source, job)
-        load.jobCount += 1
         if let acceptance { pending.acceptances[ticket] = acceptance }
         if !isLogged { application.began(ticket, under: run.generation) }
         if log.durable != nil, !isLogged, job.weight > CoordinatorLimits.briefBytes {
@@ -328,7 +328,6 @@ struct JobTable {
         turns.note(
             job.arrival, took: microseconds, own: Int64(job.weight / CoordinatorLimits.bytesPerMicrosecond), at: now)
         load.add(-job.weight, frames: -1, isFromLog: job.isFromLog)
-        load.jobCount -= 1
         ends.ended(job.ticket, from: job.source)
         turns.ended(job.arrival)
         callNext()

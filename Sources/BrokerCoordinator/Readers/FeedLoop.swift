@@ -15,7 +15,7 @@ struct FeedLoop {
     /// Opened for the first subscription.
     private var reader: FeedReader?
 
-    init(_ state: Monitor<FeedThread.State>, _ gate: ReaderGate, _ files: OpenedFiles) {
+    init(_ state: Monitor<FeedThread.State>, _ gate: ReaderGate, reading files: OpenedFiles) {
         self.state = state
         self.gate = gate
         self.files = files
@@ -97,7 +97,7 @@ struct FeedLoop {
             let reader: FeedReader
             if let open = self.reader { reader = open } else { reader = try FeedReader(files) }
             self.reader = reader
-            return try gate.read(.brief) { _ in Swift.Result { () throws(StoreError) in try body(reader) } }.get()
+            return try gate.read(.brief) { _ throws(StoreError) in try body(reader) }
         } catch {
             // A fault of the connection may end with it.
             reader = nil
@@ -180,7 +180,7 @@ final class FeedThread: Sendable {
             }
         }
         thread = Thread(named: "feed") {
-            var loop = FeedLoop(state, gate, files)
+            var loop = FeedLoop(state, gate, reading: files)
             loop.run()
         }
     }

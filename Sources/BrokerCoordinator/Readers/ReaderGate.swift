@@ -82,7 +82,9 @@ final class ReaderGate: Sendable {
     }
 
     /// Runs a read, when the gate is open.
-    func read<Result>(_ kind: Kind, _ body: (Snapshot) -> Result) -> Result {
+    func read<Result, Failure>(
+        _ kind: Kind, _ body: (Snapshot) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
         let snapshot = state.wait { state -> Snapshot? in
             let mustWait = state.isClosed || kind == .long && state.isWriterNext && state.streams == 0
             guard state.isStopped || !mustWait else { return nil }
@@ -93,7 +95,7 @@ final class ReaderGate: Sendable {
             return Snapshot(walBytes: state.walBytes)
         }
         defer { end(kind) }
-        return body(snapshot)
+        return try body(snapshot)
     }
 
     private func end(_ kind: Kind) {

@@ -28,7 +28,7 @@ struct StreamLoop {
     /// Used for the next stream. Files that were moved can still be read over it.
     private var spare: StoreReader?
 
-    init(_ state: Monitor<StreamThread.State>, _ gate: ReaderGate, _ files: OpenedFiles) {
+    init(_ state: Monitor<StreamThread.State>, _ gate: ReaderGate, reading files: OpenedFiles) {
         self.state = state
         self.gate = gate
         self.files = files
@@ -186,7 +186,7 @@ final class StreamThread: Sendable {
             state.update { $0.table.writer(waits: waits) }
         }
         thread = Thread(named: "streams") {
-            var loop = StreamLoop(state, gate, files)
+            var loop = StreamLoop(state, gate, reading: files)
             loop.run()
         }
     }

@@ -57,8 +57,7 @@ struct ReplicaTable: Equatable {
     func write(to writer: inout JSONWriter) {
         writer.object { writer in
             for (name, member) in members.sorted(by: { $0.key < $1.key }) {
-                writer.key(name)
-                writer.object { writer in
+                writer.object(name) { writer in
                     writer.member("time", member.time)
                     writer.member("durable", member.durable)
                     writer.member("backup", member.backup)

@@ -307,17 +307,13 @@ final class ReplicatedLog: SharedLog {
         writer.member("waiting", waiting)
         writer.member("last", last)
         let connection = stream.connection.state
-        writer.key("connected")
-        writer.bool(connection.isConnected)
+        writer.member("connected", connection.isConnected)
         if let server = connection.server { writer.member("server", server) }
         if let cause = self.waiting { writer.member("cause", cause) }
     }
 
     func stop() {
-        queue.signal {
-            $0.isStopping = true
-            return true
-        }
+        queue.update { $0.isStopping = true }
         session.stop()
         reading.reader?.stop()
         appending.withLock { $0 }?.join()

@@ -103,8 +103,7 @@ struct LastReload {
     func write(to writer: inout JSONWriter) {
         writer.object { writer in
             writer.member("at", time)
-            writer.key("successful")
-            writer.bool(refusal == nil)
+            writer.member("successful", refusal == nil)
             if let refusal { writer.member("reason", refusal) }
         }
     }
@@ -272,16 +271,14 @@ struct LatencyBuckets {
 
     func write(to writer: inout JSONWriter) {
         writer.object { writer in
-            writer.key("counts")
-            writer.array { writer in for count in cumulative { writer.integer(count) } }
+            writer.array("counts") { writer in for count in cumulative { writer.integer(count) } }
             writer.member("count", count)
             writer.member("sumMicroseconds", sum)
         }
     }
 
     static func writeBounds(to writer: inout JSONWriter) {
-        writer.key("boundsMicroseconds")
-        writer.array { writer in for bound in bounds { writer.integer(bound) } }
+        writer.array("boundsMicroseconds") { writer in for bound in bounds { writer.integer(bound) } }
     }
 }
 
@@ -305,8 +302,8 @@ final class StorageFailure: Sendable {
     ///   - newState: the store's from now on.
     ///   - say: logs the failure, before any observer ends the process; not called when it was known.
     func happened(
-        _ newState: StoreState, _ error: StoreError, _ statistics: Statistics, _ completions: SerialThread,
-        _ say: () -> Void
+        _ newState: StoreState, _ error: StoreError, in statistics: Statistics, after completions: SerialThread,
+        say: () -> Void
     ) {
         let observers = state.withLock { state -> [Observer]? in
             guard state.error == nil else { return nil }
@@ -390,8 +387,7 @@ struct RecentJobs {
         let (slot, microseconds) = sum(at: now)
         writer.object { writer in
             writer.member("milliseconds", microseconds / 1_000)
-            writer.key("jobs")
-            writer.object { writer in
+            writer.object("jobs") { writer in
                 writer.member("completed", slot.counts.completed)
                 writer.member("failed", slot.counts.failed)
                 writer.member("duplicate", slot.counts.duplicates)

@@ -5,6 +5,20 @@ internal import Glibc
 internal import Histogram
 package import Logging
 
+/// The state of the coordinator at one moment, for the status that a service manager shows.
+package struct CoordinatorCondition: Sendable, Equatable {
+    /// Jobs that have not ended.
+    package var jobs = 0
+    package var isPaused = false
+    package var isDraining = false
+    /// Why the store takes no writes at the moment; nil when it does.
+    package var waitingCause: String?
+    /// Why nothing more of a shared log is applied; nil while the server applies it.
+    package var haltCause: String?
+
+    package init() {}
+}
+
 /// The members of `stats`: the counters, and what the rest of the coordinator holds at that moment.
 struct StatisticsReport {
     let counters: Statistics.Counters
@@ -21,10 +35,8 @@ struct StatisticsReport {
         writingQueues: (inout JSONWriter) -> Void
     ) {
         writer.member("uptimeMilliseconds", (monotonicMicroseconds() - start) / 1_000)
-        writer.key("paused")
-        writer.bool(condition.isPaused)
-        writer.key("draining")
-        writer.bool(condition.isDraining)
+        writer.member("paused", condition.isPaused)
+        writer.member("draining", condition.isDraining)
         writeJobs(to: &writer, inFlight: condition.jobs)
         writer.member("commits", counters.commits)
         if let reload = counters.lastReload {
@@ -46,8 +58,7 @@ struct StatisticsReport {
 
     private func write(_ log: any JobLog, _ history: StateDigest, to writer: inout JSONWriter) {
         let shared = log as? any SharedLog
-        writer.key(shared == nil ? "journal" : "log")
-        writer.object { writer in
+        writer.object(shared == nil ? "journal" : "log") { writer in
             log.write(to: &writer)
             writer.member(shared == nil ? "applied" : "position", history.position)
             if let shared { writer.member("lag", max(0, shared.lastPosition - history.position)) }
@@ -56,8 +67,7 @@ struct StatisticsReport {
             guard shared != nil else { return }
             var reason: String?
             if case .halted(let cause) = counters.store { reason = cause }
-            writer.key("halted")
-            writer.bool(reason != nil)
+            writer.member("halted", reason != nil)
             if let reason { writer.member("reason", reason) }
             if let replicas {
                 writer.key("replicas")
@@ -67,28 +77,24 @@ struct StatisticsReport {
     }
 
     private func writeJobs(to writer: inout JSONWriter, inFlight: Int) {
-        writer.key("jobs")
-        writer.object { writer in
+        writer.object("jobs") { writer in
             writer.member("accepted", counters.accepted)
             writer.member("completed", counters.completed)
             writer.member("failed", counters.failed)
             writer.member("duplicate", counters.duplicates)
             writer.member("inFlight", inFlight)
         }
-        writer.key("failures")
-        writer.object { writer in
+        writer.object("failures") { writer in
             for (code, count) in counters.failures.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
                 writer.member(code.rawValue, count)
             }
         }
         writer.key("objects")
         counters.objects.write(to: &writer)
-        writer.key("rejects")
-        writer.object { writer in
+        writer.object("rejects") { writer in
             for (entity, count) in counters.rejects.sorted(by: { $0.key < $1.key }) { writer.member(entity, count) }
         }
-        writer.key("interpreted")
-        writer.object { writer in
+        writer.object("interpreted") { writer in
             for reason in InterpretationReason.allCases {
                 if let count = counters.interpreted[reason] { writer.member(reason.rawValue, count) }
             }
@@ -96,13 +102,10 @@ struct StatisticsReport {
     }
 
     private func writeStore(to writer: inout JSONWriter) {
-        writer.key("store")
-        writer.object { writer in
-            writer.key("state")
-            writer.string(counters.store.name)
+        writer.object("store") { writer in
+            writer.member("state", counters.store.name)
             if let cause = counters.store.cause {
-                writer.key("cause")
-                writer.string(cause)
+                writer.member("cause", cause)
             }
             var file = stat()
             if stat(storePath, &file) == 0 { writer.member("bytes", Int64(file.st_size)) }
@@ -114,8 +117,7 @@ struct StatisticsReport {
             if let time = counters.wal.checkpointedAt { writer.member("checkpointedAt", time) }
             if let time = counters.backedUpAt { writer.member("backedUpAt", time) }
         }
-        writer.key("wal")
-        writer.object { writer in
+        writer.object("wal") { writer in
             writer.member("bytes", counters.wal.bytes)
             writer.member("uncheckpointedPages", counters.wal.uncheckpointedPages)
             write(WALReader.others(ofStoreAt: storePath), to: &writer)
@@ -125,8 +127,7 @@ struct StatisticsReport {
     private func write(_ readers: [WALReader], to writer: inout JSONWriter) {
         let known = readers.filter { $0.pid != nil || $0.process != nil }
         guard !known.isEmpty else { return }
-        writer.key("readers")
-        writer.array { writer in
+        writer.array("readers") { writer in
             for reader in known {
                 writer.object { writer in
                     writer.member("process", reader.process)
@@ -137,8 +138,7 @@ struct StatisticsReport {
     }
 
     private func writeHistograms(to writer: inout JSONWriter) {
-        writer.key("histograms")
-        writer.object { writer in
+        writer.object("histograms") { writer in
             LatencyBuckets.writeBounds(to: &writer)
             for stage in StageTimes.stages(isJournaled: isJournaled) {
                 writer.key(StageTimes.names[stage])

@@ -92,6 +92,13 @@ struct Monitor<State>: @unchecked Sendable {
     }
 }
 
+/// Asks, and blocks until the answer comes.
+func waitForAnswer<Answer>(_ ask: (@escaping @Sendable (Answer) -> Void) -> Void) -> Answer {
+    let answer = Monitor<Answer?>(nil)
+    ask { given in answer.update { $0 = given } }
+    return answer.wait { $0 }
+}
+
 /// A function that is set, replaced and called by any threads; it does nothing until it is set.
 ///
 /// A function must not be the `State` of a ``Monitor`` by itself, nor wrapped in an optional: each access through `inout`

@@ -39,12 +39,9 @@ final class Writer: Sendable {
             do throws(StoreError) {
                 try JournalOpening.leaveBeforeMigration(to: opening.plan, options, logger)
                 let store = try Store(path: options.storePath, plan: opening.plan, options: options.store)
-                let result = try Self.openLog(of: store, opening, jobTable, logger)
+                let result = try Self.openLog(of: store, opening, jobTable, logger: logger)
                 try statistics.note(store)
-                opened.broadcast {
-                    $0 = .success(result)
-                    return true
-                }
+                opened.update { $0 = .success(result) }
                 var loop = WriterLoop(
                     store: store, log: result.log, applied: result.applied, jobTable: jobTable, pool: pool,
                     statistics: statistics, completions: completions, storageFailure: storageFailure, gate: gate,
@@ -52,10 +49,7 @@ final class Writer: Sendable {
                     limits: options.limits, logger: logger)
                 loop.run()
             } catch {
-                opened.broadcast {
-                    $0 = .failure(error)
-                    return true
-                }
+                opened.update { $0 = .failure(error) }
             }
         }
         do throws(StoreError) {
@@ -70,7 +64,7 @@ final class Writer: Sendable {
 
     /// Opens the log of a store, and gives the job table its first sequence.
     private static func openLog(
-        of store: Store, _ opening: CoordinatorOpening, _ jobTable: Monitor<JobTable>, _ logger: Logger
+        of store: Store, _ opening: CoordinatorOpening, _ jobTable: Monitor<JobTable>, logger: Logger
     ) throws(StoreError) -> Opened {
         let (options, shared) = (opening.options, opening.joining?.log)
         let files = try shared == nil ? JournalOpening.open(for: store, options, logger) : nil

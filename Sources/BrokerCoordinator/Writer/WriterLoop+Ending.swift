@@ -71,7 +71,7 @@ extension WriterLoop {
 extension WriterLoop {
     // MARK: - One job
 
-    mutating func failed(_ error: StoreError, _ place: LogPlace, _ job: ReadyJob) -> AppliedJob {
+    mutating func failed(_ error: StoreError, at place: LogPlace, _ job: ReadyJob) -> AppliedJob {
         logger.error("A job could not be stored.", metadata: ["id": "\(job.id)", "cause": "\(error)"])
         noteWaiting(error, bytes: job.accepted.weight)
         let fault = Fault(ofJob: error)
@@ -142,7 +142,7 @@ extension WriterLoop {
     private func reportFailure() {
         guard let failure = store.failure else { return }
         storageFailure.happened(
-            .failed(cause: failure.message), failure, statistics, completions
+            .failed(cause: failure.message), failure, in: statistics, after: completions
         ) {
             logger.critical(
                 """
@@ -175,7 +175,7 @@ extension WriterLoop {
     func transaction<Result>(
         _ body: () throws(StoreError) -> Result?
     ) throws(StoreError) -> Result? {
-        var wait = StoreWait(jobTable, statistics, logger)
+        var wait = StoreWait(jobTable, statistics, logger: logger)
         while true {
             do throws(StoreError) {
                 try store.begin()
@@ -219,7 +219,7 @@ struct StoreWait {
     private var beganAt: Int64 = 0
     private var reported: StoreError?
 
-    init(_ jobTable: Monitor<JobTable>, _ statistics: Statistics, _ logger: Logger) {
+    init(_ jobTable: Monitor<JobTable>, _ statistics: Statistics, logger: Logger) {
         self.jobTable = jobTable
         self.statistics = statistics
         self.logger = logger

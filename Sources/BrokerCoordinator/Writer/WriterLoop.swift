@@ -265,7 +265,7 @@ struct WriterLoop {
     /// With a journal, a job that the machine cannot store does not fail: the writer tries until it can, or the server
     /// stops.
     private mutating func applyAlone(_ place: LogPlace, _ job: ReadyJob) -> AppliedJob? {
-        var wait = StoreWait(jobTable, statistics, logger)
+        var wait = StoreWait(jobTable, statistics, logger: logger)
         var attempts = LoneAttempts(isLogged: log != nil)
         while true {
             if leavesJobs {
@@ -281,7 +281,7 @@ struct WriterLoop {
                 switch attempts.next(after: error, makeRoom: store.makeRoom) {
                 case .again: continue
                 case .wait: leavesJobs = !wait.pause(error)
-                case .fail: return failed(error, place, job)
+                case .fail: return failed(error, at: place, job)
                 case .stop:
                     stop(at: place, job, error)
                     return nil

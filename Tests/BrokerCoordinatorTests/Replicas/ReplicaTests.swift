@@ -125,8 +125,7 @@ import Testing
         replicas[1].test.submit(Self.row(2), id: "2")
         #expect(replicas[1].test.events.ends(2).last?.code == nil)
         #expect(replicas[1].test.reload(Self.model)[0].hasPrefix("refused"))
-        replicas[0].test.submit(Self.row(3), id: "3")
-        _ = replicas[0].test.events.ends(3)
+        replicas[0].test.submit(Self.row(3), id: "3", ends: 3)
         try expectEqual(replicas)
         #expect(try replicas[1].test.rows("SELECT name FROM Row WHERE id > 1") == ["n", "n"])
     }
@@ -150,8 +149,7 @@ import Testing
         let folder = TemporaryFolder()
         do {
             let first = try Replica("a", log, in: folder)
-            first.test.submit(Self.row(1), id: "1")
-            _ = first.test.events.ends(1)
+            first.test.submit(Self.row(1), id: "1", ends: 1)
         }
         let second = try Replica("b", log, model: Self.wider) {
             $0.store.retention = LedgerRetention(count: 7, seconds: 9)
@@ -174,8 +172,7 @@ import Testing
         let first = try Replica("a", log)
         do {
             let second = try Replica("b", log, in: folder)
-            second.test.submit(Self.row(1), id: "b")
-            _ = second.test.events.ends(1)
+            second.test.submit(Self.row(1), id: "b", ends: 1)
         }
         for number in 0..<300 { first.test.submit(Self.row(number), id: "\(number)") }
         _ = first.test.events.ends(301)
@@ -189,14 +186,12 @@ import Testing
         let first = try Replica("a", log)
         var second: Replica? = try Replica("b", log, in: folder)
         log.set(clock: 5_000_000)
-        first.test.submit(Self.row(1), id: "1")
-        _ = first.test.events.ends(1)
+        first.test.submit(Self.row(1), id: "1", ends: 1)
         second?.wait(for: log.count)
         second = nil
         log.set(clock: 1_000)
         second = try Replica("b", log, in: folder)
-        first.test.submit(Self.row(2), id: "2")
-        _ = first.test.events.ends(2)
+        first.test.submit(Self.row(2), id: "2", ends: 2)
         try expectEqual([first, try #require(second)])
         let times = try first.test.rows("SELECT ended FROM _broker_jobs ORDER BY sequence")
         #expect(times.compactMap { Int64($0) } == times.compactMap { Int64($0) }.sorted())
@@ -311,8 +306,7 @@ extension ReplicaTests {
             if case .done = end { copied.update { $0 = true } }
         }
         copied.patiently("a backup") { $0 ? () : nil }
-        first.test.submit(Self.row(50), id: "50")
-        _ = first.test.events.ends(51)
+        first.test.submit(Self.row(50), id: "50", ends: 51)
         try expectEqual([first, try Replica("b", log, in: folder)])
     }
 
@@ -346,8 +340,7 @@ extension ReplicaTests {
         let folder = TemporaryFolder()
         do {
             let replica = try Replica("a", log, in: folder)
-            replica.test.submit(Self.row(1), id: "1")
-            _ = replica.test.events.ends(1)
+            replica.test.submit(Self.row(1), id: "1", ends: 1)
         }
         let path = folder.path("store.sqlite")
         let before = try Data(contentsOf: URL(filePath: path))

@@ -337,7 +337,7 @@ struct SharedLogSimulation {
     private mutating func checkEnd() {
         for (number, node) in nodes.enumerated() {
             let jobTable = node.server.jobTable
-            if jobTable.load.count != 0 || jobTable.load.jobCount != 0 || !jobTable.application.isEmpty {
+            if jobTable.load.count != 0 || jobTable.jobCount != 0 || !jobTable.application.isEmpty {
                 violate("\(jobTable.load.count) frames of server \(number) are in flight at the end")
             }
             if node.store.durable.applied != log.entries.count {

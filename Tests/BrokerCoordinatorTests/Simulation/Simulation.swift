@@ -583,11 +583,11 @@ extension Simulation {
     mutating func checkEnd() {
         checkEffects()
         let jobTable = server.jobTable
-        if jobTable.load.count != 0 || jobTable.load.jobCount != 0 || jobTable.load.unopened != 0
+        if jobTable.load.count != 0 || jobTable.jobCount != 0 || jobTable.load.unopened != 0
             || jobTable.load.bytes != 0
         {
             violate(
-                "\(jobTable.load.count) frames are in flight at the end, \(jobTable.load.jobCount) jobs, \(jobTable.load.bytes) bytes"
+                "\(jobTable.load.count) frames are in flight at the end, \(jobTable.jobCount) jobs, \(jobTable.load.bytes) bytes"
             )
         }
         if !jobTable.admission.isEmpty || !jobTable.application.isEmpty || !jobTable.running.isEmpty
