@@ -12,9 +12,7 @@ typealias ChangeCallback = @Sendable (Result<StoreMigration, StoreError>) -> Voi
 /// append ─▶ the log gives a position ─▶ the jobs before it end ─▶ writer: opens the store again ─▶ the jobs after it
 /// ```
 extension Coordinator {
-    /// - Parameters:
-    ///   - ticket: distinguishes the changes of this run.
-    ///   - notify: called once, on a thread of the coordinator's.
+    /// - Parameter ticket: distinguishes the changes of this run.
     func append(_ change: LogChange, at ticket: Int, _ notify: @escaping ChangeCallback) {
         guard change.payload.count <= Self.largestChange else {
             return notify(

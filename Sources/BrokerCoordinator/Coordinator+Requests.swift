@@ -11,10 +11,7 @@ extension Coordinator {
     ///     those of the source.
     ///   - source: the client.
     ///   - user: the client's user; users take turns, and so do the sources of each.
-    ///   - envelope: the text around the objects.
-    ///   - isWanted: whether the client is still there.
     ///   - mayBeLong: whether there is room for a long answer; called once the fetch turns out to be long.
-    ///   - notify: called once, on a thread of the coordinator's.
     package func fetch(
         _ request: FetchRequest, before ticket: Int, from source: Int = 0, of user: UInt32 = 0,
         in envelope: FetchEnvelope = .none,
@@ -30,11 +27,7 @@ extension Coordinator {
     /// A fetch whose objects come in parts. It sees the jobs that have ended by now: call it in
     /// ``whenEnded(before:from:_:)``. Nothing is read before ``FetchStream/ask()``.
     ///
-    /// - Parameters:
-    ///   - process: the client's; processes share the places for open streams.
-    ///   - envelope: the text around the objects of each part.
-    ///   - isWanted: whether the client is still there.
-    ///   - notify: called for each event, on a thread of the coordinator's.
+    /// - Parameter process: the client's; processes share the places for open streams.
     package func stream(
         _ request: FetchRequest, of process: Int32, in envelope: FetchEnvelope = .none,
         isWanted: @escaping @Sendable () -> Bool = { true },
@@ -47,9 +40,7 @@ extension Coordinator {
 
     /// Reads a bookmark beside the writer.
     ///
-    /// - Parameters:
-    ///   - ticket: the ticket of the question, which sees the jobs before it from that source.
-    ///   - notify: called once, on a thread of the coordinator's.
+    /// - Parameter ticket: the ticket of the question, which sees the jobs before it from that source.
     package func bookmark(
         named name: String, before ticket: Int, from source: Int = 0,
         _ notify: @escaping @Sendable (Result<StoredBookmark?, StoreError>) -> Void
@@ -89,7 +80,6 @@ extension Coordinator {
     ///   - after: nil for the jobs from now on.
     ///   - asker: ids of jobs that it may not see are omitted.
     ///   - hasRoom: whether the client has room for a part when its turn has come.
-    ///   - notify: called for each event, on a thread of the coordinator's.
     package func subscribe(
         to entities: [String]?, after: Int64?, wantsKeys: Bool, as asker: JobOwner = .server,
         hasRoom: @escaping @Sendable () -> Bool = { true },
@@ -186,9 +176,7 @@ extension Coordinator {
     ///   - replaces: whether an existing file is replaced.
     ///   - ticket: the ticket of the question, before which all frames have been opened; the copy has the effects of the
     ///     jobs in them. Nil copies what is committed now.
-    ///   - isWanted: whether the client is still there.
     ///   - progress: called at most ten times a second, on the backup's thread; must not block.
-    ///   - notify: called once, on a thread of the coordinator's.
     package func backup(
         to file: String, replaces: Bool = false, before ticket: Int? = nil,
         isWanted: @escaping @Sendable () -> Bool = { true },
@@ -271,8 +259,6 @@ extension Coordinator {
     }
 
     /// The newest failed jobs that have outcomes and pass the filter: the newest first. Refused jobs have none.
-    ///
-    /// - Parameter notify: called once, on a thread of the coordinator's.
     package func failedJobs(
         _ count: Int, _ filter: FailureFilter = FailureFilter(), as asker: JobOwner,
         _ notify: @escaping @Sendable (Result<[FailedJob], StoreError>) -> Void

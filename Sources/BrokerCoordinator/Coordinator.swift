@@ -21,7 +21,8 @@ package import Logging
 /// Ordering: tickets are given in the order of
 /// ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``, except that a scan may have to
 /// wait for a later ticket, with the later jobs of its source. Jobs take effect, and end, in the order of their
-/// tickets. Observers are called one after the other, each on a thread of the coordinator; they must not block.
+/// tickets. Observers are called one after the other, each on a thread of the coordinator; they must not block. So is each
+/// `notify`: once, or for each event. `isWanted` says whether the client is still there.
 package final class Coordinator: Sendable {
     package var model: Model { plan.model }
     package let limits: CoordinatorLimits
@@ -242,7 +243,6 @@ package final class Coordinator: Sendable {
     /// - Parameters:
     ///   - ticket: the ticket of the question; nil asks after everything admitted so far.
     ///   - asker: a job that it may not see counts as unknown.
-    ///   - notify: called once, on a thread of the coordinator's.
     package func await(
         _ id: String, before ticket: Int? = nil, as asker: JobOwner = .server,
         _ notify: @escaping @Sendable (Result<JobCompletion?, StoreError>) -> Void

@@ -507,17 +507,4 @@ struct CallbackTests {
         // Each thunk around the function would be a frame on the stack.
         #expect(places.withLock { $0.count } == 1)
     }
-
-    @Test func `nothing is called before the function is set, and after it is removed`() {
-        let numbers = Mutex<[Int]>([])
-        let callback = Callback<Int>()
-        callback(1)
-        #expect(!callback.isSet)
-        callback.set { number in numbers.withLock { $0.append(number) } }
-        callback(2)
-        #expect(callback.isSet)
-        callback.set(nil)
-        callback(3)
-        #expect(numbers.withLock { $0 } == [2])
-    }
 }

@@ -19,15 +19,6 @@ import Testing
         #expect(queue.count == 0)
     }
 
-    @Test func `a flood of one source does not delay sources that come later`() {
-        var queue = TurnQueue<String>()
-        for number in 0..<1_000 { queue.append("flood \(number)", from: 1) }
-        _ = queue.popFirst()
-        queue.append("other", from: 2)
-        let next = [queue.popFirst(), queue.popFirst()]
-        #expect(next.contains("other"))
-    }
-
     @Test func `brief and long tasks take turns`() {
         var queues = WorkQueues<String>(longLimit: 9)
         for number in 0..<3 {

@@ -291,7 +291,6 @@ struct MemoryShares<Waiter> {
         var bytes: Int
         /// The job was read from the log.
         let isLogged: Bool
-        var isGone = false
         /// The bytes that a waiting holder needs, and its wake-up call.
         var waiting: (bytes: Int, waiter: Waiter)?
     }
@@ -301,9 +300,8 @@ struct MemoryShares<Waiter> {
     /// Bytes that one job may hold.
     let one: Int
     private(set) var total = 0
-    /// By rising tickets, with some that have left; the first is always present.
+    /// By rising tickets. Most leave at the front or at the end, which takes constant time.
     private var holders = Deque<Holder>()
-    private var goneCount = 0
     /// The waiting holders, in order; few, because each has at least begun.
     private var waiting: [Ticket] = []
 
@@ -316,16 +314,7 @@ struct MemoryShares<Waiter> {
 
     private var takenByOthers: Int { total - (holders.first?.bytes ?? 0) }
 
-    /// The index of a holder that has not left.
-    private func position(of ticket: Ticket) -> Int? {
-        var low = 0
-        var high = holders.count
-        while low < high {
-            let middle = (low + high) / 2
-            if holders[middle].ticket < ticket { low = middle + 1 } else { high = middle }
-        }
-        return low < holders.count && holders[low].ticket == ticket && !holders[low].isGone ? low : nil
-    }
+    private func position(of ticket: Ticket) -> Int? { holders.index(of: ticket) { $0.ticket } }
 
     /// Adds a holder after all others, with the bytes that it has already.
     ///
@@ -375,23 +364,9 @@ struct MemoryShares<Waiter> {
     /// The holder gives back everything.
     mutating func remove(_ ticket: Ticket) {
         guard let position = position(of: ticket) else { return }
-        total -= holders[position].bytes
-        holders[position].isGone = true
-        holders[position].bytes = 0
-        if holders[position].waiting != nil {
-            holders[position].waiting = nil
-            waiting.removeAll { $0 == ticket }
-        }
-        goneCount += 1
-        while let first = holders.first, first.isGone {
-            holders.removeFirst()
-            goneCount -= 1
-        }
-        // Holders that have left after a first one that stays are removed now and then, at the cost of adding them.
-        if goneCount > 32, goneCount * 2 > holders.count {
-            holders.removeAll { $0.isGone }
-            goneCount = 0
-        }
+        let holder = holders.remove(at: position)
+        total -= holder.bytes
+        if holder.waiting != nil { waiting.removeAll { $0 == ticket } }
     }
 
     /// The holder waits for `bytes` of room beside what it has, or until it is the first.
@@ -424,7 +399,7 @@ struct MemoryShares<Waiter> {
 
     private func isNext(at position: Int) -> Bool {
         position == 0
-            || holders[position].isLogged && !holders.prefix(position).contains { $0.isLogged && !$0.isGone }
+            || holders[position].isLogged && !holders.prefix(position).contains { $0.isLogged }
     }
 
     private func limit(of holder: Holder) -> Int { holder.isLogged ? .max : one }

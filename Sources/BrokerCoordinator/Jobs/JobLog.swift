@@ -43,8 +43,10 @@ protocol JobLog: Sendable {
     /// Why there is no room for new jobs; nil while there is.
     var fullness: StoreError? { get }
 
+    /// Writes the members of `stats`.
     func write(to writer: inout JSONWriter)
 
+    /// No more is appended.
     func stop()
 }
 

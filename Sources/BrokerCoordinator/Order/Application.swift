@@ -80,7 +80,7 @@ struct Application<Work> {
 
     /// The log does not get a job of this server, which is to be finished as work without a position.
     mutating func refuse(_ ticket: Int) {
-        guard let index = Self.index(of: ticket, in: own) else { return }
+        guard let index = own.index(of: ticket, by: { $0.ticket }) else { return }
         own[index].place = LogPlace(position: nil, time: 0)
         passRefused()
     }
@@ -156,26 +156,16 @@ struct Application<Work> {
     // MARK: - Finding
 
     private func entry(_ ticket: Int) -> Entry? {
-        if let index = Self.index(of: ticket, in: own) { return own[index] }
-        return Self.index(of: ticket, in: others).map { others[$0] }
+        if let index = own.index(of: ticket, by: { $0.ticket }) { return own[index] }
+        return others.index(of: ticket, by: { $0.ticket }).map { others[$0] }
     }
 
     private mutating func update(_ ticket: Int, _ body: (inout Entry) -> Void) {
-        if let index = Self.index(of: ticket, in: own) {
+        if let index = own.index(of: ticket, by: { $0.ticket }) {
             body(&own[index])
-        } else if let index = Self.index(of: ticket, in: others) {
+        } else if let index = others.index(of: ticket, by: { $0.ticket }) {
             body(&others[index])
         }
-    }
-
-    private static func index(of ticket: Int, in entries: Deque<Entry>) -> Int? {
-        var low = 0
-        var high = entries.count
-        while low < high {
-            let middle = (low + high) / 2
-            if entries[middle].ticket < ticket { low = middle + 1 } else { high = middle }
-        }
-        return low < entries.count && entries[low].ticket == ticket ? low : nil
     }
 }
 

@@ -54,7 +54,7 @@ struct CompletionBarrier {
         /// No job is in flight, so no caller waits.
         var isEmpty: Bool { jobs.isEmpty }
 
-        func job(at ticket: Int) -> AcceptedJob? { jobs.first { $0.ticket == ticket }?.job }
+        func job(at ticket: Int) -> AcceptedJob? { jobs.index(of: ticket) { $0.ticket }.flatMap { jobs[$0].job } }
 
         mutating func began(_ ticket: Int, _ job: AcceptedJob?) {
             let position = (jobs.lastIndex { $0.ticket < ticket } ?? -1) + 1
@@ -62,11 +62,7 @@ struct CompletionBarrier {
         }
 
         mutating func ended(_ ticket: Int, _ ready: inout [Waiter]) {
-            if jobs.first?.ticket == ticket {
-                jobs.removeFirst()
-            } else if let position = jobs.firstIndex(where: { $0.ticket == ticket }) {
-                jobs.remove(at: position)
-            }
+            if let position = jobs.index(of: ticket, by: { $0.ticket }) { jobs.remove(at: position) }
             while let first = waiting.first, !hasJob(before: first.ticket) {
                 ready.append(first.waiter)
                 waiting.removeFirst()

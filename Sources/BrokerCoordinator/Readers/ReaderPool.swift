@@ -37,7 +37,6 @@ final class ReaderPool: Sendable {
     private struct Idle: @unchecked Sendable {
         // It goes from thread to thread, but through the lock, and only one thread has it at a time.
         let reader: StoreReader
-        let plan: StagingPlan
     }
 
     static let isOutdated = Fault(
@@ -82,7 +81,7 @@ final class ReaderPool: Sendable {
 
     private func openReader(_ plan: StagingPlan) {
         guard let reader = try? StoreReader(files, plan: plan) else { return }
-        let idle = Idle(reader: reader, plan: plan)
+        let idle = Idle(reader: reader)
         self.idle.withLock { $0.append(idle) }
     }
 
@@ -146,7 +145,7 @@ final class ReaderPool: Sendable {
             if case .failure(.store) = found {
                 // A fault of the connection may end with it.
             } else {
-                let idle = Idle(reader: reader, plan: plan)
+                let idle = Idle(reader: reader)
                 self.idle.withLock { $0.append(idle) }
             }
             return .found(try found.get())
@@ -163,7 +162,7 @@ final class ReaderPool: Sendable {
 
     private func takeReader(_ plan: StagingPlan) throws(FetchFailure) -> StoreReader {
         while let idle = idle.withLock({ $0.popLast() }) {
-            if idle.plan === plan { return idle.reader }
+            if idle.reader.plan === plan { return idle.reader }
         }
         do throws(StoreError) {
             return try StoreReader(files, plan: plan)

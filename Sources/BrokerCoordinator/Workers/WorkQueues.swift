@@ -121,3 +121,16 @@ package struct InvariantViolation: Error {
         if !holds { throw InvariantViolation(rule: rule) }
     }
 }
+
+extension Deque {
+    /// The index of the element with that ticket; the elements are in the order of rising tickets.
+    func index(of ticket: Int, by ticketOf: (Element) -> Int) -> Int? {
+        var low = 0
+        var high = count
+        while low < high {
+            let middle = (low + high) / 2
+            if ticketOf(self[middle]) < ticket { low = middle + 1 } else { high = middle }
+        }
+        return low < count && ticketOf(self[low]) == ticket ? low : nil
+    }
+}
