@@ -90,6 +90,9 @@ import Testing
             first.id == "large" && first.owner == other && first.operations == ["process"] && first.entities == ["A"])
         let next = try #require(slow.dropFirst().first)
         #expect(next.times.work < first.times.work && slow.count == 11)
+        // In the same statements each has the share of its rows.
+        let together = slow.filter { $0.id != "large" && $0.times.merged == first.times.merged }
+        #expect(!together.isEmpty && together.allSatisfy { $0.times.work < $0.times.merged })
         for job in slow {
             let times = job.times
             let stages = times.queued + times.staged + times.waited + times.merged + times.committed

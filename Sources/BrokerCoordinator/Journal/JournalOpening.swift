@@ -185,12 +185,9 @@ package struct JournalFinding: Sendable {
     /// The path of the journal's folder.
     package let path: String
     package let state: State
+}
 
-    init(path: String, state: State) {
-        self.path = path
-        self.state = state
-    }
-
+extension JournalFinding {
     /// - Parameters:
     ///   - store: the path of the store, which may be absent.
     ///   - isKept: the server would keep a journal.

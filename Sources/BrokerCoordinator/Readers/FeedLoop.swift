@@ -9,17 +9,11 @@ struct FeedLoop {
     /// A follower is sent how far nothing concerned it at most once for so many sequences.
     private static let silentSequences: Int64 = 1_000
 
-    private let state: Monitor<FeedThread.State>
-    private let gate: ReaderGate
-    private let files: OpenedFiles
+    fileprivate let state: Monitor<FeedThread.State>
+    fileprivate let gate: ReaderGate
+    fileprivate let files: OpenedFiles
     /// Opened for the first subscription.
-    private var reader: FeedReader?
-
-    init(_ state: Monitor<FeedThread.State>, _ gate: ReaderGate, reading files: OpenedFiles) {
-        self.state = state
-        self.gate = gate
-        self.files = files
-    }
+    fileprivate var reader: FeedReader?
 
     mutating func run() {
         while let (number, follower) = next() { read(number, follower) }
@@ -180,7 +174,7 @@ final class FeedThread: Sendable {
             }
         }
         thread = Thread(named: "feed") {
-            var loop = FeedLoop(state, gate, reading: files)
+            var loop = FeedLoop(state: state, gate: gate, files: files)
             loop.run()
         }
     }

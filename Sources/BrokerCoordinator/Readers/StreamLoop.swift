@@ -12,7 +12,7 @@ struct StreamLoop {
         case end
     }
 
-    private struct OpenStream {
+    fileprivate struct OpenStream {
         let objects: ObjectStream
         let reader: StoreReader
         let snapshot: ReaderGate.Snapshot
@@ -21,18 +21,12 @@ struct StreamLoop {
     /// How often the thread looks whether a client is too slow, or the WAL too long, in microseconds.
     private static let lookMicroseconds: Int64 = 100_000
 
-    private let state: Monitor<StreamThread.State>
-    private let gate: ReaderGate
-    private let files: OpenedFiles
-    private var open: [Int: OpenStream] = [:]
+    fileprivate let state: Monitor<StreamThread.State>
+    fileprivate let gate: ReaderGate
+    fileprivate let files: OpenedFiles
+    fileprivate var open: [Int: OpenStream] = [:]
     /// Used for the next stream. Files that were moved can still be read over it.
-    private var spare: StoreReader?
-
-    init(_ state: Monitor<StreamThread.State>, _ gate: ReaderGate, reading files: OpenedFiles) {
-        self.state = state
-        self.gate = gate
-        self.files = files
-    }
+    fileprivate var spare: StoreReader?
 
     mutating func run() {
         while true {
@@ -186,7 +180,7 @@ final class StreamThread: Sendable {
             state.update { $0.table.writer(waits: waits) }
         }
         thread = Thread(named: "streams") {
-            var loop = StreamLoop(state, gate, reading: files)
+            var loop = StreamLoop(state: state, gate: gate, files: files)
             loop.run()
         }
     }

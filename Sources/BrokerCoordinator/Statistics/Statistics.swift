@@ -8,12 +8,9 @@ internal import Histogram
 final class Statistics: Sendable {
     struct Counters {
         var accepted = 0
-        var completed = 0
-        private(set) var failed = 0
         private(set) var failures: [FaultCode: Int] = [:]
-        var duplicates = 0
-        var commits = 0
-        var objects = ChangeCounts()
+        /// Since the start.
+        private(set) var totals = RecentJobs.Slot.Counts()
         /// Rejected records by entity: as many as the models have had since the start.
         var rejects: [String: Int] = [:]
         /// Steps whose records were applied one after the other, by the reason.
@@ -53,7 +50,7 @@ final class Statistics: Sendable {
         }
 
         mutating func noteFailure(_ code: FaultCode, at now: Int64) {
-            failed += 1
+            totals.failed += 1
             failures[code, default: 0] += 1
             recent.note(at: now) { $0.counts.failed += 1 }
         }
@@ -408,7 +405,6 @@ extension Statistics.Counters {
         var slot = RecentJobs.Slot.Counts(commits: 1)
         var allTimes: [StageTimes] = []
         allTimes.reserveCapacity(applied.count)
-        commits += 1
         batches.record(jobs: applied.count)
         for applied in applied {
             switch applied.end {
@@ -425,9 +421,7 @@ extension Statistics.Counters {
             slowJobs.append(applied.slowJob(times))
         }
         for job in slowJobs { slow.add(job) }
-        completed += slot.completed
-        duplicates += slot.duplicates
-        objects.add(slot.objects)
+        totals.add(slot)
         recent.note(at: committedAt) { recent in
             recent.counts.add(slot)
             for times in allTimes { recent.latencies.record(times) }

@@ -38,7 +38,7 @@ struct StatisticsReport {
         writer.member("paused", condition.isPaused)
         writer.member("draining", condition.isDraining)
         writeJobs(to: &writer, inFlight: condition.jobs)
-        writer.member("commits", counters.commits)
+        writer.member("commits", counters.totals.commits)
         if let reload = counters.lastReload {
             writer.key("lastReload")
             reload.write(to: &writer)
@@ -79,9 +79,9 @@ struct StatisticsReport {
     private func writeJobs(to writer: inout JSONWriter, inFlight: Int) {
         writer.object("jobs") { writer in
             writer.member("accepted", counters.accepted)
-            writer.member("completed", counters.completed)
-            writer.member("failed", counters.failed)
-            writer.member("duplicate", counters.duplicates)
+            writer.member("completed", counters.totals.completed)
+            writer.member("failed", counters.totals.failed)
+            writer.member("duplicate", counters.totals.duplicates)
             writer.member("inFlight", inFlight)
         }
         writer.object("failures") { writer in
@@ -90,7 +90,7 @@ struct StatisticsReport {
             }
         }
         writer.key("objects")
-        counters.objects.write(to: &writer)
+        counters.totals.objects.write(to: &writer)
         writer.object("rejects") { writer in
             for (entity, count) in counters.rejects.sorted(by: { $0.key < $1.key }) { writer.member(entity, count) }
         }
