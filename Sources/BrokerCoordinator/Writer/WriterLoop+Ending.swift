@@ -175,7 +175,7 @@ extension WriterLoop {
     func transaction<Result>(
         _ body: () throws(StoreError) -> Result?
     ) throws(StoreError) -> Result? {
-        var wait = StoreWait(jobTable, statistics, logger: logger)
+        var wait = StoreWait(isLocked: true, jobTable, statistics, logger: logger)
         while true {
             do throws(StoreError) {
                 try store.begin()
@@ -211,30 +211,30 @@ struct StoreWait {
     /// A lock held for a shorter time is normal, and is not logged.
     private static let silentMicroseconds: Int64 = 1_000_000
 
+    private let isLocked: Bool
     private let jobTable: Monitor<JobTable>
     private let statistics: Statistics
     private let logger: Logger
     /// The longest is that by which jobs may go on too late.
     private var pauses: (next: Int64, longest: Int64)?
     private var beganAt: Int64 = 0
-    private var reported: StoreError?
+    private var isReported = false
 
-    init(_ jobTable: Monitor<JobTable>, _ statistics: Statistics, logger: Logger) {
-        self.jobTable = jobTable
-        self.statistics = statistics
-        self.logger = logger
+    /// - Parameter isLocked: another program has locked the store; else the machine does not take a job of the journal.
+    init(isLocked: Bool, _ jobTable: Monitor<JobTable>, _ statistics: Statistics, logger: Logger) {
+        (self.isLocked, self.jobTable, self.statistics, self.logger) = (isLocked, jobTable, statistics, logger)
     }
 
     /// Waits before the next attempt. Returns false when there must be none, because the server stops.
     mutating func pause(_ error: StoreError) -> Bool {
         let now = monotonicMicroseconds()
         if pauses == nil { beganAt = now }
-        let (pause, longest) = pauses ?? (error.isLocked ? (1_000, 50_000) : (10_000, 1_000_000))
+        let (pause, longest) = pauses ?? (isLocked ? (1_000, 50_000) : (10_000, 1_000_000))
         report(error, at: now)
         let isOver = jobTable.isStopDue(by: now + pause)
         pauses = (min(2 * pause, longest), longest)
         guard isOver else { return true }
-        if error.isLocked {
+        if isLocked {
             reportEnd("The server stops, and the store is still locked by another program; jobs fail.")
         } else {
             logger.error(
@@ -247,33 +247,33 @@ struct StoreWait {
     }
 
     private mutating func report(_ error: StoreError, at now: Int64) {
-        if error.isLocked {
-            guard reported == nil, now - beganAt >= Self.silentMicroseconds else { return }
+        if isLocked {
+            guard !isReported, now - beganAt >= Self.silentMicroseconds else { return }
             statistics.count { $0.store = .waiting(cause: "Another program has locked the store.") }
             logger.warning("Another program has locked the store; jobs wait until it releases the lock.")
         } else {
             // The cause may differ from that of the attempt before.
             statistics.count { $0.store = .waiting(cause: error.message) }
-            guard reported == nil else { return }
+            guard !isReported else { return }
             let fault = Fault(error)
             jobTable.withLock { $0.refusals.store = fault }
             logger.error(
                 "The store cannot be written; accepted jobs stay in the journal, and new jobs are refused.",
                 metadata: ["cause": "\(error)"])
         }
-        reported = error
+        isReported = true
     }
 
     /// The store has taken the transaction, or the job.
     func ended() {
-        guard let reported else { return }
-        guard !reported.isLocked else { return reportEnd("The store is no longer locked; jobs continue.") }
+        guard isReported else { return }
+        guard !isLocked else { return reportEnd("The store is no longer locked; jobs continue.") }
         jobTable.withLock { $0.refusals.store = nil }
         logger.notice("The store can be written again.", metadata: ["milliseconds": milliseconds])
     }
 
     private func reportEnd(_ words: Logger.Message) {
-        guard reported != nil else { return }
+        guard isReported else { return }
         statistics.count { $0.noteServing() }
         logger.warning(words, metadata: ["milliseconds": milliseconds])
     }

@@ -230,15 +230,15 @@ struct WriterLoop {
                 let begun = monotonicMicroseconds()
                 guard let ends = try store.applyBatch(run) else { return nil }
                 let now = monotonicMicroseconds()
-                // The jobs were merged in the same statements: by their rows each has a share of the time.
-                let rows = max(1, batch[applied.count...].prefix(ends.count).reduce(0) { $0 + $1.job.rowCount })
+                // The jobs were merged in the same statements: by its rows, and one more, each has a share of the time.
+                let shares = batch[applied.count...].prefix(ends.count).reduce(0) { $0 + $1.job.rowCount + 1 }
                 for end in ends {
                     let (place, job) = batch[applied.count]
                     job.noteMerged()
                     applied.append(
                         AppliedJob(
                             place: place, job: job, end: end, mergedMicroseconds: now - begun,
-                            ownMicroseconds: (now - begun) * Int64(job.rowCount) / Int64(rows), appliedAt: now))
+                            ownMicroseconds: (now - begun) * Int64(job.rowCount + 1) / Int64(shares), appliedAt: now))
                 }
             }
         }
@@ -265,7 +265,7 @@ struct WriterLoop {
     /// With a journal, a job that the machine cannot store does not fail: the writer tries until it can, or the server
     /// stops.
     private mutating func applyAlone(_ place: LogPlace, _ job: ReadyJob) -> AppliedJob? {
-        var wait = StoreWait(jobTable, statistics, logger: logger)
+        var wait = StoreWait(isLocked: false, jobTable, statistics, logger: logger)
         var attempts = LoneAttempts(isLogged: log != nil)
         while true {
             if leavesJobs {
