@@ -86,8 +86,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
-        // No formats of files: brokerd reads its own, with the lines of faults.
-        .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0", traits: []),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
@@ -243,7 +241,6 @@ let package = Package(
                 "BrokerStore",
                 "BrokerCoordinator", "BrokerServer",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
-                forPrograms("Configuration", "swift-configuration"),
                 forPrograms("Logging", "swift-log"),
                 forPrograms("UnixSignals", "swift-service-lifecycle"),
             ],
@@ -262,7 +259,7 @@ let package = Package(
         .executableTarget(
             name: "brokerload",
             dependencies: [
-                "BrokerCommandLine", "BrokerJSON", "LoadTesting", "BrokerModel", "BrokerWire",
+                "BrokerCommandLine", "BrokerJSON", "BrokerSQLite", "LoadTesting", "BrokerModel", "BrokerWire",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
             ],
             swiftSettings: strict),

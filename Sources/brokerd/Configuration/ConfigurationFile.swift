@@ -1,14 +1,13 @@
 import BrokerCommandLine
 import BrokerJSON
 import BrokerModel
-import Configuration
 
 /// A configuration file: a JSON object whose keys are the names of options. A line, or the end of a line, that begins
 /// with `//` is a comment.
 struct ConfigurationFile {
-    /// The texts of an option, as on the command line.
     struct Entry {
-        let content: ConfigContent
+        /// The values of an option, as on the command line.
+        let texts: [String]
         let line: Int
     }
 
@@ -54,32 +53,20 @@ struct ConfigurationFile {
                         + (hint.isEmpty ? ". `brokerd --help` lists them." : hint))
             }
             guard entries[name] == nil else { throw CommandFailure(.usage, place + "\(name.quoted) is given twice.") }
-            guard let content = Self.content(value, option.kind) else {
+            guard let texts = Self.texts(value, option.kind) else {
                 throw CommandFailure(
                     .usage, place + "\(name.quoted) must be \(option.kind.form), not \(Self.form(of: value)).")
             }
-            entries[name] = Entry(content: content, line: line)
+            entries[name] = Entry(texts: texts, line: line)
         }
         withExtendedLifetime(document) {}
     }
 
     /// Nil for a value of another type.
-    private static func content(_ value: JSONValue, _ kind: ConfigurationOption.Kind) -> ConfigContent? {
-        switch kind {
-        case .flag: value.bool.map { .string($0 ? "true" : "false") }
-        case .value: text(value).map { .string($0) }
-        case .values:
-            if value.kind == .array {
-                texts(value).map { .stringArray($0) }
-            } else {
-                text(value).map { .stringArray([$0]) }
-            }
-        }
-    }
-
-    private static func texts(_ array: JSONValue) -> [String]? {
-        let texts = array.elements.map(text)
-        return texts.contains(nil) ? nil : texts.compactMap { $0 }
+    private static func texts(_ value: JSONValue, _ kind: ConfigurationOption.Kind) -> [String]? {
+        if kind == .flag { return value.bool.map { ["\($0)"] } }
+        let texts = kind == .values && value.kind == .array ? value.elements.map(text) : [text(value)]
+        return texts.contains(nil) ? nil : texts.compactMap(\.self)
     }
 
     /// A number has the same text as on the command line.
@@ -141,59 +128,4 @@ extension ConfigurationOption.Kind {
 
 extension String {
     fileprivate var quoted: String { "\"\(self)\"" }
-}
-
-/// An option of brokerd that a configuration may give. They are read from the command's own description, so that a new
-/// option has its key, too.
-struct ConfigurationOption: Sendable, Equatable {
-    enum Kind: Sendable, Equatable {
-        /// Without a value: true or false.
-        case flag
-        case value
-        /// May be repeated.
-        case values
-    }
-
-    /// The name without `--`: the key in a file.
-    let name: String
-    let kind: Kind
-    /// All spellings on the command line.
-    let spellings: [String]
-
-    var variable: String { "BROKERD_" + name.uppercased().replacing("-", with: "_") }
-
-    /// Options of one invocation, which are no configuration.
-    static let ofInvocation: Set<String> = ["config", "check", "help", "version"]
-
-    /// Whether an argument gives the option.
-    func isGiven(by argument: String) -> Bool {
-        let name = argument.prefix { $0 != "=" }
-        return spellings.contains { name == $0 }
-    }
-
-    /// - Parameter description: of a command, as `--experimental-dump-help` prints it.
-    static func all(in description: String) -> [ConfigurationOption] {
-        guard let document = try? JSONDocument(parsing: JSONText(copying: Array(description.utf8))) else { return [] }
-        return withExtendedLifetime(document) {
-            let arguments = document.root["command"]?["arguments"].map { Array($0.elements) } ?? []
-            let names = arguments.map { argument in
-                argument["names"].map { $0.elements.filter { $0["kind"]?.string == "long" } }?
-                    .compactMap { $0["name"]?.string } ?? []
-            }
-            let known = Set(names.joined())
-            return zip(arguments, names).compactMap { argument, names in
-                guard let name = names.first, !ofInvocation.contains(name), !isNegation(name, known) else { return nil }
-                let kind: Kind =
-                    argument["kind"]?.string == "flag"
-                    ? .flag : argument["isRepeating"]?.bool == true ? .values : .value
-                let negations = kind == .flag && known.contains("no-\(name)") ? ["no-\(name)"] : []
-                return ConfigurationOption(name: name, kind: kind, spellings: (names + negations).map { "--\($0)" })
-            }
-        }
-    }
-
-    /// `no-journal` is another spelling of the flag `journal`.
-    private static func isNegation(_ name: String, _ known: Set<String>) -> Bool {
-        name.hasPrefix("no-") && known.contains(String(name.dropFirst(3)))
-    }
 }
