@@ -65,12 +65,11 @@ struct BaselineCommand: AsyncParsableCommand {
         var baseline = Baseline(path: store, records: record.options)
         baseline.transactionRows = transaction
         let passes = [payloads(.allNew)] + (try mixes.map { payloads(try RecordMix(parsing: $0)) })
-        for result in try baseline.load(passes) {
-            let report = BaselineReport(
-                amount: result.records, unit: "records", seconds: result.seconds,
-                processorSeconds: result.processorSeconds)
-            try report.say(json: json)
-        }
+        for report in try baseline.load(passes) { try say(report) }
+    }
+
+    private func say(_ report: BaselineReport) throws {
+        try Program.write(json ? String(decoding: report.json, as: UTF8.self) : report.text)
     }
 
     private func payloads(_ mix: RecordMix) -> [JSONText] {
@@ -85,17 +84,7 @@ struct BaselineCommand: AsyncParsableCommand {
         var baseline = GroupBaseline(path: store, records: record.options, inFlight: group, jobs: size.jobs)
         baseline.hasSavepoints = savepoints
         baseline.hasLedger = ledger
-        let result = try baseline.run()
-        var report = BaselineReport(amount: result.jobs, unit: "jobs", seconds: result.seconds)
-        report.commits = result.commits
-        report.latencies = result.latencies
-        try report.say(json: json)
-    }
-}
-
-extension BaselineReport {
-    func say(json: Bool) throws(CommandFailure) {
-        try Program.write(json ? String(decoding: self.json, as: UTF8.self) : text)
+        try say(try baseline.run())
     }
 }
 

@@ -1,5 +1,6 @@
 import ArgumentParser
 package import BrokerCommandLine
+package import BrokerSQLite
 package import LoadTesting
 import BrokerModel
 import BrokerWire
@@ -32,6 +33,8 @@ extension LoadError: ExplainedError {
         }
     }
 }
+
+extension StoreError: ExplainedError {}
 
 extension RecordShape: ExpressibleByArgument {}
 extension RecordKeys: ExpressibleByArgument {}
@@ -96,9 +99,7 @@ struct RunCommand: AsyncParsableCommand {
         let settings =
             [("connections", "\(options.connections)"), ("in flight", "\(options.inFlight)")] + job.settings(record)
             + [("warm-up", "\(options.warmUpSeconds) s")]
-        let environment = RunEnvironment(server: result.server.name, process: result.server.process)
-        try report.show(
-            RunReport(offeredRate: rate, settings: settings, environment: environment, result: result))
+        try report.show(RunReport(offeredRate: rate, settings: settings, result: result))
         if let failure = result.failure { throw failure }
     }
 
@@ -181,11 +182,12 @@ struct ReportArguments: ParsableArguments {
 extension RunResult {
     /// How a program ends that was to commit all of this.
     var failure: CommandFailure? {
-        if totals.failed > 0 || lost > 0 || totals.strangeAnswers > 0 {
-            let why = failures.values.map(\.message).sorted().first ?? strangeMessage
+        let totals = accounts.totals
+        if totals.failed > 0 || accounts.lost > 0 || totals.strangeAnswers > 0 {
+            let why = accounts.failures.values.map(\.message).sorted().first ?? strangeMessage
             return CommandFailure(
                 .failed,
-                "Of \(totals.sent) jobs \(totals.failed) failed and \(lost) were lost"
+                "Of \(totals.sent) jobs \(totals.failed) failed and \(accounts.lost) were lost"
                     + (why.map { "; the first: \($0)" } ?? "."))
         }
         return totals.withRejects > 0

@@ -27,15 +27,16 @@ struct LoadRunTests {
     @Test func `every job is sent once and ends once`() throws {
         let server = ScriptedServer { _, id in [completed(id)] }
         let result = try run(server, jobs: 1_000, inFlight: 16) { options, _ in options.connections = 3 }
-        #expect(result.totals == JobAccounts.Totals(sent: 1_000, ok: 1_000))
-        #expect(result.lost == 0)
-        #expect(result.jobs == 1_000)
-        #expect(result.records == 3_000)
-        #expect(result.completed.count == 1_000)
-        #expect(result.intervals.reduce(0) { $0 + $1.jobs } == 1_000)
-        #expect(result.stages.map { $0.percentile(50) / 1_000 } == [1, 2, 5, 6, 7, 3, 4])
+        #expect(result.accounts.totals == JobAccounts.Totals(sent: 1_000, ok: 1_000))
+        #expect(result.accounts.lost == 0)
+        #expect(result.recorder.jobs == 1_000)
+        #expect(result.recorder.records == 3_000)
+        #expect(result.recorder.completed.count == 1_000)
+        #expect(result.recorder.intervals.reduce(0) { $0 + $1.jobs } == 1_000)
+        #expect(result.recorder.stages.map { $0.percentile(50) / 1_000 } == [1, 2, 5, 6, 7, 3, 4])
         #expect(result.server.name == "scripted 1")
-        #expect(result.server.samples.last?.logBytes == 7)
+        #expect(
+            result.server.stats.map { String(decoding: $0, as: UTF8.self) }?.contains(#""wal":{"bytes":7}"#) == true)
     }
 
     @Test func `lost, repeated, strange and busy answers are reported as such`() throws {
@@ -49,18 +50,18 @@ struct LoadRunTests {
         }
         let result = try run(server, jobs: 10, patience: 0.3)
         #expect(
-            result.totals
+            result.accounts.totals
                 == JobAccounts.Totals(sent: 10, ok: 8, failed: 1, busy: 1, repeatedAnswers: 1, strangeAnswers: 1))
-        #expect(result.lost == 1)
-        #expect(result.failures["busy"]?.count == 1)
+        #expect(result.accounts.lost == 1)
+        #expect(result.accounts.failures["busy"]?.count == 1)
     }
 
     @Test func `jobs in flight when the server is lost are lost`() throws {
         let server = ScriptedServer { job, id in job < 5 ? [completed(id)] : [ScriptedServer.close] }
         let result = try run(server, jobs: 10, inFlight: 3)
-        #expect(result.totals.ok == 5)
-        #expect(result.lost == result.totals.sent - 5)
-        #expect(result.lost > 0)
+        #expect(result.accounts.totals.ok == 5)
+        #expect(result.accounts.lost == result.accounts.totals.sent - 5)
+        #expect(result.accounts.lost > 0)
     }
 
     @Test func `an answer that is no message ends the run with what is wrong`() {
@@ -73,10 +74,10 @@ struct LoadRunTests {
         let server = ScriptedServer { _, id in [completed(id)] }
         let result = try run(server, jobs: 200, inFlight: 1, mode: .open(jobsPerSecond: 1_000_000))
         // All were to be sent within 200 µs, one after the other: each waits for all before it.
-        #expect(result.totals.ok == 200)
-        #expect(result.completed.percentile(100) >= result.lag.percentile(100))
-        #expect(result.lag.percentile(100) > result.lag.percentile(1))
-        #expect(result.completed.percentile(50) >= result.lag.percentile(50))
+        #expect(result.accounts.totals.ok == 200)
+        #expect(result.recorder.completed.percentile(100) >= result.recorder.lag.percentile(100))
+        #expect(result.recorder.lag.percentile(100) > result.recorder.lag.percentile(1))
+        #expect(result.recorder.completed.percentile(50) >= result.recorder.lag.percentile(50))
     }
 
     @Test func `without ids jobs are known by their tags`() throws {
@@ -84,7 +85,7 @@ struct LoadRunTests {
             [#"{"type":"completed","id":"broker-\#(job)","sequence":1,"tag":\#(job)}"#]
         }
         let result = try run(tags, jobs: 20) { $1.hasIDs = false }
-        #expect(result.totals == JobAccounts.Totals(sent: 20, ok: 20))
+        #expect(result.accounts.totals == JobAccounts.Totals(sent: 20, ok: 20))
     }
 
     @Test func `accepted is measured apart from completed`() throws {
@@ -92,9 +93,9 @@ struct LoadRunTests {
             [#"{"type":"accepted","id":"\#(id)","sequence":1}"#, completed(id)]
         }
         let result = try run(server, jobs: 30) { $1.wantsAccepted = true }
-        #expect(result.accepted.count == 30)
-        #expect(result.completed.count == 30)
-        #expect(result.totals.ok == 30)
+        #expect(result.recorder.accepted.count == 30)
+        #expect(result.recorder.completed.count == 30)
+        #expect(result.accounts.totals.ok == 30)
     }
 
     @Test func `a missing server is reported as such`() {

@@ -16,21 +16,11 @@ struct ReportTests {
         }
         var result = RunResult()
         result.seconds = 1
-        result.jobs = recorder.jobs
-        result.records = recorder.records
-        result.contentBytes = recorder.contentBytes
-        result.completed = recorder.completed
-        result.accepted = recorder.accepted
-        result.lag = recorder.lag
-        result.stages = recorder.stages
-        result.intervals = recorder.intervals
-        result.totals = JobAccounts.Totals(sent: 102, ok: 100, failed: 1)
-        result.lost = 1
-        result.failures = ["invalidValue": (1, "<b>no & number</b>")]
-        var environment = RunEnvironment(server: "broker", process: nil)
-        environment.add("note", "<script>alert(1)</script>")
-        return RunReport(
-            offeredRate: 100, settings: [("seed", "1")], environment: environment, result: result)
+        result.recorder = recorder
+        for _ in 0..<102 { _ = result.accounts.send(intendedAt: 0, records: 2) }
+        for job in 0..<100 { _ = result.accounts.end(job, Answer(kind: .completed)) }
+        _ = result.accounts.end(100, Answer(kind: .failed(code: "invalidValue", message: "<b>no & number</b>")))
+        return RunReport(offeredRate: 100, settings: [("seed", "1")], result: result)
     }
 
     private func parse(_ bytes: [UInt8]) throws -> JSONDocument { try JSONDocument(parsing: JSONText(copying: bytes)) }
@@ -53,12 +43,11 @@ struct ReportTests {
         #expect(number("stagesMicroseconds", "merged", "p99").map { abs($0 - 3) < 0.01 } == true)
         #expect(document.root["intervals"].map { Array($0.elements).count } == 10)
         #expect(document.root["settings"]?["seed"]?.string == "1")
-        #expect(document.root["environment"]?["server"]?.string == "broker")
     }
 
     @Test func `the server's texts are printed without characters that a terminal interprets`() {
         var report = report()
-        report.result.failures = ["bad\u{1B}[2J": (1, "no\nfailed 0")]
+        _ = report.result.accounts.end(101, Answer(kind: .failed(code: "bad\u{1B}[2J", message: "no\nfailed 0")))
         report.result.strangeMessage = "\u{1B}]0;x\u{7}"
         #expect(report.text.contains(#"1 × no\u{A}failed 0 (bad\u{1B}[2J)"#), "\(report.text)")
         #expect(report.text.contains(#"\u{1B}]0;x\u{7}"#))

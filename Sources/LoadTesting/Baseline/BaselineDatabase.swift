@@ -42,13 +42,9 @@ final class BaselineDatabase {
     ]
 
     /// Creates the database; an existing one is deleted.
-    init(path: String, options: RecordOptions) throws(LoadError) {
+    init(path: String, options: RecordOptions) throws {
         for suffix in ["", "-wal", "-shm"] { unlink(path + suffix) }
-        do throws(StoreError) {
-            connection = try Connection(path: path)
-        } catch {
-            throw LoadError(.failed, "The database \(path) cannot be made: \(error.sqliteMessage).")
-        }
+        connection = try Connection(path: path)
         let layout = RecordLayout(options)
         self.layout = layout
         isPlain = options.presence >= 1 && options.keyOrder == .declared
@@ -75,7 +71,7 @@ final class BaselineDatabase {
         }
     }
 
-    private func prepareStatements(isPartial: Bool) throws(LoadError) {
+    private func prepareStatements(isPartial: Bool) throws {
         let names = layout.fields.filter { $0.kind != .projectKeys }.map(\.name)
         let updates = names.dropFirst().map { name in
             isPartial ? "\(name) = coalesce(excluded.\(name), \(name))" : "\(name) = excluded.\(name)"
@@ -104,12 +100,12 @@ final class BaselineDatabase {
 
     // MARK: - Records
 
-    func begin() throws(LoadError) { try execute("BEGIN IMMEDIATE") }
-    func commit() throws(LoadError) { try execute("COMMIT") }
-    func savepoint() throws(LoadError) { try execute("SAVEPOINT job") }
-    func release() throws(LoadError) { try execute("RELEASE job") }
+    func begin() throws { try execute("BEGIN IMMEDIATE") }
+    func commit() throws { try execute("COMMIT") }
+    func savepoint() throws { try execute("SAVEPOINT job") }
+    func release() throws { try execute("RELEASE job") }
 
-    func upsert(_ value: JSONValue) throws(LoadError) {
+    func upsert(_ value: JSONValue) throws {
         var next = 0
         var links: (identity: JSONValue?, projects: JSONValue?) = (nil, nil)
         for (key, value) in value.members {
@@ -136,7 +132,7 @@ final class BaselineDatabase {
         if let identity = links.identity, let projects = links.projects { try link(identity, projects) }
     }
 
-    private func column(of key: JSONValue) throws(LoadError) -> Int {
+    private func column(of key: JSONValue) throws -> Int {
         guard let place = columns.firstIndex(where: { key.hasSameBytes(as: $0.key) }) else {
             throw LoadError(
                 .failed, "The baseline does not know the key \(String(decoding: key.bytes, as: UTF8.self)).")
@@ -144,7 +140,7 @@ final class BaselineDatabase {
         return place
     }
 
-    private func upsertDepartment(_ value: JSONValue, _ place: Int32) throws(LoadError) {
+    private func upsertDepartment(_ value: JSONValue, _ place: Int32) throws {
         var isFirst = true
         for (_, value) in value.members {
             if isFirst {
@@ -158,7 +154,7 @@ final class BaselineDatabase {
         try step(department)
     }
 
-    private func link(_ identity: JSONValue, _ projects: JSONValue) throws(LoadError) {
+    private func link(_ identity: JSONValue, _ projects: JSONValue) throws {
         bindKey(identity, membership, 1)
         for key in projects.elements {
             bindKey(key, project, 1)
@@ -171,7 +167,7 @@ final class BaselineDatabase {
     // MARK: - The ledger
 
     /// From now on jobs can be noted, each in a line such as Broker's ledger has.
-    func makeLedger() throws(LoadError) {
+    func makeLedger() throws {
         try execute(
             """
             CREATE TABLE ledger (sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, hash BLOB, failed INTEGER NOT NULL, \
@@ -186,7 +182,7 @@ final class BaselineDatabase {
         "Employee":{"inserted":1,"updated":0,"unchanged":0,"deleted":0,"rejected":0}},"rejected":[],"warnings":[]
         """
 
-    func note(job sequence: Int64) throws(LoadError) {
+    func note(job sequence: Int64) throws {
         sqlite3_bind_int64(line, 1, sequence)
         // A number of twelve digits: the text of an id.
         sqlite3_bind_int64(line, 2, 100_000_000_000 + sequence)
@@ -234,26 +230,20 @@ final class BaselineDatabase {
         broker_sqlite_bind_static_text(statement, place, text, UInt64(bytes.count))
     }
 
-    private func step(_ statement: OpaquePointer?) throws(LoadError) {
-        guard sqlite3_step(statement) == SQLITE_DONE else { throw failure(connection.lastMessage) }
+    private func step(_ statement: OpaquePointer?) throws {
+        guard sqlite3_step(statement) == SQLITE_DONE else {
+            throw LoadError(.failed, "SQLite: \(connection.lastMessage)")
+        }
         sqlite3_reset(statement)
     }
 
-    private func execute(_ sql: String) throws(LoadError) {
-        do throws(StoreError) { try connection.execute(sql) } catch { throw failure(error.sqliteMessage) }
-    }
+    private func execute(_ sql: String) throws { try connection.execute(sql) }
 
-    private func prepare(_ sql: String) throws(LoadError) -> OpaquePointer? {
-        do throws(StoreError) {
-            let statement = try connection.prepare(sql)
-            statements.append(statement)
-            return statement.handle
-        } catch {
-            throw failure(error.sqliteMessage)
-        }
+    private func prepare(_ sql: String) throws -> OpaquePointer? {
+        let statement = try connection.prepare(sql)
+        statements.append(statement)
+        return statement.handle
     }
-
-    private func failure(_ message: String) -> LoadError { LoadError(.failed, "SQLite: \(message)") }
 }
 
 extension JSONValue {
@@ -278,45 +268,27 @@ package struct Baseline {
         self.records = records
     }
 
-    /// The work of a loop, and its time.
-    package struct Result: Sendable {
-        package let records: Int
-        package let seconds: Double
-        /// Processor seconds of the thread.
-        package let processorSeconds: Double
-
-        package var recordsPerSecond: Double { Double(records) / seconds }
-    }
-
     /// Loads payloads into one new database, in one pass per payload.
     ///
     /// - Parameter passes: each an array of JSON arrays of records.
-    /// - Returns: a result for each pass.
-    package func load(_ passes: [[JSONText]]) throws(LoadError) -> [Result] {
+    /// - Returns: a report for each pass.
+    package func load(_ passes: [[JSONText]]) throws -> [BaselineReport] {
         let database = try BaselineDatabase(path: path, options: records)
-        var results: [Result] = []
-        for payloads in passes {
+        return try passes.map { payloads in
             let start = monotonicNanoseconds()
             let processor = ProcessUsage.ofThisThread
             let rows = try load(payloads, into: database)
-            results.append(
-                Result(
-                    records: rows, seconds: Double(monotonicNanoseconds() - start) / 1e9,
-                    processorSeconds: ProcessUsage.ofThisThread - processor))
+            return BaselineReport(
+                amount: rows, unit: "records", seconds: Double(monotonicNanoseconds() - start) / 1e9,
+                processorSeconds: ProcessUsage.ofThisThread - processor)
         }
-        return results
     }
 
-    private func load(_ payloads: [JSONText], into database: BaselineDatabase) throws(LoadError) -> Int {
+    private func load(_ payloads: [JSONText], into database: BaselineDatabase) throws -> Int {
         var rows = 0
         try database.begin()
         for payload in payloads {
-            let document: JSONDocument
-            do throws(JSONError) {
-                document = try JSONDocument(fast: payload)
-            } catch {
-                throw LoadError(.failed, "The baseline's payload is no JSON: \(error)")
-            }
+            let document = try JSONDocument(fast: payload)
             for record in document.root.elements {
                 if rows > 0, rows % transactionRows == 0 {
                     try database.commit()

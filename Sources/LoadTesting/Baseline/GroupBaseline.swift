@@ -29,16 +29,7 @@ package struct GroupBaseline {
         self.jobs = jobs
     }
 
-    package struct Result: Sendable {
-        package let jobs: Int
-        package let seconds: Double
-        package let commits: Int
-        package let latencies: LatencyHistogram
-
-        package var jobsPerSecond: Double { Double(jobs) / seconds }
-    }
-
-    package func run() throws(LoadError) -> Result {
+    package func run() throws -> BaselineReport {
         var sockets: [Int32] = [0, 0]
         guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &sockets) == 0 else {
             throw LoadError(.failed, "There is no pair of sockets: \(String(cString: strerror(errno))).")
@@ -61,7 +52,8 @@ package struct GroupBaseline {
         guard let result = measured.withLock({ $0 }) else {
             throw LoadError(.failed, "The loop ended before all of its jobs were answered.")
         }
-        return Result(jobs: jobs, seconds: result.seconds, commits: commits, latencies: result.latencies)
+        return BaselineReport(
+            amount: jobs, unit: "jobs", seconds: result.seconds, commits: commits, latencies: result.latencies)
     }
 
     private func makeFrames() -> [[UInt8]] {
@@ -77,7 +69,7 @@ package struct GroupBaseline {
     // MARK: - The loop
 
     /// - Returns: how many commits it made.
-    private func serve(_ socket: Int32, _ database: BaselineDatabase) throws(LoadError) -> Int {
+    private func serve(_ socket: Int32, _ database: BaselineDatabase) throws -> Int {
         var buffer = [UInt8](repeating: 0, count: 1 << 20)
         var filled = 0
         var (commits, noted) = (0, Int64(0))
@@ -108,14 +100,8 @@ package struct GroupBaseline {
 
     private func upsert(
         _ record: ArraySlice<UInt8>, _ sequence: Int64, _ database: BaselineDatabase
-    ) throws(LoadError) {
-        let text = record.withUnsafeBytes { JSONText(copying: $0) }
-        let document: JSONDocument
-        do throws(JSONError) {
-            document = try JSONDocument(fast: text)
-        } catch {
-            throw LoadError(.failed, "The baseline's record is no JSON: \(error)")
-        }
+    ) throws {
+        let document = try JSONDocument(fast: record.withUnsafeBytes { JSONText(copying: $0) })
         if hasSavepoints { try database.savepoint() }
         try database.upsert(document.root)
         if hasLedger { try database.note(job: sequence) }

@@ -1,15 +1,11 @@
-internal import BrokerJSON
 internal import Glibc
 
 /// The resources that a process has used, by proc(5).
 package struct ProcessUsage: Sendable, Equatable {
-    package var userSeconds: Double
-    package var systemSeconds: Double
+    package var processorSeconds: Double
     package var residentBytes: Int
     /// The most that was resident at a time.
     package var peakBytes: Int
-
-    package var processorSeconds: Double { userSeconds + systemSeconds }
 
     /// Reads a process; nil when it has ended, or may not be read.
     package init?(of process: Int32) {
@@ -20,8 +16,7 @@ package struct ProcessUsage: Sendable, Equatable {
         let fields = stat[stat.index(after: name)...].split(separator: " ")
         let ticks = Double(sysconf(Int32(_SC_CLK_TCK)))
         guard fields.count > 12, let user = Double(fields[11]), let system = Double(fields[12]) else { return nil }
-        userSeconds = user / ticks
-        systemSeconds = system / ticks
+        processorSeconds = (user + system) / ticks
         residentBytes = Self.kibibytes("VmRSS:", status) << 10
         peakBytes = Self.kibibytes("VmHWM:", status) << 10
     }
@@ -34,7 +29,7 @@ package struct ProcessUsage: Sendable, Equatable {
     }
 
     /// A file of the kernel's, which has no length beforehand; nil when it cannot be read.
-    static func text(_ path: String) -> String? {
+    private static func text(_ path: String) -> String? {
         guard let file = fopen(path, "r") else { return nil }
         defer { fclose(file) }
         var bytes: [UInt8] = []
@@ -46,55 +41,29 @@ package struct ProcessUsage: Sendable, Equatable {
         }
     }
 
-    /// Processor seconds of this process so far: user and system.
-    package static var ofThisProcess: (user: Double, system: Double) {
-        var usage = rusage()
-        getrusage(Self.wholeProcess, &usage)
-        return (seconds(usage.ru_utime), seconds(usage.ru_stime))
-    }
+    /// Processor seconds of this process so far.
+    static var ofThisProcess: Double { seconds(of: 0) }
 
     /// Processor seconds of the calling thread so far.
-    package static var ofThisThread: Double {
+    static var ofThisThread: Double { seconds(of: 1) }
+
+    /// - Parameter who: RUSAGE_SELF or RUSAGE_THREAD of getrusage(2), which Swift does not see as numbers, or not at all.
+    private static func seconds(of who: Int32) -> Double {
         var usage = rusage()
-        getrusage(Self.callingThread, &usage)
+        getrusage(who, &usage)
         return seconds(usage.ru_utime) + seconds(usage.ru_stime)
     }
-
-    /// RUSAGE_SELF and RUSAGE_THREAD of getrusage(2), which Swift does not see as numbers, or not at all.
-    private static let wholeProcess: Int32 = 0
-    private static let callingThread: Int32 = 1
 
     private static func seconds(_ time: timeval) -> Double { Double(time.tv_sec) + Double(time.tv_usec) / 1e6 }
 }
 
-/// The counters of a server's `stats` at one time; 0 for a missing one.
-package struct ServerSample: Sendable, Equatable {
-    package var commits = 0
-    package var completed = 0
-    package var opening = 0
-    package var staging = 0
-    package var queuedBytes = 0
-    package var logBytes = 0
-
-    init(_ stats: JSONValue) {
-        func count(_ group: String, _ name: String) -> Int { stats[group]?[name]?.int64.map { Int($0) } ?? 0 }
-        commits = stats["commits"]?.int64.map { Int($0) } ?? 0
-        completed = count("jobs", "completed")
-        opening = count("queues", "opening")
-        staging = count("queues", "staging")
-        queuedBytes = count("queues", "bytes")
-        logBytes = count("wal", "bytes")
-    }
-}
-
 /// A server as a run saw it.
 package struct ServerObservations: Sendable {
-    /// The server's name.
-    package var name = ""
+    /// Empty before its greeting.
+    var name = ""
     package var process: Int32?
     package var before: ProcessUsage?
     package var after: ProcessUsage?
-    package var samples: [ServerSample] = []
-    /// The last `stats` as JSON text; nil when there was none.
+    /// The `stats` after the run as JSON text; nil when there was none.
     package var stats: [UInt8]?
 }

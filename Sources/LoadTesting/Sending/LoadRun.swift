@@ -18,8 +18,6 @@ package final class LoadRun {
     private let watch: ServerWatch
 
     private var schedule: Schedule
-    private var accounts = JobAccounts()
-    private var recorder: RunRecorder
     private var result = RunResult()
     private var chunk = PreparedFrames()
     private var placeInChunk = 0
@@ -43,11 +41,10 @@ package final class LoadRun {
         self.supply = supply
         schedule = options.schedule
         reader = AnswerReader(idPrefix: idPrefix)
-        recorder = RunRecorder()
         watch = try ServerWatch(options.socketPath)
         var connections: [LoadConnection] = []
         for _ in 0..<options.connections {
-            connections.append(LoadConnection(try LoadSocket(connectingTo: options.socketPath)))
+            connections.append(try LoadConnection(to: options.socketPath))
         }
         self.connections = connections
     }
@@ -68,7 +65,7 @@ package final class LoadRun {
                 nextTick = now + interval
             }
             if now >= nextTick {
-                tick(at: now)
+                if isMeasuring { result.recorder.closeInterval(at: Double(now - measuredFrom) / 1e9) }
                 nextTick = max(nextTick + interval, now)
             }
             try sendDue(at: now)
@@ -90,11 +87,11 @@ package final class LoadRun {
 
     private func isOver(at now: UInt64) -> Bool {
         if connections.allSatisfy(\.isClosed) { return true }
-        if now > lastHeardAt, Double(now - lastHeardAt) > options.patienceSeconds * 1e9, accounts.lost > 0 {
+        if now > lastHeardAt, Double(now - lastHeardAt) > options.patienceSeconds * 1e9, result.accounts.lost > 0 {
             return true
         }
         guard isExhausted || schedule.isOver(at: now - start) else { return false }
-        return accounts.lost == 0 && measuredUntil.map { now >= $0 } ?? true
+        return result.accounts.lost == 0 && measuredUntil.map { now >= $0 } ?? true
     }
 
     // MARK: - Measuring
@@ -102,47 +99,21 @@ package final class LoadRun {
     private func beginMeasuring(at now: UInt64) {
         isMeasuring = true
         measuredFrom = now
-        recorder.begin()
+        result.recorder.begin()
         watch.begin()
-        watch.ask()
-        usageBefore = (ProcessUsage.ofThisThread, Self.harnessSeconds)
-    }
-
-    private func tick(at now: UInt64) {
-        guard isMeasuring else { return }
-        recorder.closeInterval(at: Double(now - measuredFrom) / 1e9)
-        watch.ask()
+        usageBefore = (ProcessUsage.ofThisThread, ProcessUsage.ofThisProcess)
     }
 
     private func finish() throws(LoadError) -> RunResult {
         let end = max(measuredFrom + 1, measuredUntil ?? lastEndAt)
         result.senderSeconds = ProcessUsage.ofThisThread - usageBefore.sender
-        result.harnessSeconds = Self.harnessSeconds - usageBefore.harness
-        watch.end()
-        recorder.closeInterval(at: Double(max(end, lastEndAt) - measuredFrom) / 1e9)
-        if !watch.connection.isClosed { try watch.finish() }
+        result.harnessSeconds = ProcessUsage.ofThisProcess - usageBefore.harness
+        result.recorder.closeInterval(at: Double(max(end, lastEndAt) - measuredFrom) / 1e9)
+        try watch.end()
         result.seconds = Double(end - measuredFrom) / 1e9
-        result.totals = accounts.totals
-        result.lost = accounts.lost
-        result.failures = accounts.failures
-        result.objects = accounts.objects
-        result.jobs = recorder.jobs
-        result.records = recorder.records
-        result.contentBytes = recorder.contentBytes
-        result.frameBytes = recorder.frameBytes
-        result.completed = recorder.completed
-        result.accepted = recorder.accepted
-        result.lag = recorder.lag
-        result.stages = recorder.stages
-        result.intervals = recorder.intervals
         result.server = watch.observations
         result.frameWaits = supply.waits
         return result
-    }
-
-    private static var harnessSeconds: Double {
-        let usage = ProcessUsage.ofThisProcess
-        return usage.user + usage.system
     }
 
     // MARK: - Sending
@@ -180,18 +151,18 @@ package final class LoadRun {
     private func send(on connection: LoadConnection, intendedAt: UInt64, at now: UInt64) {
         let job = chunk.jobs[placeInChunk]
         placeInChunk += 1
-        _ = accounts.send(intendedAt: intendedAt, records: job.records)
+        _ = result.accounts.send(intendedAt: intendedAt, records: job.records)
         connection.enqueue(chunk.bytes[job.place])
         connection.inFlight += 1
-        recorder.sent(late: now - intendedAt, contentBytes: job.contentBytes, frameBytes: job.place.count)
+        result.recorder.sent(late: now - intendedAt, contentBytes: job.contentBytes, frameBytes: job.place.count)
     }
 
     // MARK: - Waiting and receiving
 
     private func waitForSockets(until tick: UInt64) {
-        var polls = (connections + [watch.connection]).map { connection in
+        var polls = connections.map { connection in
             pollfd(
-                fd: connection.isClosed ? -1 : connection.socket.descriptor,
+                fd: connection.isClosed ? -1 : connection.descriptor,
                 events: Int16(POLLIN | (connection.wantsToSend ? POLLOUT : 0)), revents: 0)
         }
         var until = isMeasuring ? tick : min(tick, measuredFrom)
@@ -203,21 +174,14 @@ package final class LoadRun {
         let wait = until > now ? until - now : 0
         var time = timespec(tv_sec: Int(wait / 1_000_000_000), tv_nsec: Int(wait % 1_000_000_000))
         _ = broker_poll(&polls, UInt(polls.count), &time)
-        for (place, poll) in polls.enumerated() where poll.revents != 0 {
-            readable.append(place)
-        }
+        readable = polls.indices.filter { polls[$0].revents != 0 }.map { connections[$0] }
     }
 
     /// Connections that have something to read.
-    private var readable: [Int] = []
+    private var readable: [LoadConnection] = []
 
     private func receive(at now: UInt64) throws(LoadError) {
-        for place in readable {
-            guard place < connections.count else {
-                watch.receive()
-                continue
-            }
-            let connection = connections[place]
+        for connection in readable {
             do throws(WireError) {
                 try connection.receive { content throws(WireError) in
                     note(try reader.read(content), on: connection, at: now)
@@ -226,18 +190,17 @@ package final class LoadRun {
                 throw LoadError(.failed, "The server's answer cannot be read: \(error.message)")
             }
         }
-        readable.removeAll(keepingCapacity: true)
     }
 
     private func note(_ answer: Answer, on connection: LoadConnection, at now: UInt64) {
         lastHeardAt = now
         if case .accepted = answer.kind {
-            if let at = accounts.accepted(answer.job), at >= measuredFrom {
-                recorder.accepted(latency: now - at)
+            if let at = result.accounts.accepted(answer.job), at >= measuredFrom {
+                result.recorder.accepted(latency: now - at)
             }
             return
         }
-        guard let ended = accounts.end(answer.job, answer) else {
+        guard let ended = result.accounts.end(answer.job, answer) else {
             if case .failed(_, let message) = answer.kind { result.strangeMessage = result.strangeMessage ?? message }
             return
         }
@@ -247,10 +210,11 @@ package final class LoadRun {
         let latency = ended.intendedAt >= measuredFrom ? now - ended.intendedAt : nil
         if now <= measuredUntil ?? .max {
             let isCommitted = if case .failed = answer.kind { false } else { true }
-            recorder.ended(
-                records: isCommitted ? accounts.records(of: ended.job) : 0, latency: latency, stages: answer.stages)
+            result.recorder.ended(
+                records: isCommitted ? result.accounts.records(of: ended.job) : 0, latency: latency,
+                stages: answer.stages)
         } else if let latency {
-            recorder.endedLate(latency: latency)
+            result.recorder.endedLate(latency: latency)
         }
     }
 
@@ -294,24 +258,12 @@ package struct RunOptions: Sendable {
 package struct RunResult: Sendable {
     /// Seconds that were measured.
     package var seconds = 0.0
-    /// Over the whole run, the warm-up with it.
-    package var totals = JobAccounts.Totals()
-    package var lost = 0
-    package var failures: [String: (count: Int, message: String)] = [:]
+    /// Of the whole run, the warm-up with it.
+    package var accounts = JobAccounts()
+    /// Of the measured time only.
+    var recorder = RunRecorder()
     /// The first answer that answered nothing, if it was an error.
     package var strangeMessage: String?
-    package var objects = ObjectCounts()
-
-    // The measured time only.
-    package var jobs = 0
-    package var records = 0
-    package var contentBytes = 0
-    package var frameBytes = 0
-    package var completed = LatencyHistogram()
-    package var accepted = LatencyHistogram()
-    package var lag = LatencyHistogram()
-    package var stages: [LatencyHistogram] = []
-    package var intervals: [RunInterval] = []
 
     package var server = ServerObservations()
     /// Processor seconds of the thread that sends and receives, and of the whole harness.
@@ -320,8 +272,8 @@ package struct RunResult: Sendable {
     /// How often the sender had to wait for frames.
     package var frameWaits = 0
 
-    package var jobsPerSecond: Double { seconds > 0 ? Double(jobs) / seconds : 0 }
-    package var recordsPerSecond: Double { seconds > 0 ? Double(records) / seconds : 0 }
+    var jobsPerSecond: Double { seconds > 0 ? Double(recorder.jobs) / seconds : 0 }
+    var recordsPerSecond: Double { seconds > 0 ? Double(recorder.records) / seconds : 0 }
 }
 
 /// When jobs are to be sent: a pure value. Times are nanoseconds from the start.
@@ -358,11 +310,6 @@ package struct Schedule: Sendable {
         }
     }
 
-    /// Jobs a second that were asked for; nil in a closed loop.
-    package var offeredRate: Double? {
-        if case .open(let rate) = mode { rate } else { nil }
-    }
-
     /// When the next job is to be sent, in an open loop; the n-th always at the same time, however late others were.
     package var nextAt: UInt64? {
         guard case .open(let rate) = mode, !isOver(at: 0) else { return nil }
@@ -389,4 +336,25 @@ package struct Schedule: Sendable {
         given += 1
         return at
     }
+}
+
+/// Why a measurement cannot be made.
+package struct LoadError: Error, Sendable, CustomStringConvertible {
+    package enum Code: Sendable {
+        /// An argument without a valid meaning.
+        case usage
+        case cannotConnect
+        case failed
+    }
+
+    package let code: Code
+    /// What happened and the remedy.
+    package let message: String
+
+    package init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    package var description: String { message }
 }

@@ -13,12 +13,10 @@ package struct PreparedFrames: Sendable {
         package let records: Int
     }
 
-    package var bytes: [UInt8] = []
-    package var jobs: [Job] = []
+    private(set) var bytes: [UInt8] = []
+    private(set) var jobs: [Job] = []
 
-    package init() {}
-
-    package mutating func append(_ frame: some Collection<UInt8>, contentBytes: Int, records: Int) {
+    mutating func append(_ frame: some Collection<UInt8>, contentBytes: Int, records: Int) {
         let start = bytes.count
         bytes.append(contentsOf: frame)
         jobs.append(Job(place: start..<bytes.count, contentBytes: contentBytes, records: records))
@@ -35,27 +33,24 @@ package final class FrameSupply: Sendable {
 
     private struct State {
         var chunks: [PreparedFrames] = []
-        var next = 0
-        var bytes = 0
-        var isFull = false
-        var isFinished = false
-        var isStopped = false
-        var isReaderWaiting = false
         var failure: LoadError?
+        var isStopped = false
         var waits = 0
     }
 
     private let state = Mutex(State())
+    /// Chunks that may still wait, and those that do; the end counts as one.
     private let room = DispatchSemaphore(value: 0)
     private let items = DispatchSemaphore(value: 0)
+    /// Signalled when there is no room, and at the end.
     private let prepared = DispatchSemaphore(value: 0)
-    private let budget: Int
 
     /// - Parameters:
     ///   - jobs: how many there are; nil is no end.
     ///   - budget: bytes of frames that wait at most.
     package init(_ options: JobOptions, jobs: Int?, budget: Int) {
-        self.budget = budget
+        // A semaphore that ends below its initial value is a crash.
+        for _ in 0..<max(1, budget / Self.chunkBytes) { room.signal() }
         DispatchQueue(label: "brokerload.frames").async { [self] in make(JobSource(options), jobs) }
     }
 
@@ -70,39 +65,25 @@ package final class FrameSupply: Sendable {
 
     /// The next frames; nil after the last.
     package func next() throws(LoadError) -> PreparedFrames? {
-        while true {
-            let (chunk, isOver, failure): (PreparedFrames?, Bool, LoadError?) = state.withLock { state in
-                if state.next < state.chunks.count {
-                    let chunk = state.chunks[state.next]
-                    state.chunks[state.next] = PreparedFrames()
-                    state.next += 1
-                    state.bytes -= chunk.bytes.count
-                    if state.isFull, state.bytes <= budget / 2 {
-                        state.isFull = false
-                        room.signal()
-                    }
-                    return (chunk, false, nil)
-                }
-                if state.isFinished { return (nil, true, state.failure) }
-                state.isReaderWaiting = true
-                state.waits += 1
-                return (nil, false, nil)
-            }
-            if let chunk { return chunk }
-            if let failure { throw failure }
-            if isOver { return nil }
+        if items.wait(timeout: .now()) == .timedOut {
+            state.withLock { $0.waits += 1 }
             items.wait()
         }
+        let (chunk, failure) = state.withLock { ($0.chunks.isEmpty ? nil : $0.chunks.removeFirst(), $0.failure) }
+        if let chunk {
+            room.signal()
+            return chunk
+        }
+        // The end stays the end.
+        items.signal()
+        if let failure { throw failure }
+        return nil
     }
 
     /// No more frames are wanted.
     package func stop() {
-        let wasFull = state.withLock { state in
-            state.isStopped = true
-            defer { state.isFull = false }
-            return state.isFull
-        }
-        if wasFull { room.signal() }
+        state.withLock { $0.isStopped = true }
+        room.signal()
     }
 
     // MARK: - The thread that makes them
@@ -135,32 +116,17 @@ package final class FrameSupply: Sendable {
     }
 
     private func hand(_ chunk: PreparedFrames) {
-        let (isFull, wakes) = state.withLock { state in
-            if state.next > 1_024 {
-                state.chunks.removeFirst(state.next)
-                state.next = 0
-            }
-            state.chunks.append(chunk)
-            state.bytes += chunk.bytes.count
-            state.isFull = state.bytes >= budget && !state.isStopped
-            defer { state.isReaderWaiting = false }
-            return (state.isFull, state.isReaderWaiting)
-        }
-        if wakes { items.signal() }
-        if isFull {
+        if room.wait(timeout: .now()) == .timedOut {
             prepared.signal()
             room.wait()
         }
+        state.withLock { $0.chunks.append(chunk) }
+        items.signal()
     }
 
     private func finish(_ failure: LoadError?) {
-        let wakes = state.withLock { state in
-            state.isFinished = true
-            state.failure = failure
-            defer { state.isReaderWaiting = false }
-            return state.isReaderWaiting
-        }
-        if wakes { items.signal() }
+        state.withLock { $0.failure = failure }
+        items.signal()
         prepared.signal()
     }
 }
