@@ -86,14 +86,8 @@ package final class RecordStream: Sendable {
         _ path: String, _ format: RecordFormat, _ root: RecordRoot?, _ csv: CSVOptions, _ maximumBytes: Int
     ) {
         do throws(InputFault) {
-            let file: FileBytes
-            do throws(ByteFault) {
-                file = try FileBytes(path)
-            } catch {
-                throw error.inputFault(at: InputPlace())
-            }
             var batch = Batch()
-            let bytes = UnpackedBytes(file, maximumBytes: maximumBytes)
+            let bytes = UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes)
             func flush() throws(InputFault) {
                 guard !batch.records.isEmpty else { return }
                 batch.bytesRead = bytes.bytesRead
@@ -184,7 +178,7 @@ extension RecordFormat {
     /// - Throws: the first fault, after the records before it were passed on.
     package func read(
         _ bytes: any ByteSource, root: RecordRoot?, csv: CSVOptions = CSVOptions(), limits: RecordLimits = .ofJobs,
-        wait: () throws(InputFault) -> Void, _ emit: (InputRecord) throws(InputFault) -> Void
+        wait: () throws(InputFault) -> Void, _ emit: RecordSink
     ) throws(InputFault) {
         switch self {
         case .json, .ndjson: try read(bytes, RecordCutter(opensArrays: root == nil, limits: limits), root, wait, emit)
@@ -199,16 +193,16 @@ extension RecordFormat {
 
     private func read(
         _ bytes: any ByteSource, _ reader: some RecordReader, _ root: RecordRoot?,
-        _ wait: () throws(InputFault) -> Void, _ emit: (InputRecord) throws(InputFault) -> Void
+        _ wait: () throws(InputFault) -> Void, _ emit: RecordSink
     ) throws(InputFault) {
         var reader = reader
         while true {
             try wait()
             let chunk: [UInt8]
-            do throws(ByteFault) {
+            do throws(InputFault) {
                 chunk = try bytes.next()
             } catch {
-                throw error.inputFault(at: reader.place)
+                throw InputFault(reason: error.reason, place: error.place.map { _ in reader.place })
             }
             func take(_ record: InputRecord) throws(InputFault) {
                 guard let root else { return try emit(record) }
@@ -224,9 +218,7 @@ extension InputRecord {
     /// Passes on the records below the root of this value.
     ///
     /// - Parameter isWritten: the value occurs in the input in this form, so that positions in it are positions there.
-    fileprivate func records(
-        below root: RecordRoot, isWritten: Bool, _ emit: (InputRecord) throws(InputFault) -> Void
-    ) throws(InputFault) {
+    fileprivate func records(below root: RecordRoot, isWritten: Bool, _ emit: RecordSink) throws(InputFault) {
         let document = try parsed()
         defer { withExtendedLifetime(document) {} }
         var place = place

@@ -65,7 +65,7 @@ final class PiecedBytes: ByteSource {
         self.size = size
     }
 
-    func next() throws(ByteFault) -> [UInt8] {
+    func next() throws(InputFault) -> [UInt8] {
         defer { bytesRead = min(bytes.count, bytesRead + size) }
         return Array(bytes[bytesRead..<min(bytes.count, bytesRead + size)])
     }
@@ -84,7 +84,7 @@ final class RepeatedBytes: ByteSource {
         pieces = times
     }
 
-    func next() throws(ByteFault) -> [UInt8] {
+    func next() throws(InputFault) -> [UInt8] {
         let next = bytesRead == 0 ? beginning : pieces > 0 ? piece : []
         if bytesRead > 0 { pieces -= 1 }
         bytesRead += next.count

@@ -19,7 +19,7 @@ final class UnpackedBytes: ByteSource {
 
     var bytesRead: Int { packed.bytesRead }
 
-    func next() throws(ByteFault) -> [UInt8] {
+    func next() throws(InputFault) -> [UInt8] {
         let source = if let unpacked { unpacked } else { try recognised() }
         unpacked = source
         let bytes = try source.next()
@@ -30,7 +30,7 @@ final class UnpackedBytes: ByteSource {
         return bytes
     }
 
-    private func recognised() throws(ByteFault) -> any ByteSource {
+    private func recognised() throws(InputFault) -> any ByteSource {
         var beginning: [UInt8] = []
         // A pipe may return single bytes.
         while beginning.count < Packing.longestMark, Packing.all.contains(where: { $0.mayBegin(with: beginning) }) {
@@ -96,7 +96,7 @@ private final class BegunBytes: ByteSource {
 
     var bytesRead: Int { rest.bytesRead }
 
-    func next() throws(ByteFault) -> [UInt8] {
+    func next() throws(InputFault) -> [UInt8] {
         guard beginning.isEmpty else {
             defer { beginning = [] }
             return beginning
@@ -108,26 +108,12 @@ private final class BegunBytes: ByteSource {
 /// The bytes of an input, piece after piece. Belongs to one thread, which may block.
 package protocol ByteSource: AnyObject {
     /// Returns the next bytes as soon as there are some; none at the end.
-    func next() throws(ByteFault) -> [UInt8]
+    ///
+    /// - Throws: a fault without a place when a system call failed, and with one when the bytes cannot be unpacked.
+    func next() throws(InputFault) -> [UInt8]
 
     /// The number of bytes of the file that were read so far, before unpacking.
     var bytesRead: Int { get }
-}
-
-/// Why there are no more bytes.
-package enum ByteFault: Error {
-    /// A system call failed.
-    case unreadable(String)
-    /// The bytes cannot be unpacked.
-    case damaged(String)
-
-    /// - Parameter place: the reader's position.
-    func inputFault(at place: InputPlace) -> InputFault {
-        switch self {
-        case .unreadable(let reason): InputFault(reason: reason, place: nil)
-        case .damaged(let reason): InputFault(reason: reason, place: place)
-        }
-    }
 }
 
 /// A file, or standard input, from its beginning to its end.
@@ -138,7 +124,7 @@ final class FileBytes: ByteSource {
     private(set) var bytesRead = 0
 
     /// - Parameter path: `-` is standard input.
-    init(_ path: String) throws(ByteFault) {
+    init(_ path: String) throws(InputFault) {
         descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw Self.unreadable() }
     }
@@ -147,7 +133,7 @@ final class FileBytes: ByteSource {
         if descriptor != STDIN_FILENO { close(descriptor) }
     }
 
-    func next() throws(ByteFault) -> [UInt8] {
+    func next() throws(InputFault) -> [UInt8] {
         if descriptor == STDIN_FILENO, let ahead = StandardInput.take() {
             bytesRead += ahead.count
             return ahead
@@ -164,8 +150,8 @@ final class FileBytes: ByteSource {
         }
     }
 
-    private static func unreadable() -> ByteFault {
-        .unreadable("cannot be read: \(String(cString: strerror(errno)))")
+    private static func unreadable() -> InputFault {
+        InputFault(reason: "cannot be read: \(String(cString: strerror(errno)))", place: nil)
     }
 }
 
@@ -218,7 +204,7 @@ final class LZ4Bytes: ByteSource {
     /// Between two frames, or after the last one.
     private var isBetween = true
 
-    init(_ packed: any ByteSource) throws(ByteFault) {
+    init(_ packed: any ByteSource) throws(InputFault) {
         self.packed = packed
         var context: OpaquePointer?
         guard LZ4F_isError(LZ4F_createDecompressionContext(&context, UInt32(LZ4F_VERSION))) == 0, let context else {
@@ -231,7 +217,7 @@ final class LZ4Bytes: ByteSource {
 
     var bytesRead: Int { packed.bytesRead }
 
-    func next() throws(ByteFault) -> [UInt8] {
+    func next() throws(InputFault) -> [UInt8] {
         while true {
             let piece = try unpack()
             if !piece.isEmpty { return piece }
@@ -244,7 +230,7 @@ final class LZ4Bytes: ByteSource {
         }
     }
 
-    private func unpack() throws(ByteFault) -> [UInt8] {
+    private func unpack() throws(InputFault) -> [UInt8] {
         // The library returns its buffered bytes without any input, but between two frames it has none.
         if isBetween, consumed == chunk.count { return [] }
         var hint = 0
@@ -286,7 +272,7 @@ final class GzipBytes: ByteSource {
         case ended
     }
 
-    init(_ packed: any ByteSource) throws(ByteFault) {
+    init(_ packed: any ByteSource) throws(InputFault) {
         self.packed = packed
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
@@ -302,7 +288,7 @@ final class GzipBytes: ByteSource {
 
     var bytesRead: Int { packed.bytesRead }
 
-    func next() throws(ByteFault) -> [UInt8] {
+    func next() throws(InputFault) -> [UInt8] {
         while true {
             switch state {
             case .ended: return []
@@ -314,7 +300,7 @@ final class GzipBytes: ByteSource {
         }
     }
 
-    private func unpack() throws(ByteFault) -> [UInt8] {
+    private func unpack() throws(InputFault) -> [UInt8] {
         var status = Z_OK
         var needsInput = false
         let piece = [UInt8](unsafeUninitializedCapacity: Self.pieceBytes) { space, filled in
@@ -344,7 +330,7 @@ final class GzipBytes: ByteSource {
     }
 
     /// Searches for another member.
-    private func goOn(_ padding: Bool) throws(ByteFault) {
+    private func goOn(_ padding: Bool) throws(InputFault) {
         if consumed == chunk.count, try !refill() {
             state = .ended
         } else if chunk[consumed] == 0 {
@@ -359,7 +345,7 @@ final class GzipBytes: ByteSource {
     }
 
     /// False at the end.
-    private func refill() throws(ByteFault) -> Bool {
+    private func refill() throws(InputFault) -> Bool {
         chunk = try packed.next()
         consumed = 0
         return !chunk.isEmpty

@@ -40,7 +40,7 @@ struct CSVReader: RecordReader {
 
     var place: InputPlace { search.map { position.place.advanced(over: $0.bytes) } ?? position.place }
 
-    mutating func feed(_ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+    mutating func feed(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault) {
         guard search != nil else { return try read(bytes, emit) }
         search?.append(bytes)
         if let blank = search?.takeBlank() { return try read(blank, emit) }
@@ -48,18 +48,14 @@ struct CSVReader: RecordReader {
         try readSearched(emit)
     }
 
-    private mutating func readSearched(
-        _ emit: (InputRecord) throws(InputFault) -> Void
-    ) throws(InputFault) {
+    private mutating func readSearched(_ emit: RecordSink) throws(InputFault) {
         guard let bytes = search?.bytes else { return }
         delimiter = search?.found ?? .comma
         search = nil
         try read(bytes, emit)
     }
 
-    private mutating func read(
-        _ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void
-    ) throws(InputFault) {
+    private mutating func read(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault) {
         var index = 0
         while index < bytes.count {
             let end = plainEnd(bytes, from: index)
@@ -73,7 +69,7 @@ struct CSVReader: RecordReader {
         }
     }
 
-    mutating func finish(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+    mutating func finish(_ emit: RecordSink) throws(InputFault) {
         try readSearched(emit)
         switch state {
         case .mark(let count) where count > 0: throw fault("the input ends inside of a byte order mark")
@@ -130,9 +126,7 @@ struct CSVReader: RecordReader {
         }
     }
 
-    private mutating func take(
-        _ byte: UInt8, _ emit: (InputRecord) throws(InputFault) -> Void
-    ) throws(InputFault) {
+    private mutating func take(_ byte: UInt8, _ emit: RecordSink) throws(InputFault) {
         if case .mark(let count) = state { return try takeMark(byte, count, emit) }
         if byte == 0 { throw fault("\(byte.asSeen) is not allowed in CSV") }
         switch (state, byte) {
@@ -168,9 +162,7 @@ struct CSVReader: RecordReader {
         if byte == UInt8(ascii: "\n") { position.advanceOverLineEnd() } else { position.advance() }
     }
 
-    private mutating func takeMark(
-        _ byte: UInt8, _ count: Int, _ emit: (InputRecord) throws(InputFault) -> Void
-    ) throws(InputFault) {
+    private mutating func takeMark(_ byte: UInt8, _ count: Int, _ emit: RecordSink) throws(InputFault) {
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
         if byte == mark[count] {
             position.advance()
@@ -204,7 +196,7 @@ struct CSVReader: RecordReader {
         }
     }
 
-    private mutating func endRow(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+    private mutating func endRow(_ emit: RecordSink) throws(InputFault) {
         let place = rowPlace ?? position.place
         beginField()
         try endField()

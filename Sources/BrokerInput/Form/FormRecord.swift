@@ -2,11 +2,6 @@ import BrokerJSON
 
 /// The record of a form's pairs: `a.b` and `a[b]` are nested objects, `a[]`, `a[0]` and a repeated name are arrays.
 struct FormRecord {
-    /// A pair that contradicts an earlier one.
-    struct Refusal: Error {
-        let reason: String
-    }
-
     /// The value of a name. Nodes refer to each other by index, so that each is changed in place.
     private struct Node {
         enum Kind { case empty, values, object, list }
@@ -36,8 +31,8 @@ struct FormRecord {
 
     /// Adds the value of a pair; nil when it has no equals sign.
     ///
-    /// - Throws: why it cannot be added.
-    mutating func add(_ value: [UInt8]?, at name: [UInt8]) throws(Refusal) {
+    /// - Throws: why it cannot be added, without a place.
+    mutating func add(_ value: [UInt8]?, at name: [UInt8]) throws(InputFault) {
         let steps = try Self.steps(name)
         var node = 0
         for (depth, step) in steps.enumerated() {
@@ -51,11 +46,11 @@ struct FormRecord {
     // MARK: - Names
 
     /// `a.b[c][]` as steps.
-    private static func steps(_ name: [UInt8]) throws(Refusal) -> [Step] {
-        func refusal(_ reason: String) -> Refusal {
-            Refusal(reason: "the name \"\(String(decoding: name, as: UTF8.self))\" \(reason)")
+    private static func steps(_ name: [UInt8]) throws(InputFault) -> [Step] {
+        func refusal(_ reason: String) -> InputFault {
+            InputFault(reason: "the name \"\(String(decoding: name, as: UTF8.self))\" \(reason)", place: nil)
         }
-        guard !name.isEmpty else { throw Refusal(reason: "there is a value without a name before it") }
+        guard !name.isEmpty else { throw InputFault(reason: "there is a value without a name before it", place: nil) }
         var steps: [Step] = []
         var index = 0
         while index < name.count {
@@ -90,17 +85,17 @@ struct FormRecord {
         return steps
     }
 
-    private static func conflict(_ name: [UInt8]) -> Refusal {
-        Refusal(
+    private static func conflict(_ name: [UInt8]) -> InputFault {
+        InputFault(
             reason: "\"\(String(decoding: name, as: UTF8.self))\" contradicts a name before it: one makes a "
-                + "value, object or array of what is another for the other")
+                + "value, object or array of what is another for the other", place: nil)
     }
 
     // MARK: - Positions
 
     private mutating func child(
         of node: Int, _ step: Step, before rest: ArraySlice<Step>, _ name: [UInt8]
-    ) throws(Refusal) -> Int {
+    ) throws(InputFault) -> Int {
         let kind: Node.Kind = if case .key = step { .object } else { .list }
         if nodes[node].kind == .empty { nodes[node].kind = kind }
         guard nodes[node].kind == kind else { throw Self.conflict(name) }
@@ -118,7 +113,7 @@ struct FormRecord {
             if !rest.isEmpty, let last = nodes[node].elements.last?.node, !isTaken(rest, in: last) { return last }
             nodes[node].elements.append((nil, nodes.count))
         }
-        guard nodes.count < Self.mostNodes else { throw Refusal(reason: Self.tooMany) }
+        guard nodes.count < Self.mostNodes else { throw InputFault(reason: Self.tooMany, place: nil) }
         nodes.append(Node())
         return nodes.count - 1
     }
@@ -193,7 +188,7 @@ struct FormReader: RecordReader {
 
     var place: InputPlace { position.place }
 
-    mutating func feed(_ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+    mutating func feed(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault) {
         var start = 0
         while start < bytes.count {
             let end = bytes[start...].firstIndex(of: UInt8(ascii: "\n")) ?? bytes.count
@@ -217,9 +212,9 @@ struct FormReader: RecordReader {
         }
     }
 
-    mutating func finish(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) { try endLine(emit) }
+    mutating func finish(_ emit: RecordSink) throws(InputFault) { try endLine(emit) }
 
-    private mutating func endLine(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+    private mutating func endLine(_ emit: RecordSink) throws(InputFault) {
         defer { line.removeAll(keepingCapacity: true) }
         if linePlace.offset == 0, line.starts(with: [0xEF, 0xBB, 0xBF]) {
             line.removeFirst(3)
@@ -240,7 +235,7 @@ struct FormReader: RecordReader {
         let equals = pair.firstIndex(of: UInt8(ascii: "="))
         let name = try decode(pair[..<(equals ?? pair.endIndex)])
         let value: [UInt8]? = if let equals { try decode(pair[(equals + 1)...]) } else { nil }
-        do throws(FormRecord.Refusal) {
+        do throws(InputFault) {
             try record.add(value, at: name)
         } catch {
             throw fault(error.reason, at: pair.startIndex)
@@ -278,12 +273,7 @@ struct FormReader: RecordReader {
     }
 
     private static func digit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
-        }
+        Character(UnicodeScalar(byte)).hexDigitValue.map { UInt8($0) }
     }
 
     /// - Parameter index: the index in the line.

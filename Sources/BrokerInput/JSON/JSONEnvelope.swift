@@ -29,15 +29,11 @@ package struct JSONEnvelope {
         file path: String, maximumBytes: Int, largeArray: Int
     ) throws(InputFault) -> [UInt8] {
         var envelope = JSONEnvelope(largeArray: largeArray)
-        do throws(ByteFault) {
-            let bytes = UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes)
-            while !envelope.isComplete {
-                let chunk = try bytes.next()
-                if chunk.isEmpty { break }
-                envelope.feed(chunk)
-            }
-        } catch {
-            throw error.inputFault(at: InputPlace())
+        let bytes = UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes)
+        while !envelope.isComplete {
+            let chunk = try bytes.next()
+            if chunk.isEmpty { break }
+            envelope.feed(chunk)
         }
         return envelope.json
     }
@@ -80,5 +76,21 @@ package struct JSONEnvelope {
         }
         if !isSkipping || isLast { json.append(byte) }
         if isLast { (array, isSkipping) = (nil, false) }
+    }
+}
+
+/// The beginning of an input.
+package enum InputBeginning {
+    /// The first value is an array, whose elements are records.
+    ///
+    /// - Parameter path: a file; `-` is standard input.
+    package static func isArray(file path: String) -> Bool {
+        guard let bytes = (try? FileBytes(path)).map({ UnpackedBytes($0) }) else { return false }
+        while let chunk = try? bytes.next(), !chunk.isEmpty {
+            // White space and a byte order mark may precede it.
+            let first = chunk.first { !$0.isJSONSpace && ![0xEF, 0xBB, 0xBF, 0x1E].contains($0) }
+            if let first { return first == UInt8(ascii: "[") }
+        }
+        return false
     }
 }

@@ -54,9 +54,7 @@ package struct RecordCutter: RecordReader {
     /// Adds the next bytes and passes every complete record to `emit`.
     ///
     /// - Throws: the first fault; the records before it were passed on.
-    package mutating func feed(
-        _ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void
-    ) throws(InputFault) {
+    package mutating func feed(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault) {
         let base = position.offset
         var index = 0
         while index < bytes.count {
@@ -75,7 +73,7 @@ package struct RecordCutter: RecordReader {
     ///
     /// - Returns: the end of the record in the piece, or the end of the piece.
     private mutating func cut(
-        _ bytes: [UInt8], from start: Int, base: Int, _ emit: (InputRecord) throws(InputFault) -> Void
+        _ bytes: [UInt8], from start: Int, base: Int, _ emit: RecordSink
     ) throws(InputFault) -> Int {
         // The bytes within the limit; a record that continues after them is too large.
         let stop = min(bytes.count, start + limits.maximumBytes - begun.count)
@@ -104,7 +102,7 @@ package struct RecordCutter: RecordReader {
     }
 
     /// The stream ends.
-    package mutating func finish(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+    package mutating func finish(_ emit: RecordSink) throws(InputFault) {
         if state == .scalar, open.isEmpty { try endRecord([], at: position.offset, emit) }
         if recordPlace != nil { throw truncation() }
         switch state {
@@ -171,9 +169,7 @@ package struct RecordCutter: RecordReader {
     /// - Parameters:
     ///   - rest: the record's bytes in this piece.
     ///   - end: the end of the record in the input.
-    private mutating func endRecord(
-        _ rest: ArraySlice<UInt8>, at end: Int, _ emit: (InputRecord) throws(InputFault) -> Void
-    ) throws(InputFault) {
+    private mutating func endRecord(_ rest: ArraySlice<UInt8>, at end: Int, _ emit: RecordSink) throws(InputFault) {
         position.reach(end)
         var json = rest
         if !begun.isEmpty {

@@ -99,6 +99,9 @@ package struct InputFault: Error, Equatable {
         self.recordPlace = recordPlace
     }
 
+    /// The bytes cannot be unpacked, wherever that is found.
+    static func damaged(_ reason: String) -> InputFault { InputFault(reason: reason, place: InputPlace()) }
+
     /// The reason, and the record's position when that is on another line.
     package var text: String {
         guard let recordPlace, recordPlace.line != place?.line else { return reason }
@@ -132,6 +135,9 @@ func utf8FaultOffset(_ bytes: UnsafeBufferPointer<UInt8>) -> Int? {
     }
 }
 
+/// Gets each record of an input; its error ends the reading.
+package typealias RecordSink = (InputRecord) throws(InputFault) -> Void
+
 /// Finds the records in an input's bytes.
 protocol RecordReader {
     /// The position of the next byte.
@@ -140,10 +146,10 @@ protocol RecordReader {
     /// Adds the next bytes and passes every complete record to `emit`.
     ///
     /// - Throws: the first fault, after the records before it were passed on; or the error of `emit`.
-    mutating func feed(_ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault)
+    mutating func feed(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault)
 
     /// The input ends.
-    mutating func finish(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault)
+    mutating func finish(_ emit: RecordSink) throws(InputFault)
 }
 
 /// The position of the records in a value: keys with dots between them, or a JSON Pointer (RFC 6901).
@@ -245,4 +251,18 @@ package struct RecordRoot: Sendable {
         }
         return isEscaped ? nil : String(unescaped)
     }
+}
+
+/// Limits of a record in any format.
+package struct RecordLimits {
+    /// The limit for a message's nesting, less the containers that a job adds around a record.
+    package static let maximumDepth = 508
+    static let tooDeep = "the record is nested deeper than \(maximumDepth) levels"
+
+    /// The maximum content of a message: no job can contain a larger record.
+    package static let ofJobs = RecordLimits(maximumBytes: 256 << 20)
+
+    let maximumBytes: Int
+
+    var tooLarge: String { "the record is larger than \(maximumBytes >> 20) MiB, the most that a job may hold" }
 }

@@ -1,5 +1,5 @@
 import BrokerJSON
-internal import BrokerXML
+package import BrokerXML
 
 /// Records of XML: the elements at a path, each when it ends, or the whole document as one record.
 ///
@@ -36,7 +36,7 @@ final class XMLReader: RecordReader, XMLEvents {
 
     var place: InputPlace { InputPlace(parser.place) }
 
-    func feed(_ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+    func feed(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault) {
         // Limits the number of events of one call.
         for start in stride(from: 0, to: bytes.count, by: XMLPushParser.largestPiece) {
             parser.parse(bytes[start..<min(start + XMLPushParser.largestPiece, bytes.count)])
@@ -44,7 +44,7 @@ final class XMLReader: RecordReader, XMLEvents {
         }
     }
 
-    func finish(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+    func finish(_ emit: RecordSink) throws(InputFault) {
         isEnding = true
         parser.end()
         try handOut(emit)
@@ -58,7 +58,7 @@ final class XMLReader: RecordReader, XMLEvents {
         + "convert it to UTF-8, or declare what it is in (<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?>)"
     private static let nothing = "there is no XML here, or no whole element of it"
 
-    private func handOut(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+    private func handOut(_ emit: RecordSink) throws(InputFault) {
         defer { found.removeAll(keepingCapacity: true) }
         for record in found { try emit(record) }
         if let fault { throw fault }
@@ -257,4 +257,48 @@ struct XMLPath {
         let there = others.isEmpty ? "" : "; there is \(others.map { "\"\($0)\"" }.joined(separator: ", "))"
         return "there is no element \(name)" + (deepest == 0 ? "" : " at \"\(above)\"") + there
     }
+}
+
+/// The name of a document's own element, with which the root of its records begins.
+package final class XMLDocumentName: XMLEvents {
+    private let parser = XMLPushParser()
+    private var name: String?
+    /// The name is known, or the reader of the document refuses what is before it.
+    private var isOver = false
+
+    private init() { parser.events = self }
+
+    /// - Parameter path: a file; `-` is standard input.
+    /// - Returns: nil when it is not found: the reader of the document reports why.
+    package static func find(inFile path: String) -> String? {
+        (try? FileBytes(path)).flatMap { find(in: UnpackedBytes($0)) }
+    }
+
+    static func find(in bytes: any ByteSource) -> String? {
+        let document = XMLDocumentName()
+        while !document.isOver, let chunk = try? bytes.next(), !chunk.isEmpty {
+            for start in stride(from: 0, to: chunk.count, by: XMLPushParser.largestPiece) where !document.isOver {
+                document.parser.parse(chunk[start..<min(start + XMLPushParser.largestPiece, chunk.count)])
+            }
+        }
+        return document.name
+    }
+
+    package func begin(_ name: [UInt8], _ attributes: [XMLAttribute]) {
+        if !isOver { self.name = String(decoding: name, as: UTF8.self) }
+        isOver = true
+    }
+
+    package func refuse(_ construct: XMLConstruct) {
+        if case .documentType = construct { return }
+        isOver = true
+    }
+
+    package func error(_ code: Int, _ message: String) {
+        // A prefix without a namespace is part of the name here.
+        if !(200..<300).contains(code) { isOver = true }
+    }
+
+    package func end() {}
+    package func text(_ bytes: UnsafeBufferPointer<UInt8>) {}
 }

@@ -267,7 +267,7 @@ private final class PiecedBytes: ByteSource {
         self.size = size
     }
 
-    func next() throws(ByteFault) -> [UInt8] {
+    func next() throws(InputFault) -> [UInt8] {
         defer { bytesRead = min(bytes.count, bytesRead + size) }
         return Array(bytes[bytesRead..<min(bytes.count, bytesRead + size)])
     }
