@@ -87,8 +87,13 @@ package enum Program {
 
     /// Writes a JSON object with these members as a document for programs.
     package static func writeObject(_ members: (inout JSONWriter) -> Void) throws(CommandFailure) {
+        try writeJSON { $0.object(members) }
+    }
+
+    /// Writes one JSON value as a document for programs.
+    package static func writeJSON(_ value: (inout JSONWriter) -> Void) throws(CommandFailure) {
         var writer = JSONWriter()
-        writer.object(members)
+        value(&writer)
         try write(String(decoding: writer.bytes, as: UTF8.self))
     }
 

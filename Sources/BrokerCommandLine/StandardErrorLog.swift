@@ -75,7 +75,7 @@ extension Logger.Level {
     }
 }
 
-/// A moment in UTC, as texts for people and for names of files.
+/// A moment, as texts for people and for names of files; in UTC unless stated.
 package struct Timestamp: Sendable {
     private let seconds: Int
 
@@ -96,10 +96,12 @@ package struct Timestamp: Sendable {
         return (bytes[..<8] + bytes[9..<15]).allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
     }
 
-    /// - Parameter format: of strftime(3), for numbers alone, at most 63 bytes.
-    func formatted(_ format: String) -> String {
+    /// - Parameters:
+    ///   - format: of strftime(3), for numbers alone, at most 63 bytes.
+    ///   - isLocal: in this machine's time zone.
+    package func formatted(_ format: String, isLocal: Bool = false) -> String {
         var (time, parts) = (time_t(seconds), tm())
-        gmtime_r(&time, &parts)
+        if isLocal { localtime_r(&time, &parts) } else { gmtime_r(&time, &parts) }
         var bytes = [CChar](repeating: 0, count: 64)
         let count = strftime(&bytes, bytes.count, format, &parts)
         return String(decoding: bytes.prefix(count).map(UInt8.init(bitPattern:)), as: UTF8.self)

@@ -364,8 +364,8 @@ import Testing
         for (index, count) in read.enumerated() {
             state.inputs[index].recordsRead = count
             state.inputs[index].recordsSkipped = index == 0 ? command.skip : 0
-            state.inputs[index].committed = committed[index]
-            state.inputs[index].failed = index < failed.count ? failed[index] : []
+            state.inputs[index].committed = IndexSet(committed[index].joined())
+            state.inputs[index].failed = IndexSet(index < failed.count ? Array(failed[index].joined()) : [])
             state.inputs[index].hasEnded = index < ended
             if fault, index == ended - 1 { state.inputs[index].fault = InputFault(reason: "broken", place: nil) }
         }
@@ -513,7 +513,7 @@ import Testing
         commit(jobs[0])
         let state = tally.end()
         #expect(state?.refusal == "\(code): why" && state?.summary.failures == [])
-        #expect(state?.inputs[0].failed == [] && state?.inputs[0].committed == [1...1])
+        #expect(state?.inputs[0].failed == [] && state?.inputs[0].committed == IndexSet(integer: 1))
     }
 }
 

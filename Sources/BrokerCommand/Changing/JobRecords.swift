@@ -188,20 +188,28 @@ enum JobPlace: Sendable, Equatable {
 
     /// Writes members of an object: numbers, for programs.
     func writeMembers(to writer: inout JSONWriter) {
-        func number(_ key: String, _ value: Int) {
-            writer.member(key, value)
-        }
         switch self {
         case .job, .message: break
-        case .key(let position, _): number("key", position)
+        case .key(let position, _): writer.member("key", position)
         case .records(let records, let input, let line):
             writer.member("file", input)
-            if let line { number("line", line) }
-            guard line == nil else { return number("record", records.lowerBound) }
-            writer.array("records") { writer in
-                writer.integer(records.lowerBound)
-                writer.integer(records.upperBound)
+            if let line {
+                writer.member("line", line)
+                writer.member("record", records.lowerBound)
+            } else {
+                writer.key("records")
+                writer.range(records)
             }
+        }
+    }
+}
+
+extension JSONWriter {
+    /// An array of the bounds.
+    mutating func range(_ range: ClosedRange<Int>) {
+        array { writer in
+            writer.integer(range.lowerBound)
+            writer.integer(range.upperBound)
         }
     }
 }

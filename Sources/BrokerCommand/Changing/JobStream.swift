@@ -3,6 +3,7 @@ import BrokerClient
 import BrokerCommandLine
 import BrokerInput
 import Dispatch
+import Foundation
 import Synchronization
 
 /// The jobs of a command, sent one after the other. A window of them is unanswered; their ends are noted in their order.
@@ -197,7 +198,7 @@ final class JobTally: Sendable {
             state.summary.add(completion, records: job.records.count) { job.place($0) ?? .job }
             if state.summary.rejectedCount > 0, state.status == .success { state.status = .rejected }
             if let input = job.records.input, state.inputs.indices.contains(input) {
-                state.inputs[input].committed.append(job.records.range)
+                state.inputs[input].committed.insert(integersIn: job.records.range)
             }
         }
     }
@@ -222,7 +223,7 @@ final class JobTally: Sendable {
             answered(job) { state in
                 let place = job.place(known?.fault?.path) ?? .job
                 state.summary.fail("\(place.text): \(error)", code, at: place, order: order)
-                state.inputs[order.input].failed.append(job.records.range)
+                state.inputs[order.input].failed.insert(integersIn: job.records.range)
             }
         default:
             // The message is about one job; here it describes all of them.

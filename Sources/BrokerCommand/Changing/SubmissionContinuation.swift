@@ -40,17 +40,12 @@ struct SubmissionContinuation {
     var lines: [String] {
         let parts = parts
         guard !parts.isEmpty else { return [] }
-        if command.resumes {
-            let faulty = parts.contains { $0.cause != .unsent }
+        let areUnsent = parts.allSatisfy { $0.cause == .unsent }
+        if command.resumes || command.id != nil && areUnsent {
+            let condition = command.resumes ? "" : " under the same --id"
             return [
-                "what is committed is not applied again; to go on, \(faulty ? "correct the faults and " : "")"
+                "what is committed is not applied again\(condition); to go on, \(areUnsent ? "" : "correct the faults and ")"
                     + "run\(hint(command.files)): \(command.arguments.shellText)"
-            ]
-        }
-        if command.id != nil, parts.allSatisfy({ $0.cause == .unsent }) {
-            return [
-                "what is committed is not applied again under the same --id; to go on, run\(hint(command.files)): "
-                    + command.arguments.shellText
             ]
         }
         let lines = parts.prefix(Self.printedCommands).map(line)
@@ -81,28 +76,19 @@ struct SubmissionContinuation {
         let taken = state.inputs.reduce(0) { $0 + $1.recordsRead - $1.recordsSkipped }
         let isOpen = !input.hasEnded || input.fault != nil
         let rest = command.take.map { $0 - taken }
+        func part(_ skip: Int, _ take: Int?, _ cause: Cause) -> Part {
+            Part(inputs: index..<index + 1, skip: skip, take: take, cause: cause)
+        }
         var parts: [Part] = []
-        for stretch in input.uncommitted {
-            let isLast = stretch.records.upperBound == input.recordsRead
+        for (records, hasFailed) in input.uncommitted {
             // The unsent and the unread records are one part.
-            if isLast, isOpen, !stretch.hasFailed, input.fault == nil {
-                parts.append(
-                    Part(
-                        inputs: index..<index + 1, skip: stretch.records.lowerBound - 1,
-                        take: rest.map { $0 + stretch.records.count }, cause: .unsent))
-                return parts
+            if records.upperBound == input.recordsRead, isOpen, !hasFailed, input.fault == nil {
+                return parts + [part(records.lowerBound - 1, rest.map { $0 + records.count }, .unsent)]
             }
-            parts.append(
-                Part(
-                    inputs: index..<index + 1, skip: stretch.records.lowerBound - 1, take: stretch.records.count,
-                    cause: stretch.hasFailed ? .failed : .unsent))
+            parts.append(part(records.lowerBound - 1, records.count, hasFailed ? .failed : .unsent))
         }
         guard isOpen, rest != 0 else { return parts }
-        parts.append(
-            Part(
-                inputs: index..<index + 1, skip: input.recordsRead, take: rest,
-                cause: input.fault == nil ? .unsent : .fault))
-        return parts
+        return parts + [part(input.recordsRead, rest, input.fault == nil ? .unsent : .fault)]
     }
 
     // MARK: - Lines
@@ -173,37 +159,28 @@ struct SubmitCommandLine: Sendable {
         resumes = command.resume
         namesRecords = command.entity != nil || command.mapping != nil || command.path != nil
         let defaults = SubmitCommand.withDefaults()
-        var options = command.connection.words
-        func add(_ name: String, _ value: String?) {
-            guard let value else { return }
-            options += [String].option(name, value)
+        func text<Value: Equatable>(_ option: KeyPath<SubmitCommand, Value>) -> String? {
+            command[keyPath: option] == defaults[keyPath: option] ? nil : "\(command[keyPath: option])"
         }
-        func add<Value: Equatable>(_ name: String, _ value: Value, unless other: Value) {
-            if value != other { add(name, "\(value)") }
-        }
-        add("--entity", command.entity)
-        add("--path", command.path)
-        add("--mapping", command.mapping)
-        add("--batch-records", command.batchRecords, unless: defaults.batchRecords)
-        add("--batch-bytes", command.batchBytes, unless: defaults.batchBytes)
-        add("--max-in-flight", command.maxInFlight, unless: defaults.maxInFlight)
-        add("--on-invalid", command.onInvalid.rawValue, unless: defaults.onInvalid.rawValue)
-        add("--unknown", command.unknown.rawValue, unless: defaults.unknown.rawValue)
-        add("--type", command.input.type?.rawValue)
-        add("--root", command.input.root?.text)
-        add("--delimiter", command.input.delimiter?.text)
-        add("--ragged", command.input.ragged.rawValue, unless: defaults.input.ragged.rawValue)
-        for identity in command.inference.identity { add("--identity", identity) }
-        for key in command.inference.ignore { add("--ignore", key) }
-        if let evolves = command.evolve { options.append(evolves ? "--evolve" : "--no-evolve") }
-        if command.dryRun { options.append("--dry-run") }
-        if command.check { options.append("--check") }
-        if command.resume { options.append("--resume") }
-        // The file of this run is not empty; only a resumed one adds to it.
-        if command.resume { add("--rejects", command.rejects) }
-        if command.json { options.append("--json") }
-        if command.empty { options.append("--empty") }
-        self.options = options
+        let values: [(String, String?)] =
+            [
+                ("--entity", command.entity), ("--path", command.path), ("--mapping", command.mapping),
+                ("--batch-records", text(\.batchRecords)), ("--batch-bytes", text(\.batchBytes)),
+                ("--max-in-flight", text(\.maxInFlight)), ("--on-invalid", text(\.onInvalid.rawValue)),
+                ("--unknown", text(\.unknown.rawValue)), ("--type", command.input.format.type?.rawValue),
+                ("--root", command.input.format.root?.text), ("--delimiter", command.input.format.delimiter?.text),
+                ("--ragged", text(\.input.format.ragged.rawValue)),
+            ] + command.inference.identity.map { ("--identity", $0) }
+            + command.inference.ignore.map { ("--ignore", $0) }
+        let flags = [
+            ("--evolve", command.evolve == true), ("--no-evolve", command.evolve == false),
+            ("--dry-run", command.dryRun), ("--check", command.check), ("--resume", command.resume),
+        ]
+        options =
+            command.connection.words + values.words + flags.filter(\.1).map(\.0)
+            // The file of this run is not empty; only a resumed one adds to it.
+            + [("--rejects", command.resume ? command.rejects : nil)].words
+            + [("--json", command.json), ("--empty", command.empty)].filter(\.1).map(\.0)
     }
 
     /// The same command.
@@ -217,9 +194,7 @@ struct SubmitCommandLine: Sendable {
     ///   - take: records to submit at most; nil for all others.
     func arguments(of files: [String], skip: Int, take: Int?, id: String?) -> [String] {
         var arguments = [CommandLine.arguments.first ?? "broker", "submit"] + options
-        if let id { arguments += [String].option("--id", id) }
-        if skip > 0 { arguments += ["--skip", "\(skip)"] }
-        if let take { arguments += ["--take", "\(take)"] }
+        arguments += [("--id", id), ("--skip", skip > 0 ? "\(skip)" : nil), ("--take", take.map { "\($0)" })].words
         if files.contains(where: { $0.hasPrefix("-") && $0 != "-" }) { arguments.append("--") }
         return arguments + files
     }

@@ -1,6 +1,7 @@
 import BrokerCommandLine
 import BrokerInput
 import BrokerJSON
+import Foundation
 
 /// How a submission ended, for people and for programs.
 struct SubmissionReport {
@@ -23,7 +24,7 @@ struct SubmissionReport {
             for line in continuation { Program.report("broker: \(line)") }
         }
         if json {
-            try Program.write(String(decoding: jsonText, as: UTF8.self))
+            try Program.writeObject(write)
         } else if command.isCheck {
             try state.summary.sayCheck()
         } else {
@@ -91,7 +92,7 @@ struct SubmissionReport {
             let input = state.inputs[index]
             // That no record could be read has been reported already.
             if input.isDone || (input.recordsRead == 0 && input.hasEnded) { return nil }
-            return input.account(end, doubtful: doubtful.filter { $0.records.input == index }.map(\.records.range))
+            return input.account(end, doubtful: doubtful.filter { $0.records.input == index })
         } + doubts
     }
 
@@ -122,25 +123,19 @@ struct SubmissionReport {
 
     // MARK: - JSON
 
-    private var jsonText: [UInt8] {
-        var writer = JSONWriter()
-        writer.object { writer in
-            state.summary.writeMembers(to: &writer)
-            writer.array("inDoubt") { writer in
-                for job in doubtful { write(job, to: &writer) }
-            }
-            writer.array("inputs") { writer in
-                for input in state.inputs { write(input, to: &writer) }
-            }
+    private func write(to writer: inout JSONWriter) {
+        state.summary.writeMembers(to: &writer)
+        writer.array("inDoubt") { writer in
+            for job in doubtful { write(job, to: &writer) }
         }
-        return writer.bytes
+        writer.array("inputs") { writer in
+            for input in state.inputs { write(input, to: &writer) }
+        }
     }
 
     private func write(_ job: StreamedJob, to writer: inout JSONWriter) {
         writer.object { writer in
-            if let id = job.id {
-                writer.member("id", id)
-            }
+            writer.member("id", job.id)
             job.records.place.writeMembers(to: &writer)
         }
     }
@@ -150,12 +145,7 @@ struct SubmissionReport {
             writer.member("name", input.name)
             writer.member("records", input.recordsRead)
             writer.array(end) { writer in
-                for range in SubmittedInput.united(input.committed) {
-                    writer.array { writer in
-                        writer.integer(range.lowerBound)
-                        writer.integer(range.upperBound)
-                    }
-                }
+                for range in input.committed.ranges { writer.range(range) }
             }
             guard let fault = input.fault else { return }
             writer.object("fault") { writer in
@@ -177,9 +167,9 @@ struct SubmittedInput: Sendable {
     var recordsRead = 0
     /// The first records, which `--skip` skipped.
     var recordsSkipped = 0
-    /// Records of jobs, counted from 1, in the order of their answers.
-    var committed: [ClosedRange<Int>] = []
-    var failed: [ClosedRange<Int>] = []
+    /// Records of jobs, counted from 1.
+    var committed = IndexSet()
+    var failed = IndexSet()
     /// Nothing more will be read of it.
     var hasEnded = false
     /// `--take` ended the submission before it.
@@ -188,50 +178,30 @@ struct SubmittedInput: Sendable {
 
     init(name: String) { self.name = name }
 
+    /// Records that were read, and neither skipped nor committed.
+    private var open: IndexSet {
+        IndexSet(integersIn: 0...recordsRead).subtracting(committed.union(IndexSet(integersIn: 0...recordsSkipped)))
+    }
+
     /// Every record is committed.
-    var isDone: Bool { hasEnded && fault == nil && doneCount == recordsRead }
+    var isDone: Bool { hasEnded && fault == nil && open.isEmpty }
 
-    /// The records from the first one on that are committed, or were skipped.
-    var doneCount: Int {
-        Self.united(committed).reduce(recordsSkipped) { done, range in
-            range.lowerBound <= done + 1 ? max(done, range.upperBound) : done
-        }
-    }
-
-    /// Records of the input that were read and are not committed, one after the other.
-    struct UncommittedRange: Equatable {
-        let records: ClosedRange<Int>
-        /// Their jobs failed; else they were not sent, or not answered.
-        let hasFailed: Bool
-    }
-
-    var uncommitted: [UncommittedRange] {
-        let skipped = recordsSkipped > 0 ? [1...recordsSkipped] : []
-        let known =
-            Self.united(skipped + committed).map { (range: $0, hasFailed: false) }
-            + Self.united(failed).map { (range: $0, hasFailed: true) }
-        var ranges: [UncommittedRange] = []
-        var next = 1
-        for (range, hasFailed) in known.sorted(by: { $0.range.lowerBound < $1.range.lowerBound }) {
-            if range.lowerBound > next {
-                ranges.append(UncommittedRange(records: next...range.lowerBound - 1, hasFailed: false))
-            }
-            if hasFailed { ranges.append(UncommittedRange(records: range, hasFailed: true)) }
-            next = max(next, range.upperBound + 1)
-        }
-        if next <= recordsRead { ranges.append(UncommittedRange(records: next...recordsRead, hasFailed: false)) }
-        return ranges
+    /// The records that are not committed, one after the other. Their jobs failed; else they were not sent, or not answered.
+    var uncommitted: [(records: ClosedRange<Int>, hasFailed: Bool)] {
+        (failed.ranges.map { ($0, true) } + open.subtracting(failed).ranges.map { ($0, false) })
+            .sorted { $0.0.lowerBound < $1.0.lowerBound }
     }
 
     /// The committed and the uncommitted records, as a sentence without its end.
     ///
     /// - Parameters:
     ///   - end: the end of the jobs that did not fail: committed, or tried.
-    ///   - doubtful: records that were sent and not answered.
-    func account(_ end: String, doubtful: [ClosedRange<Int>]) -> String {
+    ///   - doubtful: jobs that were sent and not answered.
+    func account(_ end: String, doubtful: [StreamedJob]) -> String {
         guard hasEnded || recordsRead > 0 else { return "\(name): not read" }
+        let doubtful = doubtful.reduce(into: IndexSet()) { $0.insert(integersIn: $1.records.range) }
         let parts = [(committed, end), (failed, "failed"), (doubtful, "in doubt")].compactMap { ranges, state in
-            ranges.isEmpty ? nil : "\(state): \(Self.text(Self.united(ranges)))"
+            ranges.isEmpty ? nil : "\(state): \(Self.text(ranges.ranges))"
         }
         let known = parts.isEmpty ? "nothing is \(end)" : "records \(parts.joined(separator: "; "))"
         return hasEnded ? "\(name): \(known)" : "\(name): \(known); the rest was not sent"
@@ -258,15 +228,9 @@ struct SubmittedInput: Sendable {
         let rest = ranges.count > listedRanges ? " and \(ranges.count - listedRanges) more ranges" : ""
         return list.joined(separator: ", ") + rest
     }
+}
 
-    /// In their order, neighbours made one.
-    static func united(_ ranges: [ClosedRange<Int>]) -> [ClosedRange<Int>] {
-        ranges.sorted { $0.lowerBound < $1.lowerBound }.reduce(into: []) { united, range in
-            if let last = united.last, range.lowerBound <= last.upperBound + 1 {
-                united[united.count - 1] = last.lowerBound...max(last.upperBound, range.upperBound)
-            } else {
-                united.append(range)
-            }
-        }
-    }
+extension IndexSet {
+    /// In their order; no two of them touch.
+    fileprivate var ranges: [ClosedRange<Int>] { rangeView.map(ClosedRange.init) }
 }

@@ -84,8 +84,9 @@ struct SubmissionSummary {
         for line in warnings.lines { Program.report("broker: warning: \(line)", .warning) }
         for (place, error) in rejections { Program.report("broker: \(place.text): \(error)", .error) }
         let faults = rejections.count + unlistedCount + failed.count
-        let those = "\(counted(records, "record")) in \(counted(jobs, "job")) checked"
-        try Program.say("\(those): \(faults == 0 ? "no faults" : counted(faults, "fault")); nothing was written")
+        let those = "\(Program.counted(records, "record")) in \(Program.counted(jobs, "job")) checked"
+        try Program.say(
+            "\(those): \(faults == 0 ? "no faults" : Program.counted(faults, "fault")); nothing was written")
     }
 
     /// The table of changed objects, and the number of jobs.
@@ -93,24 +94,25 @@ struct SubmissionSummary {
         if !changes.isEmpty { try sayTable() }
         for line in examples.lines(of: changes) { try Program.say(line) }
         let repeated = duplicates > 0 ? ", \(duplicates) of them applied before" : ""
-        let those = countsRecords ? "\(counted(records, "record")) in " : ""
+        let those = countsRecords ? "\(Program.counted(records, "record")) in " : ""
         guard !isTrial else {
             let alone = trials > 1 ? ", each by itself, so that none sees those before it" : ""
-            return try Program.say("\(those)\(counted(jobs, "job")) tried\(repeated)\(alone); nothing was written")
+            return try Program.say(
+                "\(those)\(Program.counted(jobs, "job")) tried\(repeated)\(alone); nothing was written")
         }
-        try Program.say("\(those)\(counted(jobs, "job")) committed\(repeated)")
+        try Program.say("\(those)\(Program.counted(jobs, "job")) committed\(repeated)")
     }
 
+    private var sortedChanges: [(key: String, value: Completion.Changes)] { changes.sorted { $0.key < $1.key } }
+
     private func sayTable() throws(CommandFailure) {
-        let entities = changes.keys.sorted()
-        let width = max(6, entities.map(\.count).max() ?? 0)
-        let heads = ["inserted", "updated", "unchanged", "deleted", "rejected"]
-        try Program.sayHeading(pad("entity", width) + heads.map { "  " + lead($0, 9) }.joined())
-        for entity in entities {
-            let counts = changes[entity] ?? Completion.Changes()
-            let numbers = [counts.inserted, counts.updated, counts.unchanged, counts.deleted, counts.rejected]
-            try Program.say(pad(entity, width) + numbers.map { "  " + lead(String($0), 9) }.joined())
+        let width = max(6, changes.keys.map(\.count).max() ?? 0)
+        func row(_ name: String, _ cells: [String]) -> String {
+            name + String(repeating: " ", count: width - name.count)
+                + cells.map { String(repeating: " ", count: 2 + max(0, 9 - $0.count)) + $0 }.joined()
         }
+        try Program.sayHeading(row("entity", Completion.Changes().numbers.map(\.name)))
+        for (entity, counts) in sortedChanges { try Program.say(row(entity, counts.numbers.map { "\($0.count)" })) }
     }
 
     /// As a JSON object, to standard output.
@@ -125,18 +127,19 @@ struct SubmissionSummary {
 
     /// As members of a JSON object.
     func writeMembers(to writer: inout JSONWriter) {
-        for (key, count) in [("jobs", jobs), ("duplicates", duplicates), ("records", records)] {
-            writer.member(key, count)
-        }
+        writer.member("jobs", jobs)
+        writer.member("duplicates", duplicates)
+        writer.member("records", records)
         if trials > 0 {
             writer.member("dryRun", true)
             writer.key("examples")
             examples.write(to: &writer)
         }
         writer.object("changes") { writer in
-            for entity in changes.keys.sorted() {
-                writer.key(entity)
-                (changes[entity] ?? Completion.Changes()).write(to: &writer)
+            for (entity, counts) in sortedChanges {
+                writer.object(entity) { writer in
+                    for (name, count) in counts.numbers { writer.member(name, count) }
+                }
             }
         }
         writer.array("rejected") { writer in
@@ -155,19 +158,17 @@ struct SubmissionSummary {
             }
         }
     }
-
-    private func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
-
-    private func pad(_ text: String, _ width: Int) -> String {
-        text + String(repeating: " ", count: max(0, width - text.count))
-    }
-
-    private func lead(_ text: String, _ width: Int) -> String {
-        String(repeating: " ", count: max(0, width - text.count)) + text
-    }
 }
 
 extension Completion.Changes {
+    /// In the order of the table.
+    var numbers: [(name: String, count: Int)] {
+        [
+            ("inserted", inserted), ("updated", updated), ("unchanged", unchanged), ("deleted", deleted),
+            ("rejected", rejected),
+        ]
+    }
+
     fileprivate mutating func add(_ other: Completion.Changes) {
         inserted += other.inserted
         updated += other.updated
@@ -175,28 +176,16 @@ extension Completion.Changes {
         deleted += other.deleted
         rejected += other.rejected
     }
-
-    fileprivate func write(to writer: inout JSONWriter) {
-        let members = [
-            ("inserted", inserted), ("updated", updated), ("unchanged", unchanged), ("deleted", deleted),
-            ("rejected", rejected),
-        ]
-        writer.object { writer in
-            for (key, count) in members {
-                writer.member(key, count)
-            }
-        }
-    }
 }
 
 extension Completion.Rejection {
     fileprivate func write(to writer: inout JSONWriter, place: JobPlace) {
         writer.object { writer in
-            let members = [
-                ("code", code.rawValue), ("message", message), ("path", path), ("entity", entity),
-                ("attribute", attribute),
-            ]
-            for (key, value) in members { writer.member(key, value) }
+            writer.member("code", code.rawValue)
+            writer.member("message", message)
+            writer.member("path", path)
+            writer.member("entity", entity)
+            writer.member("attribute", attribute)
             place.writeMembers(to: &writer)
         }
     }
@@ -345,10 +334,9 @@ struct WarningCounts {
     func write(to writer: inout JSONWriter) {
         for kind in kinds {
             writer.object { writer in
-                for (key, value) in [("code", kind.code.rawValue), ("entity", kind.entity), ("key", kind.key)] {
-                    guard let value else { continue }
-                    writer.member(key, value)
-                }
+                writer.member("code", kind.code.rawValue)
+                writer.member("entity", kind.entity)
+                writer.member("key", kind.key)
                 writer.member("count", count(kind))
             }
         }

@@ -181,7 +181,7 @@ struct SubmitCommand: AsyncParsableCommand {
             let samples = try await InferredModel(request, model: try connection.storedModel(), sources)
             inferred = samples
             inferredMapping = samples.mapping
-            sources = input.sources(root: input.root ?? samples.root)
+            sources = input.sources(root: input.format.root ?? samples.root)
         }
         let rejects = try rejects.map { path throws(CommandFailure) in try RejectsFile(path, appends: resume) }
         let tally = JobTally(

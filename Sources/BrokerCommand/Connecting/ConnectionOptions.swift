@@ -3,9 +3,9 @@ import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerPages
-import BrokerWire
 import BrokerJSON
 import BrokerSchema
+import BrokerServer
 import BrokerStaging
 internal import BrokerStore
 import BrokerWire
@@ -147,14 +147,11 @@ struct ConnectionOptions: ParsableArguments {
     }
 
     /// The model that the store has without `--model`: the file beside it, or what it holds; nil when there is none.
-    func storedModel() throws(CommandFailure) -> LocalModel? {
-        guard let store else { return nil }
-        return try LocalModel(ofStore: store)
-    }
+    func storedModel() throws -> LocalModel? { try store.flatMap { try LocalModel(ofStore: $0) } }
 
     /// - Parameter inferred: as for
     ///   ``connected(_:jobsInFlight:defaultTimeout:needsServer:makesStore:isReading:isDryRun:inferred:onInterruption:_:)``.
-    func model(of store: String, _ inferred: InferredModel? = nil) throws(CommandFailure) -> LocalModel {
+    func model(of store: String, _ inferred: InferredModel? = nil) throws -> LocalModel {
         guard model.isEmpty else { return .files(model) }
         if let inferred { return inferred.model }
         if let model = try storedModel() { return model }
@@ -205,6 +202,7 @@ extension Result where Failure == any Error {
     }
 }
 
+extension ServerError: ExplainedError {}
 extension StoreError: ExplainedError {}
 extension WireError: ExplainedError {}
 
@@ -231,25 +229,23 @@ extension RemovalPolicy: ExpressibleByArgument {}
 extension ConnectionOptions {
     /// The given options as words of a command line, for the command that goes on.
     var words: [String] {
-        var words: [String] = []
-        func add(_ name: String, _ value: String?) {
-            guard let value else { return }
-            words += [String].option(name, value)
-        }
-        add("--socket", socket)
-        add("--store", store)
-        for model in model { add("--model", model) }
-        add("--migrate", removal?.rawValue)
-        if reconnectTimeout != Self.defaultReconnectTimeout { add("--reconnect-timeout", "\(reconnectTimeout)") }
-        add("--timeout", timeout?.description)
-        return words
+        let given: [(String, String?)] =
+            [("--socket", socket), ("--store", store)] + model.map { ("--model", $0) } + [
+                ("--migrate", removal?.rawValue),
+                ("--reconnect-timeout", reconnectTimeout == Self.defaultReconnectTimeout ? nil : "\(reconnectTimeout)"),
+                ("--timeout", timeout?.description),
+            ]
+        return given.words
     }
 }
 
-extension [String] {
-    /// An option with its value; one that begins with a dash would be read as an option.
-    static func option(_ name: String, _ value: String) -> [String] {
-        value.hasPrefix("-") ? ["\(name)=\(value)"] : [name, value]
+extension [(String, String?)] {
+    /// Options with their values as words; a value that begins with a dash would be read as an option.
+    var words: [String] {
+        flatMap { name, value -> [String] in
+            guard let value else { return [] }
+            return value.hasPrefix("-") ? ["\(name)=\(value)"] : [name, value]
+        }
     }
 }
 
@@ -282,7 +278,9 @@ struct EntityCompletion {
     var names: [String] {
         let models = values(of: "--model")
         if !models.isEmpty { return names(of: try? ModelFile(models).plan()) }
-        if let store = values(of: "--store").last { return names(of: try? LocalModel(ofStore: store)?.silentPlan()) }
+        if let store = values(of: "--store").last {
+            return names(of: try? LocalModel(ofStore: store)?.plan(isSilent: true))
+        }
         return ServerEntities.names(ofSocket: ConnectionOptions.path(ofSocket: values(of: "--socket").last))
     }
 

@@ -39,68 +39,59 @@ final class LocalServer: Sendable {
     static func start(
         store path: String, model: LocalModel, makesStore: Bool, isReading: Bool, isDryRun: Bool,
         removal: RemovalPolicy, wait: TimeSpan?
-    ) async throws(CommandFailure) -> LocalServer {
+    ) async throws -> LocalServer {
         let plan = try model.plan()
         guard makesStore || path.isEmpty || access(path, F_OK) == 0 || errno != ENOENT else {
             throw CommandFailure(.failed, "There is no store \(path). Check the path, or make it with `broker submit`.")
         }
-        let trial = isDryRun ? try TrialStore(of: path, plan: plan) : nil
-        // The command reports what becomes of its jobs, once; the log would repeat it for each of them.
-        let logger = Logger.standardError(label: "broker", level: .critical)
-        var options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
-        options.store.removal = removal
-        let owned: OwnedStore
-        do throws(StoreError) {
-            owned = try await own(plan, options, isReading ? nil : wait, logger)
-        } catch {
-            TrialStore.remove()
-            guard error.isInUse, isReading else { throw CommandFailure(.failed, error.message) }
-            owned = try read(path, besides: TrialStore(), plan, options, logger)
-        }
-        for line in owned.coordinator.migration.lines { Program.report("broker: \(line)") }
-        if case .inferred(let inference) = model { isDryRun ? inference.report() : inference.write() }
-        do throws(ServerError) {
-            let options = ServerOptions(socketPath: nil)
-            let server = try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
-            owned.coordinator.onFailure { _ in
-                // The coordinator has logged the cause; unsent answers cannot be sent any more.
-                server.abandonSocket { _exit(ExitStatus.failed.rawValue) }
+        do {
+            let trial = isDryRun ? try TrialStore(of: path, plan: plan) : nil
+            // The command reports what becomes of its jobs, once; the log would repeat it for each of them.
+            let logger = Logger.standardError(label: "broker", level: .critical)
+            var options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
+            options.store.removal = removal
+            let owned: OwnedStore
+            do {
+                owned = try await own(plan, options, isReading ? nil : wait, logger)
+            } catch let error as StoreError where error.isInUse && isReading {
+                // An empty store of the same model, beside which the one that another process has is read.
+                options.storePath = try TrialStore().path
+                options.fetched = try OpenedFiles(reading: path)
+                let plan = try Store.planInForce(path: path) ?? plan
+                owned = try OwnedStore(plan: plan, options: options, logger: logger)
             }
-            return LocalServer(owned, server, path)
+            for line in owned.coordinator.migration.lines { Program.report("broker: \(line)") }
+            if case .inferred(let inference) = model { isDryRun ? inference.report() : inference.write() }
+            do {
+                let options = ServerOptions(socketPath: nil)
+                let server = try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
+                owned.coordinator.onFailure { _ in
+                    // The coordinator has logged the cause; unsent answers cannot be sent any more.
+                    server.abandonSocket { _exit(ExitStatus.failed.rawValue) }
+                }
+                return LocalServer(owned, server, path)
+            } catch {
+                owned.abandon()
+                throw error
+            }
         } catch {
-            owned.abandon()
             TrialStore.remove()
-            throw CommandFailure(.failed, error.message)
+            throw error
         }
     }
 
     /// Takes the store, when another process gives it up in time.
     private static func own(
         _ plan: StagingPlan, _ options: CoordinatorOptions, _ wait: TimeSpan?, _ logger: Logger
-    ) async throws(StoreError) -> OwnedStore {
+    ) async throws -> OwnedStore {
         let deadline = ContinuousClock.now + (wait?.duration ?? .zero)
         while true {
-            do throws(StoreError) {
+            do {
                 return try OwnedStore(plan: plan, options: options, logger: logger)
             } catch {
                 guard error.isInUse, ContinuousClock.now < deadline else { throw error }
-                try? await Task.sleep(for: pause)
+                try await Task.sleep(for: pause)
             }
-        }
-    }
-
-    /// Opens an empty store of the same model, and reads the one that another process has.
-    private static func read(
-        _ path: String, besides shadow: TrialStore, _ plan: StagingPlan, _ options: CoordinatorOptions, _ logger: Logger
-    ) throws(CommandFailure) -> OwnedStore {
-        var options = options
-        options.storePath = shadow.path
-        do throws(StoreError) {
-            options.fetched = try OpenedFiles(reading: path)
-            return try OwnedStore(plan: try Store.planInForce(path: path) ?? plan, options: options, logger: logger)
-        } catch {
-            TrialStore.remove()
-            throw CommandFailure(.failed, error.message)
         }
     }
 
@@ -145,19 +136,21 @@ enum LocalModel {
     case inferred(Inference)
 
     /// The model of a store without `--model`; nil when there is none.
-    init?(ofStore store: String) throws(CommandFailure) {
+    init?(ofStore store: String) throws {
         let file = Self.file(besideStore: store)
         let hasFile = access(file, F_OK) == 0
-        do throws(StoreError) {
-            guard let plan = try Store.planInForce(path: store) else {
-                guard hasFile else { return nil }
-                self = .files([file])
-                return
-            }
-            self = hasFile && !Self.isOutdated(file, plan.model) ? .files([file]) : .inForce(plan)
+        let found: StagingPlan?
+        do {
+            found = try Store.planInForce(path: store)
         } catch {
             // To open it with the file's model says the same.
-            guard hasFile else { throw CommandFailure(.failed, error.message) }
+            guard hasFile else { throw error }
+            found = nil
+        }
+        if let found, !hasFile || Self.isOutdated(file, found.model) {
+            self = .inForce(found)
+        } else {
+            guard hasFile else { return nil }
             self = .files([file])
         }
     }
@@ -200,19 +193,10 @@ enum LocalModel {
         }
     }
 
-    /// - Throws: when the model has faults, which are not reported.
-    func silentPlan() throws(CommandFailure) -> StagingPlan {
+    /// - Parameter isSilent: false writes the faults of a model that has some to standard error.
+    func plan(isSilent: Bool = false) throws(CommandFailure) -> StagingPlan {
         switch self {
-        case .files(let files): try ModelFile(files).plan()
-        case .inForce(let plan): plan
-        case .inferred(let model): model.plan
-        }
-    }
-
-    /// - Throws: when the model has faults; they are on standard error.
-    func plan() throws(CommandFailure) -> StagingPlan {
-        switch self {
-        case .files(let files): try ModelFile(files).planOrComplain()
+        case .files(let files): try isSilent ? ModelFile(files).plan() : ModelFile(files).planOrComplain()
         case .inForce(let plan): plan
         case .inferred(let model): model.plan
         }

@@ -10,27 +10,16 @@ import Synchronization
 struct TrialStore: Sendable {
     let path: String
 
-    init(of store: String, plan: StagingPlan) throws(CommandFailure) {
+    init(of store: String, plan: StagingPlan) throws {
         let exists = access(store, F_OK) == 0
-        do throws(StoreError) {
-            if exists, try Store.planInForce(path: store) != nil,
-                try Store.planInForce(path: store, unlike: plan) == nil
-            {
-                path = store
-                return
-            }
-        } catch {
-            throw CommandFailure(.failed, error.message)
+        if exists, try Store.planInForce(path: store) != nil, try Store.planInForce(path: store, unlike: plan) == nil {
+            path = store
+            return
         }
         let folder = try Self.makeFolder()
         path = folder + "/store.sqlite"
         guard exists else { return }
-        do throws(StoreError) {
-            try Store.copy(store, to: path)
-        } catch {
-            Self.remove()
-            throw CommandFailure(.failed, error.message)
-        }
+        try Store.copy(store, to: path)
         Program.report(
             "broker: the model differs from the store's, so the dry run uses a copy of the store (in \(folder)):")
     }

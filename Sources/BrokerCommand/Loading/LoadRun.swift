@@ -76,33 +76,45 @@ struct LoadRun {
         if state.status != .success { throw CommandFailure(state.status) }
     }
 
+    /// Not every page is the one of the sync before, or the list has become shorter.
+    private struct BeginAgain: Error {}
+
     private mutating func loadAll(_ first: Page, unless version: PageVersion?) async throws {
-        guard command.records.sync, first.body == nil else { return try await loadPages(first, unless: version) }
-        if try await isUnchanged(first, unless: version) { return }
-        // The objects of all pages must be named again.
-        pages = 0
-        try await loadPages(nil, unless: nil)
+        do {
+            // A sync names the objects of all pages, unless every page is the one of the sync before.
+            let isCheck = command.records.sync && first.body == nil
+            try await loadPages(
+                first, unless: version, isCheck: isCheck,
+                usesVersions: isCheck || !command.records.sync && !command.requests.fresh)
+        } catch is BeginAgain {
+            (visited, pages, unchanged, total) = ([], 0, 0, 0)
+            try await loadPages(nil, unless: nil, isCheck: false, usesVersions: false)
+        }
     }
 
-    private mutating func loadPages(_ first: Page?, unless version: PageVersion?) async throws {
+    /// - Parameter isCheck: every page must be the one of the sync before.
+    private mutating func loadPages(
+        _ first: Page?, unless version: PageVersion?, isCheck: Bool, usesVersions: Bool
+    ) async throws {
         var first = first
-        // A sync names the objects of all pages.
-        var usesVersions = !command.records.sync && !command.requests.fresh
+        let isSync = command.records.sync
         var next: Link? = Link(command.url)
         while let link = next {
             let url = link.url
-            guard visited.insert(url.absoluteString).inserted else {
+            let isNew = visited.insert(url.absoluteString).inserted
+            let committed = usesVersions && isNew ? try await bookmarks?.page(at: url) : nil
+            if isCheck, committed == nil { throw BeginAgain() }
+            guard isNew else {
                 throw PageError(
                     "A page names \(url.absoluteString) as the next one, which was read before; the load ends there.")
             }
-            guard pages < command.requests.pageLimit else {
-                guard command.requests.maxPages != nil, !command.records.sync else {
+            guard isCheck || pages < command.requests.pageLimit else {
+                guard command.requests.maxPages != nil, !isSync else {
                     throw PageError("There are more than \(pages) pages; --max-pages allows more.")
                 }
                 Program.report("broker: the pages from \(url.absoluteString) on are not loaded (--max-pages)")
                 return
             }
-            let committed = usesVersions ? try await committedPage(at: url) : nil
             let page: Page
             if let given = first, given.body != nil || committed?.version == version {
                 page = given
@@ -110,21 +122,19 @@ struct LoadRun {
                 do {
                     page = try await client.page(at: url, unless: committed?.version)
                 } catch let error as PageError where link.isStored && error.isRefusal {
-                    // The list has become shorter: it is read again from its beginning, without versions and so only once.
-                    (next, usesVersions) = (Link(command.url), false)
-                    (visited, pages, unchanged, total) = ([], 0, 0, 0)
-                    continue
+                    throw BeginAgain()
                 }
             }
+            if isCheck, page.body != nil { throw BeginAgain() }
             first = nil
             pages += 1
             next = try await load(page, at: url, committed)
         }
         if let doubt {
-            guard !command.records.sync else { throw PageError(doubt) }
+            guard !isSync else { throw PageError(doubt) }
             Program.report("broker: \(doubt)", .warning)
         }
-        if command.records.sync { try await deleteOthers() }
+        if isSync, !isCheck { try await deleteOthers() }
         if total == 0, unchanged == 0, !command.records.empty {
             tally.fail("the pages hold no records; --empty allows that")
         }
@@ -136,10 +146,6 @@ struct LoadRun {
         let isStored: Bool
 
         init(_ url: URL, isStored: Bool = false) { (self.url, self.isStored) = (url, isStored) }
-    }
-
-    private func committedPage(at url: URL) async throws -> LoadBookmarks.CommittedPage? {
-        try await bookmarks?.page(at: url)
     }
 
     /// - Parameter committed: the page as it is in the store.
@@ -264,34 +270,6 @@ extension LoadRun {
         if tally.current.status == .success { job.bookmark = bookmarks?.bookmark(ofSync: partID) }
         try await stream.send(job, subject: command.url.absoluteString) { _ in .job }
         try await stream.settle()
-    }
-
-    /// Whether every page is the one of the sync before.
-    private mutating func isUnchanged(_ first: Page, unless version: PageVersion?) async throws -> Bool {
-        var seen: Set<String> = []
-        var next: Link? = Link(command.url)
-        while let link = next {
-            let url = link.url
-            guard seen.insert(url.absoluteString).inserted, let committed = try await committedPage(at: url) else {
-                return false
-            }
-            let isFirst = seen.count == 1 && committed.version == version
-            let page: Page
-            do {
-                page = isFirst ? first : try await client.page(at: url, unless: committed.version)
-            } catch let error as PageError where link.isStored && error.isRefusal {
-                // The list has become shorter.
-                return false
-            }
-            guard page.body == nil else { return false }
-            next = self.next(after: page, committed)
-            pages = seen.count
-            if next == nil, let reason = reason(FurtherPages(page, nil, root: nil), url, records: nil) {
-                throw PageError(reason)
-            }
-        }
-        unchanged = pages
-        return true
     }
 }
 

@@ -95,28 +95,18 @@ struct ModelSchemaCommand: AsyncParsableCommand {
 
     func run() async throws {
         let sql = Schema.sql(of: try arguments.readOrComplain())
-        guard arguments.json else { return try Program.write(sql) }
-        try Program.writeObject { writer in
-            writer.member("sql", sql)
-        }
+        if arguments.json { try Program.writeObject { $0.member("sql", sql) } } else { try Program.write(sql) }
     }
 }
 
 extension JSONWriter {
     /// Where something is in a model, and what is said of it.
     mutating func members(of place: ModelPlace, _ message: String) {
-        key("pointer")
-        string(place.pointer)
-        if !place.source.isEmpty {
-            key("file")
-            string(place.source)
-        }
-        key("line")
-        integer(place.line)
-        key("column")
-        integer(place.column)
-        key("message")
-        string(message)
+        member("pointer", place.pointer)
+        if !place.source.isEmpty { member("file", place.source) }
+        member("line", place.line)
+        member("column", place.column)
+        member("message", message)
     }
 }
 
@@ -135,8 +125,7 @@ struct ModelSwiftCommand: AsyncParsableCommand {
 
     func run() async throws {
         let text = SwiftSource(try arguments.readOrComplain(), isPublic: isPublic).text
-        guard arguments.json else { return try Program.write(text) }
-        try Program.writeObject { $0.member("swift", text) }
+        if arguments.json { try Program.writeObject { $0.member("swift", text) } } else { try Program.write(text) }
     }
 }
 
@@ -207,7 +196,7 @@ struct ModelDiffCommand: AsyncParsableCommand {
         let plan = try ModelFile(model).planOrComplain()
         let changes = try Store.changes(path: store, plan: plan, removal: policy ?? removal.policy)
         if json {
-            try Program.write(StoreChange.json(changes))
+            try StoreChange.write(changes)
         } else {
             for line in changes.flatMap(\.lines) { try Program.say(line) }
         }
@@ -246,7 +235,7 @@ struct ModelImportCommand: AsyncParsableCommand {
         if entity == nil, input.files.isEmpty, more.isEmpty {
             throw ValidationError("A model is missing: broker model import App.xcdatamodeld")
         }
-        if entity == nil, input.root != nil || input.type != nil {
+        if entity == nil, input.format.root != nil || input.format.type != nil {
             throw ValidationError("--root and --type are for sample records, which need --entity.")
         }
         if entity == nil, let option = inference.given.first {
@@ -330,25 +319,22 @@ struct ModelShowCommand: AsyncParsableCommand {
             for note in notes { try Program.say(note.description) }
             return
         }
-        var writer = JSONWriter()
-        writer.array { writer in
-            for note in notes {
-                writer.object { writer in
-                    writer.member("kind", note.kind.rawValue)
-                    writer.members(of: note.place, note.message)
+        try Program.writeJSON { writer in
+            writer.array { writer in
+                for note in notes {
+                    writer.object { writer in
+                        writer.member("kind", note.kind.rawValue)
+                        writer.members(of: note.place, note.message)
+                    }
                 }
             }
         }
-        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
     }
 }
 
 extension Program {
     /// A tree as JSON: on one line, or laid out for people.
     static func say(_ value: ModelValue, isCompact: Bool) throws {
-        guard isCompact else { return try write(value.indentedJSON) }
-        var writer = JSONWriter()
-        value.write(to: &writer)
-        try write(String(decoding: writer.bytes, as: UTF8.self))
+        if isCompact { try writeJSON { value.write(to: &$0) } } else { try write(value.indentedJSON) }
     }
 }

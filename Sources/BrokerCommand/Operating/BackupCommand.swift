@@ -194,20 +194,16 @@ struct RestoreCommand: AsyncParsableCommand {
             throw CommandFailure(.failed, "There is no backup \(backup). Check the path.")
         }
         let restore = StoreRestore(of: backup, to: store, time: Timestamp.now.fileNamePart)
-        do {
-            let survey = try restore.survey()
-            let accepted = AcceptedJobs(of: store, survey)
-            if dryRun { return try report(survey, accepted, replacedPath: nil) }
-            if let question = Self.question(survey, accepted), !yes, Confirmation.isPossible,
-                !Confirmation.agrees(to: question)
-            {
-                throw CommandFailure(.failed, "Nothing was restored.")
-            }
-            let outcome = try restore.run()
-            try report(outcome.survey, accepted, replacedPath: outcome.replacedPath)
-        } catch let error as StoreError {
-            throw CommandFailure(.failed, error.message)
+        let survey = try restore.survey()
+        let accepted = AcceptedJobs(of: store, survey)
+        if dryRun { return try report(survey, accepted, replacedPath: nil) }
+        if let question = Self.question(survey, accepted), !yes, Confirmation.isPossible,
+            !Confirmation.agrees(to: question)
+        {
+            throw CommandFailure(.failed, "Nothing was restored.")
         }
+        let outcome = try restore.run()
+        try report(outcome.survey, accepted, replacedPath: outcome.replacedPath)
     }
 
     /// Jobs that were accepted, and that only the journal of the replaced store has.
@@ -233,7 +229,7 @@ struct RestoreCommand: AsyncParsableCommand {
         if replaced.fault != nil { return "Replace a store that cannot be read?" }
         guard let waiting = accepted.count else { return "Replace a store whose journal cannot be read?" }
         let jobs = replaced.forgottenJobs + Int64(waiting)
-        return jobs > 0 ? "Forget \(count(jobs, "job"))?" : nil
+        return jobs > 0 ? "Forget \(Program.counted(Int(jobs), "job"))?" : nil
     }
 
     private func report(
@@ -276,20 +272,16 @@ struct RestoreCommand: AsyncParsableCommand {
             let ids = replaced.forgottenIDs
             let more = replaced.forgottenJobs > Int64(ids.count) ? ", …" : ""
             let list = ids.isEmpty ? "" : " (newest ids: \(ids.joined(separator: ", "))\(more))"
-            lines.append("\(forgotten): \(Self.count(replaced.forgottenJobs, "job"))\(list)")
+            lines.append("\(forgotten): \(Program.counted(Int(replaced.forgottenJobs), "job"))\(list)")
         }
         if let fault = accepted.fault {
             lines.append("\(forgotten): unknown accepted jobs, because the journal cannot be read: \(fault)")
         } else if let count = accepted.count, count > 0 {
             lines.append(
-                "\(forgotten): \(Self.count(Int64(count), "accepted job")) in the journal that the store has not applied"
+                "\(forgotten): \(Program.counted(count, "accepted job")) in the journal that the store has not applied"
             )
         }
         if let replacedPath { lines.append("the replaced store is \(replacedPath)") }
         return lines
-    }
-
-    private static func count(_ number: Int64, _ noun: String) -> String {
-        "\(number) \(noun)\(number == 1 ? "" : "s")"
     }
 }

@@ -35,7 +35,7 @@ struct CancelCommand: AsyncParsableCommand {
         for (id, error) in run.failures {
             Program.report("broker: job \(id): \(error)\(SubmissionIDs.hint(for: id, error))", .error)
         }
-        if json { try Program.write(String(decoding: run.json, as: UTF8.self)) }
+        if json { try run.write() }
         if run.status != .success { throw CommandFailure(run.status) }
     }
 }
@@ -57,25 +57,21 @@ extension CancelCommand {
             }
         }
 
-        var json: [UInt8] {
-            var writer = JSONWriter()
-            writer.object { writer in
+        func write() throws(CommandFailure) {
+            try Program.writeObject { writer in
                 writer.array("cancelled") { writer in
                     for id in cancelled { writer.string(id) }
                 }
                 writer.array("failures") { writer in
-                    for failure in failures { Self.write(failure.id, failure.error, to: &writer) }
+                    for (id, error) in failures {
+                        let fault = (error as? BrokerError)?.fault
+                        writer.object { writer in
+                            writer.member("id", id)
+                            writer.member("code", fault?.code.rawValue)
+                            writer.member("message", fault?.message ?? "\(error)")
+                        }
+                    }
                 }
-            }
-            return writer.bytes
-        }
-
-        private static func write(_ id: String, _ error: any Error, to writer: inout JSONWriter) {
-            let fault = (error as? BrokerError)?.fault
-            writer.object { writer in
-                writer.member("id", id)
-                writer.member("code", fault?.code.rawValue)
-                writer.member("message", fault?.message ?? "\(error)")
             }
         }
     }

@@ -40,7 +40,7 @@ struct EntitiesCommand: AsyncParsableCommand {
             return (model, listed)
         }
         try withExtendedLifetime(model) {
-            if json { return try Program.write(String(decoding: ListedEntity.json(listed), as: UTF8.self)) }
+            if json { return try ListedEntity.write(listed) }
             let columns = Terminal.columns(of: STDOUT_FILENO)
             let lines =
                 entities.isEmpty ? ListedEntity.table(listed, columns) : listed.flatMap { $0.lines(columns ?? 80) }
@@ -131,21 +131,21 @@ struct ListedEntity {
         return lines
     }
 
-    static func json(_ entities: [ListedEntity]) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.array { writer in
-            for entity in entities {
-                writer.object { writer in
-                    writer.member("name", entity.name)
-                    writer.key("objects")
-                    if let count = entity.count { writer.integer(count) } else { writer.null() }
-                    for (key, value) in entity.entity.members {
-                        writer.key(key.string ?? "")
-                        writer.value(value)
+    static func write(_ entities: [ListedEntity]) throws(CommandFailure) {
+        try Program.writeJSON { writer in
+            writer.array { writer in
+                for entity in entities {
+                    writer.object { writer in
+                        writer.member("name", entity.name)
+                        writer.key("objects")
+                        if let count = entity.count { writer.integer(count) } else { writer.null() }
+                        for (key, value) in entity.entity.members {
+                            writer.key(key.string ?? "")
+                            writer.value(value)
+                        }
                     }
                 }
             }
         }
-        return writer.bytes
     }
 }

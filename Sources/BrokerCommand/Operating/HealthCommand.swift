@@ -22,11 +22,7 @@ struct HealthCommand: AsyncParsableCommand {
 
     func run() async throws {
         let health = await health()
-        if json {
-            try Program.write(String(decoding: health.json, as: UTF8.self))
-        } else {
-            try Program.say(health.line)
-        }
+        if json { try Program.writeObject(health.write) } else { try Program.say(health.line) }
         if health.status != .success { throw CommandFailure(health.status) }
     }
 
@@ -108,24 +104,19 @@ struct Health {
         return "\(state.rawValue): \(cause)" + (facts.isEmpty ? "" : " (\(shown))")
     }
 
-    var json: [UInt8] {
-        var writer = JSONWriter()
-        writer.object { writer in
-            writer.member("state", state.rawValue)
-            writer.member("status", status.rawValue)
-            if let cause { writer.member("cause", cause) }
-            guard let statistics else { return }
-            if let server = statistics.server { writer.member("server", server) }
-            writer.member("inFlight", statistics.jobs.inFlight)
-            for (key, value) in [
-                ("uptimeMilliseconds", statistics.uptimeMilliseconds),
-                ("oldestMilliseconds", statistics.queues.oldestMilliseconds),
-            ] {
-                guard let value else { continue }
-                writer.member(key, value)
-            }
+    func write(to writer: inout JSONWriter) {
+        writer.member("state", state.rawValue)
+        writer.member("status", status.rawValue)
+        writer.member("cause", cause)
+        guard let statistics else { return }
+        writer.member("server", statistics.server)
+        writer.member("inFlight", statistics.jobs.inFlight)
+        for case (let key, let value?) in [
+            ("uptimeMilliseconds", statistics.uptimeMilliseconds),
+            ("oldestMilliseconds", statistics.queues.oldestMilliseconds),
+        ] {
+            writer.member(key, value)
         }
-        return writer.bytes
     }
 }
 

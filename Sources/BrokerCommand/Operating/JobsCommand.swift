@@ -163,12 +163,7 @@ enum JobLists {
     /// In this machine's time zone.
     private static func time(_ job: JSONValue) -> String {
         guard let milliseconds = job["acceptedAt"]?.int64 else { return "-" }
-        var seconds = Int(milliseconds / 1_000)
-        var parts = tm()
-        var text = [CChar](repeating: 0, count: 32)
-        localtime_r(&seconds, &parts)
-        let count = strftime(&text, text.count, "%m-%d %H:%M:%S", &parts)
-        return String(decoding: text[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
+        return Timestamp(seconds: Int(milliseconds / 1_000)).formatted("%m-%d %H:%M:%S", isLocal: true)
     }
 }
 

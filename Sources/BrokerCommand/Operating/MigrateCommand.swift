@@ -54,7 +54,7 @@ struct MigrateCommand: AsyncParsableCommand {
         let planned = try await change(true)
         if !json { for line in planned.flatMap(\.lines) { try Program.say(line) } }
         let refused = planned.count { $0.verdict == .refused }
-        if json, dryRun || refused > 0 { try Program.write(StoreChange.json(planned, isMade: false)) }
+        if json, dryRun || refused > 0 { try StoreChange.write(planned, isMade: false) }
         guard refused == 0 else {
             throw CommandFailure(
                 .failed,
@@ -75,7 +75,7 @@ struct MigrateCommand: AsyncParsableCommand {
             made.loss = planned.first { $0.isSame(as: made) }?.loss
             return made
         }
-        if json { return try Program.write(StoreChange.json(made, isMade: true)) }
+        if json { return try StoreChange.write(made, isMade: true) }
         // The model or the store may have changed since.
         for change in made where !planned.contains(where: change.isSame) { try Program.say(change.lines[0]) }
         try Program.say(
@@ -159,9 +159,7 @@ extension StoreChange {
     }
 
     fileprivate func isSame(as other: StoreChange) -> Bool { verdict == other.verdict && text == other.text }
-}
 
-extension StoreChange {
     /// The change, and what is lost by it.
     var lines: [String] {
         let line = "\(verdict.rawValue): \(self.line)"
@@ -174,21 +172,17 @@ extension StoreChange {
         ]
     }
 
-    /// Changes as JSON, with whether a server would open the store.
+    /// Writes changes as JSON, with whether a server would open the store.
     ///
     /// - Parameter isMade: whether they were made; nil where that is not asked.
-    static func json(_ changes: [StoreChange], isMade: Bool? = nil) -> String {
-        var writer = JSONWriter()
-        writer.object { writer in
+    static func write(_ changes: [StoreChange], isMade: Bool? = nil) throws(CommandFailure) {
+        try Program.writeObject { writer in
             writer.member("opens", !changes.contains { $0.verdict == .refused })
-            if let isMade {
-                writer.member("migrated", isMade)
-            }
+            if let isMade { writer.member("migrated", isMade) }
             writer.array("changes") { writer in
                 for change in changes { change.write(to: &writer) }
             }
         }
-        return String(decoding: writer.bytes, as: UTF8.self)
     }
 }
 

@@ -195,11 +195,11 @@ struct TopCommand: AsyncParsableCommand {
     private static let patience = Duration.seconds(1)
 
     private func show(_ broker: BrokerClient, on screen: FullScreen?) async throws {
-        var before: (statistics: Statistics, at: ContinuousClock.Instant, time: Int)?
+        var before: (statistics: Statistics, at: ContinuousClock.Instant, time: Timestamp)?
         while true {
             let statistics = try await Self.statistics(of: broker, mayBeLost: before != nil)
             let now = ContinuousClock.now
-            let lost = before.map { "lost since \(Self.clock($0.time))" } ?? ""
+            let lost = before.map { "lost since \($0.time.formatted("%H:%M:%S", isLocal: true))" } ?? ""
             let top = statistics.map { statistics in
                 let seconds = before.map { Double(($0.at.duration(to: now)) / .microseconds(1)) / 1e6 } ?? 0
                 return TopScreen(statistics, before: before?.statistics, seconds: seconds)
@@ -220,7 +220,7 @@ struct TopCommand: AsyncParsableCommand {
                 try Program.say(top?.plainLine ?? lost)
                 try await Task.sleep(for: .seconds(1))
             }
-            if let statistics { before = (statistics, now, time(nil)) }
+            if let statistics { before = (statistics, now, .now) }
         }
     }
 
@@ -240,16 +240,6 @@ struct TopCommand: AsyncParsableCommand {
         } catch let error as BrokerError where CommandFailure(error).status == .cannotConnect {
             return nil
         }
-    }
-
-    /// In this machine's time zone.
-    private static func clock(_ time: Int) -> String {
-        var seconds = time
-        var parts = tm()
-        localtime_r(&seconds, &parts)
-        var text = [CChar](repeating: 0, count: 16)
-        let count = strftime(&text, text.count, "%H:%M:%S", &parts)
-        return String(decoding: text[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 }
 

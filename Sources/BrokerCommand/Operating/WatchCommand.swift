@@ -55,7 +55,7 @@ struct WatchCommand: AsyncParsableCommand {
                 defer { silence?.cancel() }
                 do {
                     for try await commit in broker.commits(for: query) {
-                        try Program.write(String(decoding: commit.json, as: UTF8.self))
+                        try Program.writeObject(commit.write)
                         guard StandardOutput.hasReader else { break }
                         if place.move(to: commit.sequence) == limit { break }
                     }
@@ -111,27 +111,18 @@ private final class WatchPlace: Sendable {
 
 extension Commit {
     /// As the protocol's `committed`, without its type.
-    fileprivate var json: [UInt8] {
-        var writer = JSONWriter()
-        writer.object { writer in
-            writer.member("sequence", sequence)
-            if let id { writer.member("id", id.text) }
-            writer.object("changes") { writer in
-                for (entity, counts) in changes.sorted(by: { $0.key < $1.key }) {
-                    writer.object(entity) { writer in
-                        for (name, count) in [
-                            ("inserted", counts.inserted), ("updated", counts.updated), ("deleted", counts.deleted),
-                        ] where count > 0 {
-                            writer.member(name, count)
-                        }
-                    }
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.member("sequence", sequence)
+        writer.member("id", id?.text)
+        writer.object("changes") { writer in
+            for (entity, counts) in changes.sorted(by: { $0.key < $1.key }) {
+                writer.object(entity) { writer in
+                    for (name, count) in counts.numbers where count > 0 { writer.member(name, count) }
                 }
             }
-            if let keys {
-                writer.key("keys")
-                writer.raw(keys.bytes)
-            }
         }
-        return writer.bytes
+        guard let keys else { return }
+        writer.key("keys")
+        writer.raw(keys.bytes)
     }
 }

@@ -54,20 +54,12 @@ struct InputOptions: ParsableArguments {
 
     var readsStandardInput: Bool { files.isEmpty || files.contains("-") }
 
-    var type: RecordFormat? { format.type }
-
-    var root: RecordRoot? { format.root }
-
-    var delimiter: CSVDelimiter? { format.delimiter }
-
-    var ragged: RaggedRows { format.ragged }
-
     /// In the order in which they are given.
-    var sources: [RecordSource] { sources(root: root) }
+    var sources: [RecordSource] { sources(root: format.root) }
 
     func sources(root: RecordRoot?) -> [RecordSource] {
         (files.isEmpty ? ["-"] : files).map {
-            format.source($0, format: type ?? RecordFormat(fileName: $0) ?? .json, root: root)
+            format.source($0, format: format.type ?? RecordFormat(fileName: $0) ?? .json, root: root)
         }
     }
 }
@@ -157,14 +149,10 @@ struct InferenceOptions: ParsableArguments {
         }
     }
 
-    /// By entity, the key paths of its identity.
-    ///
-    /// - Parameter entity: that of the records.
+    /// By entity, the key paths of its identity; those without an entity are of that of the records.
     func identities(or entity: String) -> [String: [String]] { Self.byEntity(identity, or: entity) }
 
     /// By entity, the key paths that are ignored.
-    ///
-    /// - Parameter entity: that of the records.
     func ignored(or entity: String) -> [String: [String]] { Self.byEntity(ignore, or: entity) }
 
     private static func byEntity(_ texts: [String], or entity: String) -> [String: [String]] {

@@ -123,16 +123,24 @@ struct TableText {
             self.width = width
             return
         }
-        var cut = ""
-        var cutWidth = 0
-        for character in beginning {
+        let cut = Self.fitting(beginning, columns)
+        shown = columns > 0 ? String(cut.characters) + "…" : ""
+        self.width = columns > 0 ? cut.width + 1 : 0
+    }
+
+    /// The first characters for which there is room beside `…`.
+    private static func fitting(
+        _ characters: some Sequence<Character>, _ columns: Int
+    ) -> (characters: [Character], width: Int) {
+        var fitting: [Character] = []
+        var width = 0
+        for character in characters {
             let next = Terminal.width(of: String(character))
-            guard cutWidth + next < columns else { break }
-            cut.append(character)
-            cutWidth += next
+            guard width + next < columns else { break }
+            fitting.append(character)
+            width += next
         }
-        shown = columns > 0 ? cut + "…" : ""
-        self.width = columns > 0 ? cutWidth + 1 : 0
+        return (fitting, width)
     }
 
     /// The end of a text that is too wide, with `…` before it.
@@ -144,16 +152,9 @@ struct TableText {
             width = wholeWidth
             return
         }
-        var end: [Character] = []
-        var endWidth = 0
-        for character in whole.reversed() {
-            let next = Terminal.width(of: String(character))
-            guard endWidth + next < columns else { break }
-            end.append(character)
-            endWidth += next
-        }
-        shown = columns > 0 ? "…" + String(end.reversed()) : ""
-        width = columns > 0 ? endWidth + 1 : 0
+        let end = Self.fitting(whole.reversed(), columns)
+        shown = columns > 0 ? "…" + String(end.characters.reversed()) : ""
+        width = columns > 0 ? end.width + 1 : 0
     }
 }
 
