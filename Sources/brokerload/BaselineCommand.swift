@@ -133,17 +133,6 @@ struct RecordArguments: ParsableArguments {
             shape: shape, attributes: attributes, presence: presence, nulls: nulls, keyOrder: keyOrder, keys: keys,
             seed: seed)
     }
-
-    /// The parameters in a report.
-    var settings: [(name: String, value: String)] {
-        let options = options
-        var settings = [("shape", shape.rawValue)]
-        if shape == .ragged || shape == .wide { settings.append(("attributes", "\(options.attributes)")) }
-        if options.presence < 1 { settings.append(("presence", "\(options.presence)")) }
-        if nulls > 0 { settings.append(("nulls", "\(nulls)")) }
-        if keyOrder != .declared { settings.append(("key order", keyOrder.rawValue)) }
-        return settings + [("keys", keys.rawValue), ("seed", "\(seed)")]
-    }
 }
 
 /// How many records there are, for what needs all of them at once.

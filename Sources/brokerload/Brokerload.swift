@@ -96,10 +96,8 @@ struct RunCommand: AsyncParsableCommand {
         var options = sending.options(schedule)
         options.warmUpSeconds = warmUpSeconds
         let result = try run(options, jobs)
-        let settings =
-            [("connections", "\(options.connections)"), ("in flight", "\(options.inFlight)")] + job.settings(record)
-            + [("warm-up", "\(options.warmUpSeconds) s")]
-        try report.show(RunReport(offeredRate: rate, settings: settings, result: result))
+        try report.show(
+            RunReport(offeredRate: rate, arguments: Array(CommandLine.arguments.dropFirst()), result: result))
         if let failure = result.failure { throw failure }
     }
 
@@ -266,10 +264,6 @@ struct JobArguments: ParsableArguments {
         before.recordsOfJob = min(Self.recordsOfPreload, jobs.existing)
         before.first = first
         return (before, jobs)
-    }
-
-    func settings(_ record: RecordArguments) -> [(name: String, value: String)] {
-        [("records a job", "\(records)")] + record.settings + [("mix", mix), ("ids", ids ? "yes" : "no")]
     }
 }
 

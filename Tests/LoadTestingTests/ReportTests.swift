@@ -20,7 +20,7 @@ struct ReportTests {
         for _ in 0..<102 { _ = result.accounts.send(intendedAt: 0, records: 2) }
         for job in 0..<100 { _ = result.accounts.end(job, Answer(kind: .completed)) }
         _ = result.accounts.end(100, Answer(kind: .failed(code: "invalidValue", message: "<b>no & number</b>")))
-        return RunReport(offeredRate: 100, settings: [("seed", "1")], result: result)
+        return RunReport(offeredRate: 100, arguments: ["--seed", "1"], result: result)
     }
 
     private func parse(_ bytes: [UInt8]) throws -> JSONDocument { try JSONDocument(parsing: JSONText(copying: bytes)) }
@@ -42,7 +42,7 @@ struct ReportTests {
         #expect(number("latencyMicroseconds", "accepted", "max").map { abs($0 - 50) < 0.1 } == true)
         #expect(number("stagesMicroseconds", "merged", "p99").map { abs($0 - 3) < 0.01 } == true)
         #expect(document.root["intervals"].map { Array($0.elements).count } == 10)
-        #expect(document.root["settings"]?["seed"]?.string == "1")
+        #expect(document.root["arguments"]?.elements.compactMap(\.string) == ["--seed", "1"])
     }
 
     @Test func `the server's texts are printed without characters that a terminal interprets`() {

@@ -3,13 +3,13 @@ internal import BrokerJSON
 /// The report of a run: as JSON, or as some lines of text.
 package struct RunReport: Sendable {
     package var offeredRate: Double?
-    /// The parameters of the run, in the order of the options.
-    package var settings: [(name: String, value: String)]
+    /// As the run was asked for.
+    package var arguments: [String]
     package var result: RunResult
 
-    package init(offeredRate: Double?, settings: [(name: String, value: String)], result: RunResult) {
+    package init(offeredRate: Double?, arguments: [String], result: RunResult) {
         self.offeredRate = offeredRate
-        self.settings = settings
+        self.arguments = arguments
         self.result = result
     }
 
@@ -76,7 +76,7 @@ package struct RunReport: Sendable {
                 writer.member("frameWaits", result.frameWaits)
             }
             writeIntervals(to: &writer)
-            writer.member("settings", settings)
+            writer.array("arguments") { writer in for argument in arguments { writer.string(argument) } }
         }
         return writer.bytes
     }
@@ -142,13 +142,6 @@ extension JSONWriter {
         self.key(key)
         object { writer in
             for (name, count) in counts { writer.member(name, count) }
-        }
-    }
-
-    mutating func member(_ key: String, _ values: [(name: String, value: String)]) {
-        self.key(key)
-        object { writer in
-            for (name, value) in values { writer.member(name, value) }
         }
     }
 
