@@ -29,9 +29,6 @@ struct BaselineCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("One-record jobs, of which so many are in flight.", valueName: "jobs"))
     var group: Int?
 
-    @Flag(inversion: .prefixedNo, help: "With --group: each job is in a savepoint of its own.")
-    var savepoints = true
-
     @Flag(help: "With --group: each job is noted in a table, in the transaction of its record.")
     var ledger = false
 
@@ -46,8 +43,8 @@ struct BaselineCommand: AsyncParsableCommand {
             NumberOption("--transaction", transaction, in: 1...1_000_000_000),
             NumberOption("--group", group ?? 1, in: 1...GroupBaseline.mostInFlight),
         ].check()
-        if group == nil, ledger || !savepoints {
-            throw ValidationError("--ledger and --no-savepoints are of one-record jobs in groups: add --group N.")
+        if group == nil, ledger {
+            throw ValidationError("--ledger is of one-record jobs in groups: add --group N.")
         }
         do throws(LoadError) {
             for text in mixes {
@@ -82,7 +79,6 @@ struct BaselineCommand: AsyncParsableCommand {
 
     private func runGroup(_ group: Int) throws {
         var baseline = GroupBaseline(path: store, records: record.options, inFlight: group, jobs: size.jobs)
-        baseline.hasSavepoints = savepoints
         baseline.hasLedger = ledger
         try say(try baseline.run())
     }

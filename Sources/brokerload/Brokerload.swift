@@ -103,7 +103,7 @@ struct RunCommand: AsyncParsableCommand {
 
     private func run(_ options: RunOptions, _ jobs: JobOptions) throws(LoadError) -> RunResult {
         let supply = FrameSupply(jobs, jobs: options.schedule.jobs, budget: sending.prepareBytes)
-        return try LoadRun(options, supply: supply, idPrefix: jobs.hasIDs ? jobs.idPrefix : nil).run()
+        return try LoadRun(options, supply: supply, idPrefix: jobs.idPrefix).run()
     }
 
     private var schedule: Schedule {
@@ -223,9 +223,6 @@ struct JobArguments: ParsableArguments {
     @Option(help: "What becomes of a job with an invalid record: fail, or skip the record.")
     var onInvalid: JobMessage.OnInvalid = .fail
 
-    @Flag(inversion: .prefixedNo, help: "Each job has an id, so that it is applied exactly once.")
-    var ids = true
-
     @Flag(help: "Ask for `accepted`, too, and measure when it comes.")
     var accepted = false
 
@@ -255,7 +252,6 @@ struct JobArguments: ParsableArguments {
         jobs.recordsOfJob = records
         jobs.first = first
         jobs.onInvalid = onInvalid
-        jobs.hasIDs = ids
         jobs.wantsAccepted = accepted
         guard mix.needsExisting else { return (nil, jobs) }
         jobs.existing = existing ?? Self.defaultExisting

@@ -7,9 +7,7 @@ import Testing
 struct AnswerReaderTests {
     private let reader = AnswerReader(idPrefix: "run-")
 
-    private func read(_ text: String, by reader: AnswerReader? = nil) throws -> Answer {
-        try (reader ?? self.reader).read(JSONText(copying: Array(text.utf8)))
-    }
+    private func read(_ text: String) throws -> Answer { try reader.read(JSONText(copying: Array(text.utf8))) }
 
     private let members = #"""
         "changes":{"Employee":{"inserted":1,"updated":2,"unchanged":3,"deleted":4,"rejected":0},"D":{"inserted":10,"updated":0,"unchanged":0,"deleted":0,"rejected":0}},"rejected":[],"warnings":[],"timing":{"queued":12,"staged":340,"waited":5,"merged":95,"committed":180}
@@ -51,13 +49,6 @@ struct AnswerReaderTests {
         let error = try read(#"{"type":"error","error":{"code":"malformedJSON","message":"No."}}"#)
         #expect(error.job == nil)
         #expect(try read(#"{"type":"pong","tag":[5]}"#).job == nil)
-    }
-
-    @Test func `without ids a job is known by its tag`() throws {
-        let content = ServerMessageWriter.completed(
-            id: "broker-x-1", sequence: 1, duplicate: false, members: Array(members.utf8), tag: Array("77".utf8))
-        let answer = try read(String(decoding: content, as: UTF8.self), by: AnswerReader(idPrefix: nil))
-        #expect(answer.job == 77)
     }
 
     @Test func `text that is no message is an error and no answer`() {

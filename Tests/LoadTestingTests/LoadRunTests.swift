@@ -21,7 +21,7 @@ struct LoadRunTests {
         options.patienceSeconds = patience
         change(&options, &job)
         let supply = FrameSupply(job, jobs: options.schedule.jobs, budget: 1 << 20)
-        return try LoadRun(options, supply: supply, idPrefix: job.hasIDs ? job.idPrefix : nil).run()
+        return try LoadRun(options, supply: supply, idPrefix: job.idPrefix).run()
     }
 
     @Test func `every job is sent once and ends once`() throws {
@@ -78,14 +78,6 @@ struct LoadRunTests {
         #expect(result.recorder.completed.percentile(100) >= result.recorder.lag.percentile(100))
         #expect(result.recorder.lag.percentile(100) > result.recorder.lag.percentile(1))
         #expect(result.recorder.completed.percentile(50) >= result.recorder.lag.percentile(50))
-    }
-
-    @Test func `without ids jobs are known by their tags`() throws {
-        let tags = ScriptedServer { job, _ in
-            [#"{"type":"completed","id":"broker-\#(job)","sequence":1,"tag":\#(job)}"#]
-        }
-        let result = try run(tags, jobs: 20) { $1.hasIDs = false }
-        #expect(result.accounts.totals == JobAccounts.Totals(sent: 20, ok: 20))
     }
 
     @Test func `accepted is measured apart from completed`() throws {

@@ -14,8 +14,6 @@ package struct GroupBaseline {
     /// Jobs without an answer, which is how many one commit serves at most.
     package var inFlight: Int
     package var jobs: Int
-    /// Each job is in a savepoint of its own, as it must be where one may fail and the others not.
-    package var hasSavepoints = true
     /// Each job is noted in a table in the transaction of its record, as it must be where none may be applied twice.
     package var hasLedger = false
 
@@ -102,10 +100,11 @@ package struct GroupBaseline {
         _ record: ArraySlice<UInt8>, _ sequence: Int64, _ database: BaselineDatabase
     ) throws {
         let document = try JSONDocument(fast: record.withUnsafeBytes { JSONText(copying: $0) })
-        if hasSavepoints { try database.savepoint() }
+        // As it must be where one job may fail and the others not.
+        try database.savepoint()
         try database.upsert(document.root)
         if hasLedger { try database.note(job: sequence) }
-        if hasSavepoints { try database.release() }
+        try database.release()
         withExtendedLifetime(document) {}
     }
 

@@ -9,18 +9,15 @@ internal import BrokerWire
 struct AnswerReader: Sendable {
     private let idPrefix: String
     private let completedPrefix: [UInt8]
-    /// False identifies a job by its id, true by the number that is its tag.
-    private let isByTag: Bool
 
-    /// - Parameter idPrefix: the prefix of the number in the ids; nil when jobs have tags instead.
-    init(idPrefix: String?) {
-        self.idPrefix = idPrefix ?? ""
-        isByTag = idPrefix == nil
-        completedPrefix = Array("{\"type\":\"completed\",\"id\":\"\(self.idPrefix)".utf8)
+    /// - Parameter idPrefix: the prefix of the number in the ids.
+    init(idPrefix: String) {
+        self.idPrefix = idPrefix
+        completedPrefix = Array("{\"type\":\"completed\",\"id\":\"\(idPrefix)".utf8)
     }
 
     func read(_ content: JSONText) throws(WireError) -> Answer {
-        if !isByTag, let answer = quick(content.bytes) { return answer }
+        if let answer = quick(content.bytes) { return answer }
         return try slow(content)
     }
 
@@ -78,12 +75,10 @@ struct AnswerReader: Sendable {
     // MARK: - By the decoder
 
     private func slow(_ content: JSONText) throws(WireError) -> Answer {
-        let envelope = try ServerEnvelope.decode(parsing: content)
-        let tag = envelope.tag.map { String(decoding: $0, as: UTF8.self) }
-        switch envelope.message {
+        switch try ServerEnvelope.decode(parsing: content).message {
         case .completed(let completed):
             var answer = Answer(
-                job: job(completed.id.text, tag), kind: .completed, isDuplicate: completed.isDuplicate)
+                job: job(completed.id.text), kind: .completed, isDuplicate: completed.isDuplicate)
             for changes in completed.changes.values {
                 answer.objects.add(
                     ObjectCounts(
@@ -98,16 +93,15 @@ struct AnswerReader: Sendable {
                     committed: $0.committed.microseconds)
             }
             return answer
-        case .accepted(let id, _): return Answer(job: job(id, tag), kind: .accepted)
+        case .accepted(let id, _): return Answer(job: job(id), kind: .accepted)
         case .failed(let error), .error(let error):
             return Answer(
-                job: job(error.id, tag), kind: .failed(code: error.fault.code.rawValue, message: error.description))
+                job: job(error.id), kind: .failed(code: error.fault.code.rawValue, message: error.description))
         default: return Answer(kind: .other)
         }
     }
 
-    private func job(_ id: String?, _ tag: String?) -> Int? {
-        if isByTag { return tag.flatMap(Int.init) }
+    private func job(_ id: String?) -> Int? {
         guard let id, id.hasPrefix(idPrefix) else { return nil }
         return Int(id.dropFirst(idPrefix.count))
     }

@@ -34,9 +34,9 @@ package final class LoadRun {
 
     /// Connects.
     ///
-    /// - Parameter idPrefix: what the ids of the jobs begin with; nil when they have tags.
+    /// - Parameter idPrefix: what the ids of the jobs begin with.
     /// - Throws: `cannotConnect`.
-    package init(_ options: RunOptions, supply: FrameSupply, idPrefix: String?) throws(LoadError) {
+    package init(_ options: RunOptions, supply: FrameSupply, idPrefix: String) throws(LoadError) {
         self.options = options
         self.supply = supply
         schedule = options.schedule
@@ -336,25 +336,4 @@ package struct Schedule: Sendable {
         given += 1
         return at
     }
-}
-
-/// Why a measurement cannot be made.
-package struct LoadError: Error, Sendable, CustomStringConvertible {
-    package enum Code: Sendable {
-        /// An argument without a valid meaning.
-        case usage
-        case cannotConnect
-        case failed
-    }
-
-    package let code: Code
-    /// What happened and the remedy.
-    package let message: String
-
-    package init(_ code: Code, _ message: String) {
-        self.code = code
-        self.message = message
-    }
-
-    package var description: String { message }
 }

@@ -11,7 +11,6 @@ package struct JobOptions: Sendable {
     /// Records that are there before: those with the numbers from `first` on. What is not new is drawn from them in turn.
     package var existing = 0
     package var onInvalid = JobMessage.OnInvalid.fail
-    package var hasIDs = true
     package var wantsAccepted = false
     /// Begins the ids of the run's jobs, and of no other run's.
     package var run: String
@@ -92,13 +91,12 @@ package struct JobSource: Sendable {
     private func message(_ records: [UInt8]) -> [UInt8] {
         var writer = JSONWriter(capacity: records.count + 320)
         writer.object { writer in
-            if options.hasIDs { writer.member("id", options.idPrefix + String(job)) }
+            writer.member("id", options.idPrefix + String(job))
             if options.onInvalid != .fail { writer.member("onInvalid", options.onInvalid.rawValue) }
             if options.wantsAccepted {
                 writer.key("notify")
                 writer.raw(#"["accepted","completed"]"#.utf8)
             }
-            if !options.hasIDs { writer.member("tag", job) }
             writer.member("entity", generator.layout.entity)
             writer.key("json")
             writer.raw(records)
@@ -195,4 +193,25 @@ struct MixOrder: Sendable {
         place += 1
         return block[place - 1]
     }
+}
+
+/// Why a measurement cannot be made.
+package struct LoadError: Error, Sendable, CustomStringConvertible {
+    package enum Code: Sendable {
+        /// An argument without a valid meaning.
+        case usage
+        case cannotConnect
+        case failed
+    }
+
+    package let code: Code
+    /// What happened and the remedy.
+    package let message: String
+
+    package init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    package var description: String { message }
 }
