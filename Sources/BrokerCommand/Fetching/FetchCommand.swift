@@ -145,14 +145,7 @@ struct FetchCommand: AsyncParsableCommand {
         var missing: [String] = []
         for (key, query) in queries {
             let before = printer.count
-            var next: Query? = query
-            while let query = next {
-                switch try await print(query, from: broker, by: &printer) {
-                case .end: next = nil
-                case .expired(let rest): next = rest
-                case .unread: return
-                }
-            }
+            guard try await print(query, from: broker, by: &printer) else { return }
             if let key, printer.count == before { missing.append(key) }
         }
         try printer.end()
@@ -176,36 +169,28 @@ struct FetchCommand: AsyncParsableCommand {
         throw CommandFailure(.failed)
     }
 
-    /// How printing the objects of one moment ended.
-    private enum PrintEnd {
-        case end
-        /// Printing took so long that the server ended its transaction; with the query for the rest.
-        case expired(Query)
-        /// The reader of standard output is gone.
-        case unread
-    }
-
-    /// Prints the objects of one moment.
-    private func print(
-        _ query: Query, from broker: BrokerClient, by printer: inout FetchPrinter
-    ) async throws -> PrintEnd {
-        var last: RawJSON?
+    /// Prints the objects of one moment; where that takes so long that the server ends its transaction, the rest of a later one.
+    ///
+    /// - Returns: false when the reader of standard output is gone.
+    private func print(_ query: Query, from broker: BrokerClient, by printer: inout FetchPrinter) async throws -> Bool {
+        var query = query
         let before = printer.count
-        do {
-            for try await found in broker.results(of: query) {
-                try printer.add(found.objects)
-                guard StandardOutput.hasReader else { return .unread }
-                last = found.last
+        while true {
+            var last: RawJSON?
+            do {
+                for try await found in broker.results(of: query) {
+                    try printer.add(found.objects)
+                    guard StandardOutput.hasReader else { return false }
+                    last = found.last
+                }
+                return true
+            } catch let error as BrokerError {
+                // The rest is after a key, so only objects in the order of their keys have one.
+                guard error.code == .snapshotExpired, query.sort.isEmpty, let last else { throw error }
+                query.after = last
+                query.offset = 0
+                query.limit = limit.map { $0 - (printer.count - before) }
             }
-            return .end
-        } catch let error as BrokerError {
-            // The rest is after a key, so only objects in the order of their keys have one.
-            guard error.code == .snapshotExpired, query.sort.isEmpty, let last else { throw error }
-            var rest = query
-            rest.after = last
-            rest.offset = 0
-            rest.limit = query.limit.map { $0 - (printer.count - before) }
-            return .expired(rest)
         }
     }
 }

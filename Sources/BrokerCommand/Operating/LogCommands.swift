@@ -2,8 +2,6 @@ import ArgumentParser
 import BrokerCommandLine
 
 #if Replication
-import ArgumentParser
-import BrokerCommandLine
 import BrokerCoordinator
 import BrokerJSON
 import BrokerReplication
@@ -233,9 +231,6 @@ struct LogReplicas: Sendable {
         }
     }
 }
-#endif
-
-#if Replication
 struct LogCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "log",

@@ -1,5 +1,6 @@
 import CLZ4
 import CZlib
+import Foundation
 import Glibc
 import Synchronization
 
@@ -43,7 +44,8 @@ final class UnpackedBytes: ByteSource {
         switch packing.kind {
         case .gzip: return try GzipBytes(source)
         case .lz4: return try LZ4Bytes(source)
-        case .unread(let remedy): throw .damaged("the input is packed by \(packing.name); \(remedy)")
+        case .unread(let command):
+            throw .damaged("the input is packed by \(packing.name); unpack it first: \(command)")
         }
     }
 }
@@ -52,7 +54,7 @@ final class UnpackedBytes: ByteSource {
 private struct Packing {
     enum Kind {
         case gzip, lz4
-        /// A format that is reported by name, with the remedy.
+        /// A format that is reported by name, with the command that unpacks it.
         case unread(String)
     }
 
@@ -69,18 +71,13 @@ private struct Packing {
         Packing(name: "gzip", mark: [0x1F, 0x8B], kind: .gzip),
         Packing(name: "lz4", mark: [0x04, 0x22, 0x4D, 0x18], kind: .lz4),
         Packing(
-            name: "lz4 in its legacy format", mark: [0x02, 0x21, 0x4C, 0x18],
-            kind: .unread("unpack it first: lz4 -dc FILE | broker …")),
-        Packing(
-            name: "zstd", mark: [0x28, 0xB5, 0x2F, 0xFD], kind: .unread("unpack it first: zstd -dc FILE | broker …")),
-        Packing(
-            name: "xz", mark: [0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00],
-            kind: .unread("unpack it first: xz -dc FILE | broker …")),
-        Packing(
-            name: "bzip2", mark: Array("BZh91AY&SY".utf8), kind: .unread("unpack it first: bzip2 -dc FILE | broker …")),
+            name: "lz4 in its legacy format", mark: [0x02, 0x21, 0x4C, 0x18], kind: .unread("lz4 -dc FILE | broker …")),
+        Packing(name: "zstd", mark: [0x28, 0xB5, 0x2F, 0xFD], kind: .unread("zstd -dc FILE | broker …")),
+        Packing(name: "xz", mark: [0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00], kind: .unread("xz -dc FILE | broker …")),
+        Packing(name: "bzip2", mark: Array("BZh91AY&SY".utf8), kind: .unread("bzip2 -dc FILE | broker …")),
         Packing(
             name: "zip", mark: Array("PK".utf8) + [0x03, 0x04],
-            kind: .unread("unpack it first: unzip -p FILE | broker … (a spreadsheet? save it as CSV)")),
+            kind: .unread("unzip -p FILE | broker … (a spreadsheet? save it as CSV)")),
     ]
 }
 
@@ -349,5 +346,44 @@ final class GzipBytes: ByteSource {
         chunk = try packed.next()
         consumed = 0
         return !chunk.isEmpty
+    }
+}
+
+/// A temporary file without a name: it is gone with this object, however the process ends.
+package final class UnnamedFile: Sendable {
+    /// There is no room for the file.
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
+
+        fileprivate init() {
+            description =
+                "A temporary file cannot be written in \(NSTemporaryDirectory()): \(String(cString: strerror(errno))); set "
+                + "TMPDIR."
+        }
+    }
+
+    private let descriptor: Int32
+
+    package init() throws(Failure) {
+        var template = Array((NSTemporaryDirectory() + "broker-XXXXXX").utf8CString)
+        descriptor = mkstemp(&template)
+        guard descriptor >= 0 else { throw Failure() }
+        unlink(template)
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+    }
+
+    deinit { close(descriptor) }
+
+    /// Each time it is opened, it is read from its beginning (proc(5), /proc/pid/fd).
+    package var path: String { "/proc/self/fd/\(descriptor)" }
+
+    package func append(_ bytes: UnsafeRawBufferPointer) throws(Failure) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = write(descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw Failure() }
+            rest = rest.dropFirst(count)
+        }
     }
 }
