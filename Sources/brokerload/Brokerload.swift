@@ -70,7 +70,9 @@ struct RunCommand: AsyncParsableCommand {
 
     @OptionGroup(title: "Jobs") var job: JobArguments
     @OptionGroup(title: "Records") var record: RecordArguments
-    @OptionGroup(title: "Report") var report: ReportArguments
+
+    @Flag(help: "Print the whole report, as JSON.")
+    var json = false
 
     mutating func validate() throws {
         if let jobs { try NumberOption("--jobs", jobs, in: 1...1_000_000_000).check() }
@@ -96,8 +98,9 @@ struct RunCommand: AsyncParsableCommand {
         var options = sending.options(schedule)
         options.warmUpSeconds = warmUpSeconds
         let result = try run(options, jobs)
-        try report.show(
-            RunReport(offeredRate: rate, arguments: Array(CommandLine.arguments.dropFirst()), result: result))
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        let report = RunReport(offeredRate: rate, arguments: arguments, result: result)
+        if json { try StandardOutput.write(report.json + [UInt8(ascii: "\n")]) } else { try Program.write(report.text) }
         if let failure = result.failure { throw failure }
     }
 
@@ -160,20 +163,6 @@ struct SendingArguments: ParsableArguments {
         options.intervalSeconds = interval.exactSeconds
         options.patienceSeconds = patience.exactSeconds
         return options
-    }
-}
-
-/// How a report is printed.
-struct ReportArguments: ParsableArguments {
-    @Flag(help: "Print the whole report, as JSON.")
-    var json = false
-
-    func show(_ report: RunReport) throws {
-        if json {
-            try StandardOutput.write(report.json + [UInt8(ascii: "\n")])
-        } else {
-            try Program.say(report.text)
-        }
     }
 }
 

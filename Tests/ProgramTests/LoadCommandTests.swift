@@ -37,6 +37,12 @@ struct LoadCommandTests {
         #expect((server["peakResidentBytes"] as? Int ?? 0) > 0)
     }
 
+    @Test func `without --json the report is some lines`() throws {
+        _ = try programs.startServer()
+        let result = try load(["run", "--jobs", "2", "--records", "1"])
+        #expect(result.output.split(separator: "\n").count == 3, "\(result.output)")
+    }
+
     @Test func `a mix has the stated effects, and rejected records give status 3`() throws {
         _ = try programs.startServer()
         let result = try load([
