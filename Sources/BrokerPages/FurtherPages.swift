@@ -18,12 +18,14 @@ package struct FurtherPages {
         if case .next(let url) = page.link { sign = "its Link header names \(url.absoluteString)" }
         for (name, value) in page.fields {
             if name == "content-range" {
-                note(.total, "Content-Range", .text(value.split(separator: "/").last.map(String.init) ?? ""))
+                note(.total, "Content-Range", String(value.split(separator: "/").last ?? ""), isGiven: true)
             } else if name.hasPrefix("x-") || name.hasPrefix("pagination-") {
                 let word = name.split(separator: "-").filter { !["x", "wp", "pagination"].contains($0) }.joined()
                 let meaning = Meaning(word)
                 // Frameworks have fields like X-NextJS-Cache.
-                if meaning != .next || Self.nextFields.contains(word) { note(meaning, name, .text(value)) }
+                if meaning != .next || Self.nextFields.contains(word) {
+                    note(meaning, name, value, isGiven: !["", "null", "false"].contains(value))
+                }
             }
         }
         envelope?.read { look(into: $0, [], root?[...]) }
@@ -90,48 +92,32 @@ package struct FurtherPages {
             .replacing("odata", with: "")
     }
 
-    private enum Value {
-        case text(String)
-        case other(JSONValue)
-    }
-
-    private mutating func note(_ meaning: Meaning?, _ name: String, _ value: Value) {
-        guard let meaning else { return }
-        let (text, number, isTrue, isFalse) = Self.facts(value)
+    /// - Parameter isGiven: the value is neither missing nor empty.
+    private mutating func note(_ meaning: Meaning?, _ name: String, _ value: String, isGiven: Bool) {
         switch meaning {
-        case .next where Self.isGiven(value): sign = sign ?? "\(name) is \(text)"
-        case .more where isTrue: sign = sign ?? "\(name) is true"
-        case .last where isFalse: sign = sign ?? "\(name) is false"
-        case .pages where isFalse: sign = sign ?? "\(name) is false"
-        case .pages: if let number { pageCounts.append((name, number)) }
-        case .total: if let number { recordCounts.append((name, number)) }
+        case .next where isGiven: sign = sign ?? "\(name) is \(value.count > 100 ? value.prefix(100) + "…" : value)"
+        case .more where value == "true": sign = sign ?? "\(name) is true"
+        case .last where value == "false", .pages where value == "false": sign = sign ?? "\(name) is false"
+        case .pages: if let number = Int(value) { pageCounts.append((name, number)) }
+        case .total: if let number = Int(value) { recordCounts.append((name, number)) }
         default: break
         }
     }
 
-    private static func facts(_ value: Value) -> (text: String, number: Int?, isTrue: Bool, isFalse: Bool) {
-        let text =
-            switch value {
-            case .text(let text): text
-            case .other(let value): String(decoding: value.bytes, as: UTF8.self)
-            }
-        return (text.count > 100 ? text.prefix(100) + "…" : text, Int(text), text == "true", text == "false")
+    private mutating func note(_ meaning: Meaning?, _ name: String, _ value: JSONValue) {
+        guard meaning != nil else { return }
+        note(meaning, name, String(decoding: value.bytes, as: UTF8.self), isGiven: Self.isGiven(value))
     }
 
-    /// It is neither missing nor empty.
-    private static func isGiven(_ value: Value) -> Bool {
-        guard case .other(let value) = value else {
-            if case .text(let text) = value { return !text.isEmpty && text != "null" && text != "false" }
-            return false
-        }
+    private static func isGiven(_ value: JSONValue) -> Bool {
         switch value.kind {
-        case .null, .false: return false
-        case .string: return !value.bytes.isEmpty
-        case .object: return value.members.contains { isGiven(.other($0.value)) }
-        case .array: return value.elements.contains { isGiven(.other($0)) }
-        case .true: return true
+        case .null, .false: false
+        case .string: !value.bytes.isEmpty
+        case .object: value.members.contains { isGiven($0.value) }
+        case .array: value.elements.contains { isGiven($0) }
+        case .true: true
         // No page follows with the number 0, or −1.
-        case .number: return (value.double ?? 1) > 0
+        case .number: (value.double ?? 1) > 0
         }
     }
 
@@ -150,8 +136,8 @@ package struct FurtherPages {
             // The records, or each member is one.
             if root?.first == "*" || isOnWay && root?.count == 1 { continue }
             let text = "\"\(place.joined(separator: "."))\""
-            note(Meaning(name), text, .other(value))
-            if name == "total" || name == "count", let number = value["value"] { note(.total, text, .other(number)) }
+            note(Meaning(name), text, value)
+            if name == "total" || name == "count", let number = value["value"] { note(.total, text, number) }
             if value.kind == .array, name.hasPrefix("link") {
                 for link in value.elements where Self.isNext(link) { sign = sign ?? "\(text) has a link \"next\"" }
             }

@@ -57,6 +57,7 @@ import Testing
         #"{"data": [], "@odata.nextLink": "https://h/2"}"#, #"{"data": [], "total": {"value": 3}}"#,
         #"{"data": [], "done": false}"#, #"{"data": [], "numFound": 3}"#, #"{"data": [], "IsTruncated": true}"#,
         #"{"data": [], "record_count": 9}"#, #"{"data": [], "page": {"totalElements": 9}}"#,
+        #"{"data": [], "lastPage": false}"#,
     ])
     func `an envelope that names another page is noticed`(body: String) throws {
         #expect(try sign(body) != nil)

@@ -41,6 +41,11 @@ import Testing
         let synced = try load(arguments + ["--sync"])
         #expect(synced.status == 0 && synced.output.contains("3 records in "), "\(synced)")
         #expect(try ids() == ["1", "2", "4"])
+        // The first page has not changed, and its objects are named again all the same.
+        pages.bodies.withLock { $0["/2"] = #"[{"id": 5}]"# }
+        let again = try load(arguments + ["--sync"])
+        #expect(again.status == 0 && again.output.contains("3 records in "), "\(again)")
+        #expect(try ids() == ["1", "2", "5"])
         // Another store gets all pages.
         try FileManager.default.removeItem(atPath: programs.path("s.sqlite"))
         let anew = try load(arguments + ["--sync"])

@@ -687,6 +687,17 @@ private final class RunningWatch {
         #expect(try count() == ["2"])
     }
 
+    @Test func `a dry run on a store that cannot be opened leaves nothing in the temporary folder`() throws {
+        #expect(try broker(["submit", "--entity", "Row"], #"[{"id": 1, "name": "a"}]"#).status == 0)
+        try programs.write(
+            #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64"}}}}"#, to: "narrow.json")
+        let refused = try programs.shell(
+            "mkdir tmp && echo '[]' | TMPDIR=$PWD/tmp '\(programs.executable("broker").path)' submit --entity Row --empty "
+                + "--dry-run --store app.sqlite --model narrow.json")
+        #expect(refused.status == 1 && refused.complaints.contains("uses a copy"), "\(refused)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: programs.path("tmp")) == [])
+    }
+
     @Test func `a sync that deletes too much fails, and its dry run says what it would delete`() throws {
         let rows = (1...20).map { #"{"id": \#($0)}"# }.joined(separator: "\n")
         #expect(try broker(["submit", "--entity", "Row"], rows).status == 0)
