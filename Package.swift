@@ -153,19 +153,10 @@ let package = Package(
             ],
             swiftSettings: strict),
         .target(
-            name: "BrokerMessages",
-            dependencies: [
-                "BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "BrokerWire",
-                "BrokerCoordinator",
-            ],
-            swiftSettings: strict),
-        .target(
             name: "BrokerServer",
             dependencies: [
-                "BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging", "BrokerStore",
-                "BrokerWire",
-                "BrokerCoordinator",
-                "BrokerMessages",
+                "Broker", "BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging", "BrokerStore",
+                "BrokerWire", "BrokerCoordinator",
                 .product(name: "DequeModule", package: "swift-collections"),
                 forPrograms("Logging", "swift-log"),
                 .product(name: "NIOCore", package: nio),
@@ -173,11 +164,10 @@ let package = Package(
             ],
             swiftSettings: strict),
         // The public values of both libraries, the same as messages of the protocol, and the library that talks to a server.
-        .target(name: "Broker", dependencies: ["BrokerJSON"], swiftSettings: strict),
         .target(
-            name: "BrokerRequests",
+            name: "Broker",
             dependencies: [
-                "Broker", "BrokerJSON", "BrokerWire",
+                "BrokerJSON",
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "Tracing", package: "swift-distributed-tracing"),
             ],
@@ -185,7 +175,7 @@ let package = Package(
         .target(
             name: "BrokerClient",
             dependencies: [
-                "Broker", "BrokerJSON", "BrokerRequests", "BrokerWire",
+                "Broker", "BrokerJSON", "BrokerWire",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "Tracing", package: "swift-distributed-tracing"),
@@ -201,8 +191,8 @@ let package = Package(
         .target(
             name: "BrokerEmbedded",
             dependencies: [
-                "Broker", "BrokerCoordinator", "BrokerJSON", "BrokerMessages", "BrokerModel", "BrokerRequests",
-                "BrokerSchema", "BrokerStaging", "BrokerStore", "BrokerWire",
+                "Broker", "BrokerCoordinator", "BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerSchema",
+                "BrokerStaging", "BrokerStore",
                 forCoordinator("Logging", "swift-log"),
             ],
             swiftSettings: strict),
@@ -259,7 +249,7 @@ let package = Package(
         .executableTarget(
             name: "brokerload",
             dependencies: [
-                "BrokerCommandLine", "BrokerJSON", "BrokerSQLite", "LoadTesting", "BrokerModel", "BrokerWire",
+                "Broker", "BrokerCommandLine", "BrokerJSON", "BrokerSQLite", "LoadTesting", "BrokerModel", "BrokerWire",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
             ],
             swiftSettings: strict),
@@ -278,8 +268,7 @@ let package = Package(
         tests("BrokerPaths"),
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerWire", also: ["Broker", "BrokerJSON"]),
-        tests("Broker", also: ["BrokerWire"]),
-        tests("BrokerRequests", also: ["Broker", "BrokerJSON", "BrokerWire"]),
+        tests("Broker", also: ["BrokerJSON", "BrokerWire"]),
         tests("LoadTesting", also: ["BrokerJSON", "BrokerWire", "CSQLite"]),
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerModelSources", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
@@ -304,7 +293,7 @@ let package = Package(
         tests(
             "BrokerClient",
             also: [
-                "Broker", "BrokerJSON", "BrokerRequests", "BrokerWire",
+                "Broker", "BrokerJSON", "BrokerWire",
                 .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
                 .product(name: "Logging", package: "swift-log"),
                 forPrograms("ServiceLifecycle", "swift-service-lifecycle"),
@@ -316,7 +305,7 @@ let package = Package(
         tests(
             "BrokerEmbedded",
             also: [
-                "Broker", "BrokerJSON", "BrokerModel", "BrokerRequests", "BrokerStore",
+                "Broker", "BrokerJSON", "BrokerModel", "BrokerStore",
                 .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
                 forCoordinator("Logging", "swift-log"),
             ]),
@@ -341,9 +330,9 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "BrokerFastJSON", "BrokerInput", "BrokerJournal", "BrokerJSON", "BrokerMessages", "BrokerModel",
-                "BrokerModelSources", "BrokerSchema",
-                "BrokerStaging", "BrokerStore", "BrokerWire", "TestSupport",
+                "BrokerCoordinator", "BrokerFastJSON", "BrokerInput", "BrokerJournal", "BrokerJSON", "BrokerModel",
+                "BrokerModelSources", "BrokerSchema", "BrokerServer", "BrokerStaging", "BrokerStore", "BrokerWire",
+                "TestSupport",
             ],
             path: "Tests/Fuzz/Targets", swiftSettings: strict),
         .executableTarget(

@@ -1,3 +1,5 @@
+package import BrokerJSON
+
 /// Why a call to a broker failed.
 ///
 /// ``code`` says what to do; the article *Errors and what to do* has a table of all codes. Besides this error, a call throws
@@ -79,6 +81,24 @@ extension BrokerError {
         }
 
         public var description: String { path.map { "\(code) at \($0): \(message)" } ?? "\(code): \(message)" }
+    }
+}
+
+extension BrokerError.Fault {
+    /// A body without a code is still an error, so nothing throws here.
+    package init(_ error: JSONValue) {
+        self.init(
+            code: BrokerError.Code(rawValue: error["code"]?.string ?? ""), message: error["message"]?.string ?? "",
+            path: error["path"]?.string, entity: error["entity"]?.string, attribute: error["attribute"]?.string)
+        line = error.count("line")
+        column = error.count("column")
+        offset = error.count("offset")
+        oldest = error["oldest"]?.int64
+    }
+
+    /// When to try again, of an `error`.
+    package static func retryAfter(_ error: JSONValue) -> Duration? {
+        error["retryAfterMilliseconds"]?.int64.map { .milliseconds($0) }
     }
 }
 
@@ -172,6 +192,18 @@ extension BrokerError {
         var error = BrokerError(isTooLarge ? .tooLarge : fault.code, fault.message, jobID: jobID, fault: fault)
         error.sequence = sequence
         error.retryAfter = retryAfter
+        return error
+    }
+
+    /// The error of a job that failed or was refused.
+    package static func failed(
+        _ fault: Fault, jobID: JobID?, sequence: Int64?, retryAfter: Duration?
+    ) -> BrokerError {
+        var error = reported(fault, jobID: jobID, sequence: sequence, retryAfter: retryAfter)
+        // Such a job must be split: to send it again is of no use. Only a sync in parts waits for others to end.
+        guard error.code == .busy, fault.path?.hasSuffix("/part") != true else { return error }
+        error.code = .tooLarge
+        error.retryAfter = nil
         return error
     }
 }

@@ -1,3 +1,5 @@
+package import BrokerJSON
+
 /// The effect of a committed job, or of one that was tried: ``isDryRun``.
 public struct Completion: Sendable, Equatable {
     public var id: JobID {
@@ -334,4 +336,103 @@ private struct ObjectsOfOperation<Value: Decodable>: Decodable {
 
 extension CodingUserInfoKey {
     fileprivate static let operation = CodingUserInfoKey(rawValue: "operation")!
+}
+
+// MARK: - Reading
+
+extension Completion {
+    /// - Parameter root: an object with the members of `completed`. One walk over them, because this runs for every job.
+    package init(id: JobID, sequence: Int64, members root: JSONValue) {
+        var (isDuplicate, isDryRun) = (false, false)
+        var changes: [String: Changes] = [:]
+        var rejections: [Rejection] = []
+        var warnings: [Warning] = []
+        var timing: Timing?
+        var (keys, examples, objects): (RawJSON?, RawJSON?, RawJSON?)
+        for (key, value) in root.members {
+            switch key.word {
+            case "duplicate": isDuplicate = value.bool ?? false
+            case "dryRun": isDryRun = value.bool ?? false
+            case "changes": changes = Changes.byEntity(value)
+            case "rejected": rejections = value.elements.map(Rejection.init)
+            case "warnings": warnings = value.elements.map(Warning.init)
+            case "timing": timing = Timing(value)
+            case "keys": keys = RawJSON(value.jsonText)
+            case "examples": examples = RawJSON(value.jsonText)
+            case "objects": objects = RawJSON(value.jsonText)
+            default: break
+            }
+        }
+        self.init(
+            id: id, sequence: sequence, isDuplicate: isDuplicate, changes: changes, rejections: rejections,
+            warnings: warnings, timing: timing,
+            keys: keys, objects: objects)
+        if isDryRun { self.isDryRun = true }
+        if let examples { self.examples = examples }
+    }
+}
+
+extension Completion.Changes {
+    package static func byEntity(_ object: JSONValue) -> [String: Completion.Changes] {
+        var changes: [String: Completion.Changes] = [:]
+        for (entity, counts) in object.members {
+            changes[String(decoding: entity.bytes, as: UTF8.self)] = Completion.Changes(counts)
+        }
+        return changes
+    }
+
+    private init(_ counts: JSONValue) {
+        self.init()
+        for (key, value) in counts.members {
+            guard let count = value.int64.map({ Int($0) }) else { continue }
+            switch key.word {
+            case "inserted": inserted = count
+            case "updated": updated = count
+            case "unchanged": unchanged = count
+            case "deleted": deleted = count
+            case "rejected": rejected = count
+            default: break
+            }
+        }
+    }
+}
+
+extension Completion.Timing {
+    fileprivate init(_ times: JSONValue) {
+        self.init()
+        for (key, value) in times.members {
+            guard let time = value.int64.map(Duration.microseconds) else { continue }
+            switch key.word {
+            case "queued": queued = time
+            case "staged": staged = time
+            case "journalWaited": journalWaited = time
+            case "journalSynced": journalSynced = time
+            case "waited": waited = time
+            case "merged": merged = time
+            case "committed": committed = time
+            default: break
+            }
+        }
+    }
+}
+
+extension Completion.Warning {
+    fileprivate init(_ warning: JSONValue) {
+        self.init(
+            code: Code(rawValue: warning["code"]?.string ?? ""), entity: warning["entity"]?.string,
+            key: warning["key"]?.string, count: warning["count"]?.int64.map { Int($0) })
+    }
+}
+
+extension Completion.Rejection {
+    fileprivate init(_ error: JSONValue) {
+        self.init(
+            code: BrokerError.Code(rawValue: error["code"]?.string ?? ""), message: error["message"]?.string ?? "",
+            path: error["path"]?.string, entity: error["entity"]?.string, attribute: error["attribute"]?.string)
+    }
+}
+
+extension JSONValue {
+    /// A key of the protocol: those have at most 15 bytes, so that most of them need no memory.
+    fileprivate var word: String { String(decoding: bytes, as: UTF8.self) }
 }

@@ -1,3 +1,5 @@
+package import BrokerJSON
+
 /// A server's counters and measurements since its start: the `stats` message of the protocol.
 public struct Statistics: Sendable, Hashable, Codable {
     public struct Jobs: Sendable, Hashable, Codable {
@@ -350,4 +352,40 @@ public struct ServerInformation: Sendable, Hashable {
         self.entities = entities
         self.limits = limits
     }
+}
+
+extension ServerInformation {
+    /// - Parameter root: an object with the members of `welcome`.
+    package init(protocolVersion: Int, members root: JSONValue) {
+        self.init(
+            name: root["server"]?.string ?? "", protocolVersion: protocolVersion,
+            entities: root.strings("entities"), limits: root["limits"].map(Limits.init) ?? Limits())
+        hasJournal = root["journal"]?.bool
+        durability = root["durability"]?.string
+        replica = root["replica"]?.string
+        role = root["role"]?.string
+        features = Set(root.strings("features"))
+    }
+}
+
+extension ServerInformation.Limits {
+    fileprivate init(_ limits: JSONValue) {
+        self.init()
+        maximumFrameBytes = limits.count("maximumFrameBytes")
+        maximumContentBytes = limits.count("maximumContentBytes")
+        maximumDepth = limits.count("maximumDepth")
+        maximumIDBytes = limits.count("maximumIdBytes")
+        maximumTagBytes = limits.count("maximumTagBytes")
+        jobMemory = limits.count("jobMemory")
+        jobsInFlight = limits.count("jobsInFlight")
+        outcomesKept = limits.count("outcomesKept")
+        outcomesKeptFor = limits.count("outcomesKeptSeconds").map { .seconds($0) }
+        outcomesForgottenThrough = limits["outcomesForgottenThrough"]?.int64
+    }
+}
+
+extension JSONValue {
+    package func count(_ key: String) -> Int? { self[key]?.int64.flatMap { Int(exactly: $0) } }
+
+    fileprivate func strings(_ key: String) -> [String] { self[key]?.elements.compactMap(\.string) ?? [] }
 }

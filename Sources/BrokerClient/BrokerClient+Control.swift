@@ -1,6 +1,5 @@
 public import Broker
 internal import BrokerJSON
-internal import BrokerRequests
 package import BrokerWire
 public import Logging
 internal import NIOCore
@@ -73,10 +72,9 @@ extension BrokerClient {
 // Questions, and administration of the server.
 extension BrokerClient {
     public func fetch(_ query: Query) async throws -> QueryResult {
-        let members = try query.members()
         // On the other connection, the server would not wait for them.
         try await jobs.waitForUnanswered()
-        let answer = try await request { ClientMessageWriter.fetch(members: members, tag: $0) }
+        let answer = try await request("fetch") { try query.write(to: &$0) }
         return try queryResult(answer)
     }
 
@@ -90,7 +88,7 @@ extension BrokerClient {
     public func bookmark(named name: String) async throws -> StoredBookmark? {
         try await require("bookmark")
         try await jobs.waitForUnanswered()
-        let answer = try await request { ClientMessageWriter.bookmark(named: name, tag: $0) }
+        let answer = try await request("bookmark") { $0.member("name", name) }
         guard case .bookmark(_, let value, let sequence) = answer.message else {
             throw unexpected(answer, to: "bookmark")
         }
@@ -105,7 +103,7 @@ extension BrokerClient {
     }
 
     private func ping() async throws {
-        let answer = try await request { ClientMessageWriter.ping(tag: $0) }
+        let answer = try await request("ping")
         guard case .pong = answer.message else { throw unexpected(answer, to: "ping") }
     }
 
@@ -125,25 +123,25 @@ extension BrokerClient {
     }
 
     public func statistics() async throws -> Statistics {
-        let answer = try await request { ClientMessageWriter.stats(tag: $0) }
+        let answer = try await request("stats")
         guard case .stats = answer.message else { throw unexpected(answer, to: "stats") }
         return try decoded("stats") { try Statistics(json: answer.text) }
     }
 
     /// The lists of jobs that `message` asks for: the `jobs` message of the protocol.
     package func jobs(_ message: JobsMessage) async throws -> RawJSON {
-        let answer = try await request { ClientMessageWriter.jobs(message, tag: $0) }
+        let answer = try await request("jobs") { message.write(to: &$0) }
         guard case .jobs = answer.message else { throw unexpected(answer, to: "jobs") }
         return RawJSON(answer.text)
     }
 
     public func model() async throws -> ModelDescription {
-        let answer = try await request { ClientMessageWriter.model(tag: $0) }
+        let answer = try await request("model")
         guard case .model(let json) = answer.message else { throw unexpected(answer, to: "model") }
         return try decoded("model") { try ModelDescription(json: json) }
     }
 
-    @discardableResult public func administer(_ action: Broker.AdminAction) async throws -> AdminResult {
+    @discardableResult public func administer(_ action: AdminAction) async throws -> AdminResult {
         let done = try await done(action)
         return withExtendedLifetime(done.document) { AdminResult(done.document.root) }
     }
@@ -151,12 +149,12 @@ extension BrokerClient {
     /// As ``administer(_:)``.
     ///
     /// - Returns: the server's answer, the `done` message of the protocol.
-    package func perform(_ action: Broker.AdminAction) async throws -> RawJSON { RawJSON(try await done(action).text) }
+    package func perform(_ action: AdminAction) async throws -> RawJSON { RawJSON(try await done(action).text) }
 
-    private func done(_ action: Broker.AdminAction) async throws -> ServerEnvelope {
-        guard let asked = BrokerWire.AdminAction(rawValue: action.rawValue) else { throw BrokerError.unknown(action) }
-        let answer = try await request(isSentOnce: true, orOnCancellation: BrokerError.actionWaitCancelled) {
-            ClientMessageWriter.admin(asked, tag: $0)
+    private func done(_ action: AdminAction) async throws -> ServerEnvelope {
+        guard AdminAction.known.contains(action) else { throw BrokerError.unknown(action) }
+        let answer = try await request("admin", isSentOnce: true, orOnCancellation: BrokerError.actionWaitCancelled) {
+            $0.member("action", action.rawValue)
         }
         guard case .done = answer.message else { throw unexpected(answer, to: "admin") }
         return answer
@@ -175,16 +173,14 @@ extension BrokerClient {
     @discardableResult public func migrate(
         removedParts: RemovedParts = .refuse, dryRun: Bool = false, timeout: Duration? = nil
     ) async throws -> ModelMigration {
-        guard let word = MigrateMessage.RemovedParts(rawValue: removedParts.rawValue) else {
-            throw BrokerError.unknown(removedParts)
-        }
-        let message = MigrateMessage(isDryRun: dryRun, removedParts: word)
+        guard RemovedParts.known.contains(removedParts) else { throw BrokerError.unknown(removedParts) }
+        let message = MigrateMessage(isDryRun: dryRun, removedParts: removedParts)
         return try await withTimeout(timeout) { try await self.migrate(message) }
     }
 
     private func migrate(_ message: MigrateMessage) async throws -> ModelMigration {
-        let answer = try await request(isSentOnce: true, orOnCancellation: BrokerError.actionWaitCancelled) {
-            ClientMessageWriter.migrate(message, tag: $0)
+        let answer = try await request("admin", isSentOnce: true, orOnCancellation: BrokerError.actionWaitCancelled) {
+            message.write(to: &$0)
         }
         guard case .done = answer.message,
             let changes = withExtendedLifetime(answer.document, { ModelMigration(answer.document.root) })
@@ -196,7 +192,11 @@ extension BrokerClient {
     public func backUp(to file: String, replacing: Bool) async throws -> Backup {
         try BrokerError.checkBackupPath(file)
         try Task.checkCancellation()
-        let content = ClientMessageWriter.backup(file: file, replaces: replacing, tag: .integer(0))
+        let content = MessageWriter.message("admin", tag: [UInt8(ascii: "0")]) { writer in
+            writer.member("action", ClientMessage.backupAction)
+            writer.member("file", file)
+            writer.member("replace", replacing)
+        }
         // The client's own connection waits for a server that is not running yet.
         _ = try await serverInformation()
         let connection = try await driver.openStream(sending: try driver.encoders.encode(content))
@@ -295,7 +295,7 @@ extension BrokerClient {
         func next() async throws -> Commit? {
             guard !isAtEnd else { return nil }
             do {
-                if !hasBegun { _ = try query.members() }
+                if !hasBegun { try query.check() }
                 while true {
                     if connection == nil { try await waitForServer() }
                     do {
@@ -346,7 +346,8 @@ extension BrokerClient {
 
         private func connected() async throws -> StreamConnection {
             if let connection { return connection }
-            let frame = try client.driver.encoders.encode(ClientMessageWriter.subscribe(members: try query.members()))
+            let content = try MessageWriter.message("subscribe") { [query] in try query.write(to: &$0) }
+            let frame = try client.driver.encoders.encode(content)
             let opened = try await client.driver.openStream(sending: frame, isEndless: true)
             connection = opened
             return opened

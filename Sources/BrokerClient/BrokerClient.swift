@@ -1,5 +1,5 @@
 public import Broker
-internal import BrokerRequests
+internal import BrokerJSON
 internal import BrokerWire
 public import Logging
 internal import NIOCore
@@ -177,8 +177,11 @@ public final class BrokerClient: BrokerProtocol {
     /// - Throws: also ``/Broker/BrokerError/Code/notYet`` when the server has not applied it within ten seconds.
     public func await(_ id: JobID, after sequence: Int64?) async throws -> Completion {
         _ = try id.checked()
-        let answer = try await request(on: jobs.driver(of: id), orOnCancellation: BrokerError.waitCancelled(id)) {
-            ClientMessageWriter.await(id: id.text, after: sequence, tag: $0)
+        let answer = try await request(
+            "await", on: jobs.driver(of: id), orOnCancellation: BrokerError.waitCancelled(id)
+        ) {
+            $0.member("id", id.text)
+            if let sequence { $0.member("after", sequence) }
         }
         switch answer.message {
         case .completed(let completion): return completion
@@ -191,10 +194,8 @@ public final class BrokerClient: BrokerProtocol {
         _ = try id.checked()
         do {
             let answer = try await request(
-                on: jobs.driver(of: id), isSentOnce: true, orOnCancellation: BrokerError.waitCancelled(id)
-            ) {
-                ClientMessageWriter.cancel(id: id.text, tag: $0)
-            }
+                "cancel", on: jobs.driver(of: id), isSentOnce: true, orOnCancellation: BrokerError.waitCancelled(id)
+            ) { $0.member("id", id.text) }
             guard case .cancelled = answer.message else { throw unexpected(answer, to: "cancel") }
         } catch let error as BrokerError {
             throw error.code == .connectionLost ? error.doubting(id) : error
@@ -204,18 +205,20 @@ public final class BrokerClient: BrokerProtocol {
     // MARK: - Requests
 
     /// - Parameters:
+    ///   - type: of the message.
     ///   - driver: of the connection; nil for the first.
     ///   - isSentOnce: the request changes something, and is not sent again when its connection is lost.
     ///   - cancellation: thrown when the task is cancelled after the request was made.
     func request(
-        on driver: SessionDriver? = nil, isSentOnce: Bool = false,
+        _ type: String, on driver: SessionDriver? = nil, isSentOnce: Bool = false,
         orOnCancellation cancellation: any Error = CancellationError(),
-        _ content: (_ tag: ProvenJSON) -> [UInt8]
+        _ members: (inout JSONWriter) throws -> Void = { _ in }
     ) async throws -> ServerEnvelope {
         try Task.checkCancellation()
         let number = number()
         let waiter = Answer<ServerEnvelope>()
-        let frame = try self.driver.encoders.encode(content(.integer(number)))
+        let content = try MessageWriter.message(type, tag: Array("\(number)".utf8), members)
+        let frame = try self.driver.encoders.encode(content)
         try (driver ?? self.driver).add(request: number, frame: frame, waiter: waiter, isSentOnce: isSentOnce)
         return try await waiter.value(orOnCancellation: cancellation)
     }
@@ -328,7 +331,7 @@ extension BrokerClient {
 
         private func open() async throws -> StreamConnection {
             if let connection { return connection }
-            let content = ClientMessageWriter.fetch(members: try query.members(isStreamed: true))
+            let content = try MessageWriter.message("fetch") { try query.write(isStreamed: true, to: &$0) }
             // The client's own connection waits for a server that is not running yet, and reports a lost connection. Where it was
             // made before, only the stream's connection reports that.
             _ = try await client.serverInformation()

@@ -1,5 +1,4 @@
 internal import Broker
-internal import BrokerRequests
 internal import Logging
 internal import Metrics
 internal import Synchronization

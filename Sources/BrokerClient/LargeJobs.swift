@@ -1,5 +1,4 @@
 internal import Broker
-internal import BrokerRequests
 internal import Synchronization
 
 /// The jobs of a client by their connections: a large frame takes long to send, so jobs with one have a second connection, and the

@@ -1,6 +1,5 @@
 internal import Broker
 internal import BrokerJSON
-internal import BrokerRequests
 internal import BrokerWire
 internal import NIOCore
 
@@ -110,7 +109,7 @@ extension Session {
 extension Session {
     /// The `tag` of a `cancel` for which no task waits. Its answer is ignored, because the end of the job has the same
     /// information.
-    static let cancelTag = ProvenJSON.string("cancel")
+    static let cancelTag = Array(#""cancel""#.utf8)
 
     /// No task waits for that job any more: if it still waits for room, it will not be sent.
     mutating func withdraw(_ place: Jobs.Place) -> Effects { withdraw(place, fromWindow: false) }
@@ -196,7 +195,7 @@ extension Session {
         if let number = requests.number(tag: envelope.tag) {
             return answer(number, .success(envelope), into: &effects)
         }
-        if envelope.tag == Self.cancelTag.bytes { return }
+        if envelope.tag == Self.cancelTag { return }
         switch envelope.message {
         case .completed(let completion):
             ended(completion.id, .success(completion), on: connection, at: now, into: &effects)

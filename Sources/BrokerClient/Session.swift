@@ -1,6 +1,5 @@
 internal import Broker
 internal import BrokerJSON
-internal import BrokerRequests
 internal import BrokerWire
 internal import NIOCore
 

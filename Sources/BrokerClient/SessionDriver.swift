@@ -1,5 +1,5 @@
 internal import Broker
-internal import BrokerRequests
+internal import BrokerJSON
 internal import BrokerWire
 internal import Logging
 internal import NIOCore
@@ -63,7 +63,7 @@ final class SessionDriver: Sendable {
         self.dialing = dialing ?? .path(session.path)
         self.frameTime = frameTime
         // A name of that length never makes the frame too large.
-        let greeting = ClientMessageWriter.hello(client: name.map { String($0.prefix(Self.longestName)) })
+        let greeting = MessageWriter.hello(client: name.map { String($0.prefix(Self.longestName)) })
         hello = (try? encoders.encode(greeting)) ?? []
         self.eventLoop = eventLoop
         state = Mutex(State(session: session))
@@ -105,7 +105,8 @@ final class SessionDriver: Sendable {
     /// end.
     func cancel(_ place: Session.Jobs.Place) {
         do {
-            let frame = try encoders.encode(ClientMessageWriter.cancel(id: place.id.text, tag: Session.cancelTag))
+            let frame = try encoders.encode(
+                MessageWriter.message("cancel", tag: Session.cancelTag) { $0.member("id", place.id.text) })
             perform { $0.cancel(place, frame: frame) }
         } catch {
             preconditionFailure("A message with an id alone fits a frame: \(error)")

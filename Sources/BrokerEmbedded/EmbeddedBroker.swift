@@ -1,12 +1,9 @@
 public import Broker
 internal import BrokerCoordinator
 internal import BrokerJSON
-internal import BrokerMessages
 internal import BrokerModel
-internal import BrokerRequests
 internal import BrokerStaging
 internal import BrokerStore
-internal import BrokerWire
 public import Logging
 internal import Synchronization
 
@@ -73,8 +70,7 @@ public final class EmbeddedBroker: BrokerProtocol {
     @discardableResult public func process(_ job: Broker.Job) async throws -> Completion {
         try await observation.observing(job) { job in
             let id = try job.id?.checked() ?? ids.next()
-            let content = JSONText(copying: try job.content(id: id, wantsAcceptance: false))
-            let outcome = try await requests.job(content, id: id.text, accepted: nil)
+            let outcome = try await requests.job(job, id: id, try job.checkedText(id: id))
             do throws(BrokerError) {
                 return try Completion(outcome, isBrief: job.reply == .none)
             } catch {
@@ -88,24 +84,23 @@ public final class EmbeddedBroker: BrokerProtocol {
         var job = job
         let finish = observation.begin(&job)
         let id: JobID
-        let content: JSONText
+        let text: JSONText
         do {
             id = try job.id?.checked() ?? ids.next()
-            content = JSONText(copying: try job.content(id: id, wantsAcceptance: true))
+            text = try job.checkedText(id: id)
         } catch {
             finish(.failure(error))
             throw error
         }
         let accepted = Answer<SubmittedJob>()
         let ended = Answer<Completion>()
-        let isBrief = job.reply == .none
         // The job's end is waited for by a task of its own, which lives as long as the job. Cancelling it cancels the job.
-        let task = Task { [requests] in
+        let task = Task { [requests, job] in
             do {
-                let outcome = try await requests.job(content, id: id.text) { id, sequence in
-                    accepted.finish(.success(SubmittedJob(JobID(id), sequence, ended)))
+                let outcome = try await requests.job(job, id: id, text) { sequence in
+                    accepted.finish(.success(SubmittedJob(id, sequence, ended)))
                 }
-                let completion = try Completion(outcome, isBrief: isBrief)
+                let completion = try Completion(outcome, isBrief: job.reply == .none)
                 finish(.success(completion))
                 ended.finish(.success(completion))
                 // A duplicate is not accepted once more.
@@ -157,17 +152,15 @@ public final class EmbeddedBroker: BrokerProtocol {
     ///
     /// - Throws: ``/Broker/BrokerError`` with the code of the fault; `CancellationError`, and the fetch is interrupted.
     public func fetch(_ query: Query) async throws -> QueryResult {
-        let content = ClientMessageWriter.fetch(members: try query.members())
-        let found = try await requests.fetch(JSONText(copying: content))
-        return QueryResult(found)
+        QueryResult(try await requests.fetch(query))
     }
 
     /// The bookmark of that name; nil when there is none. It sees every job that was run before.
     ///
     /// - Throws: ``/Broker/BrokerError``
     public func bookmark(named name: String) async throws -> Broker.StoredBookmark? {
-        let content = JSONText(copying: ClientMessageWriter.bookmark(named: name))
-        return try await requests.bookmark(content).map {
+        try Broker.Job.Bookmark.check(name: name)
+        return try await requests.bookmark(named: name).map {
             Broker.StoredBookmark(name: name, value: $0.value, sequence: $0.sequence)
         }
     }

@@ -1,9 +1,7 @@
 internal import Broker
 internal import BrokerCoordinator
 internal import BrokerJSON
-internal import BrokerRequests
 internal import BrokerStore
-internal import BrokerWire
 internal import Synchronization
 
 /// One iteration over the answers to a query, which are made one at a time, when they are wanted.
@@ -42,8 +40,7 @@ actor EmbeddedStream {
 
     private func open() async throws -> FetchStream {
         if let stream { return stream }
-        let content = JSONText(copying: ClientMessageWriter.fetch(members: try query.members(isStreamed: true)))
-        let opened = try await requests.stream(content) { [parts] _, event in parts.came(event) }
+        let opened = try await requests.stream(query) { [parts] _, event in parts.came(event) }
         stream = opened
         return opened
     }
@@ -131,8 +128,7 @@ actor EmbeddedFeed {
 
     private func open() async throws -> FeedSubscription {
         if let subscription { return subscription }
-        let content = JSONText(copying: ClientMessageWriter.subscribe(members: try query.members()))
-        let opened = try await broker.requests.subscribe(content) { [events] _, event in events.add(event) }
+        let opened = try await broker.requests.subscribe(query) { [events] _, event in events.add(event) }
         subscription = opened
         opened.ask()
         return opened
@@ -172,12 +168,11 @@ private final class FeedEvents: Sendable {
 }
 
 extension Commit {
-    /// Converted by way of the message, as it is stored in that form.
-    fileprivate init(_ commit: FeedCommit) throws {
-        let content = ServerMessageWriter.committed(
-            sequence: commit.sequence, id: commit.id, changes: commit.changes, keys: commit.keys, tag: nil)
-        guard case .committed(let commit) = try ServerEnvelope.decode(parsing: JSONText(copying: content)).message
-        else { throw BrokerError.protocolViolation("a commit is written as another message") }
-        self = commit
+    fileprivate init(_ commit: FeedCommit) throws(BrokerError) {
+        let changes = try JSONDocument(ofStore: commit.changes)
+        self.init(
+            sequence: commit.sequence, id: commit.id.map { JobID($0) },
+            changes: withExtendedLifetime(changes) { Completion.Changes.byEntity(changes.root) },
+            keys: commit.keys.map { RawJSON($0) })
     }
 }

@@ -1,17 +1,15 @@
 internal import Broker
 internal import BrokerCoordinator
+internal import BrokerFastJSON
 internal import BrokerJSON
-internal import BrokerMessages
 internal import BrokerModel
-internal import BrokerRequests
 internal import BrokerStaging
 internal import BrokerStore
-internal import BrokerWire
 internal import Synchronization
 
-/// Messages made in the process, on their way to the coordinator; each is answered once.
+/// Jobs and questions of the process, on their way to the coordinator; each is answered once.
 ///
-/// They are opened on the coordinator's workers, within its memory, as the frames of a server's clients are.
+/// Their JSON texts are parsed on the coordinator's workers, within its memory, as the frames of a server's clients are.
 final class Requests: Sendable {
     private struct Unanswered: Sendable {
         /// By number: ends the wait for an answer that will not come.
@@ -27,6 +25,8 @@ final class Requests: Sendable {
 
     /// The memory for each byte of a fetch: names, and their resolved forms.
     private static let memoryPerFetchByte = 8
+    /// Bytes of memory that an operation takes until it is staged, besides its records.
+    private static let operationMemory = 512
 
     init(_ coordinator: Coordinator) {
         self.coordinator = coordinator
@@ -61,13 +61,13 @@ final class Requests: Sendable {
 
     /// - Parameter id: the job's; nil for a message that is no job.
     /// - Returns: a number by which to forget it.
-    private func note<Value>(_ answer: Answer<Value>, _ id: String?) throws -> Int {
+    private func note<Value>(_ answer: Answer<Value>, _ id: JobID?) throws -> Int {
         try unanswered.withLock { unanswered in
             if let failure = unanswered.failure { throw Self.storeFailed(failure) }
             unanswered.next += 1
             unanswered.waits[unanswered.next] = { reason in
                 let error: BrokerError =
-                    id.map { .outcomeUnknown(JobID($0), noAnswer: reason) } ?? Self.storeFailed(reason)
+                    id.map { .outcomeUnknown($0, noAnswer: reason) } ?? Self.storeFailed(reason)
                 answer.finish(.failure(error))
             }
             return unanswered.next
@@ -75,21 +75,19 @@ final class Requests: Sendable {
     }
 
     /// - Parameters:
-    ///   - id: the job's.
-    ///   - accepted: called when the job has its sequence, if its message asks for that.
+    ///   - text: ``Broker/Job/checkedText(id:)`` of the job.
+    ///   - accepted: called when the job has its sequence.
     func job(
-        _ content: JSONText, id: String, accepted: (@Sendable (_ id: String, _ sequence: Int64) -> Void)?
+        _ job: Broker.Job, id: JobID, _ text: JSONText, accepted: (@Sendable (_ sequence: Int64) -> Void)? = nil
     ) async throws -> JobCompletion {
         let answer = Answer<JobCompletion>()
-        return try await value(of: answer, content, id: id) { envelope, _ in
-            guard case .job(let message) = envelope.message else {
-                answer.finish(.failure(Self.unexpectedMessage(not: "a job")))
-                return .nothing
-            }
+        return try await value(of: answer, bytes: text.count, id: id) { memory throws(JSONRefusal) in
+            let document = try Self.parse(text, isLenient: job.isLenient, memory)
+            guard memory.take(job.operations.count * Self.operationMemory) else { throw .noRoom }
             return .job(
-                BrokerCoordinator.Job(message, of: envelope, content: content) { event in
+                BrokerCoordinator.Job(job, id: id, in: document, text, wantsAcceptance: accepted != nil) { event in
                     switch event {
-                    case .accepted(let id, let sequence): accepted?(id, sequence)
+                    case .accepted(_, let sequence): accepted?(sequence)
                     case .progress: break
                     case .ended(let outcome): answer.finish(.success(outcome))
                     }
@@ -97,11 +95,18 @@ final class Requests: Sendable {
         }
     }
 
-    func fetch(_ content: JSONText) async throws -> FetchedObjects {
+    private static func parse(
+        _ text: JSONText, isLenient: Bool = false, _ memory: JobMemory
+    ) throws(JSONRefusal) -> JSONDocument {
+        guard memory.take(text.count) else { throw .noRoom }
+        return try JSONDocument.parse(text, allowance: memory) { _ in isLenient }
+    }
+
+    func fetch(_ query: Query) async throws -> FetchedObjects {
         let answer = Answer<FetchedObjects>()
         let isWanted = Wanted()
         return try await withTaskCancellationHandler {
-            try await fetch(content, answer) { [coordinator] request, ticket in
+            try await fetch(query, isStreamed: false, answer) { [coordinator] request, ticket in
                 coordinator.fetch(request, before: ticket, isWanted: { isWanted.value }) { end in
                     answer.finish(Result(end))
                 }
@@ -111,34 +116,34 @@ final class Requests: Sendable {
         }
     }
 
-    /// Reads a fetch, and asks for its objects by `ask`, which sees to the answer.
+    /// Asks for the objects of a query by `ask`, which sees to the answer.
     private func fetch<Value>(
-        _ content: JSONText, _ answer: Answer<Value>, ask: @escaping @Sendable (FetchRequest, _ ticket: Int) -> Void
+        _ query: Query, isStreamed: Bool, _ answer: Answer<Value>,
+        ask: @escaping @Sendable (FetchRequest, _ ticket: Int) -> Void
     ) async throws -> Value {
-        try await value(of: answer, content) { [coordinator] envelope, memory in
-            guard case .fetch(let message) = envelope.message else {
-                answer.finish(.failure(Self.unexpectedMessage(not: "a fetch")))
-                return .nothing
-            }
-            guard memory.take(content.count * Self.memoryPerFetchByte) else { return .noRoom }
-            do throws(Fault) {
-                let request = try coordinator.plan.fetchRequest(FetchDescription(message))
-                return .question { ticket in ask(request, ticket) }
-            } catch {
-                answer.finish(.failure(BrokerError(error)))
-                return .nothing
+        var writer = JSONWriter()
+        try writer.object { writer throws(BrokerError) in try query.write(isStreamed: isStreamed, to: &writer) }
+        let text = JSONText(copying: writer.bytes)
+        return try await value(of: answer, bytes: text.count) { [coordinator] memory throws(JSONRefusal) in
+            let document = try Self.parse(text, memory)
+            guard memory.take(text.count * Self.memoryPerFetchByte) else { throw .noRoom }
+            return withExtendedLifetime(document) {
+                do throws(Fault) {
+                    let request = try coordinator.plan.fetchRequest(
+                        FetchDescription(query, document.root, isStreamed: isStreamed))
+                    return .question { ticket in ask(request, ticket) }
+                } catch {
+                    answer.finish(.failure(BrokerError(error)))
+                    return .nothing
+                }
             }
         }
     }
 
-    func bookmark(_ content: JSONText) async throws -> BrokerStore.StoredBookmark? {
+    func bookmark(named name: String) async throws -> BrokerStore.StoredBookmark? {
         let answer = Answer<BrokerStore.StoredBookmark?>()
-        return try await value(of: answer, content) { [coordinator] envelope, _ in
-            guard case .bookmark(let name) = envelope.message else {
-                answer.finish(.failure(Self.unexpectedMessage(not: "a bookmark")))
-                return .nothing
-            }
-            return .question { ticket in
+        return try await value(of: answer) { [coordinator] _ in
+            .question { ticket in
                 coordinator.bookmark(named: name, before: ticket) { result in
                     answer.finish(result.mapError { BrokerError(.storeUnavailable, $0.message) })
                 }
@@ -150,10 +155,10 @@ final class Requests: Sendable {
     ///
     /// - Parameter notify: called for each event, on a thread of the coordinator's.
     func stream(
-        _ content: JSONText, notify: @escaping @Sendable (FetchStream, StreamEvent) -> Void
+        _ query: Query, notify: @escaping @Sendable (FetchStream, StreamEvent) -> Void
     ) async throws -> FetchStream {
         let answer = Answer<FetchStream>()
-        return try await fetch(content, answer) { [coordinator] request, ticket in
+        return try await fetch(query, isStreamed: true, answer) { [coordinator] request, ticket in
             coordinator.whenEnded(before: ticket, from: 0) {
                 answer.finish(.success(coordinator.stream(request, of: 0, notify: notify)))
             }
@@ -164,45 +169,43 @@ final class Requests: Sendable {
     ///
     /// - Parameter notify: called for each event, on a thread of the coordinator's.
     func subscribe(
-        _ content: JSONText, notify: @escaping @Sendable (FeedSubscription, FeedEvent) -> Void
+        _ query: CommitQuery, notify: @escaping @Sendable (FeedSubscription, FeedEvent) -> Void
     ) async throws -> FeedSubscription {
+        try query.check()
         let answer = Answer<FeedSubscription>()
-        return try await value(of: answer, content) { [coordinator] envelope, _ in
-            guard case .subscribe(let message) = envelope.message else {
-                answer.finish(.failure(Self.unexpectedMessage(not: "a subscription")))
-                return .nothing
-            }
-            return .question { ticket in
+        return try await value(of: answer) { [coordinator] _ in
+            .question { ticket in
                 coordinator.whenEnded(before: ticket, from: 0) {
                     let subscription = coordinator.subscribe(
-                        to: message.entities, after: message.after, wantsKeys: message.reply == .keys, notify: notify)
+                        to: query.entities, after: query.after, wantsKeys: query.reply == .keys, notify: notify)
                     answer.finish(.success(subscription))
                 }
             }
         }
     }
 
-    /// Admits a message when there is room, and waits for its answer.
+    /// Admits something when there is room, and waits for its answer.
     ///
-    /// - Parameter open: called on a worker with the message, and perhaps called again; sees to the answer, but where it
-    ///   says that there is no room.
+    /// - Parameters:
+    ///   - bytes: of its text.
+    ///   - id: the job's; nil for a question.
+    ///   - open: called on a worker, and perhaps called again; sees to the answer, but where it throws.
     private func value<Value>(
-        of answer: Answer<Value>, _ content: JSONText, id: String? = nil,
-        open: @escaping @Sendable (ClientEnvelope, JobMemory) -> Opened
+        of answer: Answer<Value>, bytes: Int = 0, id: JobID? = nil,
+        open: @escaping @Sendable (JobMemory) throws(JSONRefusal) -> Opened
     ) async throws -> Value {
         try Task.checkCancellation()
         let wait = try note(answer, id)
         defer { unanswered.withLock { $0.waits[wait] = nil } }
         let number = queue.add {
             self.coordinator.admit(
-                payloadBytes: content.count,
+                payloadBytes: bytes,
                 open: { memory in
-                    do throws(FrameRefusal) {
-                        guard memory.take(content.count) else { return .noRoom }
-                        return open(try ClientEnvelope.decode(parsing: content, allowance: memory), memory)
+                    do throws(JSONRefusal) {
+                        return try open(memory)
                     } catch {
                         guard case .fault(let error) = error else { return .noRoom }
-                        answer.finish(.failure(BrokerError(error)))
+                        answer.finish(.failure(BrokerError(.invalidJSON, "\(error)")))
                         return .nothing
                     }
                 },
@@ -219,7 +222,7 @@ final class Requests: Sendable {
                 // the id when it has opened the job, so the cancellation is a frame after the job's.
                 coordinator.admit(
                     payloadBytes: 0,
-                    open: { _ in .question { ticket in coordinator.cancel(id, before: ticket) { _ in } } },
+                    open: { _ in .question { ticket in coordinator.cancel(id.text, before: ticket) { _ in } } },
                     refuse: { _ in })
             }
         })
@@ -249,10 +252,6 @@ final class Requests: Sendable {
         }
         return try await answer.value(orOnCancellation: cancellation)
     }
-
-    private static func unexpectedMessage(not expected: String) -> BrokerError {
-        .protocolViolation("the message is not \(expected), so it was not run; this is a defect of the library")
-    }
 }
 
 /// Whether a task still waits for an answer.
@@ -263,30 +262,160 @@ final class Wanted: Sendable {
     func end() { isWanted.store(false, ordering: .relaxed) }
 }
 
+// MARK: - Into the coordinator's words
+
+extension Broker.Job {
+    /// The JSON texts of the job's operations as one text.
+    ///
+    /// - Throws: as a job that is sent to a server.
+    func checkedText(id: JobID) throws(BrokerError) -> JSONText {
+        try checkOptions(id: id)
+        var writer = JSONWriter()
+        try writer.object { writer throws(BrokerError) in try writeOperations(to: &writer) }
+        return JSONText(copying: writer.bytes)
+    }
+}
+
+extension BrokerCoordinator.Job {
+    /// - Parameter document: that of `text`, which is ``Broker/Job/checkedText(id:)`` of the job.
+    fileprivate convenience init(
+        _ job: Broker.Job, id: JobID, in document: JSONDocument, _ text: JSONText, wantsAcceptance: Bool,
+        observer: @escaping @Sendable (JobEvent) -> Void
+    ) {
+        let root = document.root
+        var operations = ShortList<JobOperation>()
+        if let list = root["operations"] {
+            for (operation, fields) in zip(job.operations, list.elements) {
+                operations.append(JobOperation(operation, fields, at: "/operations/\(operations.count)"))
+            }
+        } else {
+            operations.append(JobOperation(job.operations[0], root, at: ""))
+        }
+        self.init(
+            id: id.text, document: document, operations: operations, policy: job.onInvalid == .skip ? .skip : .fail,
+            wantsKeys: job.reply == .keys, wantsObjects: job.reply == .objects, wantsAcceptance: wantsAcceptance,
+            content: text, observer: observer)
+        refusesUnknownKeys = job.effectiveUnknownKeys == .fail
+        isDryRun = job.isDryRun
+        maximumDeletions = job.maximumDeletions.map {
+            switch $0 {
+            case .objects(let count): .objects(count)
+            case .percent(let percent):
+                .share(thousandthsOfPercent: Broker.Job.DeletionLimit.thousandths(percent))
+            }
+        }
+        bookmark = job.bookmark.map { Bookmark(name: $0.name, value: $0.value) }
+        objectDates = job.dates == .model ? .model : .iso8601
+    }
+}
+
+extension JobOperation {
+    /// - Parameter fields: the operation's JSON texts, by the names that they have in a message.
+    fileprivate init(_ operation: Broker.Job.Operation, _ fields: JSONValue, at pointer: String) {
+        // They were written for this very operation.
+        func field(_ name: String) -> JSONValue { fields[name]! }
+        let action: Action
+        var json = fields
+        switch operation.action {
+        case .process:
+            json = field("json")
+            action = .process(object: fields["object"])
+        case .relate:
+            json = field("json")
+            action = .relate(object: field("object"), relationship: field("relationship"))
+        case .sync(_, let predicate, let actions, let part):
+            json = field("json")
+            action = .sync(
+                where: predicate?.format, arguments: fields["arguments"],
+                actions: (actions.contains(.insert), actions.contains(.update), actions.contains(.delete)),
+                part: part.map { ($0.id, $0.isLast) })
+        case .map:
+            json = field("json")
+            action = .map(mapping: fields["mapping"], path: fields["path"])
+        case .delete:
+            json = field("objects")
+            action = .delete
+        case .deleteMatching(let predicate):
+            action = .deleteMatching(where: predicate.format, arguments: fields["arguments"])
+        }
+        self.init(
+            entity: operation.entity, json: json, action,
+            entityPointer: operation.entity.isEmpty ? pointer : "\(pointer)/entity", pointer: pointer)
+    }
+}
+
+extension FetchDescription {
+    /// - Parameter fields: the query's JSON texts, by the names that they have in a message.
+    fileprivate init(_ query: Query, _ fields: JSONValue, isStreamed: Bool) {
+        self.init(entity: query.entity)
+        predicate = query.predicate?.format
+        arguments = fields["arguments"]
+        object = fields["object"]
+        after = fields["after"]
+        sort = query.sort
+        limit = query.limit
+        offset = query.offset
+        include = query.include
+        select = query.select
+        names = query.names == .remote ? .remote : .local
+        dates = query.dates == .model ? .model : .iso8601
+        result = FetchResult(rawValue: query.form.rawValue) ?? .collection
+        self.isStreamed = isStreamed
+    }
+}
+
 // MARK: - Into the client's words
 
 extension Completion {
-    /// Converted by way of the message: an outcome of an earlier run in the ledger has no other form.
     init(_ outcome: JobCompletion, isBrief: Bool) throws(BrokerError) {
-        let content = outcome.message(tag: nil, isBrief: isBrief)
-        if outcome.objects == nil, let completion = content.withUnsafeBytes({ Completion(plainly: $0) }) {
-            self = completion
-            return
+        let id = JobID(outcome.id)
+        switch outcome.result {
+        case .completed(let members, let isDuplicate):
+            guard !isBrief else {
+                self.init(id: id, sequence: outcome.sequence ?? 0)
+                isDryRun = outcome.isDryRun
+                return
+            }
+            let document = try JSONDocument(ofStore: [UInt8(ascii: "{")] + members + [UInt8(ascii: "}")])
+            self = withExtendedLifetime(document) {
+                Completion(id: id, sequence: outcome.sequence ?? 0, members: document.root)
+            }
+            self.isDuplicate = isDuplicate
+            isDryRun = outcome.isDryRun
+            timing = outcome.timing.map(Timing.init)
+            guard let objects = outcome.objects else { return }
+            self.objects = objects.json.map { RawJSON($0) }
+            if objects.json == nil {
+                warnings.append(Warning(code: .answerShortened, key: "objects", count: objects.count))
+            }
+        case .failed(let error):
+            let document = try JSONDocument(ofStore: error)
+            throw withExtendedLifetime(document) {
+                BrokerError.failed(
+                    BrokerError.Fault(document.root), jobID: id, sequence: outcome.sequence,
+                    retryAfter: BrokerError.Fault.retryAfter(document.root))
+            }
         }
-        let message: ServerMessage
-        do throws(WireError) {
-            message = try ServerEnvelope.decode(parsing: JSONText(copying: content)).message
+    }
+}
+
+extension Completion.Timing {
+    fileprivate init(_ times: StageTimes) {
+        self.init(
+            queued: .microseconds(times.queued), staged: .microseconds(times.staged),
+            journalWaited: .microseconds(times.journalWaited), journalSynced: .microseconds(times.journalSynced),
+            waited: .microseconds(times.waited), merged: .microseconds(times.merged),
+            committed: .microseconds(times.committed))
+    }
+}
+
+extension JSONDocument {
+    /// Parses what the store has written.
+    convenience init(ofStore text: [UInt8]) throws(BrokerError) {
+        do throws(JSONError) {
+            try self.init(fast: JSONText(copying: text))
         } catch {
-            throw BrokerError.protocolViolation("\(error)")
-        }
-        switch message {
-        case .completed(let completed):
-            self = completed
-            guard let objects = outcome.objects, objects.json == nil else { return }
-            warnings.append(Warning(code: .answerShortened, key: "objects", count: objects.count))
-        case .failed(let failed): throw BrokerError(failed: failed, jobID: JobID(outcome.id))
-        default:
-            throw BrokerError.protocolViolation("the job ended with another message than completed or failed")
+            throw BrokerError(.internal, "The store has a text that is no JSON: \(error)")
         }
     }
 }
@@ -311,14 +440,6 @@ extension BrokerError {
             attribute: fault.attribute)
         reported.oldest = fault.oldest
         self = .reported(reported, retryAfter: fault.retryAfterMilliseconds.map { .milliseconds($0) })
-    }
-
-    fileprivate init(_ error: WireError) {
-        var fault = Fault(code: Code(rawValue: error.code.rawValue), message: error.message, path: error.path)
-        fault.line = error.position?.line
-        fault.column = error.position?.column
-        fault.offset = error.position?.offset
-        self = .reported(fault, retryAfter: error.retryAfterMilliseconds.map { .milliseconds($0) })
     }
 }
 

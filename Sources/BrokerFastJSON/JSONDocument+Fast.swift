@@ -23,6 +23,34 @@ extension JSONDocument {
         }
     }
 
+    /// Parses a text first strictly; commas before closing brackets are accepted if `isLenient` says so of the document
+    /// without them. Blocking work, by the size of the text.
+    ///
+    /// - Throws: `JSONRefusal`: the first fault of the text as it is, or a refused allowance.
+    package static func parse(
+        _ text: JSONText, allowance: any MemoryAllowance, isLenient: (JSONDocument) -> Bool
+    ) throws(JSONRefusal) -> JSONDocument {
+        do throws(JSONRefusal) {
+            return try JSONDocument(fast: text, allowance: allowance)
+        } catch {
+            guard case .fault = error else { throw error }
+            // The corrected copy, and the memory for making it.
+            guard allowance.take(text.count * 2) else { throw .noRoom }
+            guard let corrected = text.blankingTrailingCommas() else {
+                allowance.giveBack(text.count * 2)
+                throw error
+            }
+            allowance.giveBack(text.count)
+            let result = Result { () throws(JSONRefusal) in try JSONDocument(fast: corrected, allowance: allowance) }
+            switch result {
+            case .success(let document) where isLenient(document): return document
+            case .failure(.noRoom): throw .noRoom
+            // A text that is not even lenient JSON is reported by its first strict error.
+            case .success, .failure(.fault): throw error
+            }
+        }
+    }
+
     private static func parse(
         _ text: JSONText, _ maximumDepth: Int, _ allowance: (any MemoryAllowance)?
     ) -> Result<broker_json_tape, JSONError> {

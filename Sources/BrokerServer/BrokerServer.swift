@@ -1,5 +1,6 @@
 package import BrokerCoordinator
 internal import BrokerStore
+internal import BrokerWire
 internal import Glibc
 package import Logging
 internal import NIOCore
@@ -138,7 +139,9 @@ package final class BrokerServer: Sendable {
     }
 
     /// The `stats` message, as JSON text.
-    package var statistics: [UInt8] { messages.statistics() }
+    package var statistics: [UInt8] {
+        MessageWriter.message("stats", capacity: 6_144, tag: nil) { messages.writeStatistics(to: &$0) }
+    }
 
     /// Handlers of connections that have not been freed.
     var handlerCount: Int { handlersAlive.value }

@@ -1,10 +1,12 @@
+internal import Broker
 internal import BrokerCoordinator
+internal import BrokerJSON
 internal import BrokerWire
 internal import DequeModule
 
 /// A `subscribe` that waits for the jobs before it, or is open.
 struct PendingSubscription: Sendable {
-    let message: SubscribeMessage
+    let query: CommitQuery
     /// The ticket of the question.
     let ticket: Int
     let frame: FrameReference
@@ -18,8 +20,8 @@ extension Connection {
     func subscribe(_ pending: PendingSubscription) {
         coordinator.whenEnded(before: pending.ticket, from: source) { [self] in
             let subscription = coordinator.subscribe(
-                to: pending.message.entities, after: pending.message.after,
-                wantsKeys: pending.message.reply == .keys, as: peer.owner,
+                to: pending.query.entities, after: pending.query.after,
+                wantsKeys: pending.query.reply == .keys, as: peer.owner,
                 hasRoom: { [weak self] in self?.hasRoomForFeed ?? true },
                 notify: { [self] subscription, event in put(event, of: subscription, pending) })
             subscriptions.withLock { $0.add(subscription) }
@@ -33,19 +35,25 @@ extension Connection {
         switch event {
         case .opened(let after, let oldest):
             subscriptions.withLock { $0.began(number) }
-            send(ServerMessageWriter.subscribed(after: after, oldest: oldest, tag: frame.tag), about: frame)
+            send("subscribed", about: frame) { writer in
+                writer.member("after", after)
+                writer.member("oldest", oldest)
+            }
         case .commits(let commits):
             for commit in commits {
-                let message = ServerMessageWriter.committed(
-                    sequence: commit.sequence, id: commit.id, changes: commit.changes, keys: commit.keys,
-                    tag: frame.tag)
-                send(message, about: frame, finishing: false)
+                let bytes = commit.changes.count + (commit.keys?.count ?? 0)
+                send("committed", about: frame, finishing: false, capacity: bytes) { writer in
+                    writer.member("id", commit.id)
+                    writer.member("sequence", commit.sequence)
+                    writer.member("changes", raw: commit.changes)
+                    writer.member("keys", raw: commit.keys)
+                }
             }
             subscriptions.withLock { $0.came(number) }
             sendSubscriptions()
         case .failed(let fault):
             let wasOpen = subscriptions.withLock { $0.ended(number) }
-            send(ServerMessageWriter.error(fault.encoded, about: frame), about: frame, finishing: !wasOpen)
+            send(fault, about: frame, finishing: !wasOpen)
         case .stopped:
             if !subscriptions.withLock({ $0.ended(number) }) { finish() }
         }

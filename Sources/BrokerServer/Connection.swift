@@ -1,4 +1,5 @@
 internal import BrokerCoordinator
+internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStore
 internal import BrokerWire
@@ -77,6 +78,21 @@ final class Connection: Sendable {
         put(codecs.encode(content, about: frame), finishing: finishing)
     }
 
+    /// Sends a message of that type.
+    ///
+    /// - Parameters:
+    ///   - capacity: bytes of the members, about.
+    ///   - members: writes the members, without the `tag`.
+    func send(
+        _ type: String, about frame: FrameReference, finishing: Bool = true, capacity: Int = 0,
+        _ members: (inout JSONWriter) -> Void = { _ in }
+    ) {
+        guard !isClosed else { return }
+        send(
+            MessageWriter.message(type, capacity: capacity, tag: frame.tag, members), about: frame,
+            finishing: finishing)
+    }
+
     /// Sends an error.
     ///
     /// - Parameters:
@@ -88,8 +104,13 @@ final class Connection: Sendable {
     }
 
     /// Answers a message with a fault.
-    func send(_ fault: Fault, about frame: FrameReference) {
-        send(ServerMessageWriter.error(fault.encoded, about: frame), about: frame)
+    func send(_ fault: Fault, about frame: FrameReference, finishing: Bool = true) {
+        let message = MessageWriter.message("error", tag: nil) { writer in
+            writer.key("error")
+            fault.write(to: &writer)
+            writer.reference(frame)
+        }
+        send(message, about: frame, finishing: finishing)
     }
 
     /// Sends an error, and ends the connection after it.

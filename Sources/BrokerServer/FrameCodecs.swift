@@ -143,3 +143,34 @@ final class FrameCodecs: Sendable {
         return try result.get()
     }
 }
+
+extension JobCompletion {
+    /// The `completed` or `failed` message.
+    ///
+    /// - Parameter isBrief: for `reply: none`.
+    fileprivate func message(tag: [UInt8]?, isBrief: Bool) -> [UInt8] {
+        if case .failed(let error) = result {
+            return MessageWriter.message("failed", capacity: error.count, tag: tag) { writer in
+                if !id.isEmpty { writer.member("id", id) }
+                if let sequence { writer.member("sequence", sequence) }
+                writer.member("error", raw: error)
+            }
+        }
+        var writer = JSONWriter(capacity: 0)
+        writeCompleted(tag: tag, isBrief: isBrief, to: &writer)
+        return writer.bytes
+    }
+
+    /// Writes the `completed` message to an empty writer; writes nothing for a job that failed.
+    fileprivate func writeCompleted(tag: [UInt8]?, isBrief: Bool, to writer: inout JSONWriter) {
+        guard case .completed(let members, let isDuplicate) = result else { return }
+        MessageWriter.writeCompleted(
+            id: id, sequence: sequence ?? 0, isDuplicate: isDuplicate, isDryRun: isDryRun,
+            members: isBrief ? [] : members, objects: objects?.json, tag: tag, to: &writer
+        ) { writer in
+            guard let timing else { return }
+            writer.key("timing")
+            timing.write(to: &writer)
+        }
+    }
+}

@@ -341,14 +341,6 @@ struct ArrivedFrame: FrameContent {
     private static let smallBytes = 2_048
 }
 
-/// Which answers the client of a job wants.
-struct JobReply: Sendable {
-    let frame: FrameReference
-    let isBrief: Bool
-    let wantsCompletion: Bool
-    let trace: String?
-}
-
 /// A whole frame of a connection without its length, in memory of its own.
 enum FrameBytes: Sendable {
     case payload([UInt8])

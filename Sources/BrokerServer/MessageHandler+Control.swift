@@ -1,3 +1,4 @@
+internal import Broker
 internal import BrokerCoordinator
 internal import BrokerJSON
 package import BrokerModel
@@ -24,7 +25,7 @@ extension MessageHandler {
     func cancelJob(_ id: String, before ticket: Int, _ frame: FrameReference, _ connection: Connection) {
         coordinator.cancel(id, before: ticket, as: connection.peer.owner) { result in
             switch result {
-            case .cancelled: connection.send(ServerMessageWriter.cancelled(id: id, tag: frame.tag), about: frame)
+            case .cancelled: connection.send("cancelled", about: frame) { $0.member("id", id) }
             case .tooLate:
                 connection.send(
                     WireError(
@@ -40,8 +41,11 @@ extension MessageHandler {
     func administer(_ action: AdminAction, _ frame: FrameReference, _ connection: Connection) {
         guard mayAdminister(frame, connection) else { return }
         log.logger.notice("\(action.rawValue) was asked for.", metadata: connection.peer.metadata)
-        let done: @Sendable ([UInt8]) -> Void = { members in
-            connection.send(ServerMessageWriter.done(action, members: members, tag: frame.tag), about: frame)
+        let done: @Sendable ((inout JSONWriter) -> Void) -> Void = { members in
+            connection.send("done", about: frame) { writer in
+                writer.member("action", action.rawValue)
+                members(&writer)
+            }
         }
         let failed: @Sendable (Fault) -> Void = { connection.send($0, about: frame) }
         switch action {
@@ -49,18 +53,24 @@ extension MessageHandler {
             guard coordinator.pause() else {
                 return failed(Fault(.busy, "The model is being changed. Pause again when that is done."))
             }
-            done([])
+            done { _ in }
         case .resume:
             coordinator.resume()
-            done([])
+            done { _ in }
         case .drain:
             guard let drain = options.drain else { return failed(.notHere(action.rawValue)) }
-            done([])
+            done { _ in }
             drain()
         case .checkpoint:
             coordinator.checkpoint { result in
                 switch result {
-                case .success(let log): done(log.members)
+                case .success(let log):
+                    done { writer in
+                        writer.object("wal") { writer in
+                            writer.member("bytes", log.bytes)
+                            writer.member("uncheckpointedPages", log.uncheckpointedPages)
+                        }
+                    }
                 case .failure(let error): failed(Fault(error.faultCode, error.message))
                 }
             }
@@ -68,10 +78,12 @@ extension MessageHandler {
             guard let reload = options.reload else { return failed(.notHere(action.rawValue)) }
             reload { end in
                 switch end {
-                case .applied(let changes): done(Self.members(changes))
+                case .applied(let changes):
+                    done { $0.array("changes") { writer in for change in changes { writer.string(change) } } }
                 case .refused(let fault): failed(fault)
                 }
             }
+        default: failed(.notHere(action.rawValue))
         }
     }
 
@@ -88,33 +100,36 @@ extension MessageHandler {
         migrate(message) { result in
             switch result {
             case .success(let changes):
-                var writer = JSONWriter()
-                writer.array { writer in
-                    for change in changes { change.write(to: &writer) }
+                connection.send("done", about: frame) { writer in
+                    writer.member("action", MigrateMessage.action)
+                    writer.member("dryRun", message.isDryRun)
+                    writer.array("changes") { writer in for change in changes { change.write(to: &writer) } }
                 }
-                connection.send(
-                    ServerMessageWriter.migrated(isDryRun: message.isDryRun, changes: writer.bytes, tag: frame.tag),
-                    about: frame)
             case .failure(let fault): connection.send(fault, about: frame)
             }
         }
     }
 
     /// Copies the store beside the writer. It does not wait for jobs, which a pause may hold.
-    func backUp(_ message: BackupMessage, _ frame: FrameReference, _ connection: Connection) {
+    func backUp(
+        to file: String, replaces: Bool, wantsProgress: Bool, _ frame: FrameReference, _ connection: Connection
+    ) {
         guard mayAdminister(frame, connection) else { return }
-        coordinator.backup(to: message.file, replaces: message.replaces, isWanted: { !connection.isClosed }) {
-            progress in
-            guard message.wantsProgress, connection.bytes == 0 else { return }
-            connection.send(
-                ServerMessageWriter.backupProgress(pages: progress.pages, ofPages: progress.ofPages, tag: frame.tag),
-                about: frame, finishing: false)
+        coordinator.backup(to: file, replaces: replaces, isWanted: { !connection.isClosed }) { progress in
+            guard wantsProgress, connection.bytes == 0 else { return }
+            connection.send("progress", about: frame, finishing: false) { writer in
+                writer.member("action", ClientMessage.backupAction)
+                writer.member("pages", progress.pages)
+                writer.member("ofPages", progress.ofPages)
+            }
         } notify: { end in
             switch end {
             case .done(let copy):
-                connection.send(
-                    ServerMessageWriter.backedUp(sequence: copy.sequence, bytes: Int64(copy.bytes), tag: frame.tag),
-                    about: frame)
+                connection.send("done", about: frame) { writer in
+                    writer.member("action", ClientMessage.backupAction)
+                    writer.member("sequence", copy.sequence)
+                    writer.member("bytes", copy.bytes)
+                }
             case .failed(let fault): connection.send(fault, about: frame)
             case .stopped: connection.finish()
             }
@@ -132,29 +147,6 @@ extension MessageHandler {
             return false
         }
         return true
-    }
-
-    private static func members(_ changes: [String]) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.key("changes")
-        writer.array { writer in
-            for change in changes { writer.string(change) }
-        }
-        return writer.bytes
-    }
-}
-
-extension WALStatus {
-    fileprivate var members: [UInt8] {
-        var writer = JSONWriter()
-        writer.key("wal")
-        writer.object { writer in
-            writer.key("bytes")
-            writer.integer(bytes)
-            writer.key("uncheckpointedPages")
-            writer.integer(uncheckpointedPages)
-        }
-        return writer.bytes
     }
 }
 
@@ -183,11 +175,11 @@ extension MessageHandler {
         let running = message.lists.contains(.running) ? coordinator.runningJobs(message.limit, as: asker) : nil
         let slow = message.lists.contains(.slow) ? coordinator.slowJobs(message.limit, as: asker) : nil
         let answer: @Sendable ([FailedJob]?) -> Void = { failed in
-            var writer = JSONWriter(capacity: 4_096)
-            writer.list("running", running) { $0.members($1) }
-            writer.list("failed", failed) { $0.members($1) }
-            writer.list("slow", slow) { $0.members($1) }
-            connection.send(ServerMessageWriter.jobs(members: writer.bytes, tag: frame.tag), about: frame)
+            connection.send("jobs", about: frame, capacity: 4_096) { writer in
+                writer.list("running", running) { $0.members($1) }
+                writer.list("failed", failed) { $0.members($1) }
+                writer.list("slow", slow) { $0.members($1) }
+            }
         }
         if let code = message.code, FaultCode(rawValue: code) == nil {
             let codes = FaultCode.allCases.map(\.rawValue).listed
@@ -227,50 +219,31 @@ extension JSONWriter {
     }
 
     fileprivate mutating func job(_ id: String, _ sequence: Int64?, _ owner: JobOwner?) {
-        key("id")
-        string(id)
-        if let sequence {
-            key("sequence")
-            integer(sequence)
-        }
-        if let owner {
-            key("user")
-            integer(owner.user)
-        }
+        member("id", id)
+        if let sequence { member("sequence", sequence) }
+        if let owner { member("user", owner.user) }
     }
 
     fileprivate mutating func members(_ running: RunningJob) {
         job(running.id, running.sequence, running.owner)
-        key("stage")
-        string(running.stage.rawValue)
-        key("ageMilliseconds")
-        integer(running.age / 1_000)
+        member("stage", running.stage.rawValue)
+        member("ageMilliseconds", running.age / 1_000)
     }
 
     fileprivate mutating func members(_ failed: FailedJob) {
         job(failed.id, failed.sequence, failed.owner)
-        key("acceptedAt")
-        integer(failed.acceptedAt)
-        key("error")
-        raw(failed.error)
+        member("acceptedAt", failed.acceptedAt)
+        member("error", raw: failed.error)
     }
 
     fileprivate mutating func members(_ slow: SlowJob) {
         job(slow.id, slow.sequence, slow.owner)
-        key("acceptedAt")
-        integer(slow.acceptedAt)
-        key("operations")
-        array { writer in for name in slow.operations { writer.string(name) } }
-        key("entities")
-        array { writer in for name in slow.entities { writer.string(name) } }
-        key("failed")
-        bool(slow.isFailed)
-        key("microseconds")
-        object { writer in
-            for (stage, microseconds) in slow.times.named {
-                writer.key(stage)
-                writer.integer(microseconds)
-            }
+        member("acceptedAt", slow.acceptedAt)
+        array("operations") { writer in for name in slow.operations { writer.string(name) } }
+        array("entities") { writer in for name in slow.entities { writer.string(name) } }
+        member("failed", slow.isFailed)
+        object("microseconds") { writer in
+            for (stage, microseconds) in slow.times.named { writer.member(stage, microseconds) }
         }
     }
 }

@@ -1,8 +1,9 @@
+internal import Broker
 internal import BrokerCoordinator
 internal import BrokerJSON
-internal import BrokerMessages
 internal import BrokerModel
 internal import BrokerStaging
+internal import BrokerStore
 internal import BrokerWire
 internal import Logging
 internal import Synchronization
@@ -99,14 +100,25 @@ final class MessageHandler: Sendable {
         do throws(FrameRefusal) {
             let content = try logCodecs.decode(payload, memory)
             let envelope = try ClientEnvelope.decode(parsing: content, allowance: memory)
-            guard case .job(let message) = envelope.message else { return .unreadable("The message is not a job.") }
+            guard case .job = envelope.message else { return .unreadable("The message is not a job.") }
             return .job(
-                Job(message, of: envelope, from: logged.owner, content: content) { [log] event in
-                    if case .ended(let outcome) = event { log.jobs.ended(outcome, of: logged.owner.user) }
+                try read(envelope, from: logged.owner, content: content) { [log] _ in
+                    { event in if case .ended(let outcome) = event { log.jobs.ended(outcome, of: logged.owner.user) } }
                 })
         } catch {
             guard case .fault(let error) = error else { return .noRoom }
             return .unreadable(error.message)
+        }
+    }
+
+    private func read(
+        _ envelope: ClientEnvelope, ordinal: Int? = nil, from owner: JobOwner, content: JSONText,
+        observe: (JobReply) -> @Sendable (JobEvent) -> Void
+    ) throws(FrameRefusal) -> BrokerCoordinator.Job {
+        do throws(WireError) {
+            return try .read(envelope, ordinal: ordinal, from: owner, content: content, observe: observe)
+        } catch {
+            throw .fault(error)
         }
     }
 
@@ -125,36 +137,33 @@ final class MessageHandler: Sendable {
         _ envelope: ClientEnvelope, _ arrived: ContentFrame<ArrivedFrame>, _ content: JSONText, _ memory: JobMemory
     ) throws(FrameRefusal) -> Opened {
         let connection = arrived.content.connection
+        if case .job = envelope.message, connection.role != .read { return .job(try job(envelope, content, arrived)) }
         let frame = FrameReference(ordinal: arrived.content.ordinal, id: envelope.id, tag: envelope.tag)
         switch envelope.message {
-        case .job where connection.role == .read: refuseChange("a job", frame, connection)
-        case .job(let job): return .job(self.job(job, envelope, frame, content, arrived))
+        case .job: refuseChange("a job", frame, connection)
         case .hello(_, let client):
             log.logger.debug("A client said hello.", metadata: ["client": "\((client ?? "").briefly)"])
-            connection.send(
-                ServerMessageWriter.welcome(
-                    server: options.serverName, keepsJournal: coordinator.keepsJournal,
-                    durability: coordinator.durability.rawValue, replica: coordinator.replica, limits: limits,
-                    role: connection.role.rawValue, entities: coordinator.model.entities.map(\.name),
-                    tag: frame.tag), about: frame)
+            connection.send("welcome", about: frame) { welcome(connection.role, to: &$0) }
         case .ping:
-            guard content.count <= ServerMessageWriter.maximumPingCount else { throw .fault(.longPing.about(frame)) }
-            connection.send(ServerMessageWriter.pong(to: envelope.document), about: frame)
+            guard content.count <= MessageWriter.maximumPingCount else { throw .fault(.longPing.about(frame)) }
+            connection.send(MessageWriter.pong(to: envelope.document), about: frame)
         case .stats:
-            connection.send(statistics(tag: frame.tag), about: frame)
+            connection.send("stats", about: frame, capacity: 6_144) { writeStatistics(to: &$0) }
         case .model:
-            var writer = JSONWriter()
-            coordinator.model.write(to: &writer)
-            connection.send(ServerMessageWriter.model(writer.bytes, tag: frame.tag), about: frame)
+            connection.send("model", about: frame) { writer in
+                writer.key("model")
+                coordinator.model.write(to: &writer)
+            }
         case .jobs(let message): listJobs(message, frame, connection)
-        case .fetch(let message): return try fetch(message, content, memory, frame, connection)
+        case .fetch(let sequence): return try fetch(envelope, after: sequence, content, memory, frame, connection)
         case .bookmark(let name): return bookmark(named: name, frame, connection)
-        case .subscribe(let message): return subscribe(message, frame, connection)
+        case .subscribe(let query): return subscribe(query, frame, connection)
         case .cancel where connection.role == .read: refuseChange("`cancel`", frame, connection)
         case .cancel(let id): return .question { [self] ticket in cancelJob(id, before: ticket, frame, connection) }
         // At once, whatever is before it: it ends what a pause delays.
         case .admin(let action): administer(action, frame, connection)
-        case .backup(let backup): backUp(backup, frame, connection)
+        case .backup(let file, let replaces, let wantsProgress):
+            backUp(to: file, replaces: replaces, wantsProgress: wantsProgress, frame, connection)
         case .migrate(let message): migrate(message, frame, connection)
         case .await(let id, let sequence):
             return .question { [self] ticket in awaitJob(id, before: ticket, after: sequence, frame, connection) }
@@ -162,20 +171,14 @@ final class MessageHandler: Sendable {
         return .nothing
     }
 
-    /// The `stats` message.
-    func statistics(tag: [UInt8]? = nil) -> [UInt8] {
-        var writer = JSONWriter(capacity: 6_144)
-        writer.key("server")
-        writer.string(options.serverName)
+    /// Writes the members of the `stats` message.
+    func writeStatistics(to writer: inout JSONWriter) {
+        writer.member("server", options.serverName)
         coordinator.writeStatistics(to: &writer)
-        writer.key("connections")
-        writer.object { writer in
-            writer.key("open")
-            writer.integer(connectionCount.value)
-            writer.key("maximum")
-            writer.integer(options.connections)
+        writer.object("connections") { writer in
+            writer.member("open", connectionCount.value)
+            writer.member("maximum", options.connections)
         }
-        return ServerMessageWriter.stats(members: writer.bytes, tag: tag)
     }
 
     private func awaitJob(
@@ -213,24 +216,19 @@ final class MessageHandler: Sendable {
     }
 
     private func job(
-        _ message: JobMessage, _ envelope: ClientEnvelope, _ frame: FrameReference, _ content: JSONText,
-        _ arrived: ContentFrame<ArrivedFrame>
-    ) -> Job {
+        _ envelope: ClientEnvelope, _ content: JSONText, _ arrived: ContentFrame<ArrivedFrame>
+    ) throws(FrameRefusal) -> BrokerCoordinator.Job {
         let connection = arrived.content.connection
-        let reply = JobReply(
-            frame: frame, isBrief: message.reply == .none, wantsCompletion: message.notify.contains(.completed),
-            trace: message.trace)
-        let observer: @Sendable (JobEvent) -> Void
-        if arrived.content.isSmall {
+        let job = try read(
+            envelope, ordinal: arrived.content.ordinal, from: connection.peer.owner, content: content
+        ) { reply in
+            guard arrived.content.isSmall else { return { [self] event in report(event, to: connection, reply) } }
             // A closure that captures one object is no allocation.
             arrived.setReply(reply)
-            observer = { event in
+            return { event in
                 arrived.content.messages.report(event, to: arrived.content.connection, arrived.reply!)
             }
-        } else {
-            observer = { [self] event in report(event, to: connection, reply) }
         }
-        let job = Job(message, of: envelope, from: connection.peer.owner, content: content, observer: observer)
         job.mayDelete = connection.role == .write
         return job
     }
@@ -239,15 +237,18 @@ final class MessageHandler: Sendable {
         let frame = reply.frame
         switch event {
         case .accepted(let id, let sequence):
-            connection.send(
-                ServerMessageWriter.accepted(id: id, sequence: sequence, tag: frame.tag), about: frame, finishing: false
-            )
+            connection.send("accepted", about: frame, finishing: false) { writer in
+                writer.member("id", id)
+                writer.member("sequence", sequence)
+            }
         case .progress(let id, let staged, let merged):
             // A client that has other answers to read learns enough from those.
             guard connection.bytes == 0 else { break }
-            connection.send(
-                ServerMessageWriter.progress(id: id, staged: staged, merged: merged, tag: frame.tag), about: frame,
-                finishing: false)
+            connection.send("progress", about: frame, finishing: false) { writer in
+                writer.member("id", id)
+                writer.member("staged", staged)
+                writer.member("merged", merged)
+            }
         case .ended(let outcome):
             log.jobs.ended(outcome, of: connection.peer, trace: reply.trace)
             if case .completed = outcome.result, !reply.wantsCompletion { return connection.finish() }
@@ -264,39 +265,40 @@ final class MessageHandler: Sendable {
         connection.send(error, about: frame)
     }
 
-    /// The members of `limits` in `welcome`.
-    private var limits: [UInt8] {
-        var writer = JSONWriter()
-        let members = [
-            ("maximumFrameBytes", options.frameLimits.maximumPayloadCount),
-            ("maximumContentBytes", options.frameLimits.maximumContentCount),
-            ("maximumDepth", JSONDocument.defaultMaximumDepth),
-            ("maximumIdBytes", JobMessage.idCounts.upperBound),
-            ("maximumTagBytes", ClientEnvelope.maximumTagCount),
-            ("jobMemory", coordinator.jobMemory),
-            ("jobsInFlight", options.jobsPerConnection),
-            ("outcomesKept", coordinator.retention.count),
-            ("outcomesKeptSeconds", coordinator.retention.seconds),
-            ("outcomesForgottenThrough", Int(coordinator.forgottenThrough)),
-        ]
-        for (key, value) in members {
-            writer.key(key)
-            writer.integer(value)
+    /// Writes the members of `welcome`.
+    private func welcome(_ role: ClientRole, to writer: inout JSONWriter) {
+        writer.member("version", ClientEnvelope.protocolVersion)
+        writer.member("server", options.serverName)
+        writer.member("journal", coordinator.keepsJournal)
+        writer.member("durability", coordinator.durability.rawValue)
+        writer.member("replica", coordinator.replica)
+        writer.array("features") { writer in for feature in Broker.Job.features { writer.string(feature) } }
+        writer.member("role", role.rawValue)
+        writer.object("limits") { writer in
+            for (key, value) in [
+                ("maximumFrameBytes", options.frameLimits.maximumPayloadCount),
+                ("maximumContentBytes", options.frameLimits.maximumContentCount),
+                ("maximumDepth", JSONDocument.defaultMaximumDepth), ("maximumIdBytes", JobID.byteCounts.upperBound),
+                ("maximumTagBytes", ClientEnvelope.maximumTagCount), ("jobMemory", coordinator.jobMemory),
+                ("jobsInFlight", options.jobsPerConnection), ("outcomesKept", coordinator.retention.count),
+                ("outcomesKeptSeconds", coordinator.retention.seconds),
+                ("outcomesForgottenThrough", Int(coordinator.forgottenThrough)),
+            ] { writer.member(key, value) }
         }
-        return writer.bytes
+        writer.array("entities") { writer in for entity in coordinator.model.entities { writer.string(entity.name) } }
     }
 }
 
 extension WireError {
     fileprivate static let longPing = WireError(
         .unsupportedMessage,
-        "A `ping` has at most \(ServerMessageWriter.maximumPingCount) bytes. Send a shorter one: its answer has all its fields."
+        "A `ping` has at most \(MessageWriter.maximumPingCount) bytes. Send a shorter one: its answer has all its fields."
     )
 }
 
 extension MessageHandler {
-    func subscribe(_ message: SubscribeMessage, _ frame: FrameReference, _ connection: Connection) -> Opened {
-        let bytes = Self.bytesPerSubscription + (message.entities?.count ?? 0) * Self.bytesPerFollowedEntity
+    private func subscribe(_ query: CommitQuery, _ frame: FrameReference, _ connection: Connection) -> Opened {
+        let bytes = Self.bytesPerSubscription + (query.entities?.count ?? 0) * Self.bytesPerFollowedEntity
         return .question { [self] ticket in
             guard connection.subscriptions.withLock({ $0.reserve() }) else {
                 return connection.send(Self.tooManySubscriptions, about: frame)
@@ -307,7 +309,7 @@ extension MessageHandler {
             }
             connection.subscribe(
                 PendingSubscription(
-                    message: message, ticket: ticket, frame: frame,
+                    query: query, ticket: ticket, frame: frame,
                     share: BudgetShare(of: fetches, bytes, connection.peer.process)))
         }
     }
@@ -326,15 +328,22 @@ extension MessageHandler {
 
 extension MessageHandler {
     /// Checks a fetch; a fault is sent at once.
-    func fetch(
-        _ message: FetchMessage, _ content: JSONText, _ memory: JobMemory, _ frame: FrameReference,
-        _ connection: Connection
+    private func fetch(
+        _ envelope: ClientEnvelope, after afterSequence: Int64?, _ content: JSONText, _ memory: JobMemory,
+        _ frame: FrameReference, _ connection: Connection
     ) throws(FrameRefusal) -> Opened {
+        let fetch: FetchDescription
+        do throws(WireError) {
+            fetch = try FetchDescription(envelope.document.root)
+        } catch {
+            throw .fault(error.about(frame))
+        }
         // The names and what they are resolved to.
         guard memory.take(content.count * Self.memoryPerFetchByte) else { throw .noRoom }
         do throws(Fault) {
-            let request = try coordinator.plan.fetchRequest(FetchDescription(message))
-            let afterSequence = message.afterSequence
+            let request = try withExtendedLifetime(envelope) { () throws(Fault) in
+                try coordinator.plan.fetchRequest(fetch)
+            }
             let bytes = Self.bytesPerFetch + content.count * Self.memoryPerFetchByte
             return .question { [self] ticket in
                 ask(request, bytes, before: ticket, after: afterSequence, frame, connection)
@@ -372,9 +381,12 @@ extension MessageHandler {
                 withExtendedLifetime(share) {
                     switch result {
                     case .success(let found):
-                        let answer = ServerMessageWriter.bookmark(
-                            name: name, value: found?.value, sequence: found?.sequence, tag: frame.tag)
-                        connection.send(answer, about: frame)
+                        connection.send("bookmark", about: frame) { writer in
+                            writer.member("name", name)
+                            if found == nil { writer.member("value", raw: Array("null".utf8)) }
+                            writer.member("value", found?.value)
+                            if let sequence = found?.sequence { writer.member("sequence", sequence) }
+                        }
                     case .failure(let error): connection.send(Fault(error.faultCode, error.message), about: frame)
                     }
                 }
@@ -386,15 +398,6 @@ extension MessageHandler {
     private static let bytesPerFetch = 4 << 10
     /// The memory that each byte of a fetch becomes.
     private static let memoryPerFetchByte = 8
-}
-
-extension Fault {
-    /// The `error` object as JSON text.
-    var encoded: [UInt8] {
-        var writer = JSONWriter()
-        write(to: &writer)
-        return writer.bytes
-    }
 }
 
 /// Processes for which the ledger is searched.

@@ -175,9 +175,9 @@ struct PendingFetch: Sendable {
 
     /// The message around the objects. Each message of a stream says whether others follow.
     var envelope: FetchEnvelope {
-        FetchEnvelope(beginning: ServerMessageWriter.objectsBeginning) {
+        FetchEnvelope(beginning: MessageWriter.objectsBeginning) {
             [tag = frame.tag, isStreamed = request.isStreamed] hasMore, last in
-            ServerMessageWriter.objectsEnding(more: isStreamed || hasMore ? hasMore : nil, last: last, tag: tag)
+            MessageWriter.objectsEnding(more: isStreamed || hasMore ? hasMore : nil, last: last, tag: tag)
         }
     }
 }

@@ -1,3 +1,4 @@
+internal import Broker
 package import BrokerJSON
 
 extension ClientEnvelope {
@@ -29,9 +30,9 @@ extension ClientEnvelope {
         if let list = root["operations"] { for _ in list.elements { operations += 1 } }
         if let collections = root["collections"] {
             // A key is copied only while it is compared with the others.
-            for (key, _) in collections.members { operations += 1 + key.bytes.count / OperationMessage.memory }
+            for (key, _) in collections.members { operations += 1 + key.bytes.count / operationMemory }
         }
-        guard allowance.take(operations * OperationMessage.memory) else { throw .noRoom }
+        guard allowance.take(operations * operationMemory) else { throw .noRoom }
         do throws(WireError) {
             return try decode(document)
         } catch {
@@ -57,10 +58,7 @@ extension ClientEnvelope {
                     "A `tag` has at most \(maximumTagCount) bytes. Store its meaning in the client, and send a short one.",
                     path: "/tag")
             }
-            let message = try message(in: root)
-            // A job's own has been read already.
-            let id = if case .job(let job) = message { job.id } else { root["id"]?.returnableID }
-            return ClientEnvelope(message: message, tag: tag, id: id, document: document)
+            return ClientEnvelope(message: try message(in: root), tag: tag, document: document)
         } catch {
             throw error.about(FrameReference(id: root["id"]?.returnableID, tag: tag))
         }
@@ -74,27 +72,25 @@ extension ClientEnvelope {
     }
 
     private static func message(in root: JSONValue) throws(WireError) -> ClientMessage {
-        guard let type = root["type"] else { return .job(try JobMessage(root)) }
+        guard let type = root["type"] else { return .job }
         guard type.kind == .string else { throw type.mismatch("a string", at: "/type") }
         switch knownTypes.first(where: { type.isText($0) }) {
-        case "job": return .job(try JobMessage(root))
+        case "job": return .job
         case "hello": return try hello(in: root)
         case "ping": return .ping
         case "stats": return .stats
         case "jobs": return .jobs(try JobsMessage(root))
         case "model": return .model
-        case "fetch": return .fetch(try FetchMessage(root))
-        case "bookmark": return .bookmark(name: try JobMessage.Bookmark.name(in: root, at: ""))
-        case "subscribe": return .subscribe(try SubscribeMessage(root))
+        case "fetch": return .fetch(after: try root.optionalCount("afterSequence").map { Int64($0) })
+        case "bookmark": return .bookmark(name: try root.bookmarkName(at: ""))
+        case "subscribe": return .subscribe(try CommitQuery(root))
         case "await":
             return .await(
                 id: try idOfJob(in: root, "An `await` needs the `id` of the job to wait for."),
                 after: try root.optionalCount("after").map { Int64($0) })
         case "cancel": return .cancel(id: try idOfJob(in: root, "A `cancel` needs the `id` of the job to cancel."))
         case "admin":
-            if let backup = try BackupMessage(root) { return .backup(backup) }
-            if let migrate = try MigrateMessage(root) { return .migrate(migrate) }
-            return .admin(try adminAction(in: root))
+            return try administration(in: root)
         default:
             if let later = laterTypes.first(where: { type.isText($0) }) {
                 throw WireError(.unsupportedMessage, "This server does not do `\(later)` yet.", path: "/type")
@@ -107,24 +103,44 @@ extension ClientEnvelope {
     }
 
     private static func idOfJob(in root: JSONValue, _ message: String) throws(WireError) -> String {
-        guard let id = try JobMessage.id(in: root) else {
+        guard let id = try root.optionalID() else {
             throw WireError(.unsupportedMessage, message, path: "/id")
         }
         return id
     }
 
-    private static func adminAction(in root: JSONValue) throws(WireError) -> AdminAction {
-        let names = (AdminAction.allCases.map(\.rawValue) + [BackupMessage.action, MigrateMessage.action]).listed
+    private static func administration(in root: JSONValue) throws(WireError) -> ClientMessage {
+        let actions = AdminAction.known.map(\.rawValue) + [ClientMessage.backupAction, MigrateMessage.action]
         guard let value = root["action"] else {
-            throw WireError(.unsupportedMessage, "An `admin` needs an `action`: \(names).", path: "/action")
+            throw WireError(.unsupportedMessage, "An `admin` needs an `action`: \(actions.listed).", path: "/action")
         }
         guard value.kind == .string else { throw value.mismatch("a string", at: "/action") }
-        guard let action = AdminAction.allCases.first(where: { value.isText($0.rawValue) }) else {
+        switch actions.first(where: { value.isText($0) }) {
+        case ClientMessage.backupAction?: return try backup(in: root)
+        case MigrateMessage.action?:
+            return .migrate(
+                MigrateMessage(
+                    isDryRun: try root.optionalBool("dryRun") ?? false,
+                    removedParts: try root.optionalWord("removedParts", RemovedParts.known) ?? .refuse))
+        case let action?: return .admin(AdminAction(rawValue: action))
+        case nil:
             throw WireError(
-                .unsupportedMessage, "There is no action \(value.quotedBriefly); the actions are \(names).",
-                path: "/action")
+                .unsupportedMessage,
+                "There is no action \(value.quotedBriefly); the actions are \(actions.listed).", path: "/action")
         }
-        return action
+    }
+
+    private static func backup(in root: JSONValue) throws(WireError) -> ClientMessage {
+        guard let file = try root.optionalString("file", in: "") else {
+            throw WireError(.unsupportedMessage, "A `backup` needs a `file` to copy the store to.", path: "/file")
+        }
+        guard file.utf8.first == UInt8(ascii: "/") else {
+            throw WireError(
+                .unsupportedMessage, "The `file` of a `backup` is a path of the server's: an absolute one.",
+                path: "/file")
+        }
+        let wantsProgress = root["notify"].map { list in list.elements.contains { $0.isText("progress") } } ?? false
+        return .backup(file: file, replaces: root["replace"]?.bool ?? false, wantsProgress: wantsProgress)
     }
 
     private static func hello(in root: JSONValue) throws(WireError) -> ClientMessage {
@@ -142,59 +158,8 @@ extension ClientEnvelope {
     }
 }
 
-extension JSONValue {
-    /// An `id` that an answer may have; nil for any other value.
-    var returnableID: String? {
-        guard kind == .string, JobMessage.idCounts.contains(bytes.count) else { return nil }
-        return string
-    }
-}
-
-extension BackupMessage {
-    /// Nil for another action.
-    fileprivate init?(_ root: JSONValue) throws(WireError) {
-        guard let action = root["action"], action.kind == .string, action.isText(Self.action) else { return nil }
-        guard let file = try root.optionalString("file", in: "") else {
-            throw WireError(.unsupportedMessage, "A `backup` needs a `file` to copy the store to.", path: "/file")
-        }
-        guard file.utf8.first == UInt8(ascii: "/") else {
-            throw WireError(
-                .unsupportedMessage, "The `file` of a `backup` is a path of the server's: an absolute one.",
-                path: "/file")
-        }
-        self.file = file
-        replaces = root["replace"]?.bool ?? false
-        wantsProgress = root["notify"].map { list in list.elements.contains { $0.isText("progress") } } ?? false
-    }
-}
-
-extension MigrateMessage {
-    /// Nil for another action.
-    fileprivate init?(_ root: JSONValue) throws(WireError) {
-        guard let action = root["action"], action.kind == .string, action.isText(Self.action) else { return nil }
-        self.init(
-            isDryRun: try root.optionalBool("dryRun") ?? false,
-            removedParts: try root.optionalWord("removedParts", RemovedParts.self) ?? .refuse)
-    }
-}
-
-/// A `subscribe` as the client sent it: it follows the committed jobs that change some entities.
-package struct SubscribeMessage: Sendable {
-    /// The contents of `committed`.
-    package enum Reply: String, Sendable, CaseIterable { case summary, keys }
-
-    /// A model has no more entities.
-    package static let maximumEntities = 5_000
-
-    /// Nil for those of the model.
-    package let entities: [String]?
-    /// Nil for the jobs from now on.
-    package let after: Int64?
-    package let reply: Reply
-}
-
-extension SubscribeMessage {
-    init(_ root: JSONValue) throws(WireError) {
+extension CommitQuery {
+    fileprivate init(_ root: JSONValue) throws(WireError) {
         if let list = root["entities"], list.kind == .array {
             var count = 0
             for _ in list.elements { count += 1 }
@@ -205,8 +170,48 @@ extension SubscribeMessage {
                     path: "/entities")
             }
         }
-        entities = root["entities"] == nil ? nil : try root.optionalStrings("entities", of: "names of entities")
-        after = try root.optionalCount("after").map { Int64($0) }
-        reply = try root.optionalWord("reply", Reply.self) ?? .summary
+        let entities = root["entities"] == nil ? nil : try root.optionalStrings("entities", of: "names of entities")
+        self.init(of: entities, after: try root.optionalCount("after").map { Int64($0) })
+        reply = try root.optionalWord("reply", Reply.known) ?? .summary
+    }
+}
+
+extension JSONValue {
+    /// An `id` that an answer may have; nil for any other value.
+    package var returnableID: String? {
+        guard kind == .string, JobID.byteCounts.contains(bytes.count) else { return nil }
+        return string
+    }
+
+    /// The `id` of a message that may have one, possibly of the server; nil when it has none.
+    package func optionalID() throws(WireError) -> String? {
+        guard let id = try optionalString("id", in: "") else { return nil }
+        guard JobID.byteCounts.contains(id.utf8.count) else {
+            throw WireError(
+                .unsupportedMessage,
+                """
+                An `id` has \(JobID.byteCounts.lowerBound) to \(JobID.byteCounts.upperBound) bytes; this one has \
+                \(id.utf8.count.grouped).
+                """, path: "/id")
+        }
+        return id
+    }
+
+    /// The `name` of the bookmark that the object means.
+    package func bookmarkName(at path: String) throws(WireError) -> String {
+        guard let name = self["name"] else {
+            throw WireError(.unsupportedMessage, "A `bookmark` needs a `name`.", path: "\(path)/name")
+        }
+        guard let text = name.string else { throw name.mismatch("a string", at: "\(path)/name") }
+        let counts = Job.Bookmark.nameCounts
+        guard counts.contains(text.utf8.count) else {
+            throw WireError(
+                .unsupportedMessage,
+                """
+                The `name` of a bookmark has \(counts.lowerBound) to \(counts.upperBound.grouped) bytes; this one has \
+                \(text.utf8.count.grouped).
+                """, path: "\(path)/name")
+        }
+        return text
     }
 }

@@ -1,3 +1,4 @@
+internal import Broker
 internal import BrokerJSON
 
 /// Finds `type`, `id` and `tag` of a message in its text, without a tape and in constant memory.
@@ -23,7 +24,7 @@ package struct EnvelopeScan {
         var longestText: Int {
             switch self {
             case .type: 64
-            case .id: 6 * JobMessage.idCounts.upperBound + 2
+            case .id: 6 * JobID.byteCounts.upperBound + 2
             case .tag: 4 * ClientEnvelope.maximumTagCount
             }
         }

@@ -11,7 +11,7 @@ internal import Darwin
 /// A server of this package writes the `completed` of almost every job in one form, which is read here in one pass,
 /// without a document: it is the most frequent message.
 extension Completion {
-    /// Reads a `completed` with only counts and times, in the form of `ServerMessageWriter`.
+    /// Reads a `completed` with only counts and times, in the form of `MessageWriter`.
     ///
     /// - Returns: nil for every other message, which may be as valid.
     package init?(plainly message: UnsafeRawBufferPointer) {

@@ -63,11 +63,9 @@ extension BrokerError {
     ///
     /// - Parameter id: the job's, where the message has none.
     package init(failed: ReportedError, jobID id: JobID? = nil) {
-        self.init(failed, jobID: failed.id.map { JobID($0) } ?? id)
-        // Such a job must be split: to send it again is of no use. Only a sync in parts waits for others to end.
-        guard code == .busy, fault?.path?.hasSuffix("/part") != true else { return }
-        code = .tooLarge
-        retryAfter = nil
+        self = .failed(
+            failed.fault, jobID: failed.id.map { JobID($0) } ?? id, sequence: failed.sequence,
+            retryAfter: failed.retryAfter)
     }
 }
 
@@ -109,7 +107,11 @@ extension ServerEnvelope {
 
     private static func message(in root: JSONValue) throws(WireError) -> ServerMessage {
         switch try root.requiredString("type") {
-        case "completed": .completed(try Completion(root))
+        case "completed":
+            .completed(
+                Completion(
+                    id: JobID(try root.requiredString("id")), sequence: try root.requiredInteger("sequence"),
+                    members: root))
         case "accepted":
             .accepted(id: try root.requiredString("id"), sequence: try root.requiredInteger("sequence"))
         case "failed": .failed(try ReportedError(root))
@@ -130,143 +132,20 @@ extension ServerEnvelope {
                 name: try root.requiredString("name"), value: root["value"]?.string, sequence: root["sequence"]?.int64)
         case "subscribed":
             .subscribed(after: try root.requiredInteger("after"), oldest: try root.requiredInteger("oldest"))
-        case "committed": .committed(try Commit(root))
+        case "committed":
+            .committed(
+                Commit(
+                    sequence: try root.requiredInteger("sequence"), id: root["id"]?.string.map { JobID($0) },
+                    changes: Completion.Changes.byEntity(try root.required("changes")),
+                    keys: root["keys"].map { RawJSON($0.jsonText) }))
         case "stats": .stats
         case "jobs": .jobs
         case "model": .model(json: try root.required("model").jsonText)
-        case "welcome": .welcome(try ServerInformation(root))
+        case "welcome":
+            .welcome(
+                ServerInformation(protocolVersion: Int(try root.requiredInteger("version")), members: root))
         case let type: .other(type: type)
         }
-    }
-}
-
-extension ServerInformation {
-    fileprivate init(_ root: JSONValue) throws(WireError) {
-        self.init(
-            name: root["server"]?.string ?? "", protocolVersion: Int(try root.requiredInteger("version")),
-            entities: root.strings("entities"), limits: root["limits"].map(Limits.init) ?? Limits())
-        hasJournal = root["journal"]?.bool
-        durability = root["durability"]?.string
-        replica = root["replica"]?.string
-        role = root["role"]?.string
-        features = Set(root.strings("features"))
-    }
-}
-
-extension ServerInformation.Limits {
-    fileprivate init(_ limits: JSONValue) {
-        self.init()
-        maximumFrameBytes = limits.count("maximumFrameBytes")
-        maximumContentBytes = limits.count("maximumContentBytes")
-        maximumDepth = limits.count("maximumDepth")
-        maximumIDBytes = limits.count("maximumIdBytes")
-        maximumTagBytes = limits.count("maximumTagBytes")
-        jobMemory = limits.count("jobMemory")
-        jobsInFlight = limits.count("jobsInFlight")
-        outcomesKept = limits.count("outcomesKept")
-        outcomesKeptFor = limits.count("outcomesKeptSeconds").map { .seconds($0) }
-        outcomesForgottenThrough = limits["outcomesForgottenThrough"]?.int64
-    }
-}
-
-extension Completion {
-    /// One walk over the members, because this runs for every job.
-    fileprivate init(_ root: JSONValue) throws(WireError) {
-        var (isDuplicate, isDryRun) = (false, false)
-        var changes: [String: Changes] = [:]
-        var rejections: [Rejection] = []
-        var warnings: [Warning] = []
-        var timing: Timing?
-        var (keys, examples, objects): (RawJSON?, RawJSON?, RawJSON?)
-        for (key, value) in root.members {
-            switch key.word {
-            case "duplicate": isDuplicate = value.bool ?? false
-            case "dryRun": isDryRun = value.bool ?? false
-            case "changes": changes = Changes.byEntity(value)
-            case "rejected": rejections = value.elements.map(Rejection.init)
-            case "warnings": warnings = value.elements.map(Warning.init)
-            case "timing": timing = Timing(value)
-            case "keys": keys = RawJSON(value.jsonText)
-            case "examples": examples = RawJSON(value.jsonText)
-            case "objects": objects = RawJSON(value.jsonText)
-            default: break
-            }
-        }
-        self.init(
-            id: JobID(try root.requiredString("id")), sequence: try root.requiredInteger("sequence"),
-            isDuplicate: isDuplicate, changes: changes, rejections: rejections, warnings: warnings, timing: timing,
-            keys: keys, objects: objects)
-        if isDryRun { self.isDryRun = true }
-        if let examples { self.examples = examples }
-    }
-}
-
-extension Completion.Changes {
-    fileprivate static func byEntity(_ object: JSONValue) -> [String: Completion.Changes] {
-        var changes: [String: Completion.Changes] = [:]
-        for (entity, counts) in object.members {
-            changes[String(decoding: entity.bytes, as: UTF8.self)] = Completion.Changes(counts)
-        }
-        return changes
-    }
-
-    private init(_ counts: JSONValue) {
-        self.init()
-        for (key, value) in counts.members {
-            guard let count = value.int64.map({ Int($0) }) else { continue }
-            switch key.word {
-            case "inserted": inserted = count
-            case "updated": updated = count
-            case "unchanged": unchanged = count
-            case "deleted": deleted = count
-            case "rejected": rejected = count
-            default: break
-            }
-        }
-    }
-}
-
-extension Completion.Timing {
-    fileprivate init(_ times: JSONValue) {
-        self.init()
-        for (key, value) in times.members {
-            guard let time = value.int64.map(Duration.microseconds) else { continue }
-            switch key.word {
-            case "queued": queued = time
-            case "staged": staged = time
-            case "journalWaited": journalWaited = time
-            case "journalSynced": journalSynced = time
-            case "waited": waited = time
-            case "merged": merged = time
-            case "committed": committed = time
-            default: break
-            }
-        }
-    }
-}
-
-extension Completion.Warning {
-    fileprivate init(_ warning: JSONValue) {
-        self.init(
-            code: Code(rawValue: warning["code"]?.string ?? ""), entity: warning["entity"]?.string,
-            key: warning["key"]?.string, count: warning["count"]?.int64.map { Int($0) })
-    }
-}
-
-extension Completion.Rejection {
-    fileprivate init(_ error: JSONValue) {
-        self.init(
-            code: BrokerError.Code(rawValue: error["code"]?.string ?? ""), message: error["message"]?.string ?? "",
-            path: error["path"]?.string, entity: error["entity"]?.string, attribute: error["attribute"]?.string)
-    }
-}
-
-extension Commit {
-    fileprivate init(_ root: JSONValue) throws(WireError) {
-        self.init(
-            sequence: try root.requiredInteger("sequence"), id: root["id"]?.string.map { JobID($0) },
-            changes: Completion.Changes.byEntity(try root.required("changes")),
-            keys: root["keys"].map { RawJSON($0.jsonText) })
     }
 }
 
@@ -277,31 +156,11 @@ extension ReportedError {
         sequence = root["sequence"]?.int64
         frame = root.count("frame")
         fault = BrokerError.Fault(error)
-        retryAfter = error["retryAfterMilliseconds"]?.int64.map { .milliseconds($0) }
-    }
-}
-
-extension BrokerError.Fault {
-    /// A body without a code is still an error, so nothing throws here.
-    fileprivate init(_ error: JSONValue) {
-        self.init(
-            code: BrokerError.Code(rawValue: error["code"]?.string ?? ""), message: error["message"]?.string ?? "",
-            path: error["path"]?.string, entity: error["entity"]?.string, attribute: error["attribute"]?.string)
-        line = error.count("line")
-        column = error.count("column")
-        offset = error.count("offset")
-        oldest = error["oldest"]?.int64
+        retryAfter = BrokerError.Fault.retryAfter(error)
     }
 }
 
 extension JSONValue {
-    /// A key of the protocol: those have at most 15 bytes, so that most of them need no memory.
-    fileprivate var word: String { String(decoding: bytes, as: UTF8.self) }
-
-    fileprivate func count(_ key: String) -> Int? { self[key]?.int64.flatMap { Int(exactly: $0) } }
-
-    fileprivate func strings(_ key: String) -> [String] { self[key]?.elements.compactMap(\.string) ?? [] }
-
     fileprivate func required(_ key: String) throws(WireError) -> JSONValue {
         guard let value = self[key] else {
             throw WireError(.unsupportedMessage, "The server's message has no `\(key)`.", path: "/\(key)")

@@ -158,7 +158,7 @@ package struct FrameLimits: Sendable, Equatable {
 
 extension BinaryInteger {
     /// Returns the number in decimal with commas, for people: 16,777,215.
-    var grouped: String {
+    package var grouped: String {
         var digits = Substring(String(magnitude))
         var groups: [Substring] = []
         while digits.count > 3 {

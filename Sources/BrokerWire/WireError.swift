@@ -75,19 +75,15 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
 
     /// The content of the `error` message that reports this to the client.
     package func encoded() -> [UInt8] {
-        var writer = JSONWriter(capacity: 128 + message.utf8.count)
-        writer.object { writer in
-            writer.member("type", "error")
+        MessageWriter.message("error", capacity: message.utf8.count, tag: nil) { writer in
             writer.object("error") { writer in
                 writer.member("code", code.rawValue)
                 writer.member("message", message)
-                if let path { writer.member("path", path) }
+                writer.member("path", path)
                 if let position {
-                    for (key, value) in [
-                        ("line", position.line), ("column", position.column), ("offset", position.offset),
-                    ] {
-                        writer.member(key, value)
-                    }
+                    writer.member("line", position.line)
+                    writer.member("column", position.column)
+                    writer.member("offset", position.offset)
                 }
                 if let retryAfterMilliseconds {
                     writer.member("retryAfterMilliseconds", retryAfterMilliseconds)
@@ -95,26 +91,6 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
             }
             writer.reference(FrameReference(ordinal: frame, id: id, tag: tag))
         }
-        return writer.bytes
-    }
-}
-
-extension JSONWriter {
-    /// The members of an `error` that identify the frame.
-    mutating func reference(_ frame: FrameReference) {
-        if let id = frame.id { member("id", id) }
-        if let ordinal = frame.ordinal {
-            key("frame")
-            integer(ordinal)
-        }
-        tag(frame.tag)
-    }
-
-    /// The `tag` of a message, returned unchanged; nothing when it had none.
-    mutating func tag(_ tag: [UInt8]?) {
-        guard let tag else { return }
-        key("tag")
-        raw(tag)
     }
 }
 
@@ -131,109 +107,6 @@ package struct FrameReference: Sendable, Equatable {
         self.ordinal = ordinal
         self.id = id
         self.tag = tag
-    }
-}
-
-extension JobMessage.DeletionLimit {
-    private static let field = "maximumDeletions"
-
-    /// Reads `maximumDeletions`; nil when it is missing.
-    init?(in root: JSONValue) throws(WireError) {
-        guard let value = root[Self.field] else { return nil }
-        if value.kind == .number, let count = try root.optionalCount(Self.field) {
-            self = .objects(count)
-            return
-        }
-        guard value.kind == .string else {
-            throw value.mismatch("a whole number, or a percentage in a string", at: "/\(Self.field)")
-        }
-        guard let limit = Self(percentage: value.bytes) else {
-            throw WireError(
-                .unsupportedMessage,
-                """
-                `\(Self.field)` is a whole number, or a percentage from 0% to 100% with at most three digits after the \
-                point, such as "2.5%"; \(value.quotedBriefly) is neither.
-                """, path: "/\(Self.field)")
-        }
-        self = limit
-    }
-
-    /// - Parameter text: such as `2.5%`.
-    private init?(percentage text: some BidirectionalCollection<UInt8>) {
-        guard text.count <= 8, text.last == UInt8(ascii: "%") else { return nil }
-        let parts = text.dropLast().split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard (1...2).contains(parts.count), let whole = Self.digits(parts[0], 1...3) else { return nil }
-        var thousandths = whole * 1_000
-        if parts.count == 2 {
-            guard let fraction = Self.digits(parts[1], 1...3) else { return nil }
-            thousandths += (0..<3 - parts[1].count).reduce(fraction) { value, _ in value * 10 }
-        }
-        guard thousandths <= 100_000 else { return nil }
-        self = .percent(thousandths: thousandths)
-    }
-
-    private static func digits(_ text: some Collection<UInt8>, _ counts: ClosedRange<Int>) -> Int? {
-        guard counts.contains(text.count), text.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
-        else {
-            return nil
-        }
-        return text.reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
-    }
-}
-
-extension JobMessage.Bookmark {
-    private static let field = "bookmark"
-
-    /// Reads `bookmark`; nil when it is missing.
-    init?(in root: JSONValue) throws(WireError) {
-        guard let bookmark = root[Self.field] else { return nil }
-        let path = "/\(Self.field)"
-        guard bookmark.kind == .object else { throw bookmark.mismatch("an object with `name` and `value`", at: path) }
-        name = try Self.name(in: bookmark, at: path)
-        guard let value = bookmark["value"] else {
-            throw WireError(
-                .unsupportedMessage, "A `bookmark` needs a `value`: a string, or null to delete it.",
-                path: "\(path)/value")
-        }
-        guard value.kind != .null else {
-            self.value = nil
-            return
-        }
-        guard value.kind == .string else { throw value.mismatch("a string or null", at: "\(path)/value") }
-        guard Self.valueCounts.contains(value.bytes.count) else {
-            throw WireError(
-                .unsupportedMessage,
-                """
-                The `value` of a bookmark has at most \(Self.valueCounts.upperBound.grouped) bytes; this one has \
-                \(value.bytes.count.grouped).
-                """, path: "\(path)/value")
-        }
-        self.value = value.string
-    }
-
-    /// The `name` of the bookmark that an object means.
-    static func name(in object: JSONValue, at path: String) throws(WireError) -> String {
-        guard let name = object["name"] else {
-            throw WireError(.unsupportedMessage, "A `bookmark` needs a `name`.", path: "\(path)/name")
-        }
-        guard let text = name.string else { throw name.mismatch("a string", at: "\(path)/name") }
-        guard nameCounts.contains(text.utf8.count) else {
-            throw WireError(
-                .unsupportedMessage,
-                """
-                The `name` of a bookmark has \(nameCounts.lowerBound) to \(nameCounts.upperBound.grouped) bytes; this \
-                one has \(text.utf8.count.grouped).
-                """, path: "\(path)/name")
-        }
-        return text
-    }
-}
-
-extension JSONWriter {
-    /// Writes a string, or null.
-    mutating func member(_ key: String, orNull value: String?) {
-        self.key(key)
-        if let value { string(value) } else { null() }
     }
 }
 
@@ -274,6 +147,15 @@ package struct JobsMessage: Sendable, Equatable {
         self.code = code
     }
 
+    /// Writes the members of the message.
+    package func write(to writer: inout JSONWriter) {
+        writer.array("lists") { writer in for list in lists { writer.string(list.rawValue) } }
+        writer.member("limit", limit)
+        if let since { writer.member("since", since) }
+        if let user { writer.member("user", user) }
+        writer.member("code", code)
+    }
+
     init(_ root: JSONValue) throws(WireError) {
         var lists: Set<List> = []
         if let value = root["lists"] {
@@ -312,7 +194,7 @@ package struct JobsMessage: Sendable, Equatable {
 
 extension JSONValue {
     /// Returns a string member of an object; nil when it is missing.
-    func optionalString(_ key: String, in path: String) throws(WireError) -> String? {
+    package func optionalString(_ key: String, in path: String) throws(WireError) -> String? {
         guard let value = self[key] else { return nil }
         guard let string = value.string else { throw value.mismatch("a string", at: "\(path)/\(key)") }
         return string
@@ -320,35 +202,35 @@ extension JSONValue {
 
     /// Whether the value is a string of exactly these bytes. External text is never compared as `String`, which
     /// normalises it: that takes quadratic time in a run of combining marks, and treats different texts as equal.
-    func isText(_ text: String) -> Bool {
+    package func isText(_ text: String) -> Bool {
         guard kind == .string else { return false }
         var text = text
         return text.withUTF8 { hasBytes($0) }
     }
 
-    func optionalBool(_ key: String) throws(WireError) -> Bool? {
+    package func optionalBool(_ key: String) throws(WireError) -> Bool? {
         guard let value = self[key] else { return nil }
         guard let bool = value.bool else { throw value.mismatch("true or false", at: "/\(key)") }
         return bool
     }
 
     /// Returns a member that is one of some words; nil when it is missing.
-    func optionalWord<Word>(
-        _ key: String, _: Word.Type
-    ) throws(WireError) -> Word? where Word: RawRepresentable<String> & CaseIterable {
+    package func optionalWord<Word: RawRepresentable<String>>(
+        _ key: String, _ words: [Word]
+    ) throws(WireError) -> Word? {
         guard let value = self[key] else { return nil }
         guard value.kind == .string else { throw value.mismatch("a string", at: "/\(key)") }
-        guard let word = Word.allCases.first(where: { value.isText($0.rawValue) }) else {
+        guard let word = words.first(where: { value.isText($0.rawValue) }) else {
             throw WireError(
                 .unsupportedMessage,
-                "`\(key)` cannot be \(value.quotedBriefly); the words are \(Word.allCases.map(\.rawValue).listed).",
+                "`\(key)` cannot be \(value.quotedBriefly); the words are \(words.map(\.rawValue).listed).",
                 path: "/\(key)")
         }
         return word
     }
 
     /// Returns a member that is an array of strings; an empty array when it is missing.
-    func optionalStrings(_ key: String, of what: String) throws(WireError) -> [String] {
+    package func optionalStrings(_ key: String, of what: String) throws(WireError) -> [String] {
         guard let list = self[key] else { return [] }
         guard list.kind == .array else { throw list.mismatch("an array of \(what)", at: "/\(key)") }
         var strings: [String] = []
@@ -364,7 +246,7 @@ extension JSONValue {
     }
 
     /// Returns a member that is a whole number from 0; nil when it is missing.
-    func optionalCount(_ key: String) throws(WireError) -> Int? {
+    package func optionalCount(_ key: String) throws(WireError) -> Int? {
         guard let value = self[key] else { return nil }
         guard value.kind == .number else { throw value.mismatch("a whole number", at: "/\(key)") }
         guard let number = value.wholeNumber, number >= 0 else {
@@ -376,7 +258,7 @@ extension JSONValue {
     }
 
     /// The error for a field of the wrong kind.
-    func mismatch(_ expected: String, at path: String) -> WireError {
+    package func mismatch(_ expected: String, at path: String) -> WireError {
         let name = path.split(separator: "/").last.map { "`\($0)`" } ?? "It"
         return WireError(.unsupportedMessage, "\(name) must be \(expected), not \(kind.phrase).", path: path)
     }

@@ -30,7 +30,7 @@ extension Brokerd {
     ) -> @Sendable (MigrateMessage, _ notify: @escaping @Sendable (Result<[StoreChange], Fault>) -> Void) -> Void {
         let model = model
         return { message, notify in
-            let removal = RemovalPolicy(message.removedParts)
+            let removal = RemovalPolicy(rawValue: message.removedParts.rawValue) ?? .refuse
             guard !message.isDryRun else {
                 return coordinator.compare(removal: removal, reading: { Self.read(model) }, notify: notify)
             }
@@ -72,16 +72,5 @@ extension Brokerd {
             let faults = error.faults.map(\.description).joined(separator: "; ")
             return .failure(Fault(.validationFailed, "The model \(file.name) cannot be used: \(faults)"))
         }
-    }
-}
-
-extension RemovalPolicy {
-    fileprivate init(_ word: MigrateMessage.RemovedParts) {
-        self =
-            switch word {
-            case .refuse: .refuse
-            case .keep: .keep
-            case .drop: .drop
-            }
     }
 }

@@ -1,9 +1,9 @@
 import ArgumentParser
+import Broker
 package import BrokerCommandLine
 package import BrokerSQLite
 package import LoadTesting
 import BrokerModel
-import BrokerWire
 import Glibc
 
 @main
@@ -210,7 +210,9 @@ struct JobArguments: ParsableArguments {
     var preload: Bool?
 
     @Option(help: "What becomes of a job with an invalid record: fail, or skip the record.")
-    var onInvalid: JobMessage.OnInvalid = .fail
+    var onInvalid = OnInvalid.fail
+
+    enum OnInvalid: String, ExpressibleByArgument, CaseIterable { case fail, skip }
 
     @Flag(help: "Ask for `accepted`, too, and measure when it comes.")
     var accepted = false
@@ -240,7 +242,7 @@ struct JobArguments: ParsableArguments {
         var jobs = JobOptions(record.options, mix)
         jobs.recordsOfJob = records
         jobs.first = first
-        jobs.onInvalid = onInvalid
+        jobs.onInvalid = Job.OnInvalid(rawValue: onInvalid.rawValue)
         jobs.wantsAccepted = accepted
         guard mix.needsExisting else { return (nil, jobs) }
         jobs.existing = existing ?? Self.defaultExisting
@@ -251,5 +253,3 @@ struct JobArguments: ParsableArguments {
         return (before, jobs)
     }
 }
-
-extension JobMessage.OnInvalid: ExpressibleByArgument {}

@@ -14,7 +14,7 @@ import Testing
     }
 
     private func text(_ fetch: Query) throws -> String {
-        String(decoding: ClientMessageWriter.fetch(members: try fetch.members()), as: UTF8.self)
+        String(decoding: try MessageWriter.message("fetch") { try fetch.write(to: &$0) }, as: UTF8.self)
     }
 
     @Test func `a fetch says what it asks for, and texts among its arguments stay texts`() throws {

@@ -1,5 +1,4 @@
 import Broker
-import BrokerRequests
 import BrokerWire
 import Foundation
 import NIOCore

@@ -6,7 +6,6 @@ import ServiceLifecycleTestKit
 import Testing
 import Tracing
 
-import BrokerRequests
 @testable import BrokerClient
 
 /// A client as a service: it is made without a connection, runs, and ends.

@@ -1,6 +1,5 @@
 import Broker
 import BrokerJSON
-import BrokerRequests
 import BrokerWire
 import NIOCore
 import Testing

@@ -1,5 +1,4 @@
 import Broker
-import BrokerRequests
 import InMemoryTracing
 import Logging
 import TestSupport

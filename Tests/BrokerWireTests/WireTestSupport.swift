@@ -50,12 +50,6 @@ func message(_ json: String) throws -> ClientEnvelope {
     try ClientEnvelope.decode(parsing: JSONText(copying: utf8(json)))
 }
 
-func job(_ json: String) throws -> (job: JobMessage, document: JSONDocument) {
-    let envelope = try message(json)
-    guard case .job(let job) = envelope.message else { throw TestFault("no job: \(envelope.message)") }
-    return (job, envelope.document)
-}
-
 struct TestFault: Error, CustomStringConvertible {
     let description: String
     init(_ description: String) { self.description = description }

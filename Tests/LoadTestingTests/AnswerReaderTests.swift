@@ -1,6 +1,7 @@
 import BrokerJSON
 @testable import LoadTesting
 import BrokerWire
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(5)))
@@ -14,8 +15,8 @@ struct AnswerReaderTests {
         """#
 
     @Test func `a completion as the server writes it is read the same by its bytes and by the decoder`() throws {
-        let content = ServerMessageWriter.completed(
-            id: "run-123", sequence: 42, duplicate: false, members: Array(members.utf8), tag: nil)
+        let content = completedMessage(
+            id: "run-123", sequence: 42, isDuplicate: false, members: Array(members.utf8))
         let quick = try read(String(decoding: content, as: UTF8.self))
         // White space is what the comparison of bytes does not know.
         let slow = try read(" " + String(decoding: content, as: UTF8.self))
@@ -27,8 +28,8 @@ struct AnswerReaderTests {
     }
 
     @Test func `duplicates, rejects and warnings are seen`() throws {
-        let duplicate = ServerMessageWriter.completed(
-            id: "run-1", sequence: 1, duplicate: true, members: Array(members.utf8), tag: nil)
+        let duplicate = completedMessage(
+            id: "run-1", sequence: 1, isDuplicate: true, members: Array(members.utf8))
         #expect(try read(String(decoding: duplicate, as: UTF8.self)).isDuplicate)
         let rejected = try read(
             #"""

@@ -74,13 +74,15 @@ struct RecordMixTests {
         for number in 0..<3 {
             let content = try source.next()
             let envelope = try ClientEnvelope.decode(parsing: JSONText(copying: content.bytes))
-            guard case .job(let job) = envelope.message else {
+            guard case .job = envelope.message else {
                 Issue.record("no job")
                 continue
             }
-            #expect(job.id == "\(options.run)-\(number)")
-            #expect(job.onInvalid == .skip)
-            #expect(job.notify == [.accepted, .completed])
+            #expect(envelope.id == "\(options.run)-\(number)")
+            withExtendedLifetime(envelope.document) {
+                #expect(envelope.document.root["onInvalid"]?.string == "skip")
+                #expect(envelope.document.root["notify"]?.elements.map(\.string) == ["accepted", "completed"])
+            }
             #expect(content.records == 2)
         }
         #expect(JobOptions(RecordOptions()).run != JobOptions(RecordOptions()).run)

@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test func `the article about observing has each metric, and no other`() throws {
-        let files = try ["Sources/BrokerClient", "Sources/BrokerRequests"].flatMap {
+        let files = try ["Sources/BrokerClient", "Sources/Broker"].flatMap {
             try Repository.files(in: $0, suffix: ".swift")
         }
         let metrics = try files.flatMap {

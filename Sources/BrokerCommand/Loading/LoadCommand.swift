@@ -307,7 +307,7 @@ struct LoadBookmarks {
     private static func text(_ value: some Encodable) -> String? {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        guard let data = try? encoder.encode(value), JobMessage.Bookmark.valueCounts.contains(data.count) else {
+        guard let data = try? encoder.encode(value), Job.Bookmark.valueCounts.contains(data.count) else {
             return nil
         }
         return String(decoding: data, as: UTF8.self)

@@ -131,7 +131,7 @@ final class ServerWatch {
     init(_ socketPath: String) throws(LoadError) {
         connection = try LoadConnection(to: socketPath)
         observations.process = connection.peerProcess
-        try ask(ClientMessageWriter.hello(client: "brokerload")) { !$0.name.isEmpty }
+        try ask(MessageWriter.hello(client: "brokerload")) { !$0.name.isEmpty }
         guard !connection.isClosed else {
             throw LoadError(.cannotConnect, "The server closed the connection; see its log.")
         }
@@ -143,7 +143,7 @@ final class ServerWatch {
     /// It has ended. A server that is gone says nothing of itself; the run reports its lost jobs.
     func end() throws(LoadError) {
         observations.after = observations.process.flatMap(ProcessUsage.init(of:))
-        try ask(ClientMessageWriter.stats()) { $0.stats != nil }
+        try ask(MessageWriter.message("stats") { _ in }) { $0.stats != nil }
     }
 
     private func ask(_ message: [UInt8], until isAnswered: (ServerObservations) -> Bool) throws(LoadError) {

@@ -1,5 +1,5 @@
+package import Broker
 package import BrokerJSON
-package import BrokerWire
 
 /// The content of a run's jobs.
 package struct JobOptions: Sendable {
@@ -10,7 +10,7 @@ package struct JobOptions: Sendable {
     package var first = 0
     /// Records that are there before: those with the numbers from `first` on. What is not new is drawn from them in turn.
     package var existing = 0
-    package var onInvalid = JobMessage.OnInvalid.fail
+    package var onInvalid = Job.OnInvalid.fail
     package var wantsAccepted = false
     /// Begins the ids of the run's jobs, and of no other run's.
     package var run: String
@@ -54,8 +54,9 @@ package struct JobSource: Sendable {
     /// - Throws: `JSONError` when the records are not one JSON array; brokerload sends nothing else.
     package mutating func next() throws(JSONError) -> JobContent {
         defer { job += 1 }
-        let records = try ProvenJSON(proving: nextRecords()).bytes
-        return JobContent(bytes: message(records), records: options.recordsOfJob)
+        let records = RawJSON(nextRecords())
+        try records.prove()
+        return JobContent(bytes: message(records.bytes), records: options.recordsOfJob)
     }
 
     /// The records of the next job as a JSON array.

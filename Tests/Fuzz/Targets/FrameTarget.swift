@@ -1,5 +1,7 @@
+import BrokerCoordinator
 import BrokerJSON
-import BrokerMessages
+import BrokerModel
+import BrokerServer
 import BrokerWire
 
 /// Cutting a stream into frames: the same frames come out however the stream arrives, each where its length says.
@@ -180,11 +182,11 @@ final class MessageTarget: FuzzTarget {
 
     private func readAsServer(_ text: JSONText) throws {
         do {
-            try check(try ClientEnvelope.decode(parsing: text, allowance: CountingAllowance()))
-        } catch let refusal as FrameRefusal {
-            guard case .fault(let error) = refusal else {
-                throw FuzzFinding(description: "an allowance without a limit was refused")
-            }
+            try check(try ClientEnvelope.decode(parsing: text, allowance: CountingAllowance()), text)
+        } catch FrameRefusal.noRoom {
+            throw FuzzFinding(description: "an allowance without a limit was refused")
+        } catch {
+            guard let error = (error as? WireError) ?? (error as? FrameRefusal)?.fault else { throw error }
             try require(!error.endsConnection, "\(error) ends the connection")
             let codes: [WireCode] = [.malformedJSON, .unsupportedMessage, .unsupportedVersion]
             try require(codes.contains(error.code), "\(error) is no error of a message")
@@ -192,7 +194,7 @@ final class MessageTarget: FuzzTarget {
         }
     }
 
-    private func check(_ envelope: ClientEnvelope) throws {
+    private func check(_ envelope: ClientEnvelope, _ content: JSONText) throws {
         defer { withExtendedLifetime(envelope) {} }
         if let tag = envelope.tag {
             try require(tag.count <= ClientEnvelope.maximumTagCount, "a tag has \(tag.count) bytes")
@@ -201,8 +203,9 @@ final class MessageTarget: FuzzTarget {
                 "a tag is no JSON")
         }
         switch envelope.message {
-        case .job(let job):
-            if let id = job.id { try require(JobMessage.idCounts.contains(id.utf8.count), "an id of \(id.utf8.count)") }
+        case .job:
+            let job = try Job.read(envelope, content: content) { _ in { _ in } }
+            if let id = job.id { try require((1...128).contains(id.utf8.count), "an id of \(id.utf8.count)") }
             try require(!job.operations.isEmpty, "a job has no operation")
             if let bookmark = job.bookmark {
                 try requireBookmark(bookmark.name)
@@ -210,18 +213,19 @@ final class MessageTarget: FuzzTarget {
             }
         case .bookmark(let name): try requireBookmark(name)
         case .await(let id, _), .cancel(let id):
-            try require(JobMessage.idCounts.contains(id.utf8.count), "an id of \(id.utf8.count)")
-        case .backup(let backup): try require(backup.file.utf8.first == UInt8(ascii: "/"), "a copy without a folder")
+            try require((1...128).contains(id.utf8.count), "an id of \(id.utf8.count)")
+        case .fetch: _ = try FetchDescription(envelope.document.root)
+        case .backup(let file, _, _): try require(file.utf8.first == UInt8(ascii: "/"), "a copy without a folder")
         case .subscribe(let subscription):
             let count = subscription.entities?.count ?? 1
-            try require((1...SubscribeMessage.maximumEntities).contains(count), "\(count) entities are followed")
+            try require((1...5_000).contains(count), "\(count) entities are followed")
             try require(subscription.after ?? 0 >= 0, "the feed begins before 0")
-        case .hello, .admin, .migrate, .fetch, .ping, .stats, .jobs, .model: break
+        case .hello, .admin, .migrate, .ping, .stats, .jobs, .model: break
         }
     }
 
     private func requireBookmark(_ name: String) throws {
-        try require(JobMessage.Bookmark.nameCounts.contains(name.utf8.count), "a bookmark of \(name.utf8.count)")
+        try require((1...1_024).contains(name.utf8.count), "a bookmark of \(name.utf8.count)")
     }
 
     private func readAsClient(_ text: JSONText) throws {
@@ -232,5 +236,11 @@ final class MessageTarget: FuzzTarget {
                 [.malformedJSON, .unsupportedMessage].contains(error.code), "\(error) is no error of a message")
             try requireSound(error)
         }
+    }
+}
+
+extension FrameRefusal {
+    fileprivate var fault: WireError? {
+        if case .fault(let error) = self { error } else { nil }
     }
 }

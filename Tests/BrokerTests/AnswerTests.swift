@@ -1,7 +1,6 @@
 import Testing
 
-import Broker
-@testable import BrokerRequests
+@testable import Broker
 
 @Suite(.timeLimit(.minutes(5))) struct AnswerTests {
     @Test func `every waiter gets the first result, whenever it came`() async throws {

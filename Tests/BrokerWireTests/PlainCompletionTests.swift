@@ -1,10 +1,8 @@
+import Broker
 import BrokerJSON
 import BrokerWire
 import TestSupport
 import Testing
-
-import Broker
-@testable import BrokerRequests
 
 /// Most completions are read in one pass without a document; what the document says is what must come of it.
 @Suite(.timeLimit(.minutes(5))) struct PlainCompletionTests {
@@ -41,9 +39,9 @@ import Broker
     }
 
     private func message(_ generator: inout SeededGenerator, tag: [UInt8]? = nil) -> [UInt8] {
-        ServerMessageWriter.completed(
+        completedMessage(
             id: "0123456789abcdef-\(number(&generator))", sequence: Int64(number(&generator)),
-            duplicate: Bool.random(using: &generator),
+            isDuplicate: Bool.random(using: &generator),
             members: Bool.random(using: &generator) ? members(&generator) : [], tag: tag)
     }
 

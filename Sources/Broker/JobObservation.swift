@@ -1,4 +1,3 @@
-package import Broker
 internal import Metrics
 package import Tracing
 

@@ -1,10 +1,9 @@
-import Broker
 import BrokerJSON
 import BrokerWire
 import Foundation
 import Testing
 
-@testable import BrokerRequests
+@testable import Broker
 
 /// The typed answers have every member of the messages in `protocol/examples`, and these have every member of the schemas.
 @Suite(.timeLimit(.minutes(5))) struct TypedAnswerTests {
