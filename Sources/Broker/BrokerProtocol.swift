@@ -379,7 +379,7 @@ package func withTimeout<Value: Sendable>(
     _ call: @escaping @Sendable () async throws -> Value
 ) async throws -> Value {
     guard let timeout else { return try await call() }
-    let end = FirstResult<Value>()
+    let end = Answer<Value>()
     let isLate = Atomic(false)
     let work = Task {
         do {
@@ -398,11 +398,7 @@ package func withTimeout<Value: Sendable>(
     }
     defer { clock.cancel() }
     do {
-        return try await withTaskCancellationHandler {
-            try await end.value()
-        } onCancel: {
-            work.cancel()
-        }
+        return try await end.value(onCancel: { work.cancel() })
     } catch is CancellationError {
         try Task.checkCancellation()
         guard isLate.load(ordering: .relaxed) else { throw CancellationError() }
@@ -429,42 +425,5 @@ extension BrokerError {
             return BrokerError(.outcomeUnknown, "\(message) Whether it has an effect is not known.", cause: cause)
         }
         return outcomeUnknown(id, message, cause: cause)
-    }
-}
-
-/// The first of several results. One task waits for it.
-private final class FirstResult<Value: Sendable>: Sendable {
-    private enum State: Sendable {
-        case empty
-        case waiting(CheckedContinuation<Value, any Error>)
-        case finished(Result<Value, any Error>)
-    }
-
-    private let state = Mutex(State.empty)
-
-    func finish(_ result: Result<Value, any Error>) {
-        let waiter = state.withLock { state -> CheckedContinuation<Value, any Error>? in
-            switch state {
-            case .empty:
-                state = .finished(result)
-                return nil
-            case .waiting(let waiter):
-                state = .finished(result)
-                return waiter
-            case .finished: return nil
-            }
-        }
-        waiter?.resume(with: result)
-    }
-
-    func value() async throws -> Value {
-        try await withCheckedThrowingContinuation { continuation in
-            let result = state.withLock { state -> Result<Value, any Error>? in
-                if case .finished(let result) = state { return result }
-                state = .waiting(continuation)
-                return nil
-            }
-            if let result { continuation.resume(with: result) }
-        }
     }
 }

@@ -33,22 +33,16 @@ final class FrameCodecs: Sendable {
     ///
     /// - Parameter frame: the frame that is answered.
     func encode(_ content: [UInt8], about frame: FrameReference) -> [UInt8] {
-        do throws(WireError) {
-            return try encode(content)
-        } catch {
-            return apology(about: frame)
-        }
+        (try? encode(content)) ?? apology(about: frame)
     }
 
-    private func encode(_ content: consuming [UInt8]) throws(WireError) -> [UInt8] {
+    private func encode(_ content: consuming [UInt8]) throws -> [UInt8] {
         if StoredFrame.enclose(&content, limits: answers) { return content }
         guard content.count <= Self.sharedContentBytes else {
             var encoder = FrameEncoder(limits: answers)
             return try encoder.encode(content)
         }
-        return try encoder.withLock { encoder in
-            Result { () throws(WireError) in try encoder.encode(content) }
-        }.get()
+        return try encoder.withLock { try $0.encode(content) }
     }
 
     /// The error for an answer that fits no frame.
@@ -60,11 +54,8 @@ final class FrameCodecs: Sendable {
     /// A frame of the answer to a job or to an `await`: of the whole of it, or shortened so that it fits.
     func encode(_ outcome: JobCompletion, tag: [UInt8]?, isBrief: Bool) -> [UInt8] {
         if let objects = outcome.objects { return encode(outcome, objects, tag: tag) }
-        do throws(WireError) {
-            return try encode(outcome.message(tag: tag, isBrief: isBrief))
-        } catch {
-            return encode(small: outcome.shortened().message(tag: tag, isBrief: isBrief))
-        }
+        return (try? encode(outcome.message(tag: tag, isBrief: isBrief)))
+            ?? encode(small: outcome.shortened().message(tag: tag, isBrief: isBrief))
     }
 
     /// Calls `body` with the frame of a short answer to a completed job, in memory that is used again.
@@ -96,29 +87,20 @@ final class FrameCodecs: Sendable {
 
     /// A frame of the answer to a job that asked for its objects: with them, if it can hold them.
     private func encode(_ outcome: JobCompletion, _ objects: ReplyObjects, tag: [UInt8]?) -> [UInt8] {
-        guard objects.json != nil else { return encode(outcome.withoutObjects(), tag: tag, isBrief: false) }
-        do throws(WireError) {
-            return try encode(outcome.message(tag: tag, isBrief: false))
-        } catch {
-            return encode(outcome.withoutObjects(), tag: tag, isBrief: false)
-        }
+        if objects.json != nil, let frame = try? encode(outcome.message(tag: tag, isBrief: false)) { return frame }
+        return encode(outcome.withoutObjects(), tag: tag, isBrief: false)
     }
 
     /// A frame of a fetch's answer: of all of it, or of as much as a frame can hold; nil when that is not one object.
     func encode(_ objects: FetchedObjects) -> [UInt8]? {
-        do throws(WireError) {
-            return try encode(objects.bytes)
-        } catch {
-            return objects.shortened.flatMap { encode($0) }
-        }
+        (try? encode(objects.bytes)) ?? objects.shortened.flatMap { encode($0) }
     }
 
     private func encode(small content: [UInt8]) -> [UInt8] {
-        do throws(WireError) {
-            return try encode(content)
-        } catch {
+        guard let frame = try? encode(content) else {
             preconditionFailure("a message of some kilobytes fits every frame")
         }
+        return frame
     }
 
     /// Bytes of a frame whose decoder is used again.
@@ -133,14 +115,11 @@ final class FrameCodecs: Sendable {
     }
 
     /// Blocking work, by the size of the content.
-    func decode(_ payload: UnsafeRawBufferPointer, _ memory: JobMemory) throws(FrameRefusal) -> JSONText {
+    func decode(_ payload: UnsafeRawBufferPointer, _ memory: JobMemory) throws -> JSONText {
         let pooled = decoders.withLock { $0.popLast() } ?? PooledDecoder(limits)
         // A decoder retains buffers of the largest block that it met, megabytes perhaps.
         defer { if payload.count <= Self.pooledPayloadBytes { decoders.withLock { $0.append(pooled) } } }
-        let result = pooled.decoder.withLock { decoder in
-            Result { () throws(FrameRefusal) in try decoder.decode(payload, allowance: memory) }
-        }
-        return try result.get()
+        return try pooled.decoder.withLock { try $0.decode(payload, allowance: memory) }
     }
 }
 

@@ -49,26 +49,28 @@ final class MessageHandler: Sendable {
     ///
     /// - Parameter memory: asked for the memory of the content and its tape.
     func open(_ arrived: ContentFrame<ArrivedFrame>, _ memory: JobMemory) -> Opened {
-        do throws(FrameRefusal) {
+        do {
             let content = try content(of: arrived.content.bytes, memory)
             let envelope = try ClientEnvelope.decode(parsing: content, allowance: memory)
-            return try answer(envelope, arrived, content, memory)
+            do throws(WireError) {
+                return try answer(envelope, arrived, content, memory)
+            } catch {
+                throw error.about(FrameReference(id: envelope.id, tag: envelope.tag))
+            }
         } catch {
-            guard case .fault(let error) = error else { return .noRoom }
+            guard let error = error as? WireError else { return .noRoom }
             refuse(error, FrameReference(ordinal: arrived.content.ordinal), on: arrived.content.connection)
             return .nothing
         }
     }
 
-    private func content(of bytes: FrameBytes, _ memory: JobMemory) throws(FrameRefusal) -> JSONText {
+    private func content(of bytes: FrameBytes, _ memory: JobMemory) throws -> JSONText {
         switch bytes {
         case .content(let content):
-            guard memory.take(content.count) else { throw .noRoom }
+            guard memory.take(content.count) else { throw JSONRefusal.noRoom }
             return content
         case .payload(let payload):
-            return try payload.withUnsafeBytes { bytes in
-                Result { () throws(FrameRefusal) in try codecs.decode(bytes, memory) }
-            }.get()
+            return try payload.withUnsafeBytes { try codecs.decode($0, memory) }
         }
     }
 
@@ -97,28 +99,17 @@ final class MessageHandler: Sendable {
     /// Opens the frame of a job that an earlier run of the server accepted. No client waits for an answer. The limits
     /// that this server sets for frames and contents do not apply.
     func reopen(_ payload: UnsafeRawBufferPointer, _ logged: JournaledJob, _ memory: JobMemory) -> ReopenedJob {
-        do throws(FrameRefusal) {
+        do {
             let content = try logCodecs.decode(payload, memory)
             let envelope = try ClientEnvelope.decode(parsing: content, allowance: memory)
             guard case .job = envelope.message else { return .unreadable("The message is not a job.") }
             return .job(
-                try read(envelope, from: logged.owner, content: content) { [log] _ in
+                try .read(envelope, from: logged.owner, content: content) { [log] _ in
                     { event in if case .ended(let outcome) = event { log.jobs.ended(outcome, of: logged.owner.user) } }
                 })
         } catch {
-            guard case .fault(let error) = error else { return .noRoom }
+            guard let error = error as? WireError else { return .noRoom }
             return .unreadable(error.message)
-        }
-    }
-
-    private func read(
-        _ envelope: ClientEnvelope, ordinal: Int? = nil, from owner: JobOwner, content: JSONText,
-        observe: (JobReply) -> @Sendable (JobEvent) -> Void
-    ) throws(FrameRefusal) -> BrokerCoordinator.Job {
-        do throws(WireError) {
-            return try .read(envelope, ordinal: ordinal, from: owner, content: content, observe: observe)
-        } catch {
-            throw .fault(error)
         }
     }
 
@@ -135,7 +126,7 @@ final class MessageHandler: Sendable {
 
     private func answer(
         _ envelope: ClientEnvelope, _ arrived: ContentFrame<ArrivedFrame>, _ content: JSONText, _ memory: JobMemory
-    ) throws(FrameRefusal) -> Opened {
+    ) throws(WireError) -> Opened {
         let connection = arrived.content.connection
         if case .job = envelope.message, connection.role != .read { return .job(try job(envelope, content, arrived)) }
         let frame = FrameReference(ordinal: arrived.content.ordinal, id: envelope.id, tag: envelope.tag)
@@ -145,7 +136,7 @@ final class MessageHandler: Sendable {
             log.logger.debug("A client said hello.", metadata: ["client": "\((client ?? "").briefly)"])
             connection.send("welcome", about: frame) { welcome(connection.role, to: &$0) }
         case .ping:
-            guard content.count <= MessageWriter.maximumPingCount else { throw .fault(.longPing.about(frame)) }
+            guard content.count <= MessageWriter.maximumPingCount else { throw .longPing }
             connection.send(MessageWriter.pong(to: envelope.document), about: frame)
         case .stats:
             connection.send("stats", about: frame, capacity: 6_144) { writeStatistics(to: &$0) }
@@ -217,9 +208,9 @@ final class MessageHandler: Sendable {
 
     private func job(
         _ envelope: ClientEnvelope, _ content: JSONText, _ arrived: ContentFrame<ArrivedFrame>
-    ) throws(FrameRefusal) -> BrokerCoordinator.Job {
+    ) throws(WireError) -> BrokerCoordinator.Job {
         let connection = arrived.content.connection
-        let job = try read(
+        let job = try BrokerCoordinator.Job.read(
             envelope, ordinal: arrived.content.ordinal, from: connection.peer.owner, content: content
         ) { reply in
             guard arrived.content.isSmall else { return { [self] event in report(event, to: connection, reply) } }
@@ -331,15 +322,10 @@ extension MessageHandler {
     private func fetch(
         _ envelope: ClientEnvelope, after afterSequence: Int64?, _ content: JSONText, _ memory: JobMemory,
         _ frame: FrameReference, _ connection: Connection
-    ) throws(FrameRefusal) -> Opened {
-        let fetch: FetchDescription
-        do throws(WireError) {
-            fetch = try FetchDescription(envelope.document.root)
-        } catch {
-            throw .fault(error.about(frame))
-        }
+    ) throws(WireError) -> Opened {
+        let fetch = try FetchDescription(envelope.document.root)
         // The names and what they are resolved to.
-        guard memory.take(content.count * Self.memoryPerFetchByte) else { throw .noRoom }
+        guard memory.take(content.count * Self.memoryPerFetchByte) else { return .noRoom }
         do throws(Fault) {
             let request = try withExtendedLifetime(envelope) { () throws(Fault) in
                 try coordinator.plan.fetchRequest(fetch)

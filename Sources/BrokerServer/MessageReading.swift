@@ -12,17 +12,15 @@ extension ClientEnvelope {
     /// Blocking work, by the size of the content.
     ///
     /// - Parameter allowance: asked for the memory of the tape and of the operations.
+    /// - Throws: ``WireError``, or ``JSONRefusal/noRoom``.
     package static func decode(
         parsing content: JSONText, allowance: any MemoryAllowance
-    ) throws(FrameRefusal) -> ClientEnvelope {
+    ) throws -> ClientEnvelope {
         let document: JSONDocument
-        do throws(JSONRefusal) {
+        do {
             document = try JSONDocument.parse(content, allowance: allowance) { $0.root["lenient"]?.bool == true }
-        } catch {
-            switch error {
-            case .fault(let error): throw .fault(WireError(error, in: content))
-            case .noRoom: throw .noRoom
-            }
+        } catch JSONRefusal.fault(let error) {
+            throw WireError(error, in: content)
         }
         return try decode(document, allowance: allowance)
     }
@@ -60,19 +58,7 @@ extension BrokerCoordinator.Job {
         _ envelope: ClientEnvelope, ordinal: Int? = nil, from owner: JobOwner = .server, content: JSONText,
         observe: (JobReply) -> @Sendable (JobEvent) -> Void
     ) throws(WireError) -> BrokerCoordinator.Job {
-        do throws(WireError) {
-            return try withExtendedLifetime(envelope) { () throws(WireError) in
-                try read(envelope.document.root, envelope, ordinal, owner, content, observe)
-            }
-        } catch {
-            throw error.about(FrameReference(id: envelope.id, tag: envelope.tag))
-        }
-    }
-
-    private static func read(
-        _ root: JSONValue, _ envelope: ClientEnvelope, _ ordinal: Int?, _ owner: JobOwner, _ content: JSONText,
-        _ observe: (JobReply) -> @Sendable (JobEvent) -> Void
-    ) throws(WireError) -> BrokerCoordinator.Job {
+        let root = envelope.document.root
         let id = try id(ofJob: root)
         let policy = try root.optionalWord("onInvalid", [InvalidRecordPolicy.fail, .skip]) ?? .fail
         let unknownKeys = try root.optionalWord("unknown", Broker.Job.UnknownKeys.known) ?? .warn

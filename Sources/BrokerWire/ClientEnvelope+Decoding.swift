@@ -21,10 +21,10 @@ extension ClientEnvelope {
     }
 
     /// - Parameter allowance: asked for the memory of the operations.
-    /// - Throws: as ``decode(_:)``, or a refusal when the allowance has no room.
+    /// - Throws: as ``decode(_:)``, or ``JSONRefusal/noRoom`` when the allowance has no room.
     package static func decode(
         _ document: JSONDocument, allowance: any MemoryAllowance
-    ) throws(FrameRefusal) -> ClientEnvelope {
+    ) throws -> ClientEnvelope {
         let root = document.root
         var operations = 1
         if let list = root["operations"] { for _ in list.elements { operations += 1 } }
@@ -32,12 +32,8 @@ extension ClientEnvelope {
             // A key is copied only while it is compared with the others.
             for (key, _) in collections.members { operations += 1 + key.bytes.count / operationMemory }
         }
-        guard allowance.take(operations * operationMemory) else { throw .noRoom }
-        do throws(WireError) {
-            return try decode(document)
-        } catch {
-            throw .fault(error)
-        }
+        guard allowance.take(operations * operationMemory) else { throw JSONRefusal.noRoom }
+        return try decode(document)
     }
 
     /// - Throws: `malformedJSON` when it is no object, `unsupportedMessage` or `unsupportedVersion`, with the `id` and

@@ -1,14 +1,6 @@
 package import BrokerJSON
 internal import CLZ4
 
-/// Why a frame or a message was not read.
-package enum FrameRefusal: Error, Sendable {
-    case fault(WireError)
-    /// The allowance was refused, or the system has no memory left. No memory stays taken, and the caller may try
-    /// again.
-    case noRoom
-}
-
 /// Decompresses frames, one after the other. Use one per thread: it reuses its memory.
 ///
 /// Invariants:
@@ -35,33 +27,16 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
     /// Returns the content of a frame. `payload` is the frame without the length. Blocking work: not for an event loop,
     /// unless the frame is small.
     ///
-    /// - Throws: `malformedLZ4` or `contentTooLarge`.
-    package mutating func decode(_ payload: UnsafeRawBufferPointer) throws(WireError) -> JSONText {
-        do throws(FrameRefusal) {
-            return try decode(payload, allowance: nil)
-        } catch {
-            switch error {
-            case .fault(let error): throw error
-            case .noRoom: preconditionFailure("out of memory for the content of a frame")
-            }
-        }
-    }
-
     /// - Parameter allowance: asked for the memory of the content. The granted bytes stay taken: `JSONText.count`. Nil
     ///   takes memory without asking.
-    /// - Throws: ``FrameRefusal``: `malformedLZ4`, `contentTooLarge`, or a refused allowance.
+    /// - Throws: ``WireError``: `malformedLZ4` or `contentTooLarge`; ``JSONRefusal/noRoom`` when the allowance was refused.
     package mutating func decode(
         _ payload: UnsafeRawBufferPointer, allowance: (any MemoryAllowance)?
-    ) throws(FrameRefusal) -> JSONText {
-        let header: FrameHeader
-        do throws(WireError) {
-            header = try FrameHeader(inspecting: payload)
-        } catch {
-            throw .fault(error)
-        }
+    ) throws -> JSONText {
+        let header = try FrameHeader(inspecting: payload)
         let maximumCount = limits.maximumContentCount
         if let declared = header.contentCount, declared > UInt64(maximumCount) {
-            throw .fault(tooLarge("declares \(declared.grouped) bytes of content"))
+            throw tooLarge("declares \(declared.grouped) bytes of content")
         }
         let bound = header.contentCount.map { Int($0) } ?? maximumCount
         // One byte more than the limit, so that a content that exceeds it is detected.
@@ -71,6 +46,18 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
         LZ4F_resetDecompressionContext(context)
         try decompress(payload, into: &content, bound: bound, isDeclared: header.contentCount != nil)
         return content.finish()
+    }
+
+    /// As the other, without an allowance.
+    package mutating func decode(_ payload: UnsafeRawBufferPointer) throws(WireError) -> JSONText {
+        do {
+            return try decode(payload, allowance: nil)
+        } catch {
+            guard let error = error as? WireError else {
+                preconditionFailure("out of memory for the content of a frame")
+            }
+            throw error
+        }
     }
 
     /// Calls `body` with the content of a frame, piece by piece, in constant memory. Blocking work.
@@ -112,35 +99,34 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
 
     private func decompress(
         _ payload: UnsafeRawBufferPointer, into content: inout JSONTextBuilder, bound: Int, isDeclared: Bool
-    ) throws(FrameRefusal) {
+    ) throws {
         var consumed = 0
         while true {
             var wanted = 0
             var hasSpaceLeft = false
-            guard content.reserve(1) else { throw .noRoom }
-            try content.withFreeSpace(atLeast: 1) { free throws(FrameRefusal) in
+            guard content.reserve(1) else { throw JSONRefusal.noRoom }
+            try content.withFreeSpace(atLeast: 1) { free in
                 var produced = free.count
                 var taken = payload.count - consumed
                 wanted = LZ4F_decompress(
                     context, free.baseAddress, &produced, payload.baseAddress! + consumed, &taken, nil)
-                guard LZ4F_isError(wanted) == 0 else { throw .fault(refusal(wanted)) }
+                guard LZ4F_isError(wanted) == 0 else { throw refusal(wanted) }
                 consumed += taken
                 hasSpaceLeft = produced < free.count
                 return produced
             }
             guard content.count <= bound else {
                 guard !isDeclared else {
-                    throw .fault(
-                        FrameHeader.malformed(
-                            "The content is longer than the \(bound.grouped) bytes the frame declares"))
+                    throw FrameHeader.malformed(
+                        "The content is longer than the \(bound.grouped) bytes the frame declares")
                 }
-                throw .fault(tooLarge("holds more than \(bound.grouped) bytes of content"))
+                throw tooLarge("holds more than \(bound.grouped) bytes of content")
             }
             guard wanted != 0 else { break }
             // While there is space left, the decompressor stops only when it needs more bytes.
-            guard !hasSpaceLeft else { throw .fault(FrameHeader.truncated(payload.count)) }
+            guard !hasSpaceLeft else { throw FrameHeader.truncated(payload.count) }
         }
-        guard consumed == payload.count else { throw .fault(trailing(payload, from: consumed)) }
+        guard consumed == payload.count else { throw trailing(payload, from: consumed) }
     }
 
     /// The bytes of the first allocation. A declared size is only a hint, trusted as far as LZ4 can compress.
@@ -152,15 +138,10 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
 
     /// An upper bound of the bytes of content in a payload, from its header and its length alone.
     package static func contentBytesAtMost(_ payload: UnsafeRawBufferPointer, _ limits: FrameLimits) -> Int {
-        let declared: UInt64?
-        do throws(WireError) {
-            declared = try FrameHeader(inspecting: payload).contentCount
-        } catch {
-            // The decoder will refuse the payload.
-            return 0
-        }
+        // The decoder will refuse a payload without a header.
+        guard let header = try? FrameHeader(inspecting: payload) else { return 0 }
         let possible = min(payload.count * mostCompression, limits.maximumContentCount)
-        return declared.map { Int(min($0, UInt64(possible))) } ?? possible
+        return header.contentCount.map { Int(min($0, UInt64(possible))) } ?? possible
     }
 
     /// LZ4 block format: one more byte of length for every 255 bytes of match.

@@ -216,14 +216,14 @@ extension JSONValue {
 
     /// Returns a member that is one of some words; nil when it is missing.
     package func optionalWord<Word: RawRepresentable<String>>(
-        _ key: String, _ words: [Word]
+        _ key: String, _ words: @autoclosure () -> [Word]
     ) throws(WireError) -> Word? {
         guard let value = self[key] else { return nil }
         guard value.kind == .string else { throw value.mismatch("a string", at: "/\(key)") }
-        guard let word = words.first(where: { value.isText($0.rawValue) }) else {
+        guard let word = words().first(where: { value.isText($0.rawValue) }) else {
             throw WireError(
                 .unsupportedMessage,
-                "`\(key)` cannot be \(value.quotedBriefly); the words are \(words.map(\.rawValue).listed).",
+                "`\(key)` cannot be \(value.quotedBriefly); the words are \(words().map(\.rawValue).listed).",
                 path: "/\(key)")
         }
         return word

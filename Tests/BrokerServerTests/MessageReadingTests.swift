@@ -255,16 +255,6 @@ private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
         }
     }
 
-    @Test func `an error bears the id and the tag of its job`() {
-        let error = refusal { () throws(WireError) in
-            _ = try job(#"{"type":"job","id":"emp-1","tag":{"n":1},"entity":"A"}"#)
-        }
-        #expect(error?.id == "emp-1" && error?.tag == utf8(#"{"n":1}"#))
-        for id in ["7", "\"\(String(repeating: "x", count: 129))\""] {
-            #expect(refusal { () throws(WireError) in _ = try job(#"{"id":\#(id),"entity":"A"}"#) }?.id == nil)
-        }
-    }
-
     @Test(arguments: [
         (Job.DeletionLimit.percent(12.05), BrokerModel.DeletionLimit.share(thousandthsOfPercent: 12_050)),
         (.percent(100), .share(thousandthsOfPercent: 100_000)), (.percent(0.001), .share(thousandthsOfPercent: 1)),

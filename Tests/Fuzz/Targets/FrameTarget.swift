@@ -155,16 +155,13 @@ private final class Decoder {
     init(limits: FrameLimits) { decoder = FrameDecoder(limits: limits) }
 
     func decode(_ payload: [UInt8], _ allowance: CountingAllowance?) throws -> Decoded {
-        do throws(FrameRefusal) {
-            let text = try payload.withUnsafeBytes { bytes in
-                Result { () throws(FrameRefusal) in try decoder.decode(bytes, allowance: allowance) }
-            }.get()
+        do {
+            let text = try payload.withUnsafeBytes { try decoder.decode($0, allowance: allowance) }
             return .content(Array(text.bytes))
-        } catch {
-            switch error {
-            case .fault(let fault): return .fault(fault)
-            case .noRoom: throw FuzzFinding(description: "an allowance without a limit was refused")
-            }
+        } catch let fault as WireError {
+            return .fault(fault)
+        } catch JSONRefusal.noRoom {
+            throw FuzzFinding(description: "an allowance without a limit was refused")
         }
     }
 }
@@ -183,10 +180,9 @@ final class MessageTarget: FuzzTarget {
     private func readAsServer(_ text: JSONText) throws {
         do {
             try check(try ClientEnvelope.decode(parsing: text, allowance: CountingAllowance()), text)
-        } catch FrameRefusal.noRoom {
+        } catch JSONRefusal.noRoom {
             throw FuzzFinding(description: "an allowance without a limit was refused")
-        } catch {
-            guard let error = (error as? WireError) ?? (error as? FrameRefusal)?.fault else { throw error }
+        } catch let error as WireError {
             try require(!error.endsConnection, "\(error) ends the connection")
             let codes: [WireCode] = [.malformedJSON, .unsupportedMessage, .unsupportedVersion]
             try require(codes.contains(error.code), "\(error) is no error of a message")
@@ -236,11 +232,5 @@ final class MessageTarget: FuzzTarget {
                 [.malformedJSON, .unsupportedMessage].contains(error.code), "\(error) is no error of a message")
             try requireSound(error)
         }
-    }
-}
-
-extension FrameRefusal {
-    fileprivate var fault: WireError? {
-        if case .fault(let error) = self { error } else { nil }
     }
 }
