@@ -95,11 +95,6 @@ extension BrokerError.Fault {
         offset = error.count("offset")
         oldest = error["oldest"]?.int64
     }
-
-    /// When to try again, of an `error`.
-    package static func retryAfter(_ error: JSONValue) -> Duration? {
-        error["retryAfterMilliseconds"]?.int64.map { .milliseconds($0) }
-    }
 }
 
 // The errors of the libraries, with their texts.
@@ -195,13 +190,18 @@ extension BrokerError {
         return error
     }
 
-    /// The error of a job that failed or was refused.
-    package static func failed(
-        _ fault: Fault, jobID: JobID?, sequence: Int64?, retryAfter: Duration?
-    ) -> BrokerError {
-        var error = reported(fault, jobID: jobID, sequence: sequence, retryAfter: retryAfter)
+    /// The error of an `error` object that a server, or the store, has written.
+    package static func reported(_ error: JSONValue, jobID: JobID?, sequence: Int64?) -> BrokerError {
+        reported(
+            Fault(error), jobID: jobID, sequence: sequence,
+            retryAfter: error["retryAfterMilliseconds"]?.int64.map { .milliseconds($0) })
+    }
+
+    /// The meaning of a reported error for a job that failed or was refused.
+    package var ofJob: BrokerError {
         // Such a job must be split: to send it again is of no use. Only a sync in parts waits for others to end.
-        guard error.code == .busy, fault.path?.hasSuffix("/part") != true else { return error }
+        guard code == .busy, fault?.path?.hasSuffix("/part") != true else { return self }
+        var error = self
         error.code = .tooLarge
         error.retryAfter = nil
         return error

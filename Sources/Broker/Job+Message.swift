@@ -189,14 +189,14 @@ extension Job.Operation {
         if word != "map" { writer.member("entity", entity) }
         switch action {
         case .process(let json, let object):
-            if let object { try writer.member("object", object, place) }
-            try writer.member("json", json, place)
+            if let object { try writer.member("object", object, in: place) }
+            try writer.member("json", json, in: place)
         case .relate(let json, let relationship, let object):
-            try writer.member("object", object, place)
+            try writer.member("object", object, in: place)
             writer.member("relationship", relationship)
-            try writer.member("json", json, place)
+            try writer.member("json", json, in: place)
         case .sync(let json, let predicate, let actions, let part):
-            if let predicate { try writer.member(predicate, place) }
+            if let predicate { try writer.member(predicate, in: place) }
             if actions != .all { writer.words("actions", try Self.known(actions).map(\.rawValue)) }
             if let part {
                 writer.object("part") { writer in
@@ -204,13 +204,13 @@ extension Job.Operation {
                     writer.member("last", part.isLast)
                 }
             }
-            try writer.member("json", json, place)
+            try writer.member("json", json, in: place)
         case .map(let json, let reading):
             writer.member("mapping", reading.mapping)
             writer.member("path", reading.path)
-            try writer.member("json", json, place)
-        case .delete(let keys): try writer.member("objects", keys, place)
-        case .deleteMatching(let predicate): try writer.member(predicate, place)
+            try writer.member("json", json, in: place)
+        case .delete(let keys): try writer.member("objects", keys, in: place)
+        case .deleteMatching(let predicate): try writer.member(predicate, in: place)
         }
         // After the proof, so that a text that is no JSON is reported as that.
         try checkKind()
@@ -303,13 +303,13 @@ extension JSONWriter {
     /// Without the proof, a text such as `[],"op":"delete"` adds members to the message, and the last one of two equal keys counts.
     ///
     /// - Throws: ``BrokerError/Code/invalidJSON`` when it is not exactly one value.
-    mutating func member(_ key: String, _ json: RawJSON, _ place: JSONPlace) throws(BrokerError) {
+    mutating func member(_ key: String, _ json: RawJSON, in place: JSONPlace) throws(BrokerError) {
         self.key(key)
-        try proven(json, place, at: key)
+        try proven(json, in: place, at: key)
     }
 
     /// Writes `where` and `arguments`; each of these is proven on its own.
-    mutating func member(_ predicate: BrokerPredicate, _ place: JSONPlace) throws(BrokerError) {
+    mutating func member(_ predicate: BrokerPredicate, in place: JSONPlace) throws(BrokerError) {
         try predicate.check()
         member("where", predicate.format)
         guard !predicate.arguments.isEmpty else { return }
@@ -317,12 +317,12 @@ extension JSONWriter {
         place.levels += 1
         try array("arguments") { [place] writer throws(BrokerError) in
             for (index, argument) in predicate.arguments.enumerated() {
-                try writer.proven(argument, place, at: "arguments/\(index)")
+                try writer.proven(argument, in: place, at: "arguments/\(index)")
             }
         }
     }
 
-    private mutating func proven(_ json: RawJSON, _ place: JSONPlace, at key: String) throws(BrokerError) {
+    private mutating func proven(_ json: RawJSON, in place: JSONPlace, at key: String) throws(BrokerError) {
         let depth = JSONDocument.defaultMaximumDepth - place.levels
         if json.knownDepth.map({ $0 >= depth }) ?? true {
             do throws(JSONError) {

@@ -37,9 +37,9 @@ extension Query {
     package func write(isStreamed: Bool = false, to writer: inout JSONWriter) throws(BrokerError) {
         try check(isStreamed: isStreamed)
         writer.member("entity", entity)
-        if let predicate { try writer.member(predicate, JSONPlace()) }
-        if let object { try writer.member("object", object, JSONPlace()) }
-        if let after { try writer.member("after", after, JSONPlace()) }
+        if let predicate { try writer.member(predicate, in: JSONPlace()) }
+        if let object { try writer.member("object", object, in: JSONPlace()) }
+        if let after { try writer.member("after", after, in: JSONPlace()) }
         for (key, texts) in [("sort", sort), ("include", include), ("select", select)] where !texts.isEmpty {
             writer.words(key, texts)
         }

@@ -185,7 +185,9 @@ public final class BrokerClient: BrokerProtocol {
         }
         switch answer.message {
         case .completed(let completion): return completion
-        case .failed(let failed): throw BrokerError(failed: failed, jobID: id)
+        case .failed(var failed):
+            failed.jobID = failed.jobID ?? id
+            throw failed.ofJob
         default: throw unexpected(answer, to: "await")
         }
     }
@@ -224,7 +226,11 @@ public final class BrokerClient: BrokerProtocol {
     }
 
     func unexpected(_ answer: ServerEnvelope, to type: String) -> BrokerError {
-        if case .error(let error) = answer.message { return BrokerError(error) }
+        if case .error(var error) = answer.message {
+            // It is about the request, which may have the id of a job.
+            error.jobID = nil
+            return error
+        }
         return .protocolViolation("the server answered `\(type)` with another message")
     }
 

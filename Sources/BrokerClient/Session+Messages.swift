@@ -200,9 +200,8 @@ extension Session {
         case .completed(let completion):
             ended(completion.id, .success(completion), on: connection, at: now, into: &effects)
         case .failed(let failed):
-            let id = failed.id.map { JobID($0) }
-            let error = BrokerError(failed: failed)
-            if let id {
+            let error = failed.ofJob
+            if let id = error.jobID {
                 if error.code == .cancelled, endCancelled(id, into: &effects) { break }
                 ended(id, .failure(error), on: connection, at: now, into: &effects)
             } else {
@@ -285,16 +284,14 @@ extension Session {
     }
 
     private mutating func refused(
-        _ error: ReportedError, on connection: Int, at now: NIODeadline, into effects: inout Effects
+        _ error: BrokerError, on connection: Int, at now: NIODeadline, into effects: inout Effects
     ) {
-        let id = error.id.map { JobID($0) }
-        let error = BrokerError(error, jobID: id)
         guard wasWelcomed else { return abandon(error, at: now, into: &effects) }
         if case .connecting = link, error.code != .busy {
             // It does not want us any more, and would say so again.
             return abandon(.connectionLost(error.description), at: now, into: &effects)
         }
-        if let id {
+        if let id = error.jobID {
             return ended(id, .failure(Self.ending(error, of: id)), on: connection, at: now, into: &effects)
         }
         switch error.code {

@@ -391,9 +391,7 @@ extension Completion {
         case .failed(let error):
             let document = try JSONDocument(ofStore: error)
             throw withExtendedLifetime(document) {
-                BrokerError.failed(
-                    BrokerError.Fault(document.root), jobID: id, sequence: outcome.sequence,
-                    retryAfter: BrokerError.Fault.retryAfter(document.root))
+                BrokerError.reported(document.root, jobID: id, sequence: outcome.sequence).ofJob
             }
         }
     }

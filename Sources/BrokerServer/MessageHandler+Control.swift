@@ -22,7 +22,7 @@ extension PeerCredentials {
 
 /// Cancellation, and the operator's commands.
 extension MessageHandler {
-    func cancelJob(_ id: String, before ticket: Int, _ frame: FrameReference, _ connection: Connection) {
+    func cancelJob(_ id: String, before ticket: Int, about frame: FrameReference, on connection: Connection) {
         coordinator.cancel(id, before: ticket, as: connection.peer.owner) { result in
             switch result {
             case .cancelled: connection.send("cancelled", about: frame) { $0.member("id", id) }
@@ -38,8 +38,8 @@ extension MessageHandler {
         }
     }
 
-    func administer(_ action: AdminAction, _ frame: FrameReference, _ connection: Connection) {
-        guard mayAdminister(frame, connection) else { return }
+    func administer(_ action: AdminAction, about frame: FrameReference, on connection: Connection) {
+        guard mayAdminister(about: frame, on: connection) else { return }
         log.logger.notice("\(action.rawValue) was asked for.", metadata: connection.peer.metadata)
         let done: @Sendable ((inout JSONWriter) -> Void) -> Void = { members in
             connection.send("done", about: frame) { writer in
@@ -87,8 +87,8 @@ extension MessageHandler {
         }
     }
 
-    func migrate(_ message: MigrateMessage, _ frame: FrameReference, _ connection: Connection) {
-        guard mayAdminister(frame, connection) else { return }
+    func migrate(_ message: MigrateMessage, about frame: FrameReference, on connection: Connection) {
+        guard mayAdminister(about: frame, on: connection) else { return }
         log.logger.notice(
             "\(MigrateMessage.action) was asked for.",
             metadata: connection.peer.metadata.merging([
@@ -112,9 +112,9 @@ extension MessageHandler {
 
     /// Copies the store beside the writer. It does not wait for jobs, which a pause may hold.
     func backUp(
-        to file: String, replaces: Bool, wantsProgress: Bool, _ frame: FrameReference, _ connection: Connection
+        to file: String, replaces: Bool, wantsProgress: Bool, about frame: FrameReference, on connection: Connection
     ) {
-        guard mayAdminister(frame, connection) else { return }
+        guard mayAdminister(about: frame, on: connection) else { return }
         coordinator.backup(to: file, replaces: replaces, isWanted: { !connection.isClosed }) { progress in
             guard wantsProgress, connection.bytes == 0 else { return }
             connection.send("progress", about: frame, finishing: false) { writer in
@@ -137,7 +137,7 @@ extension MessageHandler {
     }
 
     /// Whether the client may; if not, it gets an error.
-    private func mayAdminister(_ frame: FrameReference, _ connection: Connection) -> Bool {
+    private func mayAdminister(about frame: FrameReference, on connection: Connection) -> Bool {
         guard connection.peer.owner.isPrivileged else {
             let error = WireError(
                 .unauthorized,
@@ -170,7 +170,7 @@ extension WireError {
 /// Lists of jobs, for people who look at the server.
 extension MessageHandler {
     /// Answers at once, or when the ledger has been searched: one search of each process at a time.
-    func listJobs(_ message: JobsMessage, _ frame: FrameReference, _ connection: Connection) {
+    func listJobs(_ message: JobsMessage, about frame: FrameReference, on connection: Connection) {
         let asker = connection.peer.owner
         let running = message.lists.contains(.running) ? coordinator.runningJobs(message.limit, as: asker) : nil
         let slow = message.lists.contains(.slow) ? coordinator.slowJobs(message.limit, as: asker) : nil

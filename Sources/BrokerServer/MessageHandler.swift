@@ -59,7 +59,7 @@ final class MessageHandler: Sendable {
             }
         } catch {
             guard let error = error as? WireError else { return .noRoom }
-            refuse(error, FrameReference(ordinal: arrived.content.ordinal), on: arrived.content.connection)
+            refuse(error, about: FrameReference(ordinal: arrived.content.ordinal), on: arrived.content.connection)
             return .nothing
         }
     }
@@ -85,14 +85,14 @@ final class MessageHandler: Sendable {
             let scan = try codecs.scan(payload)
             let frame = scan.reference(ordinal: ordinal)
             guard scan.isJob else {
-                return refuse(WireError(.unsupportedMessage, message), frame, on: connection)
+                return refuse(WireError(.unsupportedMessage, message), about: frame, on: connection)
             }
             let outcome = JobCompletion.failed(
                 .busy(message), id: scan.id ?? "", owner: connection.peer.owner, sequence: nil)
             log.jobs.ended(outcome, of: connection.peer, trace: nil)
             connection.answer(outcome, about: frame, isBrief: false)
         } catch {
-            refuse(error, FrameReference(ordinal: ordinal), on: connection)
+            refuse(error, about: FrameReference(ordinal: ordinal), on: connection)
         }
     }
 
@@ -114,7 +114,7 @@ final class MessageHandler: Sendable {
     }
 
     /// Answers a frame that cannot be opened, or whose message is not valid.
-    private func refuse(_ error: WireError, _ frame: FrameReference, on connection: Connection) {
+    private func refuse(_ error: WireError, about frame: FrameReference, on connection: Connection) {
         if !error.endsConnection {
             var metadata = connection.peer.metadata
             metadata["code"] = "\(error.code.rawValue)"
@@ -131,7 +131,7 @@ final class MessageHandler: Sendable {
         if case .job = envelope.message, connection.role != .read { return .job(try job(envelope, content, arrived)) }
         let frame = FrameReference(ordinal: arrived.content.ordinal, id: envelope.id, tag: envelope.tag)
         switch envelope.message {
-        case .job: refuseChange("a job", frame, connection)
+        case .job: refuseChange("a job", about: frame, on: connection)
         case .hello(_, let client):
             log.logger.debug("A client said hello.", metadata: ["client": "\((client ?? "").briefly)"])
             connection.send("welcome", about: frame) { welcome(connection.role, to: &$0) }
@@ -145,19 +145,23 @@ final class MessageHandler: Sendable {
                 writer.key("model")
                 coordinator.model.write(to: &writer)
             }
-        case .jobs(let message): listJobs(message, frame, connection)
-        case .fetch(let sequence): return try fetch(envelope, after: sequence, content, memory, frame, connection)
-        case .bookmark(let name): return bookmark(named: name, frame, connection)
-        case .subscribe(let query): return subscribe(query, frame, connection)
-        case .cancel where connection.role == .read: refuseChange("`cancel`", frame, connection)
-        case .cancel(let id): return .question { [self] ticket in cancelJob(id, before: ticket, frame, connection) }
+        case .jobs(let message): listJobs(message, about: frame, on: connection)
+        case .fetch(let sequence):
+            return try fetch(envelope, after: sequence, content, memory, about: frame, on: connection)
+        case .bookmark(let name): return bookmark(named: name, about: frame, on: connection)
+        case .subscribe(let query): return subscribe(query, about: frame, on: connection)
+        case .cancel where connection.role == .read: refuseChange("`cancel`", about: frame, on: connection)
+        case .cancel(let id):
+            return .question { [self] ticket in cancelJob(id, before: ticket, about: frame, on: connection) }
         // At once, whatever is before it: it ends what a pause delays.
-        case .admin(let action): administer(action, frame, connection)
+        case .admin(let action): administer(action, about: frame, on: connection)
         case .backup(let file, let replaces, let wantsProgress):
-            backUp(to: file, replaces: replaces, wantsProgress: wantsProgress, frame, connection)
-        case .migrate(let message): migrate(message, frame, connection)
+            backUp(to: file, replaces: replaces, wantsProgress: wantsProgress, about: frame, on: connection)
+        case .migrate(let message): migrate(message, about: frame, on: connection)
         case .await(let id, let sequence):
-            return .question { [self] ticket in awaitJob(id, before: ticket, after: sequence, frame, connection) }
+            return .question { [self] ticket in
+                awaitJob(id, before: ticket, after: sequence, about: frame, on: connection)
+            }
         }
         return .nothing
     }
@@ -173,7 +177,7 @@ final class MessageHandler: Sendable {
     }
 
     private func awaitJob(
-        _ id: String, before ticket: Int, after sequence: Int64?, _ frame: FrameReference, _ connection: Connection
+        _ id: String, before ticket: Int, after sequence: Int64?, about frame: FrameReference, on connection: Connection
     ) {
         let bytes = Self.bytesPerAwait + (frame.tag?.count ?? 0)
         let process = connection.peer.process
@@ -183,7 +187,7 @@ final class MessageHandler: Sendable {
         }
         awaits.add(bytes, process)
         let end: @Sendable () -> Void = { [awaits] in awaits.remove(bytes, process) }
-        whenApplied(sequence, frame, connection, orElse: end) {
+        whenApplied(sequence, about: frame, on: connection, orElse: end) {
             connection.answer(awaitOf: id, before: ticket, about: frame, whenAnswered: end)
         }
     }
@@ -194,7 +198,7 @@ final class MessageHandler: Sendable {
     ///   - sequence: nil for a message that names none.
     ///   - end: called instead of `body`.
     func whenApplied(
-        _ sequence: Int64?, _ frame: FrameReference, _ connection: Connection,
+        _ sequence: Int64?, about frame: FrameReference, on connection: Connection,
         orElse end: @escaping @Sendable () -> Void = {}, _ body: @escaping @Sendable () -> Void
     ) {
         guard let sequence else { return body() }
@@ -248,7 +252,7 @@ final class MessageHandler: Sendable {
     }
 
     /// The connection goes on.
-    private func refuseChange(_ message: String, _ frame: FrameReference, _ connection: Connection) {
+    private func refuseChange(_ message: String, about frame: FrameReference, on connection: Connection) {
         let error = WireError(
             .unauthorized,
             "The user with the id \(connection.peer.user) may only read here (its role is read), and \(message) changes the "
@@ -288,7 +292,7 @@ extension WireError {
 }
 
 extension MessageHandler {
-    private func subscribe(_ query: CommitQuery, _ frame: FrameReference, _ connection: Connection) -> Opened {
+    private func subscribe(_ query: CommitQuery, about frame: FrameReference, on connection: Connection) -> Opened {
         let bytes = Self.bytesPerSubscription + (query.entities?.count ?? 0) * Self.bytesPerFollowedEntity
         return .question { [self] ticket in
             guard connection.subscriptions.withLock({ $0.reserve() }) else {
@@ -321,7 +325,7 @@ extension MessageHandler {
     /// Checks a fetch; a fault is sent at once.
     private func fetch(
         _ envelope: ClientEnvelope, after afterSequence: Int64?, _ content: JSONText, _ memory: JobMemory,
-        _ frame: FrameReference, _ connection: Connection
+        about frame: FrameReference, on connection: Connection
     ) throws(WireError) -> Opened {
         let fetch = try FetchDescription(envelope.document.root)
         // The names and what they are resolved to.
@@ -332,7 +336,7 @@ extension MessageHandler {
             }
             let bytes = Self.bytesPerFetch + content.count * Self.memoryPerFetchByte
             return .question { [self] ticket in
-                ask(request, bytes, before: ticket, after: afterSequence, frame, connection)
+                ask(request, bytes, before: ticket, after: afterSequence, about: frame, on: connection)
             }
         } catch {
             connection.send(error, about: frame)
@@ -341,8 +345,8 @@ extension MessageHandler {
     }
 
     private func ask(
-        _ request: FetchRequest, _ bytes: Int, before ticket: Int, after sequence: Int64?, _ frame: FrameReference,
-        _ connection: Connection
+        _ request: FetchRequest, _ bytes: Int, before ticket: Int, after sequence: Int64?, about frame: FrameReference,
+        on connection: Connection
     ) {
         guard fetches.hasRoom(connection.peer.process) else {
             return connection.breakOff(
@@ -351,11 +355,11 @@ extension MessageHandler {
         let fetch = PendingFetch(
             request: request, ticket: ticket, frame: frame,
             share: BudgetShare(of: fetches, bytes, connection.peer.process))
-        whenApplied(sequence, frame, connection) { connection.answer(fetch) }
+        whenApplied(sequence, about: frame, on: connection) { connection.answer(fetch) }
     }
 
     /// Reads a bookmark, when the jobs before the question have ended.
-    func bookmark(named name: String, _ frame: FrameReference, _ connection: Connection) -> Opened {
+    func bookmark(named name: String, about frame: FrameReference, on connection: Connection) -> Opened {
         .question { [self] ticket in
             let process = connection.peer.process
             guard fetches.hasRoom(process) else {

@@ -222,7 +222,7 @@ extension JobOperation {
             return
         }
         guard let entity = fields["entity"] else {
-            throw Self.lacks("entity", "the name of an entity in the model", word, path)
+            throw Self.lacks("entity", "the name of an entity in the model", of: word, at: path)
         }
         guard entity.kind == .string else { throw entity.mismatch("a string", at: "\(path)/entity") }
         let (action, json) = try Self.action(word, fields, at: path)
@@ -246,20 +246,20 @@ extension JobOperation {
         case "delete": return try deletion(fields, at: path)
         case "relate":
             guard let object = fields["object"] else {
-                throw lacks("object", "the key of the object whose relationship it is", word, path)
+                throw lacks("object", "the key of the object whose relationship it is", of: word, at: path)
             }
             guard let relationship = fields["relationship"] else {
-                throw lacks("relationship", "its name in the model", word, path)
+                throw lacks("relationship", "its name in the model", of: word, at: path)
             }
             guard relationship.kind == .string else {
                 throw relationship.mismatch("a string", at: "\(path)/relationship")
             }
             guard let json = fields["json"] else {
-                throw lacks("json", "what a record would hold at the relationship", word, path)
+                throw lacks("json", "what a record would hold at the relationship", of: word, at: path)
             }
             return (.relate(object: object, relationship: relationship), json)
         case "sync":
-            guard let json = fields["json"] else { throw lacks("json", "an array of records", word, path) }
+            guard let json = fields["json"] else { throw lacks("json", "an array of records", of: word, at: path) }
             guard json.kind == .array else { throw json.mismatch("an array of records", at: "\(path)/json") }
             let (predicate, arguments) = try selection(fields, at: path)
             let actions = try actions(fields, at: path)
@@ -267,7 +267,9 @@ extension JobOperation {
                 .sync(where: predicate, arguments: arguments, actions: actions, part: try part(fields, at: path)), json
             )
         default:
-            guard let json = fields["json"] else { throw lacks("json", "a record, or an array of records", word, path) }
+            guard let json = fields["json"] else {
+                throw lacks("json", "a record, or an array of records", of: word, at: path)
+            }
             return (.process(object: fields["object"]), json)
         }
     }
@@ -275,7 +277,7 @@ extension JobOperation {
     private static func mapping(
         _ fields: JSONValue, at path: String
     ) throws(WireError) -> (Action, json: JSONValue) {
-        guard let json = fields["json"] else { throw lacks("json", "the payload", "map", path) }
+        guard let json = fields["json"] else { throw lacks("json", "the payload", of: "map", at: path) }
         for field in ["mapping", "path"] {
             if let value = fields[field], value.kind != .string {
                 throw value.mismatch("a string", at: "\(path)/\(field)")
@@ -362,14 +364,14 @@ extension JobOperation {
                     + "this one has \(count).", path: "\(path)/part/id")
         }
         guard let id = try part.optionalString("id", in: "\(path)/part") else {
-            throw lacks("part/id", "a name for the whole sync, the same in all parts", "sync", path)
+            throw lacks("part/id", "a name for the whole sync, the same in all parts", of: "sync", at: path)
         }
         guard let last = part["last"] else { return (id, false) }
         guard let isLast = last.bool else { throw last.mismatch("true or false", at: "\(path)/part/last") }
         return (id, isLast)
     }
 
-    private static func lacks(_ field: String, _ meaning: String, _ word: String, _ path: String) -> WireError {
+    private static func lacks(_ field: String, _ meaning: String, of word: String, at path: String) -> WireError {
         WireError(.unsupportedMessage, "A `\(word)` needs `\(field)`: \(meaning).", path: "\(path)/\(field)")
     }
 }

@@ -12,10 +12,11 @@ package enum ServerMessage: Sendable {
     /// The job of that id was cancelled.
     case cancelled(id: String)
     case completed(Completion)
-    /// A job that was refused or failed; it changed nothing.
-    case failed(ReportedError)
-    /// A frame or a message that could not be read, or a connection that the server refuses.
-    case error(ReportedError)
+    /// A job that was refused or failed; it changed nothing. The error has the job's id, if it could be read.
+    case failed(BrokerError)
+    /// A frame or a message that could not be read, or a connection that the server refuses. The error has the `id` of the message, if
+    /// it could be read.
+    case error(BrokerError)
     /// The result of a `fetch`, as JSON text.
     ///
     /// - hasMore: a limit excluded further objects, or further parts follow.
@@ -36,37 +37,6 @@ package enum ServerMessage: Sendable {
     case model(json: [UInt8])
     /// A type that this side does not know.
     case other(type: String)
-}
-
-/// An error that a server reports: of a job, a message or a connection.
-package struct ReportedError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The job's, or the `id` of the message at fault; nil when it could not be read.
-    package let id: String?
-    /// The job's; nil when the job was refused before it had a sequence.
-    package let sequence: Int64?
-    /// The position of the frame at fault on its connection, from 1.
-    package let frame: Int?
-    package let fault: BrokerError.Fault
-    package let retryAfter: Duration?
-
-    package var description: String { fault.description }
-}
-
-extension BrokerError {
-    /// The error that a server reports.
-    package init(_ error: ReportedError, jobID: JobID? = nil) {
-        self = .reported(
-            error.fault, jobID: jobID, sequence: error.sequence, retryAfter: error.retryAfter)
-    }
-
-    /// The error of a job that failed or was refused.
-    ///
-    /// - Parameter id: the job's, where the message has none.
-    package init(failed: ReportedError, jobID id: JobID? = nil) {
-        self = .failed(
-            failed.fault, jobID: failed.id.map { JobID($0) } ?? id, sequence: failed.sequence,
-            retryAfter: failed.retryAfter)
-    }
 }
 
 /// A server's message and the fields that every message may have.
@@ -105,6 +75,11 @@ extension ServerEnvelope {
         return ServerEnvelope(message: try message(in: root), tag: root["tag"]?.jsonText, document: document)
     }
 
+    private static func reported(_ root: JSONValue) throws(WireError) -> BrokerError {
+        .reported(
+            try root.required("error"), jobID: root["id"]?.string.map { JobID($0) }, sequence: root["sequence"]?.int64)
+    }
+
     private static func message(in root: JSONValue) throws(WireError) -> ServerMessage {
         switch try root.requiredString("type") {
         case "completed":
@@ -114,8 +89,8 @@ extension ServerEnvelope {
                     members: root))
         case "accepted":
             .accepted(id: try root.requiredString("id"), sequence: try root.requiredInteger("sequence"))
-        case "failed": .failed(try ReportedError(root))
-        case "error": .error(try ReportedError(root))
+        case "failed": .failed(try reported(root))
+        case "error": .error(try reported(root))
         case "progress" where root["action"] == nil:
             .progress(
                 id: try root.requiredString("id"), staged: Int(try root.requiredInteger("staged")),
@@ -146,17 +121,6 @@ extension ServerEnvelope {
                 ServerInformation(protocolVersion: Int(try root.requiredInteger("version")), members: root))
         case let type: .other(type: type)
         }
-    }
-}
-
-extension ReportedError {
-    fileprivate init(_ root: JSONValue) throws(WireError) {
-        let error = try root.required("error")
-        id = root["id"]?.string
-        sequence = root["sequence"]?.int64
-        frame = root.count("frame")
-        fault = BrokerError.Fault(error)
-        retryAfter = BrokerError.Fault.retryAfter(error)
     }
 }
 

@@ -77,7 +77,7 @@ import Testing
         else { throw TestFault("no accepted") }
         let failed = #"{"type":"failed","error":{"code":"busy","message":"later","retryAfterMilliseconds":50}}"#
         guard case .failed(let failure) = try server(utf8(failed)).message else { throw TestFault("no failed") }
-        #expect(failure.id == nil && failure.sequence == nil && failure.retryAfter == .milliseconds(50))
+        #expect(failure.jobID == nil && failure.sequence == nil && failure.retryAfter == .milliseconds(50))
         let welcome = #"""
             {"type":"welcome","version":1,"server":"broker","journal":true,"durability":"disk","replica":"r1",
              "features":["dryRun","maximumDeletions","bookmark"],"role":"read","limits":{"maximumDepth":4,"new":1},
@@ -106,6 +106,6 @@ import Testing
                 == #"{"type":"error","error":{"code":"malformedJSON","message":"m","path":"/a","line":4,"column":1,"#
                 + #""offset":3},"id":"a","tag":null}"#)
         guard case .error(let read) = try server(error.encoded()).message else { throw TestFault("no error") }
-        #expect(read.id == "a" && read.fault.code == .malformedJSON && read.fault.line == 4)
+        #expect(read.jobID == "a" && read.code == .malformedJSON && read.fault?.line == 4)
     }
 }

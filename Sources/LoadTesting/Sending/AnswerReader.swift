@@ -96,7 +96,8 @@ struct AnswerReader: Sendable {
         case .accepted(let id, _): return Answer(job: job(id), kind: .accepted)
         case .failed(let error), .error(let error):
             return Answer(
-                job: job(error.id), kind: .failed(code: error.fault.code.rawValue, message: error.description))
+                job: job(error.jobID?.text),
+                kind: .failed(code: error.fault?.code.rawValue ?? "", message: error.fault?.description ?? ""))
         default: return Answer(kind: .other)
         }
     }
