@@ -258,6 +258,29 @@ import Testing
         await broker.stop()
     }
 
+    @Test func `a dry run, a limit of deletions, the actions of a sync and an offset have their effect`() async throws {
+        let broker = try await store.open()
+        var job = Job(.process(json: #"[{"id": 1}, {"id": 2}, {"id": 3}]"#, as: "Employee"))
+        job.isDryRun = true
+        #expect(try await broker.process(job).isDryRun)
+        #expect(try await broker.fetchCount(of: "Employee") == 0)
+        job.isDryRun = false
+        #expect(try await broker.process(job).changes["Employee"]?.inserted == 3)
+        var query = Query("Employee")
+        query.offset = 2
+        let rest = try await broker.fetch(query)
+        #expect(try rest.decode([RawJSON].self).count == 1)
+        var deletion = Job(.delete("Employee", where: "TRUEPREDICATE"))
+        deletion.maximumDeletions = .percent(50)
+        let limited = deletion
+        let refused = await #expect(throws: BrokerError.self) { try await broker.process(limited) }
+        #expect(refused?.code == .tooManyDeletions)
+        let sync = Job(.sync(json: #"[{"id": 3}, {"id": 9}]"#, as: "Employee", actions: [.delete]))
+        let changes = try await broker.process(sync).changes["Employee"]
+        #expect(changes?.inserted == 0 && changes?.deleted == 2)
+        await broker.stop()
+    }
+
     private func waitUntil(_ broker: EmbeddedBroker, waiting: Int, inFlight: Int) async {
         while broker.waitingCount != waiting || broker.inFlightCount != inFlight { await Task.yield() }
     }
