@@ -82,9 +82,7 @@ import Testing
             "keyless (no primary key", "packed (WITHOUT ROWID", "seen (a view)", "words (its key is not compared",
             "both is skipped: it is generated", "the default CURRENT_TIMESTAMP is SQLite's to give",
             "triggers do not fire", "foreign key who is no relationship: it is a part of the primary key",
-        ] {
-            #expect(text.contains(part), "\(part) in \(text)")
-        }
+        ] { #expect(text.contains(part), "\(part) in \(text)") }
         let (department, employee, membership) = (model.entities[0], model.entities[1], model.entities[2])
         #expect(department.attributes[1].defaultValue?.text == "\"it's\"" && !department.attributes[1].isOptional)
         #expect(department.attributes[2].defaultValue == nil && department.attributes[2].isOptional)
@@ -198,12 +196,7 @@ import Testing
         (.dayFirstWithDashes, ["24-09-2012"]), (.monthFirstWithDashes, ["09-24-2012"]),
         ([.dayFirstWithSlashes, .monthFirstWithSlashes], ["5/9/2012"]),
         (.twitter, ["Mon Sep 24 03:35:21 +0000 2012"]),
-        (
-            .mail,
-            [
-                "Mon, 24 Sep 2012 03:35:21 GMT", "Mon, 24 Sep 2012 03:35:21 +0000", "Mon, 4 Sep 2012 03:35:21 GMT",
-            ]
-        ),
+        (.mail, ["Mon, 24 Sep 2012 03:35:21 GMT", "Mon, 24 Sep 2012 03:35:21 +0000", "Mon, 4 Sep 2012 03:35:21 GMT"]),
         (.slashes, ["2012/09/24 03:35:21 +0000"]),
         (.uuid, ["68753A44-4D6F-1226-9C60-0050E4C00067", "c8753a44-4d6f-1226-9c60-0050e4c00067"]),
         ([.number, .integer], ["0", "-12", "9223372036854775807"]),

@@ -75,7 +75,7 @@ final class FedDatabase {
 
     // MARK: - Jobs
 
-    /// The effect of a job that processes records, or its fault: `Employee +1 ~2 =3 -4 !5`, each in a list.
+    /// The effect of a job that processes records, or its fault, each in a list: `Employee +1 ~2 =3 -4 !5`, without what is 0.
     func process(_ entity: String, _ json: String, _ policy: InvalidRecordPolicy = .fail) throws -> [String] {
         try run([processing(entity, json, policy)], policy)
     }
@@ -139,8 +139,10 @@ final class FedDatabase {
         case .completed(let outcome):
             fault = outcome.rejected.last
             warnings = outcome.warnings.map { "\($0.code.rawValue) \($0.count)" }
-            return outcome.changes.map {
-                "\($0) +\($1.inserted) ~\($1.updated) =\($1.unchanged) -\($1.deleted) !\($1.rejected)"
+            return outcome.changes.map { entity, counts in
+                let numbers = [counts.inserted, counts.updated, counts.unchanged, counts.deleted, counts.rejected]
+                let texts = zip("+~=-!", numbers).filter { $1 != 0 }.map { " \($0)\($1)" }
+                return entity + texts.joined()
             } + outcome.rejected.map(\.message)
         case .failed(let fault), .conflict(let fault, _):
             self.fault = fault

@@ -38,12 +38,8 @@ import Testing
             [{"code": "b", "name": "Bob", "email": "b@x", "department": {"id": 2, "name": "R&D", "head": "b"}},
              {"code": "a", "name": "Ann", "department_id": 2}]
             """
-        #expect(
-            try database.process("employee", records)
-                == ["employee +1 ~1 =0 -0 !0", "department +1 ~0 =0 -0 !0"].sorted())
-        #expect(
-            try database.process("employee", records)
-                == ["employee +0 ~0 =2 -0 !0", "department +0 ~0 =1 -0 !0"].sorted())
+        #expect(try database.process("employee", records) == ["employee +1 ~1", "department +1"].sorted())
+        #expect(try database.process("employee", records) == ["employee =2", "department =1"].sorted())
         #expect(
             try database.rows("SELECT code, name, shout, level, email, department_id FROM employee ORDER BY code")
                 == ["a|Ann|ANN|1|NULL|2", "b|Bob|BOB|1|b@x|2"])
@@ -54,10 +50,10 @@ import Testing
         #expect(try database.rows("SELECT * FROM log") == ["a"])
         #expect(
             try database.process("membership", #"[{"who": "a", "what": 2}, {"who": "b", "what": 1}]"#)
-                == ["membership +2 ~0 =0 -0 !0"])
+                == ["membership +2"])
         #expect(
             try database.process("note", #"[{"id": 9, "text": "x", "about": 1}, {"id": 4, "about": 2}]"#).last
-                == "note +2 ~0 =0 -0 !0")
+                == "note +2")
 
         database.close()
         #expect(try database.foreignObjects() == objects)
@@ -71,9 +67,7 @@ import Testing
         let plan = try database.imported()
         #expect(plan.model.entities.map(\.name) == database.plan.model.entities.map(\.name))
         #expect(try !database.open().migration.lines[0].contains("added"))
-        #expect(
-            try database.process("employee", records)
-                == ["employee +0 ~0 =2 -0 !0", "department +0 ~0 =1 -0 !0"].sorted())
+        #expect(try database.process("employee", records) == ["employee =2", "department =1"].sorted())
         #expect(try database.foreignObjects() == objects)
     }
 
@@ -89,14 +83,14 @@ import Testing
         try database.execute(
             "INSERT INTO membership VALUES ('c', 2, NULL); INSERT INTO note VALUES (700, 'x', 1), (3, 'y', 2)")
         // SET NULL: the head. Nothing else refers to an employee but what the model does not know as a link.
-        #expect(try database.delete("employee", #"["a"]"#) == ["department +0 ~1 =0 -0 !0", "employee +0 ~0 =0 -1 !0"])
+        #expect(try database.delete("employee", #"["a"]"#) == ["department ~1", "employee -1"])
         // NO ACTION becomes deny.
         #expect(
             try database.delete("department", "[1]")[0].hasPrefix(
                 "constraintViolation: The department 1 cannot be deleted: its note"))
-        #expect(try database.sync("note", #"[{"id": 3}]"#) == ["note +0 ~0 =1 -1 !0"])
+        #expect(try database.sync("note", #"[{"id": 3}]"#) == ["note =1 -1"])
         // CASCADE: who works there.
-        #expect(try database.delete("department", "[1]") == ["department +0 ~0 =0 -1 !0", "employee +0 ~0 =0 -1 !0"])
+        #expect(try database.delete("department", "[1]") == ["department -1", "employee -1"])
         // A foreign key that is no relationship, and not deferrable, is still enforced.
         try database.execute(
             """
@@ -123,7 +117,7 @@ import Testing
             try database.process("department", #"[{"id": 1, "head": "z"}]"#)[0].contains(
                 "a stub cannot be made of it, because department_id is required"))
         // An existing object needs no second mention.
-        #expect(try database.process("employee", #"[{"code": "a", "name": "Anna"}]"#) == ["employee +0 ~1 =0 -0 !0"])
+        #expect(try database.process("employee", #"[{"code": "a", "name": "Anna"}]"#) == ["employee ~1"])
         let null = try database.process("employee", #"[{"code": "z", "department_id": null}]"#)
         #expect(
             null[0].hasPrefix(
@@ -137,7 +131,7 @@ import Testing
         #expect(database.fault?.cause == "CHECK constraint failed: email LIKE '%@%'")
         let skipped = try database.process("employee", checked, .skip)
         #expect(
-            skipped.contains("employee +1 ~0 =0 -0 !1") && skipped.last!.contains("a CHECK constraint does not hold"),
+            skipped.contains("employee +1 !1") && skipped.last!.contains("a CHECK constraint does not hold"),
             "\(skipped)")
         // The other side lets go of what may not be alone.
         #expect(
@@ -223,7 +217,7 @@ import Testing
     @Test func `a fed database is never migrated`() throws {
         let database = try FedDatabase("CREATE TABLE a (id INTEGER PRIMARY KEY, x TEXT)")
         try database.open()
-        #expect(try database.process("a", #"[{"id": 1, "x": "y"}]"#) == ["a +1 ~0 =0 -0 !0"])
+        #expect(try database.process("a", #"[{"id": 1, "x": "y"}]"#) == ["a +1"])
         database.close()
         try database.execute("ALTER TABLE a RENAME COLUMN x TO y")
         let message = try #require(throws: StoreError.self) { try database.open() }.message
@@ -243,10 +237,10 @@ import Testing
             #"{"entities": {"A": {"table": "a", "identity": "code", "attributes": {"code": "string", "x": {"type": "integer16", "key": "n"}}}}}"#
         }
         try database.open()
-        #expect(try database.process("A", #"[{"code": "k", "n": 1}, {"code": "l"}]"#) == ["A +2 ~0 =0 -0 !0"])
-        #expect(try database.process("A", #"[{"code": "k", "n": 2}, {"code": "l"}]"#) == ["A +0 ~1 =1 -0 !0"])
+        #expect(try database.process("A", #"[{"code": "k", "n": 1}, {"code": "l"}]"#) == ["A +2"])
+        #expect(try database.process("A", #"[{"code": "k", "n": 2}, {"code": "l"}]"#) == ["A ~1 =1"])
         #expect(try database.rows("SELECT * FROM a") == ["1|k|e|2", "2|l|e|NULL"])
-        #expect(try database.delete("A", #"["k"]"#) == ["A +0 ~0 =0 -1 !0"])
+        #expect(try database.delete("A", #"["k"]"#) == ["A -1"])
         #expect(try database.fetch("A") == #"[{"code":"l","n":null}]"#)
     }
 
@@ -267,7 +261,7 @@ import Testing
         #expect(
             text.contains(#""n":"many","d":"yesterday""#) && text.contains(#""b":7,"j":"no json","x":5"#)
                 && text.contains(#""j":"AA==""#), "\(text)")
-        #expect(try database.process("a", #"[{"id": "k", "n": 3, "j": [1], "r": 2.5}]"#) == ["a +0 ~1 =0 -0 !0"])
+        #expect(try database.process("a", #"[{"id": "k", "n": 3, "j": [1], "r": 2.5}]"#) == ["a ~1"])
         #expect(try database.rows("SELECT n, r, j FROM a WHERE id = 'k'") == ["3|2.5|[1]"])
     }
 
@@ -305,9 +299,8 @@ import Testing
             """)
         try database.open()
         #expect(try database.delete("p", #"["a"]"#)[0].hasPrefix("constraintViolation: The p \"a\" cannot be deleted"))
-        #expect(try database.delete("p", #"["a", "b", "c"]"#) == ["p +0 ~0 =0 -3 !0"])
-        #expect(
-            try database.process("p", #"[{"id": "x", "boss": "y"}, {"id": "y", "boss": "x"}]"#) == ["p +2 ~0 =0 -0 !0"])
+        #expect(try database.delete("p", #"["a", "b", "c"]"#) == ["p -3"])
+        #expect(try database.process("p", #"[{"id": "x", "boss": "y"}, {"id": "y", "boss": "x"}]"#) == ["p +2"])
         #expect(try database.rows("SELECT * FROM p") == ["x|y", "y|x"])
     }
 
@@ -325,7 +318,7 @@ import Testing
         #expect(
             failed[0].hasPrefix("constraintViolation: ") && failed[0].contains("an expression of a table"), "\(failed)")
         #expect(!failed[0].contains("malformed") && database.fault?.cause == "malformed JSON")
-        #expect(try database.process("d", #"{"id": 3, "data": "{}"}"#) == ["d +1 ~0 =0 -0 !0"])
+        #expect(try database.process("d", #"{"id": 3, "data": "{}"}"#) == ["d +1"])
     }
 
     /// The unique value of an object that a job changes later is replaced meanwhile, which such a column does not allow.
@@ -340,12 +333,12 @@ import Testing
                 try database.processing("b", #"{"id": 1, "k": "r"}"#, policy),
             ]
         }
-        #expect(try database.run(steps(.skip), .skip)[0] == "b +1 ~1 =0 -0 !1")
+        #expect(try database.run(steps(.skip), .skip)[0] == "b +1 ~1 !1")
         #expect(try database.rows("SELECT id, k FROM b ORDER BY id") == ["1|r", "3|q"])
         try database.execute("UPDATE b SET k = 'p' WHERE id = 1")
         #expect(try database.run(steps(.fail))[0].hasPrefix("constraintViolation: Another b has the value of k"))
         let exchange = #"[{"id": 1, "k": "q"}, {"id": 3, "k": "p"}]"#
-        #expect(try database.process("b", exchange, .skip)[0] == "b +0 ~0 =0 -0 !2")
+        #expect(try database.process("b", exchange, .skip)[0] == "b !2")
         #expect(try database.rows("SELECT id, k FROM b ORDER BY id") == ["1|p", "3|q"])
     }
 
@@ -356,10 +349,10 @@ import Testing
         try database.open()
         // A foreign key in the primary key is no relationship, so nothing makes a stub of what it names.
         #expect(try database.process("a", #"[{"x": 1, "y": 1}]"#)[0].contains("does not exist"))
-        #expect(try database.process("b", #"[{"id": 1, "k": "p"}, {"id": 2, "k": "q"}]"#) == ["b +2 ~0 =0 -0 !0"])
-        #expect(try database.process("a", #"[{"x": 1, "y": 1}]"#) == ["a +1 ~0 =0 -0 !0"])
+        #expect(try database.process("b", #"[{"id": 1, "k": "p"}, {"id": 2, "k": "q"}]"#) == ["b +2"])
+        #expect(try database.process("a", #"[{"x": 1, "y": 1}]"#) == ["a +1"])
         // Unique values change places.
-        #expect(try database.process("b", #"[{"id": 1, "k": "q"}, {"id": 2, "k": "p"}]"#) == ["b +0 ~2 =0 -0 !0"])
+        #expect(try database.process("b", #"[{"id": 1, "k": "q"}, {"id": 2, "k": "p"}]"#) == ["b ~2"])
         #expect(try database.process("a", #"[{"x": 3, "y": 1}]"#)[0].contains("does not exist"))
         #expect(try database.rows("SELECT * FROM a") == ["1|1"])
     }
@@ -385,7 +378,7 @@ import Testing
         try database.open()
         let outcome = try database.delete("node", "[0]")
         if isDeleted {
-            #expect(outcome == ["node +0 ~0 =0 -\(count) !0"])
+            #expect(outcome == ["node -\(count)"])
         } else {
             #expect(outcome[0].hasPrefix("constraintViolation: ") && outcome[0].contains("1,000 levels"), "\(outcome)")
             #expect(try database.rows("SELECT count(*) FROM node") == ["\(count)"])
@@ -409,23 +402,23 @@ import Testing
     @Test(arguments: numbers)
     func `a sync keeps what it names by numbers that the column makes integers of`(type: String) throws {
         let database = try database(type, "", "(1, 'a'), (2.5, 'b'), (3, 'c')")
-        #expect(try database.sync("t", named) == ["t +1 ~1 =1 -1 !0"])
+        #expect(try database.sync("t", named) == ["t +1 ~1 =1 -1"])
         #expect(try database.rows("SELECT k * 1.0, v FROM t ORDER BY 1") == ["-4.0|new", "1.0|new", "2.5|b"])
-        #expect(try database.sync("t", named) == ["t +0 ~0 =3 -0 !0"])
+        #expect(try database.sync("t", named) == ["t =3"])
     }
 
     @Test(arguments: numbers)
     func `a sync in parts keeps what they name by such numbers`(type: String) throws {
         let database = try database(type, "", "(1, 'a'), (2.5, 'b'), (3, 'c')")
         let part = FedDatabase.part(isLast:)
-        #expect(try database.sync("t", #"[{"k": 1, "v": "new"}]"#, part: part(false)) == ["t +0 ~1 =0 -0 !0"])
-        #expect(try database.sync("t", #"[{"k": 2.5, "v": "b"}]"#, part: part(true)) == ["t +0 ~0 =1 -1 !0"])
+        #expect(try database.sync("t", #"[{"k": 1, "v": "new"}]"#, part: part(false)) == ["t ~1"])
+        #expect(try database.sync("t", #"[{"k": 2.5, "v": "b"}]"#, part: part(true)) == ["t =1 -1"])
         #expect(try database.rows("SELECT k * 1.0, v FROM t ORDER BY 1") == ["1.0|new", "2.5|b"])
     }
 
     @Test func `keys that the column makes one number of count once where a delete does not find them`() throws {
         let database = try database("DATE", "", "('1.5', 'c'), ('2024-01-03', 'b'), (7, 'd')")
-        #expect(try database.delete("t", #"["1.5", "1.50", "8", "8.0", "x", "7.0"]"#) == ["t +0 ~0 =0 -2 !0"])
+        #expect(try database.delete("t", #"["1.5", "1.50", "8", "8.0", "x", "7.0"]"#) == ["t -2"])
         #expect(database.warnings == ["objectNotFound 2"])
         #expect(try database.rows("SELECT v FROM t") == ["b"])
     }
@@ -436,12 +429,12 @@ import Testing
         let json = """
             [{"k": "20240102", "v": "a"}, {"k": "2024-01-03", "v": "b"}, {"k": "1.50", "v": "c"}, {"k": "1e2", "v": "e"}]
             """
-        #expect(try database.sync("t", json).map { $0.suffix(5) } == ["-1 !0"])
+        #expect(try database.sync("t", json).map { $0.suffix(3) } == [" -1"])
         let rows = try database.rows("SELECT k, v FROM t ORDER BY v")
         #expect(rows == ["20240102|a", "2024-01-03|b", "1.5|c", "100|e"])
         for isLast in [false, true] {
-            #expect(
-                try database.sync("t", json, part: FedDatabase.part(isLast: isLast)).map { $0.suffix(5) } == ["-0 !0"])
+            let outcome = try database.sync("t", json, part: FedDatabase.part(isLast: isLast))
+            #expect(outcome.count == 1 && !outcome[0].contains(/[-!:]/), "\(outcome)")
         }
         #expect(try database.rows("SELECT k, v FROM t ORDER BY v") == rows)
     }
@@ -449,9 +442,7 @@ import Testing
     @Test(arguments: ["INTEGER", "NUMERIC"])
     func `objects exchange unique values that the column makes integers of`(key: String) throws {
         let database = try database(key, ", u NUMERIC UNIQUE", "(1, 'a', 20), (2, 'b', 30), (3, 'c', 2.5)")
-        #expect(
-            try database.process("t", #"[{"k": 1, "u": 30}, {"k": 2, "u": 2.5}, {"k": 3, "u": 20}]"#)
-                == ["t +0 ~3 =0 -0 !0"])
+        #expect(try database.process("t", #"[{"k": 1, "u": 30}, {"k": 2, "u": 2.5}, {"k": 3, "u": 20}]"#) == ["t ~3"])
         #expect(try database.rows("SELECT k, u FROM t ORDER BY 1") == ["1|30", "2|2.5", "3|20"])
     }
 
@@ -465,10 +456,10 @@ import Testing
         ) { $0.replacing(#""toMany": true,"#, with: #""toMany": true, "assignment": "replace","#) }
         try database.open()
         let json = #"[{"id": 1, "employee": [{"id": 7, "name": "a"}, {"id": 9.5, "name": "c"}]}]"#
-        #expect(try database.process("department", json).contains("employee +0 ~2 =1 -0 !0"))
+        #expect(try database.process("department", json).contains("employee ~2 =1"))
         let links = ["7|1", "8|NULL", "9.5|1"]
         #expect(try database.rows("SELECT id, department_id FROM employee ORDER BY 1") == links)
-        #expect(try database.process("department", json).contains("employee +0 ~0 =2 -0 !0"))
+        #expect(try database.process("department", json).contains("employee =2"))
         #expect(try database.rows("SELECT id, department_id FROM employee ORDER BY 1") == links)
     }
 
@@ -478,7 +469,7 @@ import Testing
             try database.run([
                 database.processing("t", #"[{"k": 1, "v": "x"}, {"k": 2, "v": "y"}]"#),
                 database.syncing("t", #"[{"k": 1, "v": "z"}]"#),
-            ]) == ["t +0 ~1 =0 -1 !0"])
+            ]) == ["t ~1 -1"])
         #expect(try database.rows("SELECT k, v FROM t") == ["1|z"])
     }
 
@@ -489,7 +480,7 @@ import Testing
             try database.run([
                 database.processing("t", #"[{"k": -1, "v": "y"}, \#(records)]"#),
                 database.processing("t", #"[{"k": -1, "v": "z"}, {"k": 1, "v": "y"}]"#),
-            ]) == ["t +20000 ~1 =0 -0 !0"])
+            ]) == ["t +20000 ~1"])
     }
 }
 
@@ -508,12 +499,12 @@ import Testing
     @Test func `JSON and days are fed as such`() throws {
         let database = try database()
         let records = #"[{"id": 2, "tags": [1,  {"x": null}], "born": "2012-02-29"}, {"id": 3}]"#
-        #expect(try database.process("t", records) == ["t +1 ~1 =0 -0 !0"])
+        #expect(try database.process("t", records) == ["t +1 ~1"])
         #expect(
             try database.rows("SELECT id, tags, born, typeof(born) FROM t ORDER BY id") == [
                 #"1|["a", {"b": 1}]|1985-12-10|text"#, #"2|[1,{"x":null}]|2012-02-29|text"#, "3|[]|NULL|null",
             ])
-        #expect(try database.process("t", records) == ["t +0 ~0 =2 -0 !0"])
+        #expect(try database.process("t", records) == ["t =2"])
         #expect(throws: (any Error).self) { try database.process("t", #"[{"id": 3, "born": "2012-02-29T00:00:00Z"}]"#) }
     }
 }

@@ -72,10 +72,7 @@ import Testing
         let links = status.relationships.map {
             "\($0.name) \(model.entities[$0.destination].name) \($0.isToMany) \($0.assignment.rawValue)"
         }
-        #expect(
-            links == [
-                "user User false union", "media Media true replace", "retweeted_status Status false union",
-            ])
+        #expect(links == ["user User false union", "media Media true replace", "retweeted_status Status false union"])
         #expect(model.entities.map(identity) == [["id"], ["id"], ["id"]])
         #expect(text.contains("missing or null in 2 of 3"), "\(text)")
     }

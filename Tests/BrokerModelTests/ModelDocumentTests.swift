@@ -105,8 +105,7 @@ import Testing
               "B": null}, "mappings": {"two": null, "one": null}}
             """)
         #expect(
-            text(document)
-                == #"{"entities":{"A":{"attributes":{"id":"integer64","day":{"type":"date"}}}},"#
+            text(document) == #"{"entities":{"A":{"attributes":{"id":"integer64","day":{"type":"date"}}}},"#
                 + #""mappings":{},"routes":[{"keyPath": "as", "mapping": "one"}]}"#)
         #expect(document.faults == [])
     }
@@ -190,8 +189,7 @@ import Testing
         #expect(try ModelReader.read(document).entities[0].attributes[0].defaultValue == nil)
         let beside = try merged(first, #"{"entities": {"A": {"identity": "a", "attributes": {"a": {"key": "k"}}}}}"#)
         #expect(try ModelReader.read(beside).entities[0].attributes[0].defaultValue == nil)
-        let own = try merged(
-            first, #"{"entities": {"A": {"identity": ["a"], "attributes": {"a": {"default": 1}}}}}"#)
+        let own = try merged(first, #"{"entities": {"A": {"identity": ["a"], "attributes": {"a": {"default": 1}}}}}"#)
         #expect(throws: ModelError.self) { try ModelReader.read(own) }
     }
 
@@ -388,27 +386,23 @@ import Testing
         #expect(content(of: try read(written(model))) == content(of: model))
     }
 
-    @Test(arguments: [
-        FaultCase(
-            entity(#""renamedFrom": "A""#), "/entities/A/renamedFrom", #""A" is still the name of the entity "A""#),
-        FaultCase(entity(#""renamedFrom": ["B"]"#), "/entities/A/renamedFrom", "expected a string"),
-        FaultCase(entity(#""renamedFrom": """#), "/entities/A/renamedFrom", "empty"),
-        FaultCase(
-            entity(#""attributes": {"a": {"type": "string", "renamedFrom": "b"}, "b": "string"}"#),
-            "/entities/A/attributes/a/renamedFrom", #"still the name of the attribute "b""#),
-        FaultCase(
-            entity(
-                #""attributes": {"a": {"type": "string", "renamedFrom": "r"}}, "relationships": {"r": {"entity": "A"}}"#
-            ),
-            "/entities/A/attributes/a/renamedFrom", #"still the name of the relationship "r""#),
-        FaultCase(
-            entity(
-                #""attributes": {"a": {"type": "string", "renamedFrom": "x"}, "#
-                    + #""b": {"type": "string", "renamedFrom": "x"}}"#),
-            "/entities/A/attributes/b/renamedFrom", #"the attribute "a" is renamed from "x" already"#),
-        FaultCase(
-            #"{"entities": {"A": {"renamedFrom": "X"}, "B": {"renamedFrom": "X"}}}"#, "/entities/B/renamedFrom",
-            #"the entity "A" is renamed from "X" already"#),
-    ])
+    @Test(
+        arguments: FaultCase.list(
+            entity, at: "/entities/A",
+            #"""
+            "renamedFrom": "A" => /renamedFrom :: "A" is still the name of the entity "A"
+            "renamedFrom": ["B"] => /renamedFrom :: expected a string
+            "renamedFrom": "" => /renamedFrom :: empty
+            "attributes": {"a": {"type": "string", "renamedFrom": "b"}, "b": "string"}
+              => /attributes/a/renamedFrom :: still the name of the attribute "b"
+            "attributes": {"a": {"type": "string", "renamedFrom": "r"}}, "relationships": {"r": {"entity": "A"}}
+              => /attributes/a/renamedFrom :: still the name of the relationship "r"
+            "attributes": {"a": {"type": "string", "renamedFrom": "x"}, "b": {"type": "string", "renamedFrom": "x"}}
+              => /attributes/b/renamedFrom :: the attribute "a" is renamed from "x" already
+            """#) + [
+                FaultCase(
+                    #"{"entities": {"A": {"renamedFrom": "X"}, "B": {"renamedFrom": "X"}}}"#, "/entities/B/renamedFrom",
+                    #"the entity "A" is renamed from "X" already"#)
+            ])
     func `a former name without a renaming is refused`(fault: FaultCase) { fault.check() }
 }

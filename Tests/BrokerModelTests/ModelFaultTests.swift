@@ -17,6 +17,17 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { message }
 
+    /// The cases of a script, each `fields => pointer :: message`; an indented line continues the one before it.
+    ///
+    /// - Parameter model: the model of these fields.
+    /// - Parameter base: what the pointers begin with.
+    static func list(_ model: (String) -> String, at base: String, _ script: String) -> [FaultCase] {
+        script.replacing("\n  ", with: " ").split(separator: "\n").map { line in
+            let match = line.firstMatch(of: /(.*?) ?=> ?(.*?) ?:: (.*)/)!
+            return FaultCase(model(String(match.1)), base + match.2, String(match.3))
+        }
+    }
+
     func check() {
         let found = faults(of: json)
         #expect(found.map(\.place.pointer) == [pointer], "\(found)")
@@ -82,88 +93,72 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
         #expect(whole == "line 1, column 1: expected an object that describes a model, saw an array")
     }
 
-    @Test(arguments: [
-        FaultCase("{}", "", #"a model needs "entities""#),
-        FaultCase(#"{"entities": {}}"#, "/entities", "has no entity"),
-        FaultCase(#"{"entities": []}"#, "/entities", "saw an array"),
-        FaultCase(#"{"entities": {"A": {}}, "mappings": []}"#, "/mappings", "expected an object"),
-        FaultCase(#"{"entities": {"A": {}}, "routes": {}}"#, "/routes", "expected an array"),
-        FaultCase(
-            #"{"entities": {"A": {}}, "entities": {"A": {}}}"#, "/entities", "occurs twice here, first on line 1"),
-        FaultCase(#"{"entities": {"A": {}}, "inferred": 1}"#, "/inferred", "expected a string"),
-        FaultCase(
-            #"{"entities": {"A": {}}, "inferred": ""# + String(repeating: "é", count: 51) + #""}"#, "/inferred",
-            "more than 100 bytes"),
-        FaultCase(#"{"entities": {"A": {}}, "version": 1}"#, "/version", #"no field "version""#),
-        FaultCase(#"{"entities": {"A": "B"}}"#, "/entities/A", "an object that describes an entity"),
-        FaultCase(#"{"entities": {"A": {}, "A": {}}}"#, "/entities/A", "twice"),
-        FaultCase(#"{"entities": {"": {}}}"#, "/entities/", "the name is empty"),
-        FaultCase(#"{"entities": {"": {"table": "t"}}}"#, "/entities/", "the name is empty"),
-        FaultCase(#"{"entities": {"A": {"ignore": ["a..b"]}}}"#, "/entities/A/ignore/0", "has an empty key"),
-        FaultCase(#"{"entities": {"a/b~c": {"root": 1}}}"#, "/entities/a~1b~0c/root", "expected a string"),
-    ])
+    @Test(
+        arguments: FaultCase.list(
+            { $0 }, at: "",
+            #"""
+            {} => :: a model needs "entities"
+            {"entities": {}} => /entities :: has no entity
+            {"entities": []} => /entities :: saw an array
+            {"entities": {"A": {}}, "mappings": []} => /mappings :: expected an object
+            {"entities": {"A": {}}, "routes": {}} => /routes :: expected an array
+            {"entities": {"A": {}}, "entities": {"A": {}}} => /entities :: occurs twice here, first on line 1
+            {"entities": {"A": {}}, "inferred": 1} => /inferred :: expected a string
+            {"entities": {"A": {}}, "version": 1} => /version :: no field "version"
+            {"entities": {"A": "B"}} => /entities/A :: an object that describes an entity
+            {"entities": {"A": {}, "A": {}}} => /entities/A :: twice
+            {"entities": {"": {}}} => /entities/ :: the name is empty
+            {"entities": {"": {"table": "t"}}} => /entities/ :: the name is empty
+            {"entities": {"A": {"ignore": ["a..b"]}}} => /entities/A/ignore/0 :: has an empty key
+            {"entities": {"a/b~c": {"root": 1}}} => /entities/a~1b~0c/root :: expected a string
+            """#) + [
+                FaultCase(
+                    #"{"entities": {"A": {}}, "inferred": ""# + String(repeating: "é", count: 51) + #""}"#, "/inferred",
+                    "more than 100 bytes")
+            ])
     func `a wrong document is refused`(fault: FaultCase) { fault.check() }
 
-    @Test(arguments: [
-        FaultCase(entity(#""table": """#), "/entities/A/table", "empty"),
-        FaultCase(entity(#""table": "_Broker_jobs""#), "/entities/A/table", "Broker's own"),
-        FaultCase(entity(#""table": "sqlite_x""#), "/entities/A/table", "SQLite's own"),
-        FaultCase(entity(#""table": "a\u0000b""#), "/entities/A/table", "control character"),
-        FaultCase(entity(#""identityOptional": true"#), "/entities/A/identityOptional", #"add "identity""#),
-        FaultCase(entity(#""identity": 1"#), "/entities/A/identity", "name of an attribute"),
-        FaultCase(entity(#""identity": []"#), "/entities/A/identity", "empty"),
-        FaultCase(
-            entity(#""identity": "nam", "attributes": {"name": "string"}"#), "/entities/A/identity",
-            #"no attribute "nam"; did you mean "name"?"#),
-        FaultCase(
-            entity(#""identity": ["a", "a"], "attributes": {"a": "string"}"#), "/entities/A/identity/1", "twice"),
-        FaultCase(
-            entity(#""identity": "a", "attributes": {"a": "transformable"}"#), "/entities/A/identity",
-            "cannot identify"),
-        FaultCase(
-            entity(#""identity": "a", "attributes": {"a": {"type": "string", "default": "x"}}"#),
-            "/entities/A/attributes/a/default", "an identity has no default"),
-        FaultCase(
-            entity(
-                #""identity": "a", "identityOptional": true, "#
-                    + #""attributes": {"a": {"type": "uuid", "optional": false}}"#),
-            "/entities/A/attributes/a/optional", "identityOptional"),
-        FaultCase(entity(#""unique": "a", "attributes": {"a": "string"}"#), "/entities/A/unique", "array of arrays"),
-        FaultCase(
-            entity(#""unique": ["a", "b"], "attributes": {"a": "string", "b": "string"}"#), "/entities/A/unique",
-            #"[["a"], ["b"]]"#),
-        FaultCase(
-            entity(#""indexes": [["a", "c"]], "attributes": {"a": "string"}"#), "/entities/A/indexes/0/1",
-            #"no attribute "c""#),
-        FaultCase(
-            entity(#""indexes": [["a", "a"]], "attributes": {"a": "string"}"#), "/entities/A/indexes/0/1", "twice"),
-        FaultCase(entity(#""attributes": []"#), "/entities/A/attributes", "attributes by name"),
-        FaultCase(entity(#""relationships": []"#), "/entities/A/relationships", "relationships by name"),
-        FaultCase(entity(#""description": 1"#), "/entities/A/description", "expected a string"),
-    ])
+    @Test(
+        arguments: FaultCase.list(
+            entity, at: "/entities/A",
+            #"""
+            "table": "" => /table :: empty
+            "table": "_Broker_jobs" => /table :: Broker's own
+            "table": "sqlite_x" => /table :: SQLite's own
+            "table": "a\u0000b" => /table :: control character
+            "identityOptional": true => /identityOptional :: add "identity"
+            "identity": 1 => /identity :: name of an attribute
+            "identity": [] => /identity :: empty
+            "identity": "nam", "attributes": {"name": "string"} => /identity :: no attribute "nam"; did you mean "name"?
+            "identity": ["a", "a"], "attributes": {"a": "string"} => /identity/1 :: twice
+            "identity": "a", "attributes": {"a": "transformable"} => /identity :: cannot identify
+            "identity": "a", "attributes": {"a": {"type": "string", "default": "x"}}
+              => /attributes/a/default :: an identity has no default
+            "identity": "a", "identityOptional": true, "attributes": {"a": {"type": "uuid", "optional": false}}
+              => /attributes/a/optional :: identityOptional
+            "unique": "a", "attributes": {"a": "string"} => /unique :: array of arrays
+            "unique": ["a", "b"], "attributes": {"a": "string", "b": "string"} => /unique :: [["a"], ["b"]]
+            "indexes": [["a", "c"]], "attributes": {"a": "string"} => /indexes/0/1 :: no attribute "c"
+            "indexes": [["a", "a"]], "attributes": {"a": "string"} => /indexes/0/1 :: twice
+            "attributes": [] => /attributes :: attributes by name
+            "relationships": [] => /relationships :: relationships by name
+            "description": 1 => /description :: expected a string
+            """#))
     func `a wrong entity is refused`(fault: FaultCase) { fault.check() }
 
-    @Test(arguments: [
-        FaultCase(entity(#""modified": 1"#), "/entities/A/modified", "expected a string"),
-        FaultCase(
-            entity(#""identity": "id", "modified": "chnaged", "attributes": {"id": "uuid", "changed": "date"}"#),
-            "/entities/A/modified", #"did you mean "changed"?"#),
-        FaultCase(
-            entity(#""identity": "id", "modified": "id", "attributes": {"id": "integer64"}"#), "/entities/A/modified",
-            "never newer"),
-        FaultCase(
-            entity(#""identity": "id", "modified": "b", "attributes": {"id": "integer64", "b": "binary"}"#),
-            "/entities/A/modified", #""b" is binary"#),
-        FaultCase(
-            entity(#""modified": "at", "attributes": {"at": "date"}"#), "/entities/A/modified", #"add "identity""#),
-    ])
+    @Test(
+        arguments: FaultCase.list(
+            entity, at: "/entities/A",
+            #"""
+            "modified": 1 => /modified :: expected a string
+            "identity": "id", "modified": "chnaged", "attributes": {"id": "uuid", "changed": "date"}
+              => /modified :: did you mean "changed"?
+            "identity": "id", "modified": "id", "attributes": {"id": "integer64"} => /modified :: never newer
+            "identity": "id", "modified": "b", "attributes": {"id": "integer64", "b": "binary"}
+              => /modified :: "b" is binary
+            "modified": "at", "attributes": {"at": "date"} => /modified :: add "identity"
+            """#))
     func `a modified attribute without an order is refused`(fault: FaultCase) { fault.check() }
-
-    @Test(arguments: [
-        FaultCase(
-            entity(#""attributes": {"a": "string"}, "tombstone": "a == 1""#), "/entities/A/tombstone", "a new object")
-    ])
-    func `a tombstone of an entity without identity is refused`(fault: FaultCase) { fault.check() }
 
     @Test func `an incomplete request without missing parts is accepted`() {
         #expect(faults(of: entity(#""abstract": false"#)).isEmpty)
@@ -171,29 +166,26 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
         #expect(faults(of: #"{"$schema": "x", "description": "y", "entities": {"A": {"description": "z"}}}"#).isEmpty)
     }
 
-    @Test(arguments: [
-        FaultCase(
-            entity(#""attributes": {"a": "string"}, "tombstone": "a == 1""#), "/entities/A/tombstone", "a new object"),
-        FaultCase(relationship(""), "/entities/A/relationships/b", #"needs an "entity""#),
-        FaultCase(relationship(#""entity": "b""#), "/entities/A/relationships/b/entity", #"did you mean "B"?"#),
-        FaultCase(
-            relationship(#""entity": "B", "inverse": "nane""#), "/entities/A/relationships/b/inverse",
-            #"B has no relationship "nane""#),
-        FaultCase(relationship(#""entity": "B", "toMany": 1"#), "/entities/A/relationships/b/toMany", "true or false"),
-        FaultCase(
-            relationship(#""entity": "B", "deleteRule": "cascad""#), "/entities/A/relationships/b/deleteRule",
-            #"did you mean "cascade"?"#),
-        FaultCase(
-            relationship(#""entity": "B", "assignment": "replace""#), "/entities/A/relationships/b/assignment",
-            "to-many"),
-        FaultCase(
-            relationship(#""entity": "B", "ordered": true"#), "/entities/A/relationships/b/ordered", "to-many"),
-        FaultCase(relationship(#""entity": "B", "missing": 1"#), "/entities/A/relationships/b/missing", "one of"),
-        FaultCase(
-            relationship(#""entity": "B", "optional": true"#), "/entities/A/relationships/b/optional", "no field"),
-        FaultCase(
-            entity(#""relationships": {"b": "B"}"#), "/entities/A/relationships/b", "describes a relationship"),
-    ])
+    @Test(
+        arguments: FaultCase.list(
+            relationship, at: "/entities/A/relationships/b",
+            #"""
+            => :: needs an "entity"
+            "entity": "b" => /entity :: did you mean "B"?
+            "entity": "B", "inverse": "nane" => /inverse :: B has no relationship "nane"
+            "entity": "B", "toMany": 1 => /toMany :: true or false
+            "entity": "B", "deleteRule": "cascad" => /deleteRule :: did you mean "cascade"?
+            "entity": "B", "assignment": "replace" => /assignment :: to-many
+            "entity": "B", "ordered": true => /ordered :: to-many
+            "entity": "B", "missing": 1 => /missing :: one of
+            "entity": "B", "optional": true => /optional :: no field
+            """#) + [
+                FaultCase(
+                    entity(#""attributes": {"a": "string"}, "tombstone": "a == 1""#), "/entities/A/tombstone",
+                    "a new object"),
+                FaultCase(
+                    entity(#""relationships": {"b": "B"}"#), "/entities/A/relationships/b", "describes a relationship"),
+            ])
     func `a wrong relationship is refused`(fault: FaultCase) { fault.check() }
 
     @Test(arguments: [
@@ -217,61 +209,69 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
 @Suite(.timeLimit(.minutes(5))) struct AttributeFaultTests {
     private static let pointer = "/entities/A/attributes/a"
 
-    @Test(arguments: [
-        FaultCase(entity(#""attributes": {"a": 1}"#), pointer, "a type name"),
-        FaultCase(entity(#""attributes": {"a": "strng"}"#), pointer, #"did you mean "string"?"#),
-        FaultCase(attribute(#""optional": true"#), pointer, #"needs a "type""#),
-        FaultCase(attribute(#""type": "text""#), pointer + "/type", "one of \"integer16\""),
-        FaultCase(attribute(#""type": "string", "nullable": true"#), pointer + "/nullable", "no field"),
-        FaultCase(attribute(#""type": "string", "optional": 1"#), pointer + "/optional", "true or false"),
-        FaultCase(attribute(#""type": "string", "onInvalid": "ignore""#), pointer + "/onInvalid", "one of"),
-        FaultCase(attribute(#""type": "string", "indexed": "yes""#), pointer + "/indexed", "true or false"),
-        FaultCase(attribute(#""type": "string", "unique": null"#), pointer + "/unique", "saw null"),
-        FaultCase(attribute(#""type": "string", "key": 1"#), pointer + "/key", "key path"),
-        FaultCase(attribute(#""type": "string", "key": "a..b""#), pointer + "/key", "an empty key"),
-        FaultCase(attribute(#""type": "string", "key": ["a", "a"]"#), pointer + "/key/1", "twice"),
-    ])
+    @Test(
+        arguments: FaultCase.list(
+            attribute, at: "/entities/A/attributes/a",
+            #"""
+            "optional": true => :: needs a "type"
+            "type": "text" => /type :: one of "integer16"
+            "type": "string", "nullable": true => /nullable :: no field
+            "type": "string", "optional": 1 => /optional :: true or false
+            "type": "string", "onInvalid": "ignore" => /onInvalid :: one of
+            "type": "string", "indexed": "yes" => /indexed :: true or false
+            "type": "string", "unique": null => /unique :: saw null
+            "type": "string", "key": 1 => /key :: key path
+            "type": "string", "key": "a..b" => /key :: an empty key
+            "type": "string", "key": ["a", "a"] => /key/1 :: twice
+            """#) + [
+                FaultCase(entity(#""attributes": {"a": 1}"#), pointer, "a type name"),
+                FaultCase(entity(#""attributes": {"a": "strng"}"#), pointer, #"did you mean "string"?"#),
+            ])
     func `a wrong attribute is refused`(fault: FaultCase) { fault.check() }
 
-    @Test(arguments: [
-        FaultCase(attribute(#""type": "integer64", "default": {}"#), pointer + "/default", "an object cannot become"),
-        FaultCase(attribute(#""type": "string", "default": []"#), pointer + "/default", "an array cannot become"),
-        FaultCase(attribute(#""type": "uuid", "default": 1"#), pointer + "/default", "type uuid"),
-        FaultCase(attribute(#""type": "date", "default": true"#), pointer + "/default", "true cannot become"),
-        FaultCase(
-            attribute(#""type": "string", "optional": false, "default": null"#), pointer + "/default",
-            "cannot be null by default"),
-        FaultCase(attribute(#""type": "string", "enum": []"#), pointer + "/enum", "empty"),
-        FaultCase(attribute(#""type": "string", "enum": "x""#), pointer + "/enum", "allowed values"),
-        FaultCase(attribute(#""type": "string", "enum": ["x", {}]"#), pointer + "/enum/1", "an object cannot become"),
-        FaultCase(attribute(#""type": "string", "enum": [null]"#), pointer + "/enum/0", "null needs no place"),
-    ])
+    @Test(
+        arguments: FaultCase.list(
+            attribute, at: "/entities/A/attributes/a",
+            #"""
+            "type": "integer64", "default": {} => /default :: an object cannot become
+            "type": "string", "default": [] => /default :: an array cannot become
+            "type": "uuid", "default": 1 => /default :: type uuid
+            "type": "date", "default": true => /default :: true cannot become
+            "type": "string", "optional": false, "default": null => /default :: cannot be null by default
+            "type": "string", "enum": [] => /enum :: empty
+            "type": "string", "enum": "x" => /enum :: allowed values
+            "type": "string", "enum": ["x", {}] => /enum/1 :: an object cannot become
+            "type": "string", "enum": [null] => /enum/0 :: null needs no place
+            """#))
     func `a value that cannot become the type is refused`(fault: FaultCase) { fault.check() }
 
-    @Test(arguments: [
-        FaultCase(attribute(#""type": "string", "min": 1"#), pointer + "/min", "for numbers and dates"),
-        FaultCase(attribute(#""type": "boolean", "max": 1"#), pointer + "/max", "for numbers and dates"),
-        FaultCase(attribute(#""type": "decimal", "min": true"#), pointer + "/min", "a number"),
-        FaultCase(attribute(#""type": "decimal", "minLength": 1"#), pointer + "/minLength", "for text"),
-        FaultCase(attribute(#""type": "date", "maxLength": 1"#), pointer + "/maxLength", "for text"),
-        FaultCase(attribute(#""type": "string", "maxLength": -1"#), pointer + "/maxLength", "from 0 on"),
-        FaultCase(attribute(#""type": "string", "maxLength": 1.5"#), pointer + "/maxLength", "whole number"),
-        FaultCase(attribute(#""type": "string", "minLength": 3, "maxLength": 2"#), pointer + "/minLength", "no value"),
-        FaultCase(attribute(#""type": "binary", "pattern": "x""#), pointer + "/pattern", "for text"),
-        FaultCase(attribute(#""type": "string", "pattern": 1"#), pointer + "/pattern", "a string"),
-        FaultCase(attribute(#""type": "integer16", "transform": ["trim"]"#), pointer + "/transform", "for text"),
-        FaultCase(attribute(#""type": "string", "transform": ["trm"]"#), pointer + "/transform/0", #""trim"?"#),
-        FaultCase(attribute(#""type": "string", "format": "yyyy""#), pointer + "/format", "for dates"),
-        FaultCase(attribute(#""type": "string", "formats": ["yyyy"]"#), pointer + "/formats", "for dates"),
-        FaultCase(attribute(#""type": "string", "timeZone": "UTC""#), pointer + "/timeZone", "for dates"),
-        FaultCase(attribute(#""type": "calendarDate", "timeZone": "UTC""#), pointer + "/timeZone", "with a time"),
-        FaultCase(attribute(#""type": "calendarDate", "storage": "unix""#), pointer + "/storage", "with a time"),
-        FaultCase(attribute(#""type": "calendarDate", "default": 5"#), pointer + "/default", "cannot become"),
-        FaultCase(attribute(#""type": "string", "storage": "unix""#), pointer + "/storage", "for dates"),
-        FaultCase(attribute(#""type": "date", "storage": "posix""#), pointer + "/storage", "one of \"iso8601\""),
-        FaultCase(attribute(#""type": "date", "formats": "yyyy""#), pointer + "/formats", "an array of date formats"),
-        FaultCase(attribute(#""type": "date", "format": "y", "formats": ["M"]"#), pointer + "/formats", "say the same"),
-    ])
+    @Test(
+        arguments: FaultCase.list(
+            attribute, at: "/entities/A/attributes/a",
+            #"""
+            "type": "string", "min": 1 => /min :: for numbers and dates
+            "type": "boolean", "max": 1 => /max :: for numbers and dates
+            "type": "decimal", "min": true => /min :: a number
+            "type": "decimal", "minLength": 1 => /minLength :: for text
+            "type": "date", "maxLength": 1 => /maxLength :: for text
+            "type": "string", "maxLength": -1 => /maxLength :: from 0 on
+            "type": "string", "maxLength": 1.5 => /maxLength :: whole number
+            "type": "string", "minLength": 3, "maxLength": 2 => /minLength :: no value
+            "type": "binary", "pattern": "x" => /pattern :: for text
+            "type": "string", "pattern": 1 => /pattern :: a string
+            "type": "integer16", "transform": ["trim"] => /transform :: for text
+            "type": "string", "transform": ["trm"] => /transform/0 :: "trim"?
+            "type": "string", "format": "yyyy" => /format :: for dates
+            "type": "string", "formats": ["yyyy"] => /formats :: for dates
+            "type": "string", "timeZone": "UTC" => /timeZone :: for dates
+            "type": "calendarDate", "timeZone": "UTC" => /timeZone :: with a time
+            "type": "calendarDate", "storage": "unix" => /storage :: with a time
+            "type": "calendarDate", "default": 5 => /default :: cannot become
+            "type": "string", "storage": "unix" => /storage :: for dates
+            "type": "date", "storage": "posix" => /storage :: one of "iso8601"
+            "type": "date", "formats": "yyyy" => /formats :: an array of date formats
+            "type": "date", "format": "y", "formats": ["M"] => /formats :: say the same
+            """#))
     func `a limit that does not fit the type is refused`(fault: FaultCase) { fault.check() }
 
     @Test func `an unknown type draws no faults about what fits it`() {
@@ -281,33 +281,30 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
 }
 
 @Suite(.timeLimit(.minutes(5))) struct NameFaultTests {
-    @Test(arguments: [
-        FaultCase(entity(#""attributes": {"": "string"}"#), "/entities/A/attributes/", "the name is empty"),
-        FaultCase(entity(#""attributes": {"a.b": "string"}"#), "/entities/A/attributes/a.b", "dot"),
-        FaultCase(entity(#""attributes": {"_PK": "string"}"#), "/entities/A/attributes/_PK", "Broker's own"),
-        FaultCase(
-            entity(#""relationships": {"_pk": {"entity": "A"}}"#), "/entities/A/relationships/_pk", "Broker's own"),
-        FaultCase(
-            entity(#""attributes": {"name": "string", "Name": "string"}"#), "/entities/A/attributes/Name",
-            #"the attribute "name" has the column"#),
-        FaultCase(
-            entity(#""attributes": {"b": "string"}, "relationships": {"b": {"entity": "A", "toMany": true}}"#),
-            "/entities/A/relationships/b", "an attribute of the entity as well"),
-        FaultCase(
-            entity(#""attributes": {"b": "string"}, "relationships": {"B": {"entity": "A"}}"#),
-            "/entities/A/relationships/B", #"the attribute "b" has the column"#),
-        FaultCase(
-            #"{"entities": {"A": {"table": "x"}, "B": {"table": "X"}}}"#, "/entities/B/table",
-            "the entity A has the table"),
-        FaultCase(
-            #"{"entities": {"A_b": {}, "A": {"relationships": {"b": {"entity": "A", "toMany": true}}}}}"#,
-            "/entities/A/relationships/b", #"the entity A_b has the table "A_b" already"#),
-        FaultCase(
-            """
-            {"entities": {"A": {"attributes": {"b_Y": "string"}, "relationships": {"b": {"entity": "B"}}},
-              "B": {"identity": ["x", "y"], "attributes": {"x": "string", "y": "string"}}}}
-            """, "/entities/A/relationships/b", #"the attribute "b_Y" has the column "b_y" already"#),
-    ])
+    @Test(
+        arguments: FaultCase.list(
+            entity, at: "/entities/A",
+            #"""
+            "attributes": {"": "string"} => /attributes/ :: the name is empty
+            "attributes": {"a.b": "string"} => /attributes/a.b :: dot
+            "attributes": {"_PK": "string"} => /attributes/_PK :: Broker's own
+            "relationships": {"_pk": {"entity": "A"}} => /relationships/_pk :: Broker's own
+            "attributes": {"name": "string", "Name": "string"} => /attributes/Name :: the attribute "name" has the column
+            "attributes": {"b": "string"}, "relationships": {"b": {"entity": "A", "toMany": true}}
+              => /relationships/b :: an attribute of the entity as well
+            "attributes": {"b": "string"}, "relationships": {"B": {"entity": "A"}}
+              => /relationships/B :: the attribute "b" has the column
+            """#)
+            + FaultCase.list(
+                { $0 }, at: "",
+                #"""
+                {"entities": {"A": {"table": "x"}, "B": {"table": "X"}}} => /entities/B/table :: the entity A has the table
+                {"entities": {"A_b": {}, "A": {"relationships": {"b": {"entity": "A", "toMany": true}}}}}
+                  => /entities/A/relationships/b :: the entity A_b has the table "A_b" already
+                {"entities": {"A": {"attributes": {"b_Y": "string"}, "relationships": {"b": {"entity": "B"}}}, "B": {"identity":
+                  ["x", "y"], "attributes": {"x": "string", "y": "string"}}}}
+                  => /entities/A/relationships/b :: the attribute "b_Y" has the column "b_y" already
+                """#))
     func `names that would collide are refused`(fault: FaultCase) { fault.check() }
 
     @Test(arguments: [

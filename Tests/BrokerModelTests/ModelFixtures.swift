@@ -45,9 +45,7 @@ let staffModel = """
     }
     """
 
-func read(_ json: String) throws -> Model {
-    try ModelReader.read(JSONText(copying: Array(json.utf8)))
-}
+func read(_ json: String) throws -> Model { try ModelReader.read(JSONText(copying: Array(json.utf8))) }
 
 /// The faults of a model; empty for a valid one.
 func faults(of json: String) -> [ModelFault] {

@@ -6,8 +6,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct ModelReaderTests {
     @Test func `the example of the contract is read`() throws {
         let model = try read(staffModel)
-        #expect(
-            model.entities.map(\.name) == ["Department", "Employee", "User", "Child", "Boy", "Girl", "Article"])
+        #expect(model.entities.map(\.name) == ["Department", "Employee", "User", "Child", "Boy", "Girl", "Article"])
         let employee = model.entities[1]
         #expect(employee.table == "employee")
         #expect(employee.root == "employee")
@@ -289,35 +288,24 @@ private func entities(_ text: String) -> String { #"{"entities": {"# + text + "}
         #expect(model.entities.map(\.hasIdentityOfItsOwn) == [false, true, true, true])
     }
 
-    @Test(arguments: [
-        FaultCase(entities(#""A": {"parent": "B"}"#), "/entities/A/parent", #"no entity "B""#),
-        FaultCase(entities(#""A": {"parent": "A"}"#), "/entities/A/parent", "inherit from itself"),
-        FaultCase(
-            entities(
-                #""A": {"attributes": {"x": "string"}}, "B": {"parent": "A", "attributes": {"X": "string"}}"#),
-            "/entities/B/attributes/X", #"from A already"#),
-        FaultCase(
-            entities(
-                """
-                "A": {"identity": "x", "attributes": {"x": "string"}},
-                "B": {"parent": "A", "identity": "y", "attributes": {"y": "string"}}
-                """), "/entities/B/identity", "A has the identity"),
-        FaultCase(
-            entities(#""A": {}, "B": {"parent": "A", "attributes": {"_entity": "string"}}"#),
-            "/entities/B/attributes/_entity", "the entity of each object"),
-        FaultCase(
-            entities(
-                """
-                "A": {"identity": "x", "attributes": {"x": "string", "y": "date"}},
-                "B": {"parent": "A", "modified": "y"}
-                """), "/entities/B/modified", "topmost"),
-        FaultCase(
-            entities(
-                """
-                "P": {"identity": "x", "attributes": {"x": "string"}, "relationships": {"t": {"entity": "T"}}},
-                "A": {"parent": "P"}, "T": {"relationships": {"as": {"entity": "A", "toMany": true, "inverse": "t"}}}
-                """), "/entities/T/relationships/as/inverse", "an inverse of it leads to P"),
-    ])
+    @Test(
+        arguments: FaultCase.list(
+            entities, at: "/entities",
+            #"""
+            "A": {"parent": "B"} => /A/parent :: no entity "B"
+            "A": {"parent": "A"} => /A/parent :: inherit from itself
+            "A": {"attributes": {"x": "string"}}, "B": {"parent": "A", "attributes": {"X": "string"}}
+              => /B/attributes/X :: from A already
+            "A": {"identity": "x", "attributes": {"x": "string"}}, "B": {"parent": "A", "identity": "y", "attributes": {"y":
+              "string"}} => /B/identity :: A has the identity
+            "A": {}, "B": {"parent": "A", "attributes": {"_entity": "string"}}
+              => /B/attributes/_entity :: the entity of each object
+            "A": {"identity": "x", "attributes": {"x": "string", "y": "date"}}, "B": {"parent": "A", "modified": "y"}
+              => /B/modified :: topmost
+            "P": {"identity": "x", "attributes": {"x": "string"}, "relationships": {"t": {"entity": "T"}}}, "A": {"parent":
+              "P"}, "T": {"relationships": {"as": {"entity": "A", "toMany": true, "inverse": "t"}}}
+              => /T/relationships/as/inverse :: an inverse of it leads to P
+            """#))
     func `each fault of a hierarchy has a sentence of its own`(fault: FaultCase) { fault.check() }
 
     @Test func `every entity of a circle of parents is reported`() {
@@ -389,58 +377,47 @@ private func route(_ fields: String) -> String {
         #expect(written(again) == written(model))
     }
 
-    @Test(arguments: [
-        FaultCase(mapping(""), "/mappings/m", #"needs an "entity""#),
-        FaultCase(mapping(#""entity": "Usr""#), "/mappings/m/entity", #"did you mean "User"?"#),
-        FaultCase(
-            mapping(#""entity": "User", "attributes": {"x": "emial"}"#), "/mappings/m/attributes/x",
-            #"did you mean "email"?"#),
-        FaultCase(
-            mapping(#""entity": "User", "attributes": {"x": "posts"}"#), "/mappings/m/attributes/x",
-            "it is a relationship"),
-        FaultCase(
-            mapping(#""entity": "User", "attributes": {"x..y": "email"}"#), "/mappings/m/attributes/x..y", "empty key"),
-        FaultCase(
-            mapping(#""entity": "User", "attributes": {"(name).x": "email"}"#), "/mappings/m/attributes/(name).x",
-            #"add "nestingKey""#),
-        FaultCase(
-            mapping(#""entity": "User", "nestingKey": "name", "attributes": {"(nam).x": "email"}"#),
-            "/mappings/m/attributes/(nam).x", "write (name)"),
-        FaultCase(mapping(#""entity": "User", "collection": true"#), "/mappings/m/collection", "nestingKey"),
-        FaultCase(
-            mapping(#""entity": "User", "nestingKey": "name", "attributes": {"(name).(year)": "email"}"#),
-            "/mappings/m/attributes/(name).(year)",
-            #"one level of keys as values, and "(name).(year)" has "(name)" and "(year)""#),
-        FaultCase(
-            mapping(#""entity": "User", "nestingKey": "name", "attributes": {"(name).x.(year).y": "email"}"#),
-            "/mappings/m/attributes/(name).x.(year).y", "one level of keys"),
-        FaultCase(
-            mapping(#""entity": "User", "nestingKey": "name", "attributes": {"x.(name).y": "email"}"#),
-            "/mappings/m/attributes/x.(name).y", "begin with it"),
-        FaultCase(
-            mapping(#""entity": "User", "relationships": {"x": "post"}"#), "/mappings/m/relationships/x",
-            #"did you mean "posts"?"#),
-        FaultCase(
-            mapping(#""entity": "User", "relationships": {"x": {"relationship": "posts", "mapping": "n"}}"#),
-            "/mappings/m/relationships/x/mapping", #"no mapping "n""#),
-        FaultCase(
-            mapping(#""entity": "User", "relationships": {"x": {"relationship": "posts", "mapping": "m"}}"#),
-            "/mappings/m",
-            #""posts" leads to Post"#),
-        FaultCase(mapping(#""select": {"cases": {"x": "m"}}"#), "/mappings/m", "leads back to itself"),
-        FaultCase(mapping(#""select": {"key": "k"}"#), "/mappings/m/select", #"needs "cases""#),
-        FaultCase(mapping(#""select": {"key": "k", "cases": {}}"#), "/mappings/m/select/cases", "has no case"),
-        FaultCase(
-            mapping(#""select": {"key": "k", "cases": {"x": "n"}}"#), "/mappings/m/select/cases/x", #"no mapping "n""#),
-        FaultCase(mapping(#""entity": "User", "select": {"key": "k", "cases": {}}"#), "/mappings/m/select", "either"),
-        FaultCase(route(#""keyPath": "x""#), "/routes/0", "leads nowhere"),
-        FaultCase(route(#""mapping": "m""#), "/routes/0", "which payloads"),
-        FaultCase(route(#""keyPath": "x", "mapping": "m", "error": true"#), "/routes/0/mapping", "either"),
-        FaultCase(route(#""keyPath": "x", "mapping": "n""#), "/routes/0/mapping", #"did you mean "m"?"#),
-        FaultCase(route(#""keyPath": ".x", "mapping": "m""#), "/routes/0/keyPath", "empty key"),
-        FaultCase(route(#""path": "/x/:", "mapping": "m""#), "/routes/0/path", "no name after it"),
-        FaultCase(model(#""routes": [{"keyPath": "x", "mapping": "n"}]"#), "/routes/0/mapping", "no mappings"),
-    ])
+    @Test(
+        arguments: FaultCase.list(
+            mapping, at: "/mappings/m",
+            #"""
+            => :: needs an "entity"
+            "entity": "Usr" => /entity :: did you mean "User"?
+            "entity": "User", "attributes": {"x": "emial"} => /attributes/x :: did you mean "email"?
+            "entity": "User", "attributes": {"x": "posts"} => /attributes/x :: it is a relationship
+            "entity": "User", "attributes": {"x..y": "email"} => /attributes/x..y :: empty key
+            "entity": "User", "attributes": {"(name).x": "email"} => /attributes/(name).x :: add "nestingKey"
+            "entity": "User", "nestingKey": "name", "attributes": {"(nam).x": "email"}
+              => /attributes/(nam).x :: write (name)
+            "entity": "User", "collection": true => /collection :: nestingKey
+            "entity": "User", "nestingKey": "name", "attributes": {"(name).(year)": "email"}
+              => /attributes/(name).(year) :: one level of keys as values, and "(name).(year)" has "(name)" and "(year)"
+            "entity": "User", "nestingKey": "name", "attributes": {"(name).x.(year).y": "email"}
+              => /attributes/(name).x.(year).y :: one level of keys
+            "entity": "User", "nestingKey": "name", "attributes": {"x.(name).y": "email"}
+              => /attributes/x.(name).y :: begin with it
+            "entity": "User", "relationships": {"x": "post"} => /relationships/x :: did you mean "posts"?
+            "entity": "User", "relationships": {"x": {"relationship": "posts", "mapping": "n"}}
+              => /relationships/x/mapping :: no mapping "n"
+            "entity": "User", "relationships": {"x": {"relationship": "posts", "mapping": "m"}} => :: "posts" leads to Post
+            "select": {"cases": {"x": "m"}} => :: leads back to itself
+            "select": {"key": "k"} => /select :: needs "cases"
+            "select": {"key": "k", "cases": {}} => /select/cases :: has no case
+            "select": {"key": "k", "cases": {"x": "n"}} => /select/cases/x :: no mapping "n"
+            "entity": "User", "select": {"key": "k", "cases": {}} => /select :: either
+            """#)
+            + FaultCase.list(
+                route, at: "/routes/0",
+                #"""
+                "keyPath": "x" => :: leads nowhere
+                "mapping": "m" => :: which payloads
+                "keyPath": "x", "mapping": "m", "error": true => /mapping :: either
+                "keyPath": "x", "mapping": "n" => /mapping :: did you mean "m"?
+                "keyPath": ".x", "mapping": "m" => /keyPath :: empty key
+                "path": "/x/:", "mapping": "m" => /path :: no name after it
+                """#) + [
+                FaultCase(model(#""routes": [{"keyPath": "x", "mapping": "n"}]"#), "/routes/0/mapping", "no mappings")
+            ])
     func `each fault of a mapping or a route has a sentence of its own`(fault: FaultCase) {
         let found = faults(of: fault.json).filter { $0.place.pointer == fault.pointer }
         #expect(found.contains { $0.message.contains(fault.message) }, "\(faults(of: fault.json))")

@@ -210,63 +210,67 @@ import Testing
     ])
     func `a key that leads nowhere is refused`(fault: FaultCase) { fault.check() }
 
-    @Test(arguments: [
-        FaultCase(
-            model(#""owned": true, "deleteRule": "nullify""#), relationshipB + "/deleteRule",
-            "owned objects are deleted with their owner"),
-        FaultCase(
-            model(#""owned": true, "toMany": true, "assignment": "union""#), relationshipB + "/assignment",
-            "a value names all owned objects"),
-        FaultCase(
-            model(#""owned": true, "toMany": true, "ordered": true"#), relationshipB + "/ordered",
-            "are identified by their position"),
-        FaultCase(
-            model(#""owned": true"#, "", #", "C": {"relationships": {"b": {"entity": "B", "owned": true}}}"#),
-            "/entities/C/relationships/b/owned", "B is owned by A.b already"),
-        FaultCase(
-            model(#""owned": true"#, #""parent": "C""#, #", "C": {}"#), relationshipB + "/owned",
-            "B inherits from another entity"),
-        FaultCase(
-            entity(#""relationships": {"a": {"entity": "A", "owned": true}}"#), "/entities/A/relationships/a/owned",
-            "A would be owned by itself"),
-        FaultCase(
-            model(#""owned": true"#, #""identity": "y", "identityOptional": true, "attributes": {"y": "string"}"#),
-            "/entities/B/identityOptional", "the identity of an owned entity is not optional"),
-        FaultCase(
-            #"{"entities": {"A": {"relationships": {"b": {"entity": "B", "owned": true}}}, "#
-                + #""B": {"identity": "y", "attributes": {"y": "string"}}}}"#, "/entities/B/identity",
-            "A, which owns these objects, has no identity"),
-        FaultCase(
-            #"{"entities": {"A": {"identity": "x", "identityOptional": true, "attributes": {"x": "string"}, "#
-                + #""relationships": {"b": {"entity": "B", "owned": true}}}, "B": {}}}"#, relationshipB + "/owned",
-            "the identity of A is optional"),
-        FaultCase(
-            #"{"entities": {"Z": {}, "A": {"parent": "Z", "identity": "x", "attributes": {"x": "string"}, "#
-                + #""relationships": {"b": {"entity": "B", "owned": true}}}, "B": {}}}"#, relationshipB + "/owned",
-            "the identity of A does not hold for Z"),
-        FaultCase(
-            model(
-                #""owned": true, "inverse": "a""#,
-                #""relationships": {"a": {"entity": "A", "toMany": true}}"#), "/entities/B/relationships/a",
-            "an owned object has one owner"),
-        FaultCase(
-            model(
-                #""owned": true, "inverse": "a""#,
-                #""relationships": {"a": {"entity": "A", "deleteRule": "cascade"}}"#),
-            "/entities/B/relationships/a/deleteRule", "which stays when they go"),
-        FaultCase(
-            model(#""owned": true, "inverse": "a""#, #""relationships": {"a": {"entity": "A", "key": "order"}}"#),
-            "/entities/B/relationships/a/key", "so no key names it"),
-        FaultCase(
-            model(
-                #""owned": true"#, "", #", "C": {"relationships": {"b": {"entity": "B", "missing": "stub"}}}"#),
-            "/entities/C/relationships/b/missing", "B is owned, so a bare key makes no object of it"),
-        FaultCase(
-            model(
-                #""owned": true, "toMany": true"#,
-                #""attributes": {"p": {"type": "integer64", "key": ["@parent.x", "p"]}}"#), "/entities/B/attributes/p",
-            "take its keys out but \"@parent.x\""),
-    ])
+    @Test(
+        arguments: FaultCase.list(
+            { $0 }, at: "",
+            #"""
+            {"entities": {"A": {"relationships": {"b": {"entity": "B", "owned": true}}}, "B": {"identity": "y",
+              "attributes": {"y": "string"}}}} => /entities/B/identity :: A, which owns these objects, has no identity
+            {"entities": {"A": {"identity": "x", "identityOptional": true, "attributes": {"x": "string"}, "relationships":
+              {"b": {"entity": "B", "owned": true}}}, "B": {}}}
+              => /entities/A/relationships/b/owned :: the identity of A is optional
+            {"entities": {"Z": {}, "A": {"parent": "Z", "identity": "x", "attributes": {"x": "string"}, "relationships":
+              {"b": {"entity": "B", "owned": true}}}, "B": {}}}
+              => /entities/A/relationships/b/owned :: the identity of A does not hold for Z
+            """#) + [
+                FaultCase(
+                    model(#""owned": true, "deleteRule": "nullify""#), relationshipB + "/deleteRule",
+                    "owned objects are deleted with their owner"),
+                FaultCase(
+                    model(#""owned": true, "toMany": true, "assignment": "union""#), relationshipB + "/assignment",
+                    "a value names all owned objects"),
+                FaultCase(
+                    model(#""owned": true, "toMany": true, "ordered": true"#), relationshipB + "/ordered",
+                    "are identified by their position"),
+                FaultCase(
+                    model(#""owned": true"#, "", #", "C": {"relationships": {"b": {"entity": "B", "owned": true}}}"#),
+                    "/entities/C/relationships/b/owned", "B is owned by A.b already"),
+                FaultCase(
+                    model(#""owned": true"#, #""parent": "C""#, #", "C": {}"#), relationshipB + "/owned",
+                    "B inherits from another entity"),
+                FaultCase(
+                    model(
+                        #""owned": true"#, #""identity": "y", "identityOptional": true, "attributes": {"y": "string"}"#),
+                    "/entities/B/identityOptional", "the identity of an owned entity is not optional"),
+                FaultCase(
+                    model(
+                        #""owned": true, "inverse": "a""#,
+                        #""relationships": {"a": {"entity": "A", "toMany": true}}"#), "/entities/B/relationships/a",
+                    "an owned object has one owner"),
+                FaultCase(
+                    model(
+                        #""owned": true, "inverse": "a""#,
+                        #""relationships": {"a": {"entity": "A", "deleteRule": "cascade"}}"#),
+                    "/entities/B/relationships/a/deleteRule", "which stays when they go"),
+                FaultCase(
+                    model(
+                        #""owned": true, "inverse": "a""#, #""relationships": {"a": {"entity": "A", "key": "order"}}"#),
+                    "/entities/B/relationships/a/key", "so no key names it"),
+                FaultCase(
+                    model(
+                        #""owned": true"#, "", #", "C": {"relationships": {"b": {"entity": "B", "missing": "stub"}}}"#),
+                    "/entities/C/relationships/b/missing", "B is owned, so a bare key makes no object of it"),
+                FaultCase(
+                    model(
+                        #""owned": true, "toMany": true"#,
+                        #""attributes": {"p": {"type": "integer64", "key": ["@parent.x", "p"]}}"#),
+                    "/entities/B/attributes/p",
+                    "take its keys out but \"@parent.x\""),
+                FaultCase(
+                    entity(#""relationships": {"a": {"entity": "A", "owned": true}}"#),
+                    "/entities/A/relationships/a/owned",
+                    "A would be owned by itself"),
+            ])
     func `a relationship that cannot own is refused`(fault: FaultCase) { fault.check() }
 
     @Test func `owners are not too many, and names not too long`() throws {

@@ -148,10 +148,7 @@ import Testing
              "Department": [{"id": 11, "employees": [{"id": 3}, {"name": "z"},
                {"id": 4, "department": {"id": 13, "name": {}}}]}]}
             """, .skip)
-        #expect(
-            staged("Employee") == [
-                "id=1 name=a manager=@2", "id=2", "id=3 department=@11", "id=4 department=@11",
-            ])
+        #expect(staged("Employee") == ["id=1 name=a manager=@2", "id=2", "id=3 department=@11", "id=4 department=@11"])
         #expect(staged("Department") == ["id=11"])
         #expect(
             staged.rejections == [
@@ -286,10 +283,7 @@ import Testing
         let staged = try model().stage(
             #"{"Order": [{"body": {"lines": [{"sku": "a"}, {"sku": "b"}]}, "head": {"id": 7}}, "#
                 + #"{"head": {"id": 8}, "body": {"lines": {"sku": "c"}}, "best": {"sku": "d"}}]}"#)
-        #expect(
-            staged("Line") == [
-                "order=7 place=0 sku=a", "order=7 place=1 sku=b", "order=8 place=0 sku=d",
-            ])
+        #expect(staged("Line") == ["order=7 place=0 sku=a", "order=7 place=1 sku=b", "order=8 place=0 sku=d"])
     }
 
     @Test func `a key of the record before the holder's counts first`() throws {
@@ -299,8 +293,7 @@ import Testing
     }
 
     @Test func `the places of a dictionary are those of its members`() throws {
-        let staged = try model().stage(
-            #"{"Offer": {"id": 3, "lines": [{"a": {}, "b": {}}, {"c": {}}]}}"#)
+        let staged = try model().stage(#"{"Offer": {"id": 3, "lines": [{"a": {}, "b": {}}, {"c": {}}]}}"#)
         #expect(staged("Line") == ["order=3 place=0 sku=a", "order=3 place=1 sku=b", "order=3 place=2 sku=c"])
     }
 
@@ -309,8 +302,7 @@ import Testing
             #"{"Order": {"head": {"id": 7}, "body": {"lines": [{"sku": "a"}, {"sku": []}, null, {"sku": "b"}]}}}"#,
             .skip)
         #expect(staged("Line") == ["order=7 place=0 sku=a", "order=7 place=3 sku=b"])
-        #expect(
-            staged.rejections == ["invalidValue /Order/body/lines/1/sku", "invalidValue /Order/body/lines/2"])
+        #expect(staged.rejections == ["invalidValue /Order/body/lines/1/sku", "invalidValue /Order/body/lines/2"])
     }
 
     @Test func `a record that is not nested has no such value`() throws {

@@ -11,9 +11,7 @@ struct Staging {
     let plan: StagingPlan
 
     /// - Parameter model: in the contract's JSON form.
-    init(_ model: String) throws {
-        plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(model.utf8))))
-    }
+    init(_ model: String) throws { plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(model.utf8)))) }
 
     /// Stages each collection in a context of its own, and unites them.
     func stage(_ payload: String, _ policy: InvalidRecordPolicy = .fail) throws -> Staged {

@@ -8,9 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct ValuesNumberTests {
     private func check(_ type: AttributeType, _ cases: [(String, StoredValue)]) throws {
         let converter = try ValueConverter.compiled(Attribute(name: "value", type: type))
-        for (json, expected) in cases {
-            #expect(try converter.stored(json) == expected, "\(type) \(json)")
-        }
+        for (json, expected) in cases { #expect(try converter.stored(json) == expected, "\(type) \(json)") }
     }
 
     @Test func `integers are accepted in every exact form`() throws {
@@ -35,9 +33,7 @@ import Testing
             "0.1e-999999999999", "\"3.7\"", "\"abc\"", "\"\"", "\" 42\"", "\"42 \"", "\"+-4\"", "\"-+4\"", "\"--4\"",
             "\"0x10\"", "\"1_000\"", "\"1,000\"", "\"1e\"", "\"e5\"", "\".\"", "\"-\"", "\"+\"", "\"1e+\"", "\"1.2.3\"",
             "\"inf\"", "\"nan\"", "\"\\u0661\"", "[1]", "{\"a\":1}", "[]",
-        ] {
-            try check(.integer64, [(json, .inconvertible)])
-        }
+        ] { try check(.integer64, [(json, .inconvertible)]) }
     }
 
     @Test func `narrow integers are checked against their range`() throws {
@@ -119,9 +115,7 @@ import Testing
         for json in [
             "2", "-1", "0.5", "1.01", "\"2\"", "\"\"", "\" yes\"", "\"on\"", "\"yess\"", "\"ye\"", "\"tru\"", "\"1.0\"",
             "[]", "{}",
-        ] {
-            try check(.boolean, [(json, .inconvertible)])
-        }
+        ] { try check(.boolean, [(json, .inconvertible)]) }
     }
 
     @Test func `numbers that need no change are not copied`() throws {
@@ -138,8 +132,7 @@ import Testing
             try age.refusal(of: "3.7")
                 == "3.7 is not a whole number; attribute \"age\" is integer16 (decimal and double keep fractions)")
         #expect(
-            try age.refusal(of: "70000")
-                == "70000 does not fit attribute \"age\": integer16 holds -32768 to 32767; "
+            try age.refusal(of: "70000") == "70000 does not fit attribute \"age\": integer16 holds -32768 to 32767; "
                 + "integer64 holds more, and decimal keeps every digit")
         // No other type is named that does not hold the number.
         let (price, weight) = (Attribute(name: "price", type: .decimal), Attribute(name: "weight", type: .double))
@@ -219,9 +212,7 @@ import Testing
 }
 
 @Suite(.timeLimit(.minutes(5))) struct ValuesTextTests {
-    private func check(
-        _ type: AttributeType, transforms: [Transform] = [], _ cases: [(String, StoredValue)]
-    ) throws {
+    private func check(_ type: AttributeType, transforms: [Transform] = [], _ cases: [(String, StoredValue)]) throws {
         let converter = try ValueConverter.compiled(Attribute(name: "value", type: type, transforms: transforms))
         for (json, expected) in cases {
             #expect(try converter.stored(json) == expected, "\(type) \(transforms) \(json)")
@@ -373,9 +364,7 @@ import Testing
     ) throws {
         let converter = try ValueConverter.compiled(
             Attribute(name: "value", type: type, constraints: constraints, transforms: transforms))
-        for (json, expected) in cases {
-            #expect(try converter.stored(json) == expected, "\(type) \(json)")
-        }
+        for (json, expected) in cases { #expect(try converter.stored(json) == expected, "\(type) \(json)") }
     }
 
     private func range(_ minimum: String?, _ maximum: String?) -> ValueConstraints {
@@ -450,8 +439,7 @@ import Testing
     @Test func `violations state the limit`() throws {
         let name = try ValueConverter.compiled(
             Attribute(name: "name", type: .string, constraints: ValueConstraints(maximumLength: 3)))
-        #expect(
-            try name.refusal(of: "\"abcd\"") == "\"abcd\" has 4 characters; attribute \"name\" wants at most 3")
+        #expect(try name.refusal(of: "\"abcd\"") == "\"abcd\" has 4 characters; attribute \"name\" wants at most 3")
         let age = try ValueConverter.compiled(Attribute(name: "age", type: .integer16, constraints: range("0", "150")))
         #expect(try age.refusal(of: "-1") == "-1 is outside of the \"min\" and \"max\" of attribute \"age\"")
     }

@@ -29,9 +29,7 @@ struct Client {
     ///   - jobs: all that the client has to send in the round.
     ///   - sockets: of servers that share a log; else the one of the round.
     ///   - pace: microseconds that it waits for each job that it has sent.
-    init(
-        _ number: Int, _ jobs: [CrashJob], window: Int, sockets: [String] = [Round.socket], pace: UInt32 = 0
-    ) throws {
+    init(_ number: Int, _ jobs: [CrashJob], window: Int, sockets: [String] = [Round.socket], pace: UInt32 = 0) throws {
         self.jobs = jobs
         self.window = window
         self.sockets = sockets

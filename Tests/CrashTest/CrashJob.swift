@@ -56,8 +56,7 @@ struct CrashJob {
         let content =
             #""onInvalid": "\#(graphJob?.skips ?? false ? "skip" : "fail")", "reply": "\#(reply)", "#
             + #""operations": [\#(operations.joined(separator: ", "))]"#
-        let notify =
-            !isAwaited ? #""notify": [], "# : wantsAccepted ? #""notify": ["accepted", "completed"], "# : ""
+        let notify = !isAwaited ? #""notify": [], "# : wantsAccepted ? #""notify": ["accepted", "completed"], "# : ""
         text = (hasID ? #"{"id": "\#(name)", "# : "{") + #""tag": "\#(name)", \#(notify)\#(content)}"#
         replayed = "{\(content)}"
     }

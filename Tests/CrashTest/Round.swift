@@ -197,8 +197,7 @@ struct Round {
     /// `await` returns the outcome in the ledger, and a job that is sent again is a duplicate.
     private func askForEnds() throws {
         let client = try RawClient(Self.socket)
-        let lines = Dictionary(
-            try LedgerLine.all(Self.store).map { ($0.id, $0) }, uniquingKeysWith: { $1 })
+        let lines = Dictionary(try LedgerLine.all(Self.store).map { ($0.id, $0) }, uniquingKeysWith: { $1 })
         for job in plan.jobs.joined() where job.hasID {
             let answer = try client.ask(#"{"type": "await", "id": "\#(job.name)"}"#)
             let isRight =

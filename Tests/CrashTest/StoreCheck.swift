@@ -122,8 +122,7 @@ struct StoreCheck {
 
     /// Accepted jobs that have no end in the ledger.
     func accepted(_ answers: ClientAnswers, withoutEndIn lines: [LedgerLine]) -> [String] {
-        let ended = Set(
-            lines.compactMap { $0.hasClientID ? $0.id : names[$0.sequence] ?? answers.owners[$0.sequence] })
+        let ended = Set(lines.compactMap { $0.hasClientID ? $0.id : names[$0.sequence] ?? answers.owners[$0.sequence] })
         return answers.accepted.keys.filter { !ended.contains($0) }.sorted()
     }
 

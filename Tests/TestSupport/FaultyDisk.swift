@@ -113,9 +113,7 @@ public final class FaultyDisk: @unchecked Sendable {
     }
 
     /// The power fails now.
-    public func losePower() {
-        precondition(fault_vfs_lose_power(vfs), "the files could not be written")
-    }
+    public func losePower() { precondition(fault_vfs_lose_power(vfs), "the files could not be written") }
 }
 
 /// A disk that becomes full, or fails.

@@ -75,9 +75,7 @@ public final class RawClient: @unchecked Sendable {
         let scan = try unread.withUnsafeBytes { try FrameScanner.scan($0) }
         guard case .frame(let payload) = scan else { return nil }
         var decoder = FrameDecoder()
-        let content = try unread.withUnsafeBytes {
-            try decoder.decode(UnsafeRawBufferPointer(rebasing: $0[payload]))
-        }
+        let content = try unread.withUnsafeBytes { try decoder.decode(UnsafeRawBufferPointer(rebasing: $0[payload])) }
         unread.removeFirst(payload.upperBound)
         return try Message(content)
     }

@@ -254,9 +254,7 @@ import Testing
         for (rule, taken) in [
             ("Nullify", ""), ("Cascade", #","deleteRule":"cascade""#), ("Deny", #","deleteRule":"deny""#),
             ("No Action", #","deleteRule":"noAction""#),
-        ] {
-            #expect(try relationship("maxCount=\"1\" deletionRule=\"\(rule)\"") == "{\"entity\":\"A\"\(taken)}")
-        }
+        ] { #expect(try relationship("maxCount=\"1\" deletionRule=\"\(rule)\"") == "{\"entity\":\"A\"\(taken)}") }
         #expect(
             try relationship("toMany=\"YES\" ordered=\"YES\" elementID=\"old\"")
                 == #"{"entity":"A","toMany":true,"ordered":true,"renamedFrom":"old"}"#)
@@ -329,9 +327,7 @@ extension ModelDocument {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    func attribute(_ name: String, of entity: String = "A") -> String? {
-        json("entities", entity, "attributes", name)
-    }
+    func attribute(_ name: String, of entity: String = "A") -> String? { json("entities", entity, "attributes", name) }
 
     func relationship(_ name: String, of entity: String = "A") -> String? {
         json("entities", entity, "relationships", name)

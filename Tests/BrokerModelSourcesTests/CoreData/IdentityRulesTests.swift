@@ -184,8 +184,7 @@ import Testing
 
     @Test func `MagicalRecord's keys have fallbacks, of attributes and relationships`() throws {
         let document = try documentOfA(
-            attribute("plain")
-                + attribute("mapped", ("mappedKeyName", "location.latitude"))
+            attribute("plain") + attribute("mapped", ("mappedKeyName", "location.latitude"))
                 + attribute(
                     "several", ("mappedKeyName.2", "c"), ("mappedKeyName", "a"), ("mappedKeyName.1", "b"),
                     ("mappedKeyName.9", "d"))

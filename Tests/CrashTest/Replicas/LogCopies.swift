@@ -43,8 +43,7 @@ struct LogCopies {
         for entry in byPosition.values { counts[entry.id, default: 0] += 1 }
         let made = Set(byPosition.values.filter(\.isIDMade).map(\.id))
         for (id, count) in counts {
-            let sendings =
-                made.contains(id) ? 1 : Filling.isOne(id) ? filled[id] ?? 1 : answers.sendings[id] ?? 0
+            let sendings = made.contains(id) ? 1 : Filling.isOne(id) ? filled[id] ?? 1 : answers.sendings[id] ?? 0
             guard count <= sendings else {
                 throw Difference("\(id) was sent \(sendings) times, and is \(count) times in the log.")
             }

@@ -42,9 +42,7 @@ final class Machine {
         ] { try inside(["ip"] + words) }
     }
 
-    @discardableResult func inside(_ words: [String]) throws -> String {
-        try Shell.run(entrance + words)
-    }
+    @discardableResult func inside(_ words: [String]) throws -> String { try Shell.run(entrance + words) }
 
     /// Words before a command in the network of this machine. (`ip netns exec` makes a mount namespace, too: the disk of another
     /// machine would be mounted in it, and stay.)
@@ -149,10 +147,7 @@ final class Machine {
     func heal() throws {
         try inside(["ip", "link", "set", "net0", "up"])
         for number in 1...3 where number != self.number {
-            _ = try Shell.attempt(
-                entrance + [
-                    "ip", "route", "del", "blackhole", "\(Self.network).\(number)",
-                ])
+            _ = try Shell.attempt(entrance + ["ip", "route", "del", "blackhole", "\(Self.network).\(number)"])
         }
     }
 
@@ -266,9 +261,7 @@ extension Machine {
     var isFull: Bool { FileManager.default.fileExists(atPath: ballast) }
 
     func fillDisk() throws {
-        _ = try Shell.attempt([
-            "dd", "if=/dev/zero", "of=\(ballast)", "bs=1M", "count=\(Self.diskBytes >> 20)",
-        ])
+        _ = try Shell.attempt(["dd", "if=/dev/zero", "of=\(ballast)", "bs=1M", "count=\(Self.diskBytes >> 20)"])
     }
 
     func emptyDisk() throws { try FileManager.default.removeItem(atPath: ballast) }
@@ -321,7 +314,5 @@ enum Shell {
         return (process.status ?? -1, text(output), text(complaints))
     }
 
-    private static func text(_ path: String) -> String {
-        (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
-    }
+    private static func text(_ path: String) -> String { (try? String(contentsOfFile: path, encoding: .utf8)) ?? "" }
 }

@@ -42,9 +42,7 @@ final class ReplicaRound {
         try "system:system\n".write(toFile: "system", atomically: true, encoding: .utf8)
     }
 
-    var log: String {
-        "nats://\(machines.map { "\($0.address):\(Machine.port)" }.joined(separator: ","))/\(stream)"
-    }
+    var log: String { "nats://\(machines.map { "\($0.address):\(Machine.port)" }.joined(separator: ","))/\(stream)" }
 
     /// Writes down when what happened.
     func note(_ text: String) {

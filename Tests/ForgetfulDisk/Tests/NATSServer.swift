@@ -53,8 +53,7 @@ final class NATSServer {
     }
 
     func makeStream() throws {
-        let answer = try ask(
-            "$JS.API.STREAM.CREATE.test", #"{"name": "test", "subjects": ["test"]}"#)
+        let answer = try ask("$JS.API.STREAM.CREATE.test", #"{"name": "test", "subjects": ["test"]}"#)
         try #require(answer.contains("\"created\""), "\(answer)")
     }
 

@@ -205,9 +205,7 @@ extension Volume {
         _ = try text.bytes.withUnsafeBytes { try write($0, to: file, at: offset, isSynchronous: false) }
     }
 
-    fileprivate func number(_ name: String) throws -> UInt64 {
-        try #require(try lookup(name.bytes, in: 1)).number
-    }
+    fileprivate func number(_ name: String) throws -> UInt64 { try #require(try lookup(name.bytes, in: 1)).number }
 
     fileprivate func text(_ name: String) throws -> String { try content(try number(name)) }
 

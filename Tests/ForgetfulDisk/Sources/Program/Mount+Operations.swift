@@ -86,8 +86,7 @@ extension Mount {
         _ request: Request, _ parent: UInt64, _ name: [UInt8], _ mode: mode_t, target: [UInt8] = [], device: dev_t = 0
     ) {
         answerEntry(request) { mount throws(FileError) in
-            try mount.volume.create(
-                name, in: parent, attributes(request, mode), target: target, device: device)
+            try mount.volume.create(name, in: parent, attributes(request, mode), target: target, device: device)
         }
     }
 

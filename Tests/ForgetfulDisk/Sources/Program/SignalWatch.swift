@@ -59,9 +59,7 @@ final class SignalWatch: Sendable {
 
     private func unmount() {
         guard umount2(mountPoint, 0) != 0 else { return }
-        guard errno == EBUSY else {
-            giveUp("\(mountPoint) cannot be unmounted: \(String(cString: strerror(errno)))")
-        }
+        guard errno == EBUSY else { giveUp("\(mountPoint) cannot be unmounted: \(String(cString: strerror(errno)))") }
         let users = Users.of(mountPoint)
         giveUp("\(mountPoint) is in use by \(users.isEmpty ? "no known process" : users)")
     }

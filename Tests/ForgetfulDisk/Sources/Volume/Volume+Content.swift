@@ -6,9 +6,7 @@ extension Volume {
     /// - Returns: their count.
     package func read(
         _ number: UInt64, into buffer: UnsafeMutableRawBufferPointer, from offset: Int
-    ) throws(FileError) -> Int {
-        try inode(number).content.read(into: buffer, from: offset)
-    }
+    ) throws(FileError) -> Int { try inode(number).content.read(into: buffer, from: offset) }
 
     /// Writes as many of the bytes as there is space for, and fails when there is none.
     ///

@@ -44,8 +44,7 @@ package final class Volume {
         pageLimit = size / FileContent.pageSize
         generator = SeededGenerator(seed: seed)
         self.survival = survival
-        let root = Inode(
-            Self.rootNumber, Attributes(mode: S_IFDIR | 0o755, owner: getuid(), group: getgid()))
+        let root = Inode(Self.rootNumber, Attributes(mode: S_IFDIR | 0o755, owner: getuid(), group: getgid()))
         root.links = 1
         inodes[root.number] = root
     }
