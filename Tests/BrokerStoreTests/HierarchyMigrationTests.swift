@@ -41,18 +41,14 @@ import Testing
             "SELECT name, sql FROM sqlite_schema WHERE type = 'view' ORDER BY 1",
             "SELECT t.name, c.name, c.\"notnull\" FROM sqlite_schema t, pragma_table_info(t.name) c ORDER BY 1, 2",
             "SELECT name, sql FROM sqlite_schema WHERE sql LIKE 'CREATE UNIQUE%' ORDER BY 1",
-        ] {
-            #expect(try store.rows(sql) == fresh.rows(sql))
-        }
+        ] { #expect(try store.rows(sql) == fresh.rows(sql)) }
         #expect(try store.isSound())
         try store.reopen()
         #expect(store.store.migration.changes.isEmpty)
         return changes
     }
 
-    private func refusal(
-        _ store: TestStore, _ model: String, removal: RemovalPolicy = .refuse
-    ) throws -> String {
+    private func refusal(_ store: TestStore, _ model: String, removal: RemovalPolicy = .refuse) throws -> String {
         let schema = try store.rows("SELECT sql FROM sqlite_schema ORDER BY name")
         let error = try #require(throws: StoreError.self) { try store.reopen(model, removal: removal) }
         #expect(error.code == .incompatible)
@@ -74,7 +70,7 @@ import Testing
             try store.rows("SELECT id, name, boss, salary, _entity FROM Person ORDER BY id") == [
                 "1|a|2|NULL|Person", "2|NULL|NULL|NULL|Person",
             ])
-        #expect(try store.changes(#"{"Manager": {"id": 2, "salary": 3, "title": "t"}}"#) == ["Manager +0 ~1 =0 !0"])
+        #expect(try store.changes(#"{"Manager": {"id": 2, "salary": 3, "title": "t"}}"#) == "Manager ~1")
         #expect(throws: StoreError.self) { try store.execute("UPDATE Person SET salary = NULL WHERE id = 2") }
         // And below one that is in a hierarchy already.
         let more = model.replacing(
@@ -83,7 +79,7 @@ import Testing
                 #""Chief": {"parent": "Manager", "attributes": {"car": {"type": "string", "default": "c", "optional": false}}}, "Manager": {"#
         )
         #expect(try migrate(store, to: more) == ["migrated Chief is new"])
-        #expect(try store.changes(#"{"Chief": {"id": 2}}"#) == ["Chief +0 ~1 =0 !0"])
+        #expect(try store.changes(#"{"Chief": {"id": 2}}"#) == "Chief ~1")
         #expect(try store.rows("SELECT id, title, car FROM Chief") == ["2|t|c"])
         #expect(try store.rows("SELECT destination FROM Club_members ORDER BY 1") == ["1", "2"])
     }
@@ -111,7 +107,7 @@ import Testing
                 try store.rows("SELECT \"table\" FROM pragma_foreign_key_list('Club_members') ORDER BY 1")
                     == ["Club", name].sorted())
             #expect(try store.fault(#"{"Being": {"id": 9}}"#)?.code == .unmappable)
-            #expect(try store.changes(#"{"Person": {"id": 1, "name": "b"}}"#) == ["Person +0 ~1 =0 !0"])
+            #expect(try store.changes(#"{"Person": {"id": 1, "name": "b"}}"#) == "Person ~1")
         }
     }
 
@@ -207,7 +203,7 @@ import Testing
         #expect(try store.rows("SELECT id, label, pay FROM Worker ORDER BY id") == ["2|b|5", "4|NULL|6"])
         #expect(try store.rows("SELECT source, destination FROM Worker_met ORDER BY 2") == ["2|1", "2|3"])
         #expect(throws: StoreError.self) { try store.execute("UPDATE Human SET pay = NULL WHERE id = 2") }
-        #expect(try store.changes(#"{"Worker": {"id": 2, "pay": 5}}"#) == ["Worker +0 ~0 =1 !0"])
+        #expect(try store.changes(#"{"Worker": {"id": 2, "pay": 5}}"#) == "Worker =1")
     }
 
     @Test func `exchanged names of entities need no condition`() throws {
@@ -300,14 +296,13 @@ import Testing
         try retaining.reopen(without, removal: .keep)
         #expect(retaining.store.migration.changes.map(\.text) == ["Guest is in the store, but not in the model"])
         #expect(
-            try retaining.changes(#"{"Employee": {"id": 2, "salary": 8}, "Person": {"id": 5}}"#) == [
-                "Employee +0 ~1 =0 !0", "Person +1 ~0 =0 !0",
-            ])
+            try retaining.changes(#"{"Employee": {"id": 2, "salary": 8}, "Person": {"id": 5}}"#)
+                == "Employee ~1, Person +1")
         try retaining.reopen(without)
         #expect(retaining.store.migration.changes.isEmpty)
         try retaining.reopen(Self.family)
         #expect(retaining.store.migration.changes.map(\.text) == ["Guest was retained, and is used again"])
-        #expect(try retaining.changes(#"{"Guest": {"id": 5, "grade": "g"}}"#) == ["Guest +0 ~1 =0 !0"])
+        #expect(try retaining.changes(#"{"Guest": {"id": 5, "grade": "g"}}"#) == "Guest ~1")
         #expect(try retaining.rows("SELECT key FROM _broker_meta WHERE key = 'heldModel'") == [])
     }
 
@@ -328,9 +323,8 @@ import Testing
             try store.rows("SELECT value ->> '$.entities.Employee.parent' FROM _broker_meta WHERE key = 'heldModel'")
                 == ["Person"])
         #expect(
-            try store.changes(#"{"Employee": {"id": 4, "salary": 6}, "Guest": {"id": 3, "grade": "y"}}"#) == [
-                "Employee +0 ~0 =1 !0", "Guest +0 ~0 =1 !0",
-            ])
+            try store.changes(#"{"Employee": {"id": 4, "salary": 6}, "Guest": {"id": 3, "grade": "y"}}"#)
+                == "Employee =1, Guest =1")
         try store.reopen(after)
         #expect(store.store.migration.changes.isEmpty)
         try store.reopen(Self.family)

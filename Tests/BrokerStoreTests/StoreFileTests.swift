@@ -1,9 +1,10 @@
-@testable import BrokerSchema
+import BrokerModel
 import CSQLite
 import Foundation
-import Testing
 import TestSupport
+import Testing
 
+@testable import BrokerSchema
 @testable import BrokerStore
 
 /// Files at a store's path, and whether they are stores.
@@ -154,5 +155,373 @@ import TestSupport
         let error = try refusal(path)
         #expect(error.code == .unavailable)
         #expect(error.message.contains("is larger than any that Broker makes"), "\(error.message.prefix(300))")
+    }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct StoreLockTests {
+    private let folder = TemporaryFolder()
+    private var path: String { folder.path("store") }
+    private let files = FileManager.default
+
+    private func refusal(_ path: String) throws -> StoreError {
+        try #require(throws: StoreError.self) { try StoreLock(storePath: path) }
+    }
+
+    @Test func `a second owner is refused with the process of the first`() throws {
+        let lock = try StoreLock(storePath: path)
+        let error = try refusal(path)
+        #expect(error.code == .unavailable)
+        #expect(error.message.contains("process \(getpid())"))
+        #expect(error.message.contains("--store"))
+        withExtendedLifetime(lock) {}
+    }
+
+    @Test func `a lock ends with its owner, and another store has another`() throws {
+        do {
+            let lock = try StoreLock(storePath: path)
+            _ = try StoreLock(storePath: folder.path("other"))
+            withExtendedLifetime(lock) {}
+        }
+        _ = try StoreLock(storePath: path)
+    }
+
+    @Test func `the lock is the store's, whatever its name`() throws {
+        let lock = try StoreLock(storePath: path)
+        try files.createDirectory(atPath: folder.path("sub"), withIntermediateDirectories: false)
+        try files.createSymbolicLink(atPath: folder.path("link"), withDestinationPath: "store")
+        try files.createSymbolicLink(atPath: folder.path("sub/link"), withDestinationPath: "../link")
+        try files.createSymbolicLink(atPath: folder.path("folder"), withDestinationPath: folder.path(""))
+        try files.linkItem(atPath: path, toPath: folder.path("hard"))
+        let descriptor = open(folder.path("sub"), O_RDONLY)
+        defer { close(descriptor) }
+        let names = [
+            "link", "sub/link", "sub/../store", "./store", "folder/store", "folder/link", "hard",
+            "/proc/self/fd/\(descriptor)/../store",
+        ]
+        for name in names {
+            let error = try refusal(name.hasPrefix("/") ? name : folder.path("") + "/" + name)
+            #expect(error.message.contains("belongs to another broker, process \(getpid())"), "\(name): \(error)")
+        }
+        withExtendedLifetime(lock) {}
+        #expect(try files.contentsOfDirectory(atPath: folder.path("sub")) == ["link"], "no lock beside a link")
+        #expect(!files.fileExists(atPath: folder.path("hard.lock")))
+    }
+
+    @Test func `an owner that is refused in the same process does not end SQLite's own locks`() throws {
+        let lock = try StoreLock(storePath: path)
+        let connection = try Connection(store: path)
+        try connection.execute("CREATE TABLE t (x); BEGIN; SELECT * FROM t")
+        try files.linkItem(atPath: path, toPath: folder.path("hard"))
+        // Open until the end: to close it would end SQLite's locks, too. A lock of an open file meets the process's own.
+        let descriptor = open(path, O_RDWR | O_CLOEXEC)
+        defer { close(descriptor) }
+        let isLocked = {
+            var wanted = flock()
+            wanted.l_type = Int16(F_WRLCK)
+            wanted.l_whence = Int16(SEEK_SET)
+            let getOpenFileLock: Int32 = 36  // F_OFD_GETLK, fcntl(2)
+            return fcntl(descriptor, getOpenFileLock, &wanted) == 0 && wanted.l_type != Int16(F_UNLCK)
+        }
+        #expect(isLocked())
+        _ = try refusal(folder.path("hard"))
+        #expect(isLocked())
+        withExtendedLifetime((lock, connection)) {}
+    }
+
+    @Test func `a store that is not there yet has one lock, too, through a link that leads to it`() throws {
+        try files.createSymbolicLink(atPath: folder.path("link"), withDestinationPath: "store")
+        let lock = try StoreLock(storePath: folder.path("link"))
+        #expect(try refusal(path).message.contains("process"))
+        #expect(files.fileExists(atPath: folder.path("store.lock")))
+        withExtendedLifetime(lock) {}
+    }
+
+    @Test func `a name whose file was replaced is still its owner's`() throws {
+        let lock = try StoreLock(storePath: path)
+        try files.removeItem(atPath: path)
+        try Data().write(to: URL(filePath: path))
+        #expect(try refusal(path).message.contains("process"))
+        withExtendedLifetime(lock) {}
+    }
+
+    @Test func `a store with two names is refused, because its WAL has only one`() throws {
+        try Data().write(to: URL(filePath: path))
+        try files.linkItem(atPath: path, toPath: folder.path("hard"))
+        #expect(try refusal(folder.path("hard")).message.contains("hard links"))
+        #expect(try files.contentsOfDirectory(atPath: folder.path("")).sorted() == ["hard", "store"])
+    }
+
+    @Test func `a file with the lock's name is neither followed nor overwritten`() throws {
+        let letter = "a letter of mine\n"
+        try letter.write(toFile: folder.path("letter"), atomically: false, encoding: .utf8)
+        try files.createSymbolicLink(atPath: folder.path("store.lock"), withDestinationPath: "letter")
+        #expect(try refusal(path).message.contains("store.lock is a symbolic link"))
+        try files.removeItem(atPath: folder.path("store.lock"))
+        try files.linkItem(atPath: folder.path("letter"), toPath: folder.path("store.lock"))
+        #expect(try refusal(path).message.contains("no lock file of Broker's"))
+        try files.removeItem(atPath: folder.path("store.lock"))
+        try letter.write(toFile: folder.path("store.lock"), atomically: false, encoding: .utf8)
+        #expect(try refusal(path).message.contains("no lock file of Broker's"))
+        #expect(try String(contentsOfFile: folder.path("letter"), encoding: .utf8) == letter)
+        #expect(try String(contentsOfFile: folder.path("store.lock"), encoding: .utf8) == letter)
+        #expect(!files.fileExists(atPath: path))
+    }
+
+    @Test(arguments: ["", "\0\0\0\0\0", "12345678\0\0"])
+    func `a lock file that a power failure has left is taken over`(content: String) throws {
+        try content.write(toFile: folder.path("store.lock"), atomically: false, encoding: .utf8)
+        let lock = try StoreLock(storePath: path)
+        #expect(try String(contentsOfFile: folder.path("store.lock"), encoding: .utf8) == "\(getpid())\n")
+        withExtendedLifetime(lock) {}
+    }
+
+    @Test func `the lock file of one that was killed is taken over`() throws {
+        try "1234567890\n".write(toFile: folder.path("store.lock"), atomically: false, encoding: .utf8)
+        let lock = try StoreLock(storePath: path)
+        #expect(try String(contentsOfFile: folder.path("store.lock"), encoding: .utf8) == "\(getpid())\n")
+        withExtendedLifetime(lock) {}
+    }
+
+    @Test func `files of a failed start are deleted, and existing files stay`() throws {
+        let lock = try StoreLock(storePath: path)
+        lock.abandon()
+        #expect(try files.contentsOfDirectory(atPath: folder.path("")) == [])
+        try Data("x".utf8).write(to: URL(filePath: folder.path("there")))
+        try StoreLock(storePath: folder.path("there")).abandon()
+        #expect(try files.contentsOfDirectory(atPath: folder.path("")) == ["there"])
+        withExtendedLifetime(lock) {}
+    }
+
+    @Test func `a missing folder is reported with the store's path`() throws {
+        #expect(try refusal("/nowhere/at/all/store").message.contains("/nowhere/at/all/store"))
+    }
+
+    private func mode(_ suffix: String) throws -> UInt32 {
+        var status = stat()
+        try #require(lstat(path + suffix, &status) == 0)
+        return status.permissions
+    }
+
+    @Test func `new files have the requested mode, and existing ones retain theirs until it is set`() throws {
+        do {
+            let lock = try StoreLock(storePath: path, mode: 0o666)
+            #expect(try [mode(""), mode(".lock")] == [0o666, 0o666])
+            withExtendedLifetime(lock) {}
+        }
+        let lock = try StoreLock(storePath: path, mode: 0o600)
+        #expect(try [mode(""), mode(".lock")] == [0o666, 0o666])
+        let connection = try Connection(store: path)
+        try connection.execute("PRAGMA journal_mode = WAL; CREATE TABLE t (x)")
+        #expect(try [mode("-wal"), mode("-shm")] == [0o666, 0o666])
+        try lock.setMode(0o600)
+        #expect(try ["", ".lock", "-wal", "-shm"].map(mode) == [0o600, 0o600, 0o600, 0o600])
+        withExtendedLifetime((lock, connection)) {}
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "only root may give files away and use them all the same"))
+    func `root can set the mode of another user's store`() throws {
+        do { _ = try StoreLock(storePath: path) }
+        #expect(chown(path, 65_534, 65_534) == 0)
+        let lock = try StoreLock(storePath: path, mode: 0o600)
+        try lock.setMode(0o600)
+        #expect(try mode("") == 0o600)
+    }
+}
+
+/// A store whose files are deleted, moved or replaced while it is open: nothing more is acknowledged.
+@Suite(.timeLimit(.minutes(5))) struct StoreLossTests {
+    private let store: TestStore
+    private let files = FileManager.default
+
+    init() throws {
+        store = try TestStore(#"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64"}}}}"#)
+        try store.apply(#"{"Row": {"id": 1}}"#)
+    }
+
+    private func lossIsNoticed(_ what: String, _ name: String) throws {
+        for id in 2...3 {
+            let error = try #require(throws: StoreError.self) { try store.apply("{\"Row\": {\"id\": \(id)}}") }
+            #expect(error.code == .unavailable)
+            #expect(error.message.contains("\(name) was \(what)"), "\(error)")
+        }
+        #expect(store.store.connection.isAutocommit, "nothing is left open")
+        #expect(throws: StoreError.self) { try store.store.checkpoint() }
+    }
+
+    @Test(arguments: ["", "-wal", "-shm"])
+    func `a file that is deleted is noticed before the next COMMIT`(suffix: String) throws {
+        try files.removeItem(atPath: store.path + suffix)
+        try lossIsNoticed("deleted or moved", store.path + suffix)
+    }
+
+    @Test(arguments: ["", "-wal", "-shm"])
+    func `a file that is replaced is noticed before the next COMMIT`(suffix: String) throws {
+        let path = store.path + suffix
+        try files.copyItem(atPath: path, toPath: store.folder.path("copy"))
+        rename(store.folder.path("copy"), path)
+        try lossIsNoticed("replaced by another file", path)
+    }
+
+    @Test func `a store that is moved away and back is not used again`() throws {
+        rename(store.path, store.folder.path("elsewhere"))
+        try lossIsNoticed("deleted or moved", store.path)
+        rename(store.folder.path("elsewhere"), store.path)
+        try lossIsNoticed("deleted or moved", store.path)
+        try store.reopen()
+        try store.apply(#"{"Row": {"id": 4}}"#)
+        #expect(try store.rows("SELECT id FROM Row") == ["1", "4"])
+    }
+
+    @Test func `a symbolic link that leads elsewhere is noticed`() throws {
+        let link = store.folder.path("link")
+        try files.createSymbolicLink(atPath: link, withDestinationPath: "store.sqlite")
+        let linked = try Store(path: link, plan: store.plan)
+        try linked.begin()
+        try linked.commit()
+        try files.removeItem(atPath: link)
+        try files.createSymbolicLink(atPath: link, withDestinationPath: "other")
+        try linked.begin()
+        #expect(throws: StoreError.self) { try linked.commit() }
+        linked.rollback()
+    }
+}
+
+/// A store that reaches its limit refuses what does not fit, and goes on.
+@Suite(.timeLimit(.minutes(5))) struct StoreFullTests {
+    private let store: TestStore
+
+    init() throws {
+        store = try TestStore(
+            #"{"entities": {"Blob": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#
+        ) { $0.maximumPages = 40 }
+    }
+
+    private func blob(_ id: Int, kibibytes: Int) -> String {
+        "{\"Blob\": {\"id\": \(id), \"text\": \"\(String(repeating: "x", count: kibibytes << 10))\"}}"
+    }
+
+    @Test func `a job that does not fit is refused as full and leaves nothing`() throws {
+        try store.apply(blob(1, kibibytes: 8), id: "fits")
+        let error = try #require(throws: StoreError.self) { try store.apply(blob(2, kibibytes: 400), id: "large") }
+        #expect(error.code == .full)
+        #expect(try store.rows("SELECT id, length(text) FROM Blob") == ["1|8192"])
+        #expect(try store.store.outcome(ofJob: "large") == nil)
+        try store.apply(blob(3, kibibytes: 8), id: "after")
+        #expect(try store.rows("SELECT id FROM Blob") == ["1", "3"])
+        #expect(try store.isSound())
+    }
+
+    @Test func `a transaction that SQLite rolled back is reported, and the next one begins normally`() throws {
+        try store.store.begin()
+        _ = try store.store.apply(store.job(blob(1, kibibytes: 8)))
+        #expect(throws: StoreError.self) { try store.store.apply(store.job(blob(2, kibibytes: 400))) }
+        store.store.rollback()
+        #expect(store.store.connection.isAutocommit)
+        #expect(try store.rows("SELECT count(*) FROM Blob") == ["0"])
+        try store.apply(blob(3, kibibytes: 8))
+        #expect(try store.rows("SELECT id FROM Blob") == ["3"])
+    }
+
+    @Test func `a store filled to the brim takes what makes room, and then more`() throws {
+        var id = 0
+        #expect(throws: StoreError.self) {
+            while true {
+                id += 1
+                try store.apply(blob(id, kibibytes: 8))
+            }
+        }
+        #expect(id > 5)
+        #expect(try store.rows("SELECT count(*) FROM Blob") == ["\(id - 1)"])
+        try store.apply("{\"Blob\": [\((1...5).map { #"{"id": \#($0), "text": ""}"# }.joined(separator: ","))]}")
+        try store.apply(blob(id, kibibytes: 8))
+        #expect(try store.rows("SELECT count(*) FROM Blob") == ["\(id)"])
+    }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct SQLiteLibraryTests {
+    @Test func `the library of this machine works`() throws {
+        try SQLiteLibrary.check()
+    }
+
+    @Test func `an older library is refused with the version that is needed`() throws {
+        let error = try #require(throws: StoreError.self) {
+            try SQLiteLibrary.check(version: 3_037_002, name: "3.37.2")
+        }
+        #expect(error.code == .unavailable)
+        #expect(
+            error.message
+                == "The SQLite library has version 3.37.2, and Broker needs 3.38.0 or later. Install another libsqlite3, as "
+                + "Debian 12 has it, and start again; nothing was touched.")
+    }
+
+    @Test func `a library without the preupdate hook is refused`() throws {
+        let error = try #require(throws: StoreError.self) {
+            try SQLiteLibrary.check(version: 3_046_001, name: "3.46.1", hasPreupdateHook: false)
+        }
+        #expect(error.message.contains("(version 3.46.1) was built without SQLITE_ENABLE_PREUPDATE_HOOK"))
+    }
+}
+
+/// A closed store can be read while another process opens it; a backup opens where nothing can be written beside it.
+@Suite(.timeLimit(.minutes(5))) struct JournalModeTests {
+    private static let model = #"{"entities": {"A": {"identity": "id", "attributes": {"id": "integer64"}}}}"#
+
+    /// The format versions for writing and reading: 1 without a WAL, 2 with one (sqlite.org/fileformat2.html, 1.3).
+    private func versions(_ path: String) throws -> [UInt8] {
+        try Array(Data(contentsOf: URL(filePath: path))[18..<20])
+    }
+
+    private func files(_ folder: TemporaryFolder) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: folder.path("")).sorted()
+    }
+
+    @Test func `a store that was closed is one file in WAL mode`() throws {
+        let store = try TestStore(Self.model)
+        try store.apply(#"{"A": {"id": 1}}"#)
+        let path = store.folder.path("closed")
+        do {
+            let open = try Store(path: path, plan: store.plan)
+            try open.checkpoint()
+        }
+        #expect(try versions(path) == [2, 2])
+        #expect(try files(store.folder).filter { $0.hasPrefix("closed") } == ["closed"])
+        #expect(try SQLRows.of("SELECT count(*) FROM A", in: path) == ["0"])
+    }
+
+    @Test func `a reader's open transaction keeps no one from opening, writing and closing the store`() throws {
+        let test = try TestStore(Self.model)
+        let path = test.folder.path("read")
+        do { try Store(path: path, plan: test.plan).checkpoint() }
+        let reader = try Connection(store: path, .read)
+        try reader.execute("BEGIN; SELECT count(*) FROM A")
+        for number in 1...3 {
+            let store = try Store(path: path, plan: test.plan)
+            try store.begin()
+            _ = try store.apply(test.job("{\"A\": {\"id\": \(number)}}"))
+            try store.commit()
+            try store.checkpoint()
+        }
+        #expect(try reader.integer("SELECT count(*) FROM A") == 0)
+        try reader.execute("COMMIT")
+        #expect(try reader.integer("SELECT count(*) FROM A") == 3)
+    }
+
+    @Test func `a store whose files were replaced is not touched when it is closed`() throws {
+        let store = try TestStore(Self.model)
+        try FileManager.default.moveItem(atPath: store.path, toPath: store.folder.path("moved"))
+        try Data("other".utf8).write(to: URL(filePath: store.path))
+        #expect(throws: StoreError.self) { try store.store.checkpoint() }
+        #expect(try versions(store.folder.path("moved")) == [2, 2])
+        #expect(try Data(contentsOf: URL(filePath: store.path)) == Data("other".utf8))
+    }
+
+    @Test func `a backup is not in WAL mode`() throws {
+        let store = try TestStore(Self.model)
+        try store.apply(#"{"A": {"id": 1}}"#)
+        let copy = store.folder.path("copy.sqlite")
+        #expect(try StoreBackup(of: store.path, to: copy).run()?.sequence == 1)
+        #expect(try versions(copy) == [1, 1])
+        #expect(try SQLRows.of("PRAGMA integrity_check", in: copy) == ["ok"])
+        #expect(try SQLRows.of("SELECT id FROM A", in: copy) == ["1"])
     }
 }

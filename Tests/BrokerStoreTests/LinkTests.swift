@@ -1,0 +1,362 @@
+import BrokerModel
+import BrokerStaging
+import TestSupport
+import Testing
+
+@testable import BrokerStore
+
+/// Links in columns: to-one, one-to-many, one-to-one. Links in tables of their own: many-to-many, without an inverse, and symmetric.
+@Suite(.timeLimit(.minutes(5))) struct CompanyLinkTests {
+    private static let queries = [
+        "departments": "SELECT id, department FROM Employee ORDER BY 1",
+        "desks": "SELECT id, desk FROM Employee ORDER BY 1",
+        "owners": "SELECT id, owner FROM Desk ORDER BY 1", "lockers": "SELECT id, locker FROM Employee ORDER BY 1",
+        "projects": "SELECT * FROM Employee_projects ORDER BY 1, 2",
+        "skills": "SELECT * FROM Employee_skills ORDER BY 1, 2",
+        "friends": "SELECT * FROM Employee_friends ORDER BY 1, 2",
+    ]
+
+    @Test(
+        arguments: Claim.list(
+            #"""
+            # nested records are found or created and linked
+            {"Employee": [{"id": 1, "department": {"id": 10, "name": "R&D"}}, {"id": 2, "department": 10}]} => Department +1, Employee +2
+            departments :: 1|10, 2|10
+            {"Employee": [{"id": 1, "department": {"id": 10, "name": "R&D"}}, {"id": 2, "department": 10}]} => Department =1, Employee =2
+            # a one-to-many link changes the child's row, not the parent's
+            {"Department": [{"id": 10}, {"id": 11}], "Employee": [{"id": 1}, {"id": 2, "department": 11}]}
+            {"Department": {"id": 10, "employees": [1, {"id": 2}, 3]}} => Department =1, Employee +1 ~2
+            departments :: 1|10, 2|10, 3|10
+            # null unlinks a to-one, and clears a to-many, also of objects that are not in the payload
+            {"Department": {"id": 10, "employees": [1, 2, 3]}, "Employee": {"id": 4, "department": 11}}
+            {"Employee": {"id": 1, "department": null}} => Employee ~1
+            {"Department": {"id": 10, "employees": null}} => Department =1, Employee ~2
+            {"Department": {"id": 10, "employees": null}} => Department =1
+            departments :: 1|NULL, 2|NULL, 3|NULL, 4|11
+            # rows may refer to each other in any order, in circles too
+            {"Employee": [{"id": 1, "manager": {"id": 2, "manager": {"id": 3, "manager": 1}}}]}
+            SELECT id, manager FROM Employee ORDER BY 1 :: 1|2, 2|3, 3|1
+            {"Employee": {"id": 4, "manager": 4, "reports": [1]}}
+            SELECT id, manager FROM Employee ORDER BY 1 :: 1|4, 2|3, 3|1, 4|4
+            # links to compound identities and to row keys have columns of their own
+            {"Employee": [{"id": 1, "seat": {"row": "A", "number": 4}}, {"id": 2, "seat": null}],
+              "Note": [{"text": "x", "about": {"text": "y"}}]}
+            SELECT id, seat_row, seat_number FROM Employee ORDER BY 1 :: 1|A|4, 2|NULL|NULL
+            SELECT n.text, a.text FROM Note AS n LEFT JOIN Note AS a ON n.about = a._pk ORDER BY 1 :: x|y, y|NULL
+            {"Employee": {"id": 1, "seat": null}}
+            SELECT seat_row, seat_number FROM Employee WHERE id = 1 :: NULL|NULL
+            # a one-to-one pair is true on both sides
+            {"Employee": {"id": 1, "desk": {"id": 50}}, "Desk": {"id": 51, "owner": {"id": 2}}}
+            desks :: 1|50, 2|51
+            owners :: 50|1, 51|2
+            # a new pair frees the partners that only the store knows
+            {"Employee": [{"id": 1, "desk": 50}, {"id": 2, "desk": 51}, {"id": 3, "desk": 52}]}
+            {"Employee": {"id": 1, "desk": 51}} => Desk ~2, Employee ~2
+            desks :: 1|51, 2|NULL, 3|52
+            owners :: 50|NULL, 51|1, 52|3
+            # null frees the partner in the store
+            {"Employee": [{"id": 1, "desk": 50}, {"id": 2, "desk": 51}]}
+            {"Desk": {"id": 50, "owner": null}} => Desk ~1, Employee ~1
+            desks :: 1|NULL, 2|51
+            # a pair inside of one entity changes partners
+            {"Employee": [{"id": 1, "spouse": 2}, {"id": 3, "spouse": 4}]}
+            {"Employee": {"id": 1, "spouse": 3}} => Employee ~4
+            SELECT id, spouse FROM Employee ORDER BY 1 :: 1|3, 2|NULL, 3|1, 4|NULL
+            {"Employee": {"id": 3, "spouse": 1}} => Employee =2
+            # a bare key whose object is missing makes a stub that a later record fills in
+            {"Employee": {"id": 1, "department": 10}} => Department +1, Employee +1
+            {"Department": {"id": 10, "name": "x"}} => Department ~1
+            {"Employee": {"id": 1, "department": 10}} => Department =1, Employee =1
+            SELECT * FROM Department :: 10|x
+            # a bare key that may be missing is ignored, and a link that is ignored leaves the existing one
+            {"Item": {"code": "there"}}
+            {"Employee": [{"id": 1, "locker": "gone"}, {"id": 2, "locker": "there"}]} => Employee +2, Item =1
+            lockers :: 1|NULL, 2|there
+            {"Employee": {"id": 2, "locker": "gone"}} => Employee =1
+            lockers :: 1|NULL, 2|there
+            SELECT code FROM Item :: there
+            # a bare key that must exist fails the job at its position, or is rejected
+            {"Employee": [{"id": 1, "name": "a", "badge": "gone"}]} => objectNotFound /Employee/0/badge
+            SELECT id FROM Employee ::
+            skip {"Employee": [{"id": 1, "name": "a", "badge": "gone"}]}
+                => Employee +1, Item !1; objectNotFound /Employee/0/badge
+            SELECT id, name, badge FROM Employee :: 1|a|NULL
+            # an object of the same job exists for a bare key before or after it
+            {"Employee": {"id": 1, "badge": "b", "locker": "l"}, "Item": [{"code": "b"}, {"code": "l"}]}
+                => Employee +1, Item +2
+            SELECT badge, locker FROM Employee :: b|l
+            # a many-to-many pair has one table, whichever side names the link, and a link named twice is one
+            {"Employee": {"id": 1, "projects": [7, {"id": 8}, 7, {"id": 7, "members": 1}]}, "Project": {"id": 7, "members": [2, 1]}}
+            projects :: 1|7, 1|8, 2|7
+            # a new link counts as an update of the object whose record names it
+            {"Employee": [{"id": 1}, {"id": 2}], "Project": [{"id": 7}, {"id": 8}]}
+            {"Employee": {"id": 1, "projects": [7, 8]}} => Employee ~1, Project =2
+            {"Project": {"id": 7, "members": [1, 2]}} => Employee =2, Project ~1
+            {"Project": {"id": 7, "members": [1, 2]}} => Employee =2, Project =1
+            {"Employee": {"id": 3, "name": "new", "projects": [8]}} => Employee +1, Project =1
+            # a union keeps the links that are there, null clears them
+            {"Employee": [{"id": 1, "projects": [7]}, {"id": 2, "projects": [7, 8]}]}
+            {"Employee": {"id": 1, "projects": []}} => Employee =1
+            {"Employee": {"id": 1, "projects": 8}}
+            projects :: 1|7, 1|8, 2|7, 2|8
+            {"Employee": {"id": 1, "projects": null}} => Employee ~1
+            {"Employee": {"id": 1, "projects": null}} => Employee =1
+            {"Project": {"id": 7, "members": null}} => Project ~1
+            projects :: 2|8
+            # an assignment of replace ends the links that the record does not name
+            {"Employee": [{"id": 1, "skills": ["a", "b", "c"]}, {"id": 2, "skills": ["a"]}]}
+            {"Employee": {"id": 1, "skills": ["b", "d"]}} => Employee ~1, Skill +1 =1
+            skills :: 1|b, 1|d, 2|a
+            {"Employee": {"id": 1, "skills": ["d", "b"]}} => Employee =1, Skill =2
+            {"Employee": {"id": 1, "name": "x"}} => Employee ~1
+            skills :: 1|b, 1|d, 2|a
+            {"Employee": {"id": 1, "skills": []}} => Employee ~1
+            skills :: 2|a
+            # a symmetric relationship links both ways and ends both ways
+            {"Employee": [{"id": 1, "friends": [2, 3]}, {"id": 4, "friends": [1, 4]}]}
+            friends :: 1|2, 1|3, 1|4, 2|1, 3|1, 4|1, 4|4
+            {"Employee": {"id": 2, "friends": [1]}} => Employee =2
+            {"Employee": {"id": 1, "friends": null}} => Employee ~1
+            friends :: 4|4
+            # links to objects without identity join by row key
+            {"Employee": {"id": 1, "notes": [{"text": "x"}, {"text": "x"}]}}
+            {"Employee": {"id": 1, "notes": {"text": "y"}}}
+            SELECT * FROM Employee_notes ORDER BY 1, 2 :: 1|1, 1|2, 1|3
+            """#))
+    func `links of every form`(claim: Claim) throws { try claim.check(TestStore(company), Self.queries) }
+
+    @Test(
+        arguments: Claim.list(
+            #"""
+            # a link that two records name counts for both, though one of them replaced what the other had said
+            {"Employee": {"id": 1}}
+            {"Employee": {"id": 1, "projects": [7]}, "Project": {"id": 7, "members": [1]}} => Employee ~1, Project +1
+            # replacing a one-to-many keeps the children that the record names
+            {"Department": {"id": 10, "employees": [1, 2, 3]}}
+            {"Department": {"id": 10, "employees": [2, 4]}} => Department =1, Employee +1 ~2 =1
+            departments :: 1|NULL, 2|10, 3|NULL, 4|10
+            """#))
+    func `sets that replace`(claim: Claim) throws {
+        var model = company
+        for inverse in [#""inverse": "projects""#, #""toMany": true, "inverse": "department""#] {
+            model = model.replacing(inverse, with: inverse + #", "assignment": "replace""#)
+        }
+        try claim.check(TestStore(model), Self.queries)
+    }
+}
+
+/// To-many relationships that keep the payload's order.
+@Suite(.timeLimit(.minutes(5))) struct OrderedTests {
+    /// - Parameter assignment: of all to-many relationships.
+    private static func model(_ assignment: String = "union") -> String {
+        let ordered = #""toMany": true, "ordered": true, "assignment": "\#(assignment)""#
+        return """
+            {"entities": {
+              "Album": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}, "relationships": {
+                "songs": {"entity": "Song", "inverse": "album", \(ordered)},
+                "fans": {"entity": "Fan", "inverse": "albums", \(ordered)}, "tags": {"entity": "Tag", \(ordered)}}},
+              "Song": {"identity": ["disc", "no"], "attributes": {"disc": "integer64", "no": "integer64",
+                "title": {"type": "string", "optional": false}}, "relationships": {"album": {"entity": "Album"}}},
+              "Fan": {"identity": "name", "identityOptional": true, "attributes": {"name": "string"}, "relationships": {
+                "albums": {"entity": "Album", \(ordered)}, "friends": {"entity": "Fan", "inverse": "friends", \(ordered)}}},
+              "Tag": {"identity": "word", "attributes": {"word": "string", "size": "integer64"}}}}
+            """
+    }
+
+    /// A job of one album with these songs.
+    private static func album(_ songs: Int..., id: Int = 7) -> String { #"{"Album": \#(record(songs, id))}"# }
+
+    private static func record(_ songs: [Int], _ id: Int = 7) -> String {
+        let songs = songs.map { #"{"disc": 1, "no": \#($0), "title": "t"}"# }
+        return #"{"id": \#(id), "songs": [\#(songs.joined(separator: ", "))]}"#
+    }
+
+    private static let fans =
+        "SELECT source, position, name, inverse_position FROM Album_fans JOIN Fan ON destination = _pk"
+    private static let queries = [
+        "songs": "SELECT album, album_position, no FROM Song ORDER BY 1, 2, 3",
+        "tags": "SELECT source, position, destination FROM Album_tags ORDER BY 1, 2, 3",
+        // The album's side, and the fan's.
+        "fans": fans + " ORDER BY 1, 2", "albums": fans + " ORDER BY 3, 4",
+        "friends": "SELECT a.name, position, b.name FROM Fan_friends JOIN Fan a ON source = a._pk "
+            + "JOIN Fan b ON destination = b._pk ORDER BY 1, 2",
+    ]
+
+    @Test(
+        arguments: Claim.list(
+            #"""
+            # children are in the order of the payload, new ones after existing ones
+            \#(album(3, 1, 2))
+            songs :: 7|0|3, 7|1|1, 7|2|2
+            \#(album(5, 2, 4)) => Album =1, Song +2 =1
+            songs :: 7|0|3, 7|1|1, 7|2|2, 7|3|5, 7|4|4
+            \#(album(5, 2, 4)) => Album =1, Song =3
+            # a child that names its parent is appended, in the order of the text
+            {"Song": [{"disc": 1, "no": 9, "title": "t", "album": 7}, {"disc": 1, "no": 8, "title": "t", "album": 7}],
+              "Album": \#(record([1, 9]))}
+            songs :: 7|0|9, 7|1|8, 7|2|1
+            {"Song": [{"disc": 1, "no": 9, "title": "t", "album": 7}, {"disc": 1, "no": 8, "title": "t", "album": 7}],
+              "Album": \#(record([1, 9]))} => Album =1, Song =3
+            # an object that leaves a list makes a gap, and has no position, or the last one elsewhere
+            {"Album": [\#(record([1, 2, 3])), \#(record([4], 8))]}
+            {"Song": [{"disc": 1, "no": 1, "album": 8}, {"disc": 1, "no": 2, "album": null}]} => Album =1, Song ~2
+            songs :: NULL|NULL|2, 7|2|3, 8|0|4, 8|1|1
+            \#(album(1, 2))
+            songs :: 7|2|3, 7|3|1, 7|4|2, 8|0|4
+            # the assertions of one job about a child's position apply one after the other
+            {"Album": [\#(record([1, 2])), \#(record([1], 8))], "Song": {"disc": 1, "no": 2, "album": null},
+              "Album": \#(record([3, 1, 2]))}
+            songs :: 7|0|3, 7|1|1, 7|2|2
+            {"Album": [\#(record([9])), {"id": 7, "songs": null}, \#(record([2, 9]))]}
+            songs :: NULL|NULL|1, NULL|NULL|3, 7|0|2, 7|1|9
+            # links without an inverse keep the order of their source
+            {"Album": {"id": 7, "tags": ["c", "a", "c", "b"]}}
+            tags :: 7|0|c, 7|1|a, 7|2|b
+            {"Album": {"id": 7, "tags": ["d", "b"]}} => Album ~1, Tag +1 =1
+            tags :: 7|0|c, 7|1|a, 7|2|b, 7|3|d
+            {"Album": {"id": 7, "tags": ["d", "b"]}} => Album =1, Tag =2
+            {"Album": [{"id": 7, "tags": null}, {"id": 7, "tags": ["b", "d"]}]}
+            tags :: 7|0|b, 7|1|d
+            # both sides of a many-to-many keep their own order
+            {"Album": [{"id": 7, "fans": ["z", "a"]}, {"id": 8, "fans": ["a", "z"]}]}
+            fans :: 7|0|z|0, 7|1|a|0, 8|0|a|1, 8|1|z|1
+            albums :: 7|1|a|0, 8|0|a|1, 7|0|z|0, 8|1|z|1
+            {"Fan": {"name": "m", "albums": [8, 9, 7]}} => Album +1 =2, Fan +1
+            fans :: 7|0|z|0, 7|1|a|0, 7|2|m|2, 8|0|a|1, 8|1|z|1, 8|2|m|0, 9|0|m|1
+            {"Fan": {"name": "m", "albums": [7, 8, 9]}, "Album": {"id": 7, "fans": ["m", "a"]}} => Album =3, Fan =2
+            # links that the other side cleared have lost their place
+            {"Fan": [{"name": "z", "albums": [7, 8]}], "Album": [{"id": 7, "fans": null}],
+              "Fan": {"name": "z", "albums": [9, 7]}}
+            albums :: 8|0|z|1, 9|0|z|2, 7|0|z|3
+            # a symmetric relationship has an order in each direction
+            {"Fan": [{"name": "a", "friends": ["c", "b", "a"]}, {"name": "d", "friends": ["b", "a"]}]}
+            friends :: a|0|c, a|1|b, a|2|a, a|3|d, b|0|a, b|1|d, c|0|a, d|0|b, d|1|a
+            {"Fan": [{"name": "a", "friends": ["c", "b", "a"]}, {"name": "d", "friends": ["b", "a"]}]} => Fan =4
+            SELECT count(*) FROM pragma_table_info('Fan_friends') :: 3
+            # objects without identity are in the order of the payload
+            {"Album": {"id": 7, "fans": [{}, {"name": "x"}, {}]}}
+            SELECT position, destination FROM Album_fans ORDER BY 1 :: 0|1, 1|2, 2|3
+            """#))
+    func `sets that grow`(claim: Claim) throws { try claim.check(TestStore(Self.model()), Self.queries) }
+
+    @Test(
+        arguments: Claim.list(
+            #"""
+            # replacing numbers the payload from 0, and a child that moved has changed
+            \#(album(1, 2, 3))
+            \#(album(2, 1, 3)) => Album =1, Song ~2 =1
+            songs :: 7|0|2, 7|1|1, 7|2|3
+            keys \#(album(4, 3)) => {"Album":{"inserted":[],"updated":[],"deleted":[]},"Song":{"inserted":[{"disc":1,"no":4}],"updated":[{"disc":1,"no":3},{"disc":1,"no":1},{"disc":1,"no":2}],"deleted":[]}}
+            songs :: NULL|NULL|1, NULL|NULL|2, 7|0|4, 7|1|3
+            \#(album(4, 3)) => Album =1, Song =2
+            # replacing numbers links from 0, and a new order changes the object that names it
+            {"Album": {"id": 7, "tags": ["a", "b", "c"]}}
+            {"Album": {"id": 7, "tags": ["c", "a", "b"]}} => Album ~1, Tag =3
+            tags :: 7|0|c, 7|1|a, 7|2|b
+            {"Album": {"id": 7, "tags": ["c", "a", "b"]}} => Album =1, Tag =3
+            {"Album": {"id": 7, "tags": ["b", "d"]}}
+            tags :: 7|0|b, 7|1|d
+            {"Album": [{"id": 7, "tags": ["x", "b"]}, {"id": 7, "tags": ["y", "x"]}]}
+            tags :: 7|0|y, 7|1|x
+            # a rejected element retains its position, and no other object gets it
+            {"Album": {"id": 7, "tags": ["b", "a", "c", "d"]}}
+            skip {"Album": {"id": 7, "tags": ["c", {"word": "b", "size": "x"}, "a", {"word": "e", "size": "x"}]}}
+                => Album ~1, Tag =2 !2; invalidValue /Album/tags/1/size, invalidValue /Album/tags/3/size
+            tags :: 7|0|b, 7|1|c, 7|2|a
+            skip {"Album": {"id": 7, "tags": ["c", {"word": "b", "size": "x"}, "a", {"word": "e", "size": "x"}]}}
+                => Album =1, Tag =2 !2; invalidValue /Album/tags/1/size, invalidValue /Album/tags/3/size
+            # replacing one side of a many-to-many leaves the other side's order alone, and its gaps
+            {"Album": [{"id": 7, "fans": ["z", "a"]}, {"id": 8, "fans": ["a", "z"]}]}
+            {"Fan": {"name": "z", "albums": [8, 9, 7]}} => Album +1 =2, Fan ~1
+            fans :: 7|0|z|2, 7|1|a|0, 8|0|a|1, 8|1|z|0, 9|0|z|1
+            {"Fan": {"name": "z", "albums": [8, 9, 7]}} => Album =3, Fan =1
+            {"Fan": {"name": "z", "albums": []}}
+            fans :: 7|1|a|0, 8|0|a|1
+            """#))
+    func `ordered sets that replace`(claim: Claim) throws {
+        try claim.check(TestStore(Self.model("replace")), Self.queries)
+    }
+
+    @Test func `an index serves each order`() throws {
+        let store = try TestStore(Self.model())
+        let columns = try store.rows("SELECT name FROM pragma_table_info('Album_fans')")
+        #expect(columns == ["source", "destination", "position", "inverse_position"])
+        for (query, index) in [
+            ("no FROM Song WHERE album = 7 ORDER BY album_position", "Song.album.album_position"),
+            ("destination FROM Album_fans WHERE source = 7 ORDER BY position", "Album_fans.source.position"),
+            (
+                "source FROM Album_fans WHERE destination = 7 ORDER BY inverse_position",
+                "Album_fans.destination.inverse_position"
+            ),
+        ] {
+            let plan = try store.rows("EXPLAIN QUERY PLAN SELECT \(query)")
+            #expect(plan.count == 1 && plan[0].contains("INDEX \(index) "), "\(plan)")
+        }
+    }
+
+    @Test func `a relationship that is ordered now, or no more, is refused`() throws {
+        let (ordered, plain) = (Self.model(), Self.model().replacing(#""ordered": true, "#, with: ""))
+        for (old, new, words) in [
+            (ordered, plain, "ordered in the store, and not ordered"),
+            (plain, ordered, "not ordered in the store, and ordered"),
+        ] {
+            let store = try TestStore(old, having: Self.album(1))
+            #expect(try store.refusal(new)?.contains("Album.songs is \(words) in the model") == true)
+        }
+    }
+}
+
+/// Operations of one job take effect as they would in jobs of their own, the order of ordered relationships included.
+@Suite(.timeLimit(.minutes(5))) struct OperationOrderTests {
+    private static let model = """
+        {"entities": {
+          "A": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+            "bs": {"entity": "B", "toMany": true, "ordered": true, "inverse": "as"},
+            "cs": {"entity": "C", "toMany": true, "ordered": true, "inverse": "a"},
+            "rs": {"entity": "C", "toMany": true, "ordered": true, "assignment": "replace", "inverse": "r"}}},
+          "B": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+            "as": {"entity": "A", "toMany": true, "ordered": true, "assignment": "replace", "inverse": "bs"}}},
+          "C": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+            "a": {"entity": "A", "inverse": "cs"}, "r": {"entity": "A", "inverse": "rs"}}}}}
+        """
+
+    private static let setups = [
+        #"{"A": [{"id": 1}, {"id": 2}]}"#, #"{"A": [{"id": 1, "bs": [1], "cs": [1], "rs": [1]}, {"id": 2}]}"#,
+    ]
+
+    /// The orders of all sets, without their positions.
+    private static func orders(_ store: TestStore) throws -> [String] {
+        try store.rows("SELECT 'bs', source, destination FROM A_bs ORDER BY source, position")
+            + store.rows("SELECT 'as', destination, source FROM A_bs ORDER BY destination, inverse_position")
+            + store.rows("SELECT 'cs', a, id FROM C WHERE a IS NOT NULL ORDER BY a, a_position")
+            + store.rows("SELECT 'rs', r, id FROM C WHERE r IS NOT NULL ORDER BY r, r_position")
+    }
+
+    @Test func `random operations give the orders that they give as jobs of their own`() throws {
+        let seed = SeededGenerator.testSeed(for: "orders of operations")
+        var generator = SeededGenerator(seed: seed)
+        func number(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &generator) }
+        for _ in 0..<200 {
+            let operations = (0..<number(2...4)).map { _ in
+                let records = (0..<number(1...2)).map { _ in
+                    let (entity, name, isToMany) = [
+                        ("A", "bs", true), ("B", "as", true), ("A", "cs", true), ("A", "rs", true), ("C", "a", false),
+                        ("C", "r", false),
+                    ][number(0...5)]
+                    let list = (0..<number(0...3)).map { _ in "\(number(1...3))" }.joined(separator: ", ")
+                    let value = number(0...4) == 0 ? "null" : isToMany ? "[\(list)]" : "\(number(1...2))"
+                    return (entity, #"{"id": \#(number(1...(entity == "A" ? 2 : 3))), "\#(name)": \#(value)}"#)
+                }
+                let own = records.filter { $0.0 == records[0].0 }.map(\.1).joined(separator: ", ")
+                return #"{"entity": "\#(records[0].0)", "json": [\#(own)]}"#
+            }
+            let setup = Self.setups[number(0...1)]
+            let (together, apart) = (try TestStore(Self.model, having: setup), try TestStore(Self.model, having: setup))
+            try together.run(operations.joined(separator: ", "))
+            for operation in operations { try apart.run(operation) }
+            let (found, expected) = (try Self.orders(together), try Self.orders(apart))
+            #expect(found == expected, "seed \(seed): \(operations)")
+            if found != expected { return }
+        }
+    }
+}

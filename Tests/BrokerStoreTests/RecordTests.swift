@@ -1,0 +1,417 @@
+import BrokerModel
+import Foundation
+import TestSupport
+import Testing
+
+@testable import BrokerStore
+
+/// Rows of records: what is written, what is left alone, and how it is counted.
+@Suite(.timeLimit(.minutes(5))) struct StoreRecordTests {
+    private static let model = """
+        {"entities": {
+          "Person": {"identity": "id", "table": "people", "attributes": {"id": "integer64",
+            "name": {"type": "string", "optional": false}, "age": "integer16", "level": {"type": "integer16", "default": 1},
+            "mood": {"type": "string", "default": "calm", "optional": false}}},
+          "Country": {"identity": "code", "attributes": {"code": "string", "name": "string"}},
+          "Seat": {"identity": ["row", "number"], "attributes": {"row": "string", "number": "integer64", "taken": "boolean"}},
+          "Note": {"attributes": {"text": "string", "data": "binary"}},
+          "Guest": {"identity": "email", "identityOptional": true, "attributes": {"email": "string", "name": "string"}},
+          "Lamp": {"identity": "id", "attributes": {"id": "integer64", "plain": {"type": "string", "default": "p"},
+            "reset": {"type": "string", "default": "r", "defaultWhenMissing": true}}, "relationships": {"next": {"entity": "Lamp"}}}}}
+        """
+
+    private let store: TestStore
+
+    init() throws { store = try TestStore(Self.model) }
+
+    @Test(
+        arguments: Claim.list(
+            #"""
+            # new rows are inserted with defaults, changed ones updated, the same left alone
+            {"Person": [{"id": 1, "name": "a"}, {"id": 2, "name": "b", "age": 30, "level": 5}]} => Person +2
+            people :: 1|a|NULL|1|calm, 2|b|30|5|calm
+            {"Person": [{"id": 1, "name": "A"}, {"id": 2, "age": 30}, {"id": 3, "name": "c", "mood": "wild"}]} => Person +1 ~1 =1
+            people :: 1|A|NULL|1|calm, 2|b|30|5|calm, 3|c|NULL|1|wild
+            # a partial record leaves the other columns as they are, null clears, defaults stay away
+            {"Person": {"id": 1, "name": "a", "age": 30, "level": 7, "mood": "wild"}}
+            {"Person": {"id": 1, "age": null}} => Person ~1
+            {"Person": {"id": 1, "name": "b"}} => Person ~1
+            {"Person": {"id": 1, "level": null}} => Person ~1
+            {"Person": {"id": 1}} => Person =1
+            people :: 1|b|NULL|NULL|wild
+            {"Person": {"id": 1, "mood": ""}} => Person ~1
+            people :: 1|b|NULL|NULL|
+            # a new object without a required value fails the job, and nothing of it is there; with skip it is rejected
+            {"Country": [{"code": "de"}], "Person": [{"id": 1, "name": "a"}, {"id": 2, "age": 3}]} => missingValue /Person/1
+            people ::
+            SELECT * FROM Country ::
+            skip {"Person": [{"id": 2, "age": 3}, {"id": 1, "name": "a"}, {"id": 3}, {"id": "x"}]}
+                => Person +1 !3; missingValue /Person/0, missingValue /Person/2, invalidValue /Person/3/id
+            people :: 1|a|NULL|1|calm
+            # each object counts once per job, however often the job names it
+            {"Country": {"code": "de"}}
+            {"Country": [{"code": "de", "name": "a"}, {"code": "de"}, {"code": "fr"}, {"code": "fr", "name": "b"}],
+              "Person": {"id": 1, "name": "x"}, "Country": {"code": "de", "name": "c"}} => Country +1 ~1, Person +1
+            SELECT * FROM Country ORDER BY code :: de|c, fr|b
+            # identities of text, of several attributes, optional and none find or create
+            {"Country": [{"code": "de", "name": "x"}], "Seat": [{"row": "A", "number": 1, "taken": true}, {"row": "A", "number": 2}],
+              "Guest": [{"email": "a@b", "name": "x"}, {"name": "y"}, {"name": "y"}], "Note": [{"text": "n"}, {"text": "n"}]}
+              => Country +1, Guest +3, Note +2, Seat +2
+            {"Country": [{"code": "de", "name": "x"}], "Seat": [{"row": "A", "number": 1, "taken": true}, {"row": "A", "number": 2}],
+              "Guest": [{"email": "a@b", "name": "x"}, {"name": "y"}, {"name": "y"}], "Note": [{"text": "n"}, {"text": "n"}]}
+              => Country =1, Guest +2 =1, Note +2, Seat =2
+            {"Seat": {"row": "A", "number": 1, "taken": 0}} => Seat ~1
+            {"Guest": {"email": "a@b", "name": "z"}} => Guest ~1
+            SELECT * FROM Seat ORDER BY 1, 2 :: A|1|0, A|2|NULL
+            SELECT * FROM Guest ORDER BY _pk :: 1|a@b|z, 2|NULL|y, 3|NULL|y, 4|NULL|y, 5|NULL|y
+            SELECT _pk, text FROM Note :: 1|n, 2|n, 3|n, 4|n
+            # 64-bit identities keep every digit
+            {"Person": [{"id": 9007199254740993, "name": "x"}, {"id": -9223372036854775808, "name": "x"}, {"id": 0, "name": "x"},
+              {"id": 9223372036854775807, "name": "x"}, {"id": -1, "name": "x"}]}
+            SELECT id FROM people ORDER BY 1 :: -9223372036854775808, -1, 0, 9007199254740993, 9223372036854775807
+            # empty texts, texts with a NUL and empty blobs are not NULL
+            {"Note": [{"text": "", "data": ""}, {"text": "a\u0000b", "data": "AAE="}, {"text": null, "data": null}]}
+            SELECT typeof(text), length(CAST(text AS BLOB)), typeof(data), length(data) FROM Note :: text|0|blob|0, text|3|blob|2, null|NULL|null|NULL
+            SELECT hex(text) FROM Note WHERE _pk = 2 :: 610062
+            {"Country": [{"code": "", "name": ""}, {"code": "a\u0000"}, {"code": "a"}]}
+            {"Country": [{"code": ""}, {"code": "a\u0000"}]} => Country =2
+            SELECT count(*) FROM Country :: 3
+            # a job without records completes
+            {} => nothing
+            {"Person": []} => nothing
+            # a missing key sets the attribute's default, where the model says so, and a bare key is no record
+            {"Lamp": [{"id": 1, "plain": "x", "reset": "y"}, {"id": 2, "reset": null}]}
+            SELECT id, plain, reset FROM Lamp ORDER BY id :: 1|x|y, 2|p|NULL
+            {"Lamp": [{"id": 1}, {"id": 3, "next": 2}]} => Lamp +1 ~1 =1
+            SELECT id, plain, reset FROM Lamp ORDER BY id :: 1|x|r, 2|p|NULL, 3|p|r
+            """#))
+    func records(claim: Claim) throws { try claim.check(store, ["people": "SELECT * FROM people ORDER BY 1"]) }
+
+    @Test func `the fault of a missing value names the entity and the attribute`() throws {
+        let fault = try store.fault(#"{"Person": [{"id": 1, "name": "a"}, {"id": 2, "age": 3}]}"#)
+        #expect(fault?.entity == "Person" && fault?.attribute == "name")
+    }
+
+    @Test func `resubmitting everything writes no row at all`() throws {
+        let people = (1...500).map { #"{"id": \#($0), "name": "n\#($0)", "age": \#($0 % 3 == 0 ? "null" : "7")}"# }
+        let seats = (1...500).map { #"{"row": "r\#($0 % 9)", "number": \#($0)}"# }
+        let payload = "{\"Person\": [\(people.joined(separator: ","))], \"Seat\": [\(seats.joined(separator: ","))]}"
+        #expect(try store.changes(payload) == "Person +500, Seat +500")
+        #expect(try store.changes(payload) == "Person =500, Seat =500")
+        #expect(try store.changes(#"{"Person": [{"id": 1}, {"id": 2, "age": 7}]}"#) == "Person =2")
+        let nothing = try store.logGrowth("{}")
+        #expect(try store.logGrowth(payload) == nothing)
+        #expect(try store.logGrowth(payload.replacing("n500", with: "n501")) > nothing)
+    }
+
+    @Test func `triggers of other programs in the file do not run`() throws {
+        try store.execute("CREATE TRIGGER t AFTER INSERT ON people BEGIN SELECT RAISE(ABORT, 'no'); END")
+        let payload = #"{"Person": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]}"#
+        #expect(try [store.changes(payload), store.changes(payload)] == ["Person +2", "Person =2"])
+    }
+
+    @Test func `readers see a job after commit, and nothing of one that is rolled back`() throws {
+        let count = "SELECT count(*) FROM Country"
+        try store.store.begin()
+        _ = try store.store.apply(store.job(#"{"Country": {"code": "de"}}"#, id: "a"))
+        #expect(try store.rows(count) == ["0"])
+        store.store.rollback()
+        #expect(try store.rows(count) == ["0"] && store.store.outcome(ofJob: "a") == nil)
+        try store.apply(#"{"Country": {"code": "de"}}"#, id: "a")
+        #expect(try store.rows(count) == ["1"])
+    }
+
+    @Test func `a job that fails between others in a transaction leaves theirs alone`() throws {
+        try store.applyTogether([
+            store.job(#"{"Note": {"text": "a"}}"#), store.job(#"{"Note": {"text": "b"}, "Person": {"id": 1}}"#),
+            store.job(#"{"Note": {"text": "c"}}"#),
+        ])
+        #expect(try store.rows("SELECT text FROM Note ORDER BY _pk") == ["a", "c"])
+    }
+}
+
+/// Records that bring different keys are merged by one statement, which must do what each of them says and no more.
+@Suite(.timeLimit(.minutes(5))) struct RaggedRowsTests {
+    private static let model = """
+        {"entities": {
+          "Thing": {"identity": "id", "unique": [["code"]], "indexes": [["level"], ["note", "level"]],
+            "attributes": {
+              "id": "integer64", "name": {"type": "string", "optional": false}, "code": "string",
+              "level": {"type": "integer32", "default": 7}, "score": {"type": "double", "optional": false, "default": 0.5},
+              "active": "boolean", "note": "string", "price": "decimal", "data": "binary",
+              "at": {"type": "date", "storage": "coreData"}},
+            "relationships": {"place": {"entity": "Place"}, "owner": {"entity": "Owner"}}},
+          "Place": {"identity": ["land", "town"], "attributes": {"land": "string", "town": "integer32", "size": "double"}},
+          "Owner": {"attributes": {"name": "string"}},
+          "Strict": {"identity": "id", "unique": [["code"]], "attributes": {
+            "id": "integer64", "code": {"type": "string", "optional": false}, "n": "integer32"}},
+          "Person": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}},
+          "Staff": {"parent": "Person", "attributes": {"rank": {"type": "integer32", "default": 3}, "pay": "decimal"}}}}
+        """
+
+    private static let sql = """
+        SELECT t.id, t.name, t.code, t.level, t.score, typeof(t.score), t.active, t.note, t.price, hex(t.data), t.at,
+            t.place_land, t.place_town, (SELECT name FROM Owner WHERE _pk = t.owner) FROM Thing AS t ORDER BY t.id
+        """
+
+    private struct RandomThings {
+        var generator: SeededGenerator
+
+        mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &generator) < percent }
+
+        /// - Parameter known: of these objects a record may bring anything; a new one needs its name.
+        mutating func record(_ id: Int, isKnown: Bool) -> String {
+            let values = [
+                ("name", ["\"a\"", "\"\""]), ("code", ["\"c\(id)\"", "null"]), ("level", ["1", "7", "null"]),
+                ("score", ["0.5", "2", "-0.0"]), ("active", ["true", "false", "null"]),
+                ("note", ["\"n\"", "null", "\"\\u00e9\\n\""]), ("price", ["1.50", "1.5", "null"]),
+                ("data", ["\"AAA=\"", "\"\"", "null"]), ("at", ["0", "\"2011-12-22T02:24:51Z\"", "null"]),
+                ("place", [#"{"land": "x", "town": 1}"#, #"{"land": "y", "town": 2, "size": 1}"#, "null"]),
+                ("owner", [#"{"name": "o"}"#, "null"]),
+            ]
+            var members = ["\"id\": \(id)"]
+            for (key, choices) in values where !isKnown && key == "name" || chance(40) {
+                members.append("\"\(key)\": \(choices.randomElement(using: &generator)!)")
+            }
+            return "{\(members.shuffled(using: &generator).joined(separator: ", "))}"
+        }
+    }
+
+    @Test func `many ragged records in one job become what each of them becomes alone`() throws {
+        var random = RandomThings(generator: SeededGenerator(for: "ragged records"))
+        func counts(_ store: TestStore, _ records: [String]) throws -> ChangeCounts {
+            try store.outcome(payload("Thing", records)).changes.first { $0.entity == "Thing" }!.counts
+        }
+        for _ in 0..<10 {
+            let (together, alone) = (try TestStore(Self.model), try TestStore(Self.model))
+            var known = Set<Int>()
+            for _ in 0..<6 {
+                let ids = (0..<40).shuffled(using: &random.generator).prefix(25)
+                let records = ids.map { random.record($0, isKnown: known.contains($0)) }
+                known.formUnion(ids)
+                var expected = ChangeCounts()
+                for one in try records.map({ try counts(alone, [$0]) }) {
+                    expected.inserted += one.inserted
+                    expected.updated += one.updated
+                    expected.unchanged += one.unchanged
+                }
+                #expect(try counts(together, records) == expected)
+                #expect(try together.rows(Self.sql) == alone.rows(Self.sql))
+            }
+        }
+    }
+
+    @Test(
+        arguments: Claim.list(
+            #"""
+            # a ragged record that lacks what is required changes an object, and makes none
+            {"Thing": [{"id": 1, "name": "a"}, {"id": 3, "name": "c", "note": "n"}]}
+            {"Thing": [{"id": 1, "note": "x"}, {"id": 2, "level": 1}, {"id": 3}]} => missingValue /Thing/1
+            SELECT id, name, note FROM Thing ORDER BY id :: 1|a|NULL, 3|c|n
+            skip {"Thing": [{"id": 1, "note": "x"}, {"id": 2, "level": 1}, {"id": 3}]} => Thing ~1 =1 !1; missingValue /Thing/1
+            SELECT id, name, note FROM Thing ORDER BY id :: 1|a|x, 3|c|n
+            # a unique attribute that a ragged record lacks does not conflict
+            {"Strict": [{"id": 1, "code": ""}, {"id": 2, "code": "b"}, {"id": 3, "code": "c"}]}
+            {"Strict": [{"id": 2, "n": 1}, {"id": 3, "n": 2, "code": "d"}, {"id": 1}]} => Strict ~2 =1
+            SELECT id, code, n FROM Strict ORDER BY id :: 1||NULL, 2|b|1, 3|d|2
+            # objects exchange unique values and links also where each record brings other keys
+            {"Thing": [{"id": 1, "name": "a", "code": "x"}, {"id": 2, "name": "b", "code": "y", "place": {"land": "l", "town": 1}}]}
+            {"Thing": [{"id": 1, "code": "y", "place": {"land": "l", "town": 1}}, {"id": 2, "code": "x", "place": null, "note": "n"}]}
+              => Place =1, Thing ~2
+            SELECT id, code, place_land, place_town, note FROM Thing ORDER BY id :: 1|y|l|1|NULL, 2|x|NULL|NULL|n
+            # ragged records of a hierarchy take the defaults of what they become
+            {"Person": [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 3}]}
+            {"Staff": [{"id": 1, "pay": 5}, {"id": 2, "rank": 9}, {"id": 3}, {"id": 4, "name": "d"}]} => Staff +1 ~3
+            SELECT id, _entity, name, rank, pay FROM Person ORDER BY id :: 1|Staff|a|3|5, 2|Staff|b|9|NULL, 3|Staff|NULL|3|NULL, 4|Staff|d|3|NULL
+            {"Staff": [{"id": 2, "pay": 1}, {"id": 3, "rank": 3}]} => Staff ~1 =1
+            SELECT rank FROM Person WHERE id = 2 :: 9
+            """#))
+    func `ragged records`(claim: Claim) throws { try claim.check(TestStore(Self.model)) }
+
+    @Test func `ragged records may have more columns than a function has arguments`() throws {
+        let names = (0..<400).map { "a\($0)" }
+        let attributes = names.map { "\"\($0)\": \"integer32\"" }.joined(separator: ", ")
+        let test = try TestStore(
+            #"{"entities": {"Wide": {"identity": "id", "attributes": {"id": "integer64", \#(attributes)}}}}"#)
+        func job(_ value: Int) -> String {
+            payload("Wide", names.indices.map { #"{"id": \#($0), "\#(names[$0])": \#(value), "a7": 3}"# })
+        }
+        // That of number 7 is the same key twice, of which the last counts.
+        #expect(try [1, 1, 2].map { try test.changes(job($0)) } == ["Wide +400", "Wide =400", "Wide ~399 =1"])
+        #expect(try test.rows("SELECT a399, a7, a0 FROM Wide WHERE id = 399") == ["2|3|NULL"])
+    }
+}
+
+/// The result is as if the records were applied one after the other in the order in which they begin in the text.
+@Suite(.timeLimit(.minutes(5))) struct RecordOrderTests {
+    private static let model = """
+        {"entities": {
+          "E": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}, "relationships": {
+            "mate": {"entity": "E", "inverse": "mate"},
+            "boss": {"entity": "E", "inverse": "team"}, "team": {"entity": "E", "toMany": true, "inverse": "boss"},
+            "skills": {"entity": "S", "toMany": true, "inverse": "people", "assignment": "replace"},
+            "fancies": {"entity": "E", "toMany": true, "inverse": "fans", "ordered": true},
+            "fans": {"entity": "E", "toMany": true, "inverse": "fancies", "ordered": true},
+            "next": {"entity": "E", "inverse": "last"}, "last": {"entity": "E", "inverse": "next"}}},
+          "S": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+            "people": {"entity": "E", "toMany": true, "inverse": "skills"}}}}}
+        """
+
+    private static let queries = [
+        "employees": "SELECT id, name, boss, mate FROM E ORDER BY id", "bosses": "SELECT id, boss FROM E ORDER BY id",
+        "mates": "SELECT id, mate FROM E ORDER BY id", "skills": "SELECT * FROM E_skills ORDER BY 1, 2",
+    ]
+
+    @Test(
+        arguments: Claim.list(
+            #"""
+            # an inner record begins later than the one around it, and its attributes win
+            {"E": {"boss": {"id": 1, "name": "inner"}, "id": 1, "name": "outer"}}
+            employees :: 1|inner|1|NULL
+            # an outer record's link is made after what is nested in it
+            {"E": {"id": 1, "team": [{"id": 2, "boss": 3}, {"id": 4}]}}
+            employees :: 1|NULL|NULL|NULL, 2|NULL|1|NULL, 3|NULL|NULL|NULL, 4|NULL|1|NULL
+            # relationships come in the order of the text, not of the model
+            {"E": {"id": 1, "team": [{"id": 5, "name": "first"}], "mate": {"id": 5, "name": "second"}}}
+            SELECT name FROM E WHERE id = 5 :: second
+            {"E": {"id": 1, "mate": {"id": 5, "name": "first"}, "team": [{"id": 5, "name": "third"}]}}
+            SELECT name FROM E WHERE id = 5 :: third
+            # a later pair takes the partners of earlier ones, whichever side says so
+            {"E": [{"id": 7, "mate": 1}, {"id": 8, "mate": 2}]}
+            {"E": [{"id": 1, "mate": {"id": 2, "mate": {"id": 3, "mate": 4}}}]}
+            mates :: 1|2, 2|1, 3|NULL, 4|NULL, 7|NULL, 8|NULL
+            # null clears what came before it, not what comes after
+            {"E": [{"id": 1, "team": [2]}, {"id": 1, "team": null}, {"id": 3, "boss": 1}]}
+            bosses :: 1|NULL, 2|NULL, 3|1
+            {"E": [{"id": 4, "boss": 1}, {"id": 1, "team": null}]}
+            bosses :: 1|NULL, 2|NULL, 3|NULL, 4|NULL
+            # a set replaces each time that it is sent
+            {"E": [{"id": 1, "skills": [1]}]}
+            {"E": [{"id": 1, "skills": [2]}, {"id": 1, "skills": [3]}]}
+            skills :: 1|3
+            {"E": [{"id": 1, "skills": [4]}], "S": [{"id": 5, "people": [1]}]}
+            skills :: 1|4, 1|5
+            {"S": [{"id": 6, "people": [1]}], "E": [{"id": 1, "skills": [7]}]}
+            skills :: 1|7
+            # a link that both ends' records name is a change of both, made or ended
+            {"E": {"id": 1}, "S": [{"id": 1}, {"id": 2}]} => E +1, S +2
+            {"E": {"id": 1, "skills": [1, 2]}, "S": {"id": 1, "people": [1]}} => E ~1, S ~1 =1
+            {"E": {"id": 1, "skills": null}, "S": {"id": 1, "people": null}} => E ~1, S ~1
+            skills ::
+            # the fault that begins first in the text is reported, in whatever order it is found
+            {"E": [{"name": [], "id": "x"}]} => invalidValue /E/0/name
+            {"E": [{"boss": {"id": "y"}, "id": "x"}]} => invalidValue /E/0/boss/id
+            {"E": [{"team": [{"id": 1, "mate": []}], "name": [], "id": 1}]} => invalidValue /E/0/team/0/mate
+            {"E": [{"boss": {"id": "y"}, "name": []}]} => missingIdentity /E/0
+            """#))
+    func `the order of records`(claim: Claim) throws { try claim.check(TestStore(Self.model), Self.queries) }
+
+    /// Keys of one record about links to itself, and the links.
+    @Test(
+        arguments: [
+            (#""fancies": [1], "fans": null"#, ""), (#""fans": null, "fancies": [1]"#, "fancies 1|1"),
+            (#""fancies": [1, 1, 2], "fans": null"#, "fancies 1|2"),
+            (#""fans": [1, 2], "fancies": null"#, "fancies 2|1"),
+            (#""fancies": null, "fans": [1]"#, "fancies 1|1"),
+            (#""fancies": [{"id": 1, "fancies": [1]}], "fans": null"#, ""),
+            (#""boss": 1, "team": null"#, ""), (#""team": null, "boss": 1"#, "boss 1|1"),
+            (#""team": [1], "boss": null"#, ""),
+            (#""boss": null, "team": [1]"#, "boss 1|1"), (#""next": 1, "last": null"#, ""),
+            (#""last": null, "next": 1"#, "last 1|1, next 1|1"),
+        ], [false, true])
+    func `the later of two keys of a record decides a link`(keys: (record: String, links: String), isStored: Bool)
+        throws
+    {
+        let link = [#""fancies": [1]"#, #""boss": 1"#, #""next": 1"#].first { keys.record.contains($0.prefix(6)) }!
+        let store = try TestStore(Self.model, having: isStored ? #"{"E": {"id": 1, \#(link)}}"# : #"{"E": {"id": 1}}"#)
+        try store.apply(#"{"E": {"id": 1, \#(keys.record)}}"#)
+        let links =
+            try store.rows("SELECT 'boss ' || id, boss FROM E WHERE boss NOTNULL")
+            + store.rows("SELECT 'fancies ' || source, destination FROM E_fancies ORDER BY 1, 2")
+            + store.rows("SELECT 'last ' || id, last FROM E WHERE last NOTNULL")
+            + store.rows("SELECT 'next ' || id, next FROM E WHERE next NOTNULL")
+        #expect(links.joined(separator: ", ") == keys.links)
+        #expect(try store.rows("SELECT 1 FROM E_fancies WHERE position IS NULL OR inverse_position IS NULL").isEmpty)
+    }
+}
+
+/// What a sync names, and decimals in predicates.
+@Suite(.timeLimit(.minutes(5))) struct RecordRuleTests {
+    private static let tree = """
+        {"entities": {
+          "C": {"identity": "id", "modified": "at", "tombstone": "gone == YES",
+            "attributes": {"id": "integer64", "at": "integer64", "gone": "boolean"}, "relationships": {
+              "replies": {"entity": "C", "toMany": true, "inverse": "to"}, "to": {"entity": "C", "inverse": "replies"},
+              "by": {"entity": "U"}}},
+          "U": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {"said": {"entity": "C", "toMany": true}}},
+          "K": {"identity": "name", "identityOptional": true, "modified": "at",
+            "attributes": {"name": "string", "at": "integer64"}, "relationships": {"under": {"entity": "K", "toMany": true}}}}}
+        """
+
+    @Test(
+        arguments: Claim.list(
+            #"""
+            # a sync that is sent twice deletes nothing of what it names, at any depth
+            {"C": [{"id": 6}, {"id": 7}]}
+            {"entity": "C", "json": {"id": 1, "at": 5, "replies": [{"id": 2, "at": 5, "replies": [3, {"id": 4}]}]}}
+            {"entity": "C", "json": {"id": 5}}
+            {"op": "sync", "entity": "C", "json": [{"id": 1, "at": 5, "replies": [
+              {"id": 2, "at": 5, "replies": [3, {"id": 4}], "by": {"id": 1, "said": [5, {"id": 6}]}}]}]} => C =5 -1, U +1
+            SELECT id FROM C ORDER BY 1 :: 1, 2, 3, 4, 5, 6
+            # a sync does not name what its tombstones hold
+            {"C": [{"id": 1, "at": 1, "replies": [{"id": 2}, {"id": 3}]}, {"id": 4, "at": 9}, {"id": 5}]}
+            {"op": "sync", "entity": "C", "json": [{"id": 1, "at": 2, "gone": true, "replies": [2, {"id": 3}]},
+              {"id": 4, "at": 8, "gone": true}]}
+            SELECT id FROM C ORDER BY 1 :: 4
+            # a sync names by an optional identity, too
+            {"K": [{"name": "a", "at": 1, "under": [{"name": "b"}]}, {"name": "c"}]}
+            {"op": "sync", "entity": "K", "json": [{"name": "a", "at": 1, "under": ["b"]}]}
+            SELECT name FROM K ORDER BY 1 :: a, b
+            # a sync of which a record is rejected deletes nothing
+            {"C": [{"id": 1}, {"id": 2}]}
+            skip warnings {"op": "sync", "entity": "C", "json": [{"id": 3, "at": "?", "replies": [1]}]} => deletionSkipped C. 2
+            SELECT id FROM C ORDER BY 1 :: 1, 2
+            """#))
+    func syncs(claim: Claim) throws { try claim.check(TestStore(Self.tree)) }
+
+    @Test(arguments: [
+        "price == 1.50", "price = '1.5'", "price IN {7, 1.500}", "price BETWEEN {1.50, 1.5}", "price <= 1.50",
+        "NOT (price != 1.500)", "price == other", "price >= other AND price <= other", "of == 2.0", "of IN {2.00, 9}",
+        "of.no == 2.00", "of.price == price",
+    ])
+    func `decimals are compared by value`(predicate: String) throws {
+        let store = try TestStore(
+            """
+            {"entities": {
+              "P": {"identity": "id", "attributes": {"id": "integer64", "price": "decimal", "other": "decimal"},
+                "relationships": {"of": {"entity": "D"}}},
+              "D": {"identity": "no", "attributes": {"no": "decimal", "price": "decimal"}}}}
+            """)
+        try store.apply(
+            #"""
+            {"D": {"no": 2, "price": "001.500"},
+             "P": [{"id": 1, "price": 1.5, "other": "1.50", "of": 2}, {"id": 2, "price": 1.51, "other": 1.5}]}
+            """#)
+        #expect(try store.run(#"{"op": "delete", "entity": "P", "where": "\#(predicate)"}"#) == "P -1")
+        #expect(try store.rows("SELECT id FROM P") == ["2"])
+    }
+
+    @Test(arguments: ["price == 1.50", "price IN {1.500}"])
+    func `a tombstone compares decimals by value`(predicate: String) throws {
+        let attributes = #""attributes": {"id": "integer64", "price": "decimal"}"#
+        let store = try TestStore(
+            #"{"entities": {"P": {"identity": "id", "tombstone": "\#(predicate)", \#(attributes)}}}"#)
+        try store.apply(#"{"P": [{"id": 1, "price": 2}, {"id": 2, "price": 2}]}"#)
+        try store.apply(#"{"P": [{"id": 1, "price": "01.5000"}, {"id": 2, "price": 1.51}]}"#)
+        #expect(try store.rows("SELECT id FROM P") == ["2"])
+    }
+
+    @Test func `the model's schema says of tombstone and modified what the server takes`() throws {
+        _ = try TestStore(Self.tree)
+        let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../protocol")
+        let schema = try String(contentsOf: folder.appending(path: "model.schema.json"), encoding: .utf8)
+        let line = try #require(
+            schema.split(separator: "\n").first { $0.contains("A predicate on the record's own attributes") })
+        #expect(line.contains("with modified only if it is newer") && !line.contains("without modified"))
+    }
+}
