@@ -68,12 +68,12 @@ import Testing
             {"Department": {"id": 10, "name": "x"}} => Department ~1
             {"Employee": {"id": 1, "department": 10}} => Department =1, Employee =1
             SELECT * FROM Department :: 10|x
-            # a bare key that may be missing is ignored without a warning
+            # a bare key that may be missing is ignored, with a warning
             {"Item": {"code": "there"}}
             {"Employee": [{"id": 1, "locker": "gone"}, {"id": 2, "locker": "there"}]} => Employee +2, Item =1
             lockers :: 1|NULL, 2|there
             {"Employee": {"id": 2, "locker": "gone"}} => Employee =1
-            warnings {"Employee": {"id": 2, "locker": "gone"}} => none
+            warnings {"Employee": {"id": 2, "locker": "gone"}} => ignoredKey Employee.locker 1
             lockers :: 1|NULL, 2|there
             SELECT code FROM Item :: there
             # a bare key that must exist fails the job at its position, or is rejected
