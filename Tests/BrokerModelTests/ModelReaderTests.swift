@@ -186,8 +186,7 @@ import Testing
             of: """
                 {"entities": {
                   "A": {"relationships": {"b": {"entity": "B", "inverse": "c"}}},
-                  "B": {"relationships": {"c": {"entity": "C"}}},
-                  "C": {}}}
+                  "B": {"relationships": {"c": {"entity": "C"}}}, "C": {}}}
                 """)
         #expect(
             found == [

@@ -25,8 +25,7 @@ import Testing
                 "row": "string", "number": "integer16", "taken": "boolean"}},
               "Note": {"attributes": {"text": "string"}},
               "Guest": {"identity": ["house", "room"], "identityOptional": true, "attributes": {
-                "house": "string", "room": "integer16", "name": "string"}}
-            }}
+                "house": "string", "room": "integer16", "name": "string"}}}}
             """)
     }
 
@@ -44,8 +43,7 @@ import Testing
     @Test func `a text identity is compared as it is stored, byte by byte`() throws {
         let staged = try staging.stage(
             #"""
-            {"Country": [{"code": "de", "name": "A"}, {"code": "DE", "name": "B"}, {"code": "d\u0065"},
-              {"code": ""}]}
+            {"Country": [{"code": "de", "name": "A"}, {"code": "DE", "name": "B"}, {"code": "d\u0065"}, {"code": ""}]}
             """#
         )
         #expect(staged("Country") == ["code=DE name=B", "code="])
@@ -139,8 +137,7 @@ import Testing
         let staged = try staging.stage(
             """
             {"Person": [{"id": 9, "age": 1, "age": 2, "contact": {"email": "a"},
-              "contact": {"email": "b", "email": "c"},
-              "id": 1}]}
+              "contact": {"email": "b", "email": "c"}, "id": 1}]}
             """)
         #expect(staged("Person") == ["id=1 age=2 email=c"])
     }
@@ -262,8 +259,7 @@ import Testing
         let staged = try Self.staging(#""number""#).stage(
             """
             {"Thing": [{"number": 5, "value": 1}, {"number": -2, "value": 1}, {"number": 3},
-              {"number": 4, "value": null},
-              {"number": 9, "other": 1}, {"number": 1}, {"number": 3, "other": 2}]}
+              {"number": 4, "value": null}, {"number": 9, "other": 1}, {"number": 1}, {"number": 3, "other": 2}]}
             """)
         #expect(
             staged.merged("Thing") == [

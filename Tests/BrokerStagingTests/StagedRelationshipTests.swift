@@ -143,8 +143,7 @@ import Testing
         let staged = try staging.stage(
             """
             {"Employee": [{"id": 1, "name": "a", "department": {"id": 10, "name": []},
-              "manager": {"id": 2, "manager": "x"}},
-              {"id": "y", "department": {"id": 12}}],
+              "manager": {"id": 2, "manager": "x"}}, {"id": "y", "department": {"id": 12}}],
              "Department": [{"id": 11, "employees": [{"id": 3}, {"name": "z"},
                {"id": 4, "department": {"id": 13, "name": {}}}]}]}
             """, .skip)

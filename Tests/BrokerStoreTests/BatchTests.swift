@@ -12,8 +12,7 @@ import Testing
         {"entities": {
           "Thing": {"identity": "key", "unique": [["code"]], "attributes": {
               "key": "string", "name": {"type": "string", "optional": false}, "code": "string",
-              "level": {"type": "integer32", "default": 7, "indexed": true}, "score": "double"},
-            "relationships": {
+              "level": {"type": "integer32", "default": 7, "indexed": true}, "score": "double"}, "relationships": {
               "place": {"entity": "Place"}, "note": {"entity": "Note"},
               "tags": {"entity": "Tag", "toMany": true, "inverse": "things"},
               "parent": {"entity": "Thing", "inverse": "children"},
@@ -21,8 +20,7 @@ import Testing
           "Place": {"identity": ["land", "town"], "attributes": {"land": "double", "town": "integer32", "size": "integer64"}},
           "Tag": {"identity": "id", "attributes": {"id": "integer64", "word": "string"}, "relationships": {
               "things": {"entity": "Thing", "toMany": true, "inverse": "tags"}}},
-          "Note": {"attributes": {"text": "string"}}
-        }}
+          "Note": {"attributes": {"text": "string"}}}}
         """
 
     private static let tables = [

@@ -15,8 +15,7 @@ import Testing
             "loose": {"entity": "Part", "toMany": true, "inverse": "near", "assignment": "replace"},
             "list": {"entity": "Part", "toMany": true, "ordered": true, "inverse": "in"},
             "tags": {"entity": "Tag", "toMany": true, "inverse": "rows", "assignment": "replace"},
-            "line": {"entity": "Tag", "toMany": true, "ordered": true},
-            "badge": {"entity": "Tag", "inverse": "owner"},
+            "line": {"entity": "Tag", "toMany": true, "ordered": true}, "badge": {"entity": "Tag", "inverse": "owner"},
             "items": {"entity": "Item", "toMany": true, "owned": true}}},
           "Part": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
             "row": {"entity": "Row", "inverse": "parts"}, "near": {"entity": "Row", "inverse": "loose"},
@@ -95,16 +94,11 @@ import Testing
     private func history(_ before: String, _ job: String) throws -> (digits: String, outcome: [UInt8]) {
         let test = try TestStore(Self.model)
         // Objects that both stores have.
-        _ = try test.outcome(
-            ofOperations:
-                #"{"entity": "Part", "json": [{"id": 5}, {"id": 6}]}, {"entity": "Tag", "json": [{"id": 5}, {"id": 6}]}"#
-        )
-        _ = try test.outcome(ofOperations: before)
+        try test.apply(#"{"Part": [{"id": 5}, {"id": 6}], "Tag": [{"id": 5}, {"id": 6}]}"#)
+        try test.run(before)
         test.nextSequence = 101
         try test.store.beginLog("log", after: 100)
-        let work = try test.job(operations: job).work
-        let storeJob = StoreJob(
-            id: "job", contentHash: [1], sequence: 101, policy: .fail, wantsKeys: false, work: work, now: 0)
+        let storeJob = try test.job(operations: job, wantsKeys: false).with(hash: [1])
         let end = try test.apply(storeJob)
         #expect(!end.isFailure, "\(end)")
         return (try #require(test.store.history).digits, end.body(of: storeJob))
@@ -138,15 +132,9 @@ import Testing
         for payload in before { try test.apply(payload) }
         test.nextSequence = 101
         try test.store.beginLog("log", after: 100)
-        let job = StoreJob(
-            id: "job", contentHash: [1], sequence: 101, policy: .fail, wantsKeys: false,
-            work: try test.job(payload).work, now: 0)
+        let job = try test.job(payload).with(hash: [1])
         try test.store.begin()
-        if together {
-            _ = try #require(try test.store.applyBatch([job]))
-        } else {
-            _ = try test.store.apply(job)
-        }
+        if together { _ = try #require(try test.store.applyBatch([job])) } else { _ = try test.store.apply(job) }
         try test.store.commit()
         return try #require(test.store.history).digits
     }
@@ -176,10 +164,7 @@ import Testing
             try test.apply(before)
             test.nextSequence = 101
             try test.store.beginLog("log", after: 100)
-            let work = try test.job(operations: operations).work
-            _ = try test.apply(
-                StoreJob(
-                    id: "job", contentHash: [1], sequence: 101, policy: .fail, wantsKeys: false, work: work, now: 0))
+            try test.apply(test.job(operations: operations, wantsKeys: false).with(hash: [1]))
             return try #require(test.store.history).digits
         }
         let delete = #"{"op": "delete", "entity": "Row", "objects": [1]}"#

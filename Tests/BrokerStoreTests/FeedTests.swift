@@ -20,10 +20,8 @@ import Testing
               "people": {"entity": "Person", "toMany": true, "inverse": "tags"}}},
           "Desk": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
               "owner": {"entity": "Person", "inverse": "desk"}}},
-          "Note": {"attributes": {"text": "string"}},
-          "Record": {"attributes": {"n": "integer64"}},
-          "User": {"parent": "Record", "identity": "name", "attributes": {"name": "string"}}
-        }}
+          "Note": {"attributes": {"text": "string"}}, "Record": {"attributes": {"n": "integer64"}},
+          "User": {"parent": "Record", "identity": "name", "attributes": {"name": "string"}}}}
         """
 
     /// Makes the operations of a job.
@@ -284,8 +282,7 @@ import Testing
         {"entities": {
           "Team": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}, "relationships": {
             "members": {"entity": "Member", "toMany": true, "owned": true}}},
-          "Member": {"identity": "n", "attributes": {"n": "integer64"}},
-          "Record": {"attributes": {"n": "integer64"}},
+          "Member": {"identity": "n", "attributes": {"n": "integer64"}}, "Record": {"attributes": {"n": "integer64"}},
           "User": {"parent": "Record", "identity": "name", "attributes": {"name": "string"}}}}
         """
 

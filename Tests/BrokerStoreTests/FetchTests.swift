@@ -65,8 +65,7 @@ import Testing
         try store.apply(
             """
             {"List": [{"id": 1, "items": [3, 1, 2], "tags": ["b", "a"], "words": ["z", "x", "y"]},
-                      {"id": 2, "items": [5, 4], "tags": ["a", "c", "b"]}],
-             "Tag": {"name": "d", "lists": [2, 1]}}
+                      {"id": 2, "items": [5, 4], "tags": ["a", "c", "b"]}], "Tag": {"name": "d", "lists": [2, 1]}}
             """)
         let lists = try store.fetch("List") { $0.include = ["items", "tags", "words"] }
         let found = lists.matches(of: #/"(id|name)":"?(\w)/#).map { $0.2 }.joined()
@@ -379,11 +378,9 @@ extension FetchFailure {
 @Suite(.timeLimit(.minutes(5))) struct FetchRoundTripTests {
     private static let model = """
         {"keyStyle": "snakeCase", "entities": {
-          "Thing": {"identity": "thingId", "attributes": {
-            "thingId": {"type": "integer64", "key": "id"},
+          "Thing": {"identity": "thingId", "attributes": {"thingId": {"type": "integer64", "key": "id"},
             "email": {"type": "string", "key": ["contact.email", "email"]},
-            "phone": {"type": "string", "key": "contact.phone"},
-            "ownerName": {"type": "string", "key": "owner.name"},
+            "phone": {"type": "string", "key": "contact.phone"}, "ownerName": {"type": "string", "key": "owner.name"},
             "price": "decimal", "ratio": "double", "half": "float", "isNew": "boolean", "data": "binary",
             "code": "uuid", "link": "uri", "extra": "transformable",
             "plain": "date", "birthday": "calendarDate", "died": {"type": "calendarDate", "format": "dd/MM/yy"},
@@ -391,8 +388,7 @@ extension FetchFailure {
             "day": {"type": "date", "format": "yyyy-MM-dd", "timeZone": "Europe/Berlin"},
             "seen": {"type": "date", "format": "EEE, d MMM yy h:mm a", "storage": "unix"},
             "touched": {"type": "date", "formats": ["dd.MM.yyyy", "HH:mm yyyy"], "storage": "coreData"},
-            "week": {"type": "date", "format": "YYYY-'W'ww-e"}},
-           "relationships": {
+            "week": {"type": "date", "format": "YYYY-'W'ww-e"}}, "relationships": {
             "owner": {"entity": "Owner"}, "place": {"entity": "Place"}, "tag": {"entity": "Tag"},
             "parts": {"entity": "Thing", "toMany": true, "inverse": "whole", "assignment": "replace"},
             "whole": {"entity": "Thing", "inverse": "parts", "key": "links.whole"}}},

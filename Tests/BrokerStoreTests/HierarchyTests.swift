@@ -127,8 +127,7 @@ import Testing
             "Guest": {"parent": "Person", "attributes": {"title": {"type": "string", "unique": true}}},
             "Chair": {"parent": "Person", "attributes": {"seat": {"type": "string", "default": "first", "unique": true}}},
             "Thing": {"abstract": true, "identity": "id", "attributes": {"id": "integer64"}},
-            "Car": {"parent": "Thing", "abstract": true},
-            "Taxi": {"parent": "Car"},
+            "Car": {"parent": "Thing", "abstract": true}, "Taxi": {"parent": "Car"},
             "Team": {"identity": "id", "attributes": {"id": "integer64", "name": {"type": "string", "optional": false}},
                 "relationships": {
                     "lead": {"entity": "Staff"}, "advisor": {"entity": "Staff", "missing": "ignore"}, "strict": {"entity": "Employee"},

@@ -10,8 +10,7 @@ import Testing
         {"entities": {
           "Person": {"identity": "id", "attributes": {"id": "integer64", "name": "string", "age": "integer16"},
             "relationships": {"home": {"entity": "Place"}}},
-          "Place": {"identity": "code", "attributes": {"code": "string"}}
-        }}
+          "Place": {"identity": "code", "attributes": {"code": "string"}}}}
         """
 
     private func store() throws -> TestStore {
@@ -47,13 +46,11 @@ import Testing
             {"entities": {
               "Person": {"identity": "id", "indexes": [["name", "age"]], "attributes": {
                 "email": {"type": "string", "default": "none"},
-                  "id": "integer64", "age": {"type": "integer16", "indexed": true},
-                "name": "string"},
+                  "id": "integer64", "age": {"type": "integer16", "indexed": true}, "name": "string"},
                 "relationships": {"friends": {"entity": "Person", "toMany": true}, "work": {"entity": "Place"},
                   "pet": {"entity": "Pet"}, "home": {"entity": "Place"}}},
               "Place": {"identity": "code", "attributes": {"code": "string"}},
-              "Pet": {"attributes": {"name": "string"}}
-            }}
+              "Pet": {"attributes": {"name": "string"}}}}
             """)
         #expect(
             try store.rows("SELECT id, name, age, home, email, work, pet FROM Person") == ["1|a|3|x|none|NULL|NULL"])
@@ -83,8 +80,7 @@ import Testing
                     "name": "string", "age": "boolean", "must": {"type": "string", "optional": false}},
                     "relationships": {"home": {"entity": "Person"}}},
                   "Place": {"identity": ["code", "zip"], "attributes": {"code": "string", "zip": "string"}},
-                  "New": {"attributes": {"x": "string"}}
-                }}
+                  "New": {"attributes": {"x": "string"}}}}
                 """, of: store))
         #expect(error.code == .incompatible)
         for difference in [
@@ -259,19 +255,14 @@ import Testing
         {"entities": {
           "Person": {"identity": "id", "attributes": {
             "id": "integer64", "name": "string", "active": "boolean", "size": "integer32", "born": "date",
-            "tag": "uuid", "price": "decimal", "rate": "float"},
-            "relationships": {
-              "home": {"entity": "Place"},
-              "work": {"entity": "Place", "inverse": "workers"},
-              "boss": {"entity": "Person", "inverse": "staff"},
+            "tag": "uuid", "price": "decimal", "rate": "float"}, "relationships": {"home": {"entity": "Place"},
+              "work": {"entity": "Place", "inverse": "workers"}, "boss": {"entity": "Person", "inverse": "staff"},
               "staff": {"entity": "Person", "toMany": true, "inverse": "boss"},
               "friends": {"entity": "Person", "toMany": true, "inverse": "friends"},
-              "seen": {"entity": "Place", "toMany": true},
-              "spot": {"entity": "Spot"}}},
+              "seen": {"entity": "Place", "toMany": true}, "spot": {"entity": "Spot"}}},
           "Place": {"identity": "code", "attributes": {"code": "string"}, "relationships": {
             "workers": {"entity": "Person", "toMany": true, "inverse": "work"}}},
-          "Spot": {"identity": ["x", "y"], "attributes": {"x": "integer16", "y": "integer16"}}
-        }}
+          "Spot": {"identity": ["x", "y"], "attributes": {"x": "integer16", "y": "integer16"}}}}
         """
 
     /// A store in which every attribute has a value, and every relationship a link.

@@ -10,8 +10,7 @@ import Testing
     private static let model = """
         {"entities": {
           "E": {"identity": "id", "attributes": {"id": "integer64", "text": "string", "size": "double", "wide": "float"},
-            "relationships": {
-              "tags": {"entity": "T", "toMany": true, "inverse": "bearers"},
+            "relationships": {"tags": {"entity": "T", "toMany": true, "inverse": "bearers"},
               "list": {"entity": "T", "toMany": true, "ordered": true, "assignment": "replace"}, "boss": {"entity": "E"}}},
           "T": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
             "bearers": {"entity": "E", "toMany": true, "inverse": "tags"}}},
@@ -271,8 +270,7 @@ import Testing
               "towns": {"entity": "Town", "toMany": true, "inverse": "land", "deleteRule": "cascade"}}},
           "Town": {"identity": "id", "attributes": {"id": "string"}, "relationships": {
               "land": {"entity": "Land", "inverse": "towns"}}},
-          "Port": {"parent": "Town", "attributes": {"depth": "integer64"}},
-          "Note": {"attributes": {"text": "string"}}}}
+          "Port": {"parent": "Town", "attributes": {"depth": "integer64"}}, "Note": {"attributes": {"text": "string"}}}}
         """
 
     private static let sync = #"{"op": "sync", "entity": "Land", "json": [{"id": 1, "name": "b"}, {"id": 30}]}"#
@@ -393,8 +391,7 @@ import Testing
           "Line": {"identity": "n", "tombstone": "n == 99", "attributes": {"n": "integer64", "text": "string"}, "relationships": {
             "parts": {"entity": "Part", "toMany": true, "owned": true},
             "photo": {"entity": "Photo", "deleteRule": "cascade", "inverse": "line"}}},
-          "Part": {"attributes": {"size": "integer64"}},
-          "Stamp": {"attributes": {"by": "string"}},
+          "Part": {"attributes": {"size": "integer64"}}, "Stamp": {"attributes": {"by": "string"}},
           "Photo": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
             "line": {"entity": "Line", "inverse": "photo", "missing": "ignore"}}},
           "Animal": {"identity": "id", "abstract": true, "attributes": {"id": "integer64"}},

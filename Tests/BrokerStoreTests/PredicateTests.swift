@@ -16,8 +16,7 @@ import Testing
                     "seat": {"entity": "Seat"}, "note": {"entity": "Note"},
                     "friends": {"entity": "Employee", "toMany": true}}},
             "Department": {"identity": "code", "indexes": [["name"]],
-                "attributes": {"code": "integer32", "name": "string"},
-                "relationships": {"site": {"entity": "Site"}}},
+                "attributes": {"code": "integer32", "name": "string"}, "relationships": {"site": {"entity": "Site"}}},
             "Site": {"identity": "uuid", "attributes": {"uuid": "uuid", "city": "string"}},
             "Seat": {"identity": ["floor", "number"],
                 "attributes": {"floor": "integer16", "number": "string", "colour": "string"}},
@@ -36,9 +35,7 @@ import Testing
                  "seat": {"floor": 1, "number": "a", "colour": "red"}, "note": {"text": "first"}},
                 {"id": 2, "name": "Bob", "age": 41, "salary": 10, "isActive": false, "boss": 1,
                  "department": {"code": 2, "name": "Sales"}, "seat": {"floor": 1, "number": "b"}},
-                {"id": 3, "name": "Eve", "salary": 9, "boss": 2, "department": {"code": 3}},
-                {"id": 4}
-            ]}
+                {"id": 3, "name": "Eve", "salary": 9, "boss": 2, "department": {"code": 3}}, {"id": 4}]}
             """)
         return test
     }
@@ -348,12 +345,9 @@ struct RandomPredicate {
     private static func fetched(
         _ predicate: Predicate, _ entity: String, _ test: TestStore, _ reader: StoreReader
     ) throws -> [Int] {
-        var description = FetchDescription(entity: entity)
-        description.select = ["id"]
-        var request = try test.plan.fetchRequest(description)
+        var request = try test.request(entity) { $0.select = ["id"] }
         request.predicate = predicate
-        let json = String(decoding: try reader.fetch(request).bytes, as: UTF8.self)
-        return json.matches(of: #/"id":(\d+)/#).compactMap { Int($0.1) }.sorted()
+        return try reader.fetch(request).text.matches(of: #/"id":(\d+)/#).compactMap { Int($0.1) }.sorted()
     }
 
     /// As a job would find them.
@@ -432,21 +426,16 @@ struct RandomPredicate {
             let rows = (0..<count).map { #"{"id": \#($0), "boss": 0, "age": 0, "friends": [\#($0), 0]}"# }
             try test.apply(payload("Employee", rows))
             // None of them has a note, so none is deleted.
-            let selection = StagedSelection(
-                entity: 0, try test.predicate("(\(text)) AND notes.@count > 0", of: "Employee"))
-            let step = StagedStep(action: .deleteMatching(selection), rows: nil, pointer: "/operations/0")
-            let job = StoreJob(
-                id: "d", contentHash: nil, sequence: 2, policy: .fail, wantsKeys: false, work: .steps([step]), now: 0)
-            guard case .completed = try test.apply(job) else { return (0, 0) }
+            let job = try test.deletion(["(\(text)) AND notes.@count > 0"], of: "Employee")
+            try #require(try test.apply(job).outcome != nil)
             var limits = FetchLimits.long
-            var steps = 1_000
+            limits.steps = 1_000
             while true {
-                limits.steps = steps
                 do {
                     _ = try test.fetched("Employee", limits: limits) { ($0.predicate, $0.result) = (text, .count) }
-                    return (test.store.connection.work.newest, steps)
+                    return (test.work, limits.steps)
                 } catch FetchFailure.tooLong {
-                    steps *= 2
+                    limits.steps *= 2
                 }
             }
         }
@@ -462,15 +451,9 @@ struct RandomPredicate {
         try test.apply(payload("Employee", rows))
         let text = (0..<80).map { "reports.@count == \($0 + 9) OR ANY reports.name == \"\($0)\"" }.joined(
             separator: " OR ")
-        let selection = StagedSelection(entity: 0, try test.predicate(text, of: "Employee"))
-        let step = StagedStep(action: .deleteMatching(selection), rows: nil, pointer: "/operations/0")
         test.store.connection.work.jobLimit = 100_000
-        let outcome = try test.apply(
-            StoreJob(
-                id: "d", contentHash: nil, sequence: 2, policy: .fail, wantsKeys: false, work: .steps([step]), now: 0))
-        let fault = try #require(outcome.fault)
-        #expect(fault.code == .busy)
-        #expect(test.store.connection.work.newest < 200_000)
+        #expect(try test.apply(test.deletion([text], of: "Employee")).failure == "busy /operations/0")
+        #expect(test.work < 200_000)
     }
 
     @Test func `SQLite can run the deepest and widest predicates that the check allows`() throws {

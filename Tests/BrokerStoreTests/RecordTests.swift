@@ -134,8 +134,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct RaggedRowsTests {
     private static let model = """
         {"entities": {
-          "Thing": {"identity": "id", "unique": [["code"]], "indexes": [["level"], ["note", "level"]],
-            "attributes": {
+          "Thing": {"identity": "id", "unique": [["code"]], "indexes": [["level"], ["note", "level"]], "attributes": {
               "id": "integer64", "name": {"type": "string", "optional": false}, "code": "string",
               "level": {"type": "integer32", "default": 7}, "score": {"type": "double", "optional": false, "default": 0.5},
               "active": "boolean", "note": "string", "price": "decimal", "data": "binary",

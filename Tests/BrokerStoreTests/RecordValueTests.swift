@@ -199,8 +199,7 @@ import Testing
         {"entities": {
           "Item": {"identity": "id", "modified": "version", "attributes": {
             "id": "integer64", "version": "integer64", "size": {"type": "integer16", "onInvalid": "skip"},
-            "word": {"type": "string", "maxLength": 3, "onInvalid": "null"}, "strict": "integer16"},
-            "relationships": {
+            "word": {"type": "string", "maxLength": 3, "onInvalid": "null"}, "strict": "integer16"}, "relationships": {
               "shelf": {"entity": "Shelf", "missing": "ignore"},
               "tags": {"entity": "Tag", "toMany": true, "missing": "ignore"}, "parts": {"entity": "Item", "toMany": true}}},
           "Shelf": {"identity": "id", "attributes": {"id": "integer64"}},

@@ -14,15 +14,13 @@ import Testing
               "home": {"entity": "Place", "inverse": "people"}, "pets": {"entity": "Pet", "toMany": true}}},
           "Pet": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {"kennel": {"entity": "Place"}}},
           "Place": {"identity": "code", "attributes": {"code": "string"}, "relationships": {
-            "people": {"entity": "Person", "toMany": true, "ordered": true, "inverse": "home"}}}
-        }}
+            "people": {"entity": "Person", "toMany": true, "ordered": true, "inverse": "home"}}}}}
         """
     /// Without `nick`, `home`, `people`, `pets` and `Pet`.
     private static let after = """
         {"entities": {
           "Person": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}},
-          "Place": {"identity": "code", "attributes": {"code": "string"}}
-        }}
+          "Place": {"identity": "code", "attributes": {"code": "string"}}}}
         """
 
     private func store() throws -> TestStore {

@@ -199,9 +199,7 @@ import Testing
             "staff": {"entity": "Employee", "toMany": true, "inverse": "department", "ordered": true}}},
           "Project": {"identity": "code", "attributes": {"code": "string"}, "relationships": {
             "members": {"entity": "Employee", "toMany": true, "inverse": "projects"}}},
-          "Thing": {"attributes": {"at": "date"}},
-          "Lamp": {"parent": "Thing", "attributes": {"watts": "double"}}
-        }}
+          "Thing": {"attributes": {"at": "date"}}, "Lamp": {"parent": "Thing", "attributes": {"watts": "double"}}}}
         """
 
     private func comments(_ table: String, in store: TestStore) throws -> [String] {
@@ -300,8 +298,7 @@ import Testing
           "Country": {"identity": "name", "attributes": {"name": "string"}},
           "Animal": {"identity": "id", "attributes": {"id": "integer64"}},
           "Dog": {"parent": "Animal", "attributes": {"price": "decimal"},
-            "relationships": {"owner": {"entity": "Department"}}}
-        }}
+            "relationships": {"owner": {"entity": "Department"}}}}}
         """
     private static let names = """
         SELECT name FROM sqlite_schema WHERE type = 'view' AND name LIKE '%\\_readable' ESCAPE '\\' ORDER BY name
@@ -403,8 +400,7 @@ import Testing
                 "\(name)": {"entity": "D", "inverse": "es"}}},
               "D": {"identity": "key", "attributes": {"key": "string", "\(name)": "string"}, "relationships": {
                 "es": {"entity": "E", "toMany": true, "inverse": "\(name)", "assignment": "replace"},
-                "twin": {"entity": "D", "inverse": "twin"}}}
-            }}
+                "twin": {"entity": "D", "inverse": "twin"}}}}}
             """)
         try store.apply(#"{"D": [{"key": "d", "es": ["a", "b"], "twin": "x"}, {"key": "y", "\#(name)": "a"}]}"#)
         try store.apply(#"{"D": [{"key": "d", "es": ["b"], "twin": "y"}]}"#)

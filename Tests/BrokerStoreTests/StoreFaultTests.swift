@@ -269,8 +269,7 @@ struct TracedWork {
           "Box": {"identity": "id", "attributes": {"id": "integer64", "newest": "integer64"},
             "relationships": {"parts": {"entity": "Part", "toMany": true, "inverse": "box"},
               "labels": {"entity": "Label", "toMany": true}}},
-          "Label": {"identity": "text", "attributes": {"text": "string"}}
-        }}
+          "Label": {"identity": "text", "attributes": {"text": "string"}}}}
         """
 
     private static let partsOfEach = 3

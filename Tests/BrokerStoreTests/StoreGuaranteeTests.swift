@@ -10,8 +10,7 @@ import Testing
     private static let model = """
         {"entities": {
           "Person": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {"home": {"entity": "Place"}}},
-          "Place": {"identity": "code", "attributes": {"code": "string"}}
-        }}
+          "Place": {"identity": "code", "attributes": {"code": "string"}}}}
         """
 
     @Test func `foreign keys are enforced on the connection that writes`() throws {

@@ -1,19 +1,17 @@
-import BrokerJSON
 import BrokerModel
 import BrokerStaging
+import TestSupport
 import Testing
 
 @testable import BrokerStore
 
 /// Syncs in parts that are not complete are bounded in number, and forgetting them costs other clients little.
 @Suite(.timeLimit(.minutes(5))) struct OpenSyncTests {
-    private static let model = """
-        {"entities": {"Employee": {"identity": "id", "attributes": {"id": "integer64"}}}}
-        """
+    private static let model = Models.of(["Employee": "id integer64"])
     private static let retention = 1_000
 
     private func store() throws -> TestStore {
-        return try TestStore(Self.model) { $0.retention.seconds = Self.retention }
+        try TestStore(Self.model) { $0.retention.seconds = Self.retention }
     }
 
     /// Begins a part.
@@ -116,31 +114,11 @@ import Testing
     init() throws { store = try TestStore(Self.model) }
 
     private func delete(_ entity: String, _ keys: String) throws {
-        let index = try #require(store.plan.model.index(ofEntity: entity))
-        try run(.delete(entity: index), .name, index, keys)
+        try store.run(#"{"op": "delete", "entity": "\#(entity)", "objects": \#(keys)}"#)
     }
 
     private func sync(_ entity: String, _ json: String, isLast: Bool) throws {
-        let index = try #require(store.plan.model.index(ofEntity: entity))
-        let part = SyncPart(id: "s", isLast: isLast, definition: [])
-        try run(.sync(StagedSync(StagedSelection(entity: index, nil), part: part)), .process, index, json)
-    }
-
-    private func run(_ action: StepAction, _ operation: StagingOperation.Action, _ entity: Int, _ json: String) throws {
-        let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
-        let rows = try withExtendedLifetime(document) {
-            let operations = [StagingOperation(entity: entity, json: document.root, operation)]
-            let parts = try JobCollection.collections(of: ShortList(operations), in: document).map {
-                try $0.stage(store.plan, .fail)
-            }
-            return StagedJobRows.unite(parts, store.plan)
-        }
-        let job = StoreJob(
-            id: "step-\(store.nextSequence)", contentHash: nil, sequence: store.nextSequence, policy: .fail,
-            wantsKeys: false,
-            work: .steps([StagedStep(action: action, rows: rows)]), now: 0)
-        store.nextSequence += 1
-        guard case .completed = try store.apply(job) else { throw Fault(.invalidValue, "the step failed") }
+        try store.run(#"{"op": "sync", "entity": "\#(entity)", "json": \#(json), "isLast": \#(isLast)}"#)
     }
 
     @Test(arguments: Between.allCases)

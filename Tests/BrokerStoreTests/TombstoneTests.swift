@@ -187,11 +187,9 @@ import Testing
                     "parent": {"entity": "Node", "inverse": "children"},
                     "children": {"entity": "Node", "toMany": true, "inverse": "parent", "deleteRule": "cascade"},
                     "lock": {"entity": "Lock", "inverse": "nodes"}}},
-            "Mark": {"identity": "no", "tombstone": "gone == YES",
-                "attributes": {"no": "integer64", "gone": "boolean"},
+            "Mark": {"identity": "no", "tombstone": "gone == YES", "attributes": {"no": "integer64", "gone": "boolean"},
                 "relationships": {"of": {"entity": "Node", "toMany": true, "deleteRule": "cascade"}}},
-            "Lock": {"identity": "no", "tombstone": "gone == YES",
-                "attributes": {"no": "integer64", "gone": "boolean"},
+            "Lock": {"identity": "no", "tombstone": "gone == YES", "attributes": {"no": "integer64", "gone": "boolean"},
                 "relationships": {"nodes": {"entity": "Node", "toMany": true, "inverse": "lock", "deleteRule": "deny"}}}}}
         """
     private static let stored = #"{"Node": [{"no": 1, "text": "a", "to": {"no": 3, "text": "b"}}, {"no": 9}]}"#
@@ -275,8 +273,7 @@ import Testing
             "Ant": {"identity": "no", "tombstone": "gone == YES", "modified": "at",
                 "attributes": {"no": "integer64", "text": "string", "at": "integer64", "gone": "boolean"},
                 "relationships": {"friend": {"entity": "Ant"}, "mate": {"entity": "Cat"}, "queen": {"entity": "Queen"}}},
-            "Bee": {"parent": "Ant", "attributes": {"sting": "integer16"}},
-            "Queen": {"parent": "Bee"},
+            "Bee": {"parent": "Ant", "attributes": {"sting": "integer16"}}, "Queen": {"parent": "Bee"},
             "Cat": {"parent": "Ant", "attributes": {"claw": "integer16"}},
             "Pause": {"identity": "id", "attributes": {"id": "integer64"}}}}
         """

@@ -23,14 +23,10 @@ public let company = """
         "reports": {"entity": "Employee", "toMany": true, "inverse": "manager"},
         "projects": {"entity": "Project", "toMany": true, "inverse": "members"},
         "friends": {"entity": "Employee", "toMany": true, "inverse": "friends"},
-        "desk": {"entity": "Desk", "inverse": "owner"},
-        "spouse": {"entity": "Employee", "inverse": "spouse"},
+        "desk": {"entity": "Desk", "inverse": "owner"}, "spouse": {"entity": "Employee", "inverse": "spouse"},
         "skills": {"entity": "Skill", "toMany": true, "assignment": "replace"},
-        "badge": {"entity": "Item", "missing": "fail"},
-        "locker": {"entity": "Item", "missing": "ignore"},
-        "tool": {"entity": "Item"},
-        "seat": {"entity": "Seat"},
-        "notes": {"entity": "Note", "toMany": true}}},
+        "badge": {"entity": "Item", "missing": "fail"}, "locker": {"entity": "Item", "missing": "ignore"},
+        "tool": {"entity": "Item"}, "seat": {"entity": "Seat"}, "notes": {"entity": "Note", "toMany": true}}},
       "Department": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}, "relationships": {
         "employees": {"entity": "Employee", "toMany": true, "inverse": "department"}}},
       "Project": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
@@ -40,8 +36,7 @@ public let company = """
       "Skill": {"identity": "name", "attributes": {"name": "string"}},
       "Item": {"identity": "code", "attributes": {"code": "string", "label": "string"}},
       "Seat": {"identity": ["row", "number"], "attributes": {"row": "string", "number": "integer16"}},
-      "Note": {"attributes": {"text": "string"}, "relationships": {"about": {"entity": "Note"}}}
-    }}
+      "Note": {"attributes": {"text": "string"}, "relationships": {"about": {"entity": "Note"}}}}}
     """
 
 /// Random collections of the company: few objects, met often, at any depth, now and then wrong.
