@@ -247,7 +247,7 @@ import Testing
             \#(album(1, 2, 3))
             \#(album(2, 1, 3)) => Album =1, Song ~2 =1
             songs :: 7|0|2, 7|1|1, 7|2|3
-            keys \#(album(4, 3)) => {"Album":{"inserted":[],"updated":[],"deleted":[]},"Song":{"inserted":[{"disc":1,"no":4}],"updated":[{"disc":1,"no":3},{"disc":1,"no":1},{"disc":1,"no":2}],"deleted":[]}}
+            \#(album(4, 3)) => Album =1, Song +1 ~3
             songs :: NULL|NULL|1, NULL|NULL|2, 7|0|4, 7|1|3
             \#(album(4, 3)) => Album =1, Song =2
             # replacing numbers links from 0, and a new order changes the object that names it
