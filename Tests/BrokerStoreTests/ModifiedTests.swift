@@ -50,6 +50,11 @@ import Testing
             \#(faulty) => invalidValue /Post/0/author/id
             skip \#(faulty) => Person !1, Post +1 =1, Tag !2; invalidValue /Post/0/author/id,
                 validationFailed /Post/0/tags/0/note, missingIdentity /Post/0/tags/1
+            # a record is not newer, also when a later operation names its object by a bare key
+            {"Tag": {"word": "a", "version": 5, "note": "new"}}
+            {"entity": "Tag", "json": {"word": "a", "version": 4, "note": "old"}}, {"entity": "Post", "json": {"id": 1, "tags": ["a"]}}
+              => Post ~1, Tag =1
+            SELECT note FROM Tag WHERE word = 'a' :: new
             # the first fault in the text of a newer record is reported
             {"Post": [{"id": 1, "at": "2021-01-01", "tags": [{"word": "c", "note": "too long"}]}, {"id": 2, "title": []}]}
               => validationFailed /Post/0/tags/0/note

@@ -58,6 +58,10 @@ import Testing
             \#(relate(1, "tags", "[9]")), \#(delete("T", "[9]")) => E =1, T -1
             # an object whose own records change back a link, while others add one, is updated
             \#(relate(2, "tags", "[7]")), \#(relate(2, "tags", "null")), \#(process("T", #"{"id": 9, "bearers": [2]}"#)) => E ~1, T ~1 =1
+            # other links change an object whose record names links, whatever made or ended them
+            \#(process("E", #"{"id": 1, "tags": []}"#)), \#(process("T", #"{"id": 9, "bearers": [1]}"#)) => E ~1, T ~1
+            \#(relate(2, "tags", "[]")), \#(process("T", #"{"id": 9, "bearers": [2]}"#)) => E ~1, T ~1
+            \#(process("T", #"{"id": 9, "bearers": []}"#)), \#(delete("E", "[2]")) => E -1, T ~1
             # an object is listed by the key that it has at the end
             keys \#(process("E", #"{"id": 3}"#)), \#(rename(3, 4)) => {"E":{"inserted":[4],"updated":[],"deleted":[]}}
             keys \#(rename(4, 5)), \#(rename(5, 6)) => {"E":{"inserted":[],"updated":[6],"deleted":[]}}
@@ -89,6 +93,29 @@ import Testing
             SELECT * FROM U ORDER BY id :: 1|3|NULL, 2|2|NULL
             """#))
     func `net counts`(claim: Claim) throws { try claim.check(store) }
+
+    @Test func `ended links change an object of which owned objects are deleted, too`() throws {
+        let store = try TestStore(
+            """
+            {"entities": {"T": {"identity": "id", "attributes": {"id": "integer64"}}, "P": {"attributes": {"size": "integer64"}},
+              "E": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+                "tags": {"entity": "T", "toMany": true, "assignment": "replace"},
+                "parts": {"entity": "P", "toMany": true, "owned": true}}}}}
+            """, having: #"{"E": {"id": 1, "tags": [7], "parts": [{"size": 1}, {"size": 2}]}}"#)
+        #expect(try store.run(Self.process("E", #"{"id": 1, "tags": [], "parts": [{"size": 1}]}"#)) == "E ~1, P =1 -1")
+    }
+
+    @Test(arguments: [false, true])
+    func `entities count whose objects were made and deleted`(interpretsAll: Bool) throws {
+        var options = StoreOptions()
+        options.interpretsAll = interpretsAll
+        let store = try TestStore(Self.model, options: options)
+        let operations = [
+            Self.process("E", #"{"id": 1}"#), Self.process("T", #"{"id": 12}"#), Self.delete("T", "[12]"),
+        ]
+        let outcome = try store.outcome(ofOperations: operations.joined(separator: ", "))
+        #expect(outcome.changes.map(\.entity) == ["E", "T"])
+    }
 
     @Test(arguments: [1, Cases.count(4_000, of: 30_000)])
     func `an object that a first operation changes and a later one changes back is unchanged`(count: Int) throws {
