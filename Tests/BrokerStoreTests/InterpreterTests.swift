@@ -114,6 +114,56 @@ import Testing
         #expect(try store.rows("SELECT source, destination FROM C_peers ORDER BY 1, 2") == ["2|5", "5|2", "5|7"])
     }
 
+    @Test(
+        arguments: Claim.list(
+            #"""
+            # the link to a rejected element stays where a value replaces, with its position
+            {"A": {"id": 1, "list": ["a", "b"]}}
+            skip {"A": {"id": 1, "list": [{"word": "a", "size": "x"}, "c"]}} => A ~1, B +1 !1; invalidValue /A/list/0/size
+            list :: 1|0|a, 1|1|c
+            # the keys of a record that is undone make no link
+            {"A": {"id": 1, "owned": [{"no": 5, "locks": [{"id": 9}]}]}}
+            skip {"entity": "A", "json": {"id": 1, "strict": ["z"], "owned": []}}, {"entity": "B", "json": {"word": "z"}}
+              => B +1, Box !1; constraintViolation /0/json
+            strict ::
+            # waiting keys have the places of their values
+            {"entity": "A", "json": {"id": 1, "strict": ["z", "a", "y"]}}, {"entity": "B", "json": [{"word": "y"}, {"word": "a"}, {"word": "z"}]}
+            strict :: 1|0|z, 1|1|a, 1|2|y
+            # an owned object that its owner does not name is deleted
+            {"A": {"id": 1, "parts": [{"size": 1}, {"size": 2}]}}
+            {"A": {"id": 1, "parts": [{"size": 1}]}} => A =1, Part =1 -1
+            {"A": {"id": 1, "parts": null}} => A =1, Part -1
+            SELECT count(*) FROM Part :: 0
+            # a set that is replaced loses what the value does not name, though a record of the job names it
+            {"A": {"id": 1, "list": ["a", "b"]}}
+            {"entity": "B", "json": {"word": "b", "size": 1}}, {"entity": "A", "json": {"id": 1, "list": ["a"]}}
+            list :: 1|0|a
+            """#), [false, true])
+    func `the interpreter, and sets`(claim: Claim, interpretsAll: Bool) throws {
+        let store = try TestStore(
+            """
+            {"entities": {
+              "A": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+                "list": {"entity": "B", "toMany": true, "ordered": true, "assignment": "replace"},
+                "strict": {"entity": "B", "toMany": true, "ordered": true, "assignment": "replace", "missing": "fail"},
+                "parts": {"entity": "Part", "toMany": true, "owned": true},
+                "owned": {"entity": "Box", "toMany": true, "owned": true}}},
+              "B": {"identity": "word", "attributes": {"word": "string", "size": "integer64"}},
+              "Part": {"attributes": {"size": "integer64"}},
+              "Box": {"identity": "no", "attributes": {"no": "integer64"}, "relationships": {
+                "locks": {"entity": "Lock", "toMany": true, "inverse": "box", "deleteRule": "deny"}}},
+              "Lock": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+                "box": {"entity": "Box", "inverse": "locks"}}}}}
+            """
+        ) { $0.interpretsAll = interpretsAll }
+        try claim.check(
+            store,
+            [
+                "list": "SELECT source, position, destination FROM A_list ORDER BY 1, 2",
+                "strict": "SELECT source, position, destination FROM A_strict ORDER BY 1, 2",
+            ])
+    }
+
     private static func end(
         of operations: String, _ policy: InvalidRecordPolicy, _ store: TestStore
     ) throws -> [String] {

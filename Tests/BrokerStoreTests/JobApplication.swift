@@ -203,7 +203,9 @@ struct JobApplication {
         let values = graph.uniqueValues(of: node)
             .filter { !valuesBefore.contains($0) || !columns.isDisjoint(with: $0.columns) }
         try bring(values, node, fault("constraintViolation"))
-        for value in record.relationships { try apply(value, of: node, fault("constraintViolation")) }
+        for value in record.relationships where graph.objects[node] != nil {
+            try apply(value, of: node, fault("constraintViolation"))
+        }
         return graph.objects[node] == nil ? nil : node
     }
 

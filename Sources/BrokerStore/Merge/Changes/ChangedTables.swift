@@ -2,6 +2,7 @@ internal import BrokerModel
 internal import BrokerSchema
 internal import BrokerStaging
 internal import CSQLite
+internal import Glibc
 
 /// The tables of entities and of links, by the names that SQLite's hook reports.
 final class ChangedTables {
@@ -44,9 +45,11 @@ final class ChangedTables {
     private var ownIdentities: Set<Int> = []
     /// By entity index.
     private(set) var longColumns: [LongColumns]
-    /// During one recording, by the address of the name, which does not change meanwhile. Nil for a table without
-    /// entity.
-    private var known: [UnsafePointer<CChar>: RecordedTable?] = [:]
+    /// By the address of a name, the name that was found there. SQLite may have another one there later: it reads its schema
+    /// again when a savepoint is rolled back after tables were made.
+    private var known: [UnsafePointer<CChar>: (name: ContiguousArray<CChar>, table: RecordedTable)] = [:]
+    /// Addresses in ``known``, at most.
+    private static let maximumKnown = 4_096
 
     init(_ entities: [EntityStatements], _ plan: StagingPlan, on connection: Connection) throws(StoreError) {
         let model = plan.model
@@ -84,12 +87,15 @@ final class ChangedTables {
 
     func hasOwnIdentities(_ entity: Int) -> Bool { ownIdentities.contains(entity) }
 
-    func beginListening() { known = [:] }
-
+    /// The table of that name; nil for one without entity.
     func table(_ name: UnsafePointer<CChar>) -> RecordedTable? {
-        if let found = known[name] { return found }
-        let found = tables[String(cString: name)]
-        known[name] = .some(found)
+        if let known = known[name], known.name.withUnsafeBufferPointer({ strcmp($0.baseAddress!, name) }) == 0 {
+            return known.table
+        }
+        let text = String(cString: name)
+        guard let found = tables[text] else { return nil }
+        if known.count == Self.maximumKnown { known = [:] }
+        known[name] = (text.utf8CString, found)
         return found
     }
 }

@@ -111,7 +111,6 @@ final class NetChanges {
         guard !isRecording else { return try body() }
         (isRecordingBase, isRecording) = (isBase, true)
         if isBase { hasBase = true }
-        tables.beginListening()
         sqlite3_preupdate_hook(
             connection.handle,
             { context, database, operation, _, table, old, new in
