@@ -172,7 +172,9 @@ struct JobApplication {
             return known
         }
         if record.isTombstone {
-            guard graph.delete(known.map { [$0] } ?? []) else { throw fault("constraintViolation") }
+            guard graph.delete(known.map { [$0] } ?? []) else {
+                throw target?.fault.with(code: "constraintViolation") ?? fault("constraintViolation")
+            }
             return nil
         }
         let valuesBefore = known.map { graph.uniqueValues(of: $0) } ?? []
@@ -433,7 +435,7 @@ struct JobApplication {
             }
         }
         for (node, object) in before.objects where graph.objects[node] == nil {
-            count(object.entity, 3, before.json(keyOf: node))
+            count(object.entity, 3, graph.lastKeys[node])
         }
         for fault in rejections {
             count(fault.entity, 4)

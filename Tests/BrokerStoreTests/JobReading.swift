@@ -151,6 +151,8 @@ struct JobReading {
             tree[relationship.name].map { (relationship, $0) }
         }
         for (relationship, json) in values.sorted(by: { $0.1.offset < $1.1.offset }) {
+            // Whose they are is not known.
+            if relationship.isOwned, record.fault != nil, record.identity == nil { continue }
             let owner = Owner(entity, record.identity)
             record.relationships.append(value(json, relationship, "\(path)/\(relationship.name)", owner))
         }

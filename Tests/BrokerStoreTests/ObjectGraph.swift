@@ -33,6 +33,8 @@ struct ObjectGraph {
     private(set) var links: [Link: Int] = [:]
     /// The nodes of identities, also of those whose objects were deleted.
     private var former: [Key: Node] = [:]
+    /// The keys that deleted objects had last.
+    private(set) var lastKeys: [Node: String] = [:]
     private var newest: Node = 0
 
     init(_ model: RandomModel) { self.model = model }
@@ -173,6 +175,7 @@ struct ObjectGraph {
         if isDenied { return false }
         nodes = nodes.filter { !going.contains($0.value) }
         links = links.filter { !going.contains($0.key.from) && !going.contains($0.key.to) }
+        for node in going { lastKeys[node] = json(keyOf: node) }
         for node in going { objects[node] = nil }
         return true
     }

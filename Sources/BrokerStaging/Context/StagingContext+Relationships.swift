@@ -174,14 +174,16 @@ extension StagingContext {
     ) throws(StagingFault) -> Int? {
         var record = mapped ?? MappedRecord(value: value, entity: destination)
         do throws(StagingFault) {
+            guard value.kind == .object || mapped != nil else {
+                return try stageBareKey(value, plan.relationship, of: linkSource, to: destination)
+            }
             if record.entity.needsHolder { record.holder = try holder(linkSource, plan) }
-            if mapped == nil, value.kind == .object, let mapping = plan.mapping {
+            if mapped == nil, let mapping = plan.mapping {
                 guard let chosen = try self.plan(of: mapping, for: value) else { return nil }
                 record = MappedRecord(value: value, entity: chosen)
                 if chosen.needsHolder { record.holder = try holder(linkSource, plan) }
             }
-            if value.kind == .object || mapped != nil { return try stage(record) }
-            return try stageBareKey(value, plan.relationship, of: linkSource, to: destination)
+            return try stage(record)
         } catch {
             switch error {
             case .noRoom: throw error

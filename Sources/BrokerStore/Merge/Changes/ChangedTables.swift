@@ -25,6 +25,8 @@ final class ChangedTables {
         struct End {
             let entity: Int
             let columns: [Int32]
+            /// The column with the link's position in the list of the object at the other end, which is nothing to this one.
+            let otherPosition: Int32?
         }
 
         let number: Int
@@ -78,9 +80,12 @@ final class ChangedTables {
             let name = naming.linkTable(link)
             let columns = try TableColumns(of: name, on: connection)
             let sides = naming.linkSides(link).map { $0.compactMap { columns.positions[$0] } }
-            var ends = [LinkTable.End(entity: link.source, columns: sides[0])]
+            let places = [LinkPosition.position, .inversePosition].map { columns.positions[$0.rawValue] }
+            var ends = [LinkTable.End(entity: link.source, columns: sides[0], otherPosition: places[1])]
             let relationship = model.entities[link.source].relationships[link.relationship]
-            if relationship.inverse != nil { ends.append(LinkTable.End(entity: link.destination, columns: sides[1])) }
+            if relationship.inverse != nil {
+                ends.append(LinkTable.End(entity: link.destination, columns: sides[1], otherPosition: places[0]))
+            }
             tables[name] = .links(LinkTable(number: number, ends: ends, realColumns: columns.realColumns))
         }
     }
@@ -111,11 +116,11 @@ struct LinkChanges {
     private var sums: [[Int: Int]] = [[:]]
 
     mutating func add(_ row: LinkRow) {
-        for object in row.objects { sums[sums.count - 1][object, default: 0] &+= row.content }
+        for end in row.ends { sums[sums.count - 1][end.object, default: 0] &+= end.content }
     }
 
     mutating func remove(_ row: LinkRow) {
-        for object in row.objects { sums[sums.count - 1][object, default: 0] &-= row.content }
+        for end in row.ends { sums[sums.count - 1][end.object, default: 0] &-= end.content }
     }
 
     /// Begins changes that may be rolled back.
@@ -138,28 +143,24 @@ struct LinkChanges {
 
 /// A row of a link table, as ``LinkChanges`` needs it.
 struct LinkRow {
-    /// The digests of the objects at its ends that have a relationship for it.
-    let objects: [Int]
-    let content: Int
+    /// The digests of the objects at its ends that have a relationship for it, and of what the link is to each.
+    let ends: [(object: Int, content: Int)]
     /// A hash of the link table and all columns that is the same on every machine.
     let digest: UInt64
 
     init(count: Int32, _ table: ChangedTables.LinkTable, _ value: (Int32) -> OpaquePointer?) {
-        func cell(_ column: Int32) -> Cell { Cell(value(column)).stored(asReal: table.realColumns.contains(column)) }
-        objects = table.ends.map { end in
-            Self.object(end.entity) { hasher in
-                for column in end.columns { cell(column).hash(into: &hasher) }
+        let cells = (0..<count).map { Cell(value($0)).stored(asReal: table.realColumns.contains($0)) }
+        ends = table.ends.map { end in
+            var hasher = Hasher()
+            hasher.combine(table.number)
+            for column in cells.indices where Int32(column) != end.otherPosition { cells[column].hash(into: &hasher) }
+            let object = Self.object(end.entity) { hasher in
+                for column in end.columns { cells[Int(column)].hash(into: &hasher) }
             }
+            return (object, hasher.finalize())
         }
-        var hasher = Hasher()
-        hasher.combine(table.number)
         var digest = RowHash(UInt64(table.number))
-        for column in 0..<count {
-            let cell = cell(column)
-            cell.hash(into: &hasher)
-            digest.add(cell)
-        }
-        content = hasher.finalize()
+        for cell in cells { digest.add(cell) }
         self.digest = digest.value
     }
 
