@@ -138,13 +138,8 @@ extension Interpreter {
         var record = mapped ?? MappedRecord(value: value, entity: destination)
         var (isApplied, key): (Bool, PendingKey?) = (false, nil)
         let object = try guarded(at: reader.textOffset(of: value)) { () throws(ApplyingFault) in
-            guard value.kind == .object || mapped != nil else {
-                let object = try bareKey(value, plan, source, destination, &key)
-                isApplied = true
-                return object
-            }
             if record.entity.needsHolder { record.holder = try holder(plan, &source) }
-            if mapped == nil, let mapping = plan.mapping {
+            if mapped == nil, value.kind == .object, let mapping = plan.mapping {
                 let chosen = try reading { reader throws(StagingFault) in try reader.plan(of: mapping, for: value) }
                 guard let chosen else {
                     isApplied = true
@@ -152,6 +147,11 @@ extension Interpreter {
                 }
                 record = MappedRecord(value: value, entity: chosen)
                 if chosen.needsHolder { record.holder = try holder(plan, &source) }
+            }
+            guard value.kind == .object || mapped != nil else {
+                let object = try bareKey(value, plan, source, destination, &key)
+                isApplied = true
+                return object
             }
             let object = try apply(record, nil, parent: parent(plan, source))
             isApplied = true
