@@ -111,15 +111,19 @@ import Testing
             $0.keepsJournal = true
             $0.journalSystem = system
         }
-        func waiting() -> RunningJob? { test.coordinator.runningJobs(9, as: .server).first { $0.id == "waiting" } }
+        func running(_ id: String) -> RunningJob? {
+            test.coordinator.runningJobs(9, as: .server).first { $0.id == id }
+        }
         system.close()
         test.submit(#"{"A": [{"id": 1}]}"#, id: "written")
         system.waitForWriter()
+        // Its staging is a stage of its own, also beside the journal.
+        test.waitUntil("the first job to be staged") { running("written")?.stage == .staged }
         let start = monotonicMicroseconds()
         test.submit(#"{"A": [{"id": 2}]}"#, id: "waiting")
-        test.waitUntil("the job to be staged") { waiting()?.stage == .staged }
-        let age = try #require(waiting()).age
-        test.waitUntil("time to pass") { waiting()?.age ?? 0 > age + 1_000 }
+        test.waitUntil("the job to be staged") { running("waiting")?.stage == .staged }
+        let age = try #require(running("waiting")).age
+        test.waitUntil("time to pass") { running("waiting")?.age ?? 0 > age + 1_000 }
         let closed = monotonicMicroseconds() - start
         system.open()
         test.waitUntil(#""completed":2"#)
