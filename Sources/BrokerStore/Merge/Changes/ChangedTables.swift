@@ -82,8 +82,7 @@ final class ChangedTables {
             let sides = naming.linkSides(link).map { $0.compactMap { columns.positions[$0] } }
             let places = [LinkPosition.position, .inversePosition].map { columns.positions[$0.rawValue] }
             var ends = [LinkTable.End(entity: link.source, columns: sides[0], otherPosition: places[1])]
-            let relationship = model.entities[link.source].relationships[link.relationship]
-            if relationship.inverse != nil {
+            if link.hasInverse {
                 ends.append(LinkTable.End(entity: link.destination, columns: sides[1], otherPosition: places[0]))
             }
             tables[name] = .links(LinkTable(number: number, ends: ends, realColumns: columns.realColumns))
