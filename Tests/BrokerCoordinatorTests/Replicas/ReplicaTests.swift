@@ -34,7 +34,8 @@ import Testing
             test.coordinator.onHalt { error in halt.update { $0 = error.message } }
         }
 
-        var position: Int64 { test.coordinator.applied.position }
+        /// That of the store. Clients learn of it a moment later.
+        var position: Int64 { test.coordinator.statistics.now.history?.position ?? 0 }
 
         func wait(for position: Int64) { test.waitUntil("position \(position)") { self.position >= position } }
 
