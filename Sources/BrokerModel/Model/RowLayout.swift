@@ -31,6 +31,9 @@ package struct LinkTable: Sendable {
     /// The owner's relationship is ordered.
     package let isOrdered: Bool
     package let isInverseOrdered: Bool
+
+    /// The sides whose objects have the links in an order: 0 for the source, 1 for the destination.
+    package var orderedSides: [Int] { (isOrdered ? [0] : []) + (isInverseOrdered ? [1] : []) }
 }
 
 /// The columns of a row of an entity's table: the attributes in the model's order, then one link column per to-one

@@ -13,10 +13,38 @@ extension JobMerge {
             var rest = rows.listPositions[...]
             while let set = rest.first?.set {
                 let own = rest.prefix { $0.set == set }
-                try assign(set, own, isReplaced: replaced.contains(set))
+                if !isNumbered(set) { try assign(set, own, isReplaced: replaced.contains(set)) }
                 rest = rest.dropFirst(own.count)
             }
         }
+    }
+
+    /// The links of a new object in a link table are inserted with their positions.
+    private func isNumbered(_ set: ToManySet) -> Bool {
+        isInJoinTable(set) && isNew(set.row, set.entity)
+    }
+
+    private func isNew(_ row: Int, _ entity: Int) -> Bool {
+        result.states[entity][row] == MergeTally.RowState.inserted.rawValue
+    }
+
+    /// The positions of the links of new objects, in the order in which records name them; negative for other links.
+    private mutating func positions(of links: [StagedLink], _ link: LinkTable) -> [Int32] {
+        var positions = Array(repeating: Int32(-1), count: 2 * links.count)
+        for side in link.orderedSides {
+            var next: [UInt32: Int32] = [:]
+            var named: Set<UInt64> = []
+            for (index, one) in links.enumerated() {
+                let (row, element) = side == 0 ? (one.source, one.destination) : (one.destination, one.source)
+                guard isNew(Int(row), side == 0 ? link.source : link.destination),
+                    named.insert(UInt64(row) << 32 | UInt64(element)).inserted
+                else { continue }
+                let position = next[row, default: 0]
+                next[row] = position + 1
+                positions[2 * index + side] = position
+            }
+        }
+        return positions
     }
 
     /// Assigns positions: to all elements of a set that was replaced, and otherwise, after the last one, to those that have
@@ -199,6 +227,7 @@ extension JobMerge {
     mutating func mergeLinks() throws(MergeFailure) {
         for (number, links) in rows.links.enumerated() where !links.isEmpty {
             let link = merger.links[number].link
+            let positions = link.orderedSides.isEmpty ? [] : positions(of: links, link)
             // Both ends may be the same entity, whose states must not be borrowed twice: a copy of the outer array's
             // storage.
             var sources = result.linkStates[link.source]
@@ -214,7 +243,8 @@ extension JobMerge {
                     try destinations.withUnsafeMutableBufferPointer { destinations throws(StoreError) in
                         tables[link.destination].states = destinations.baseAddress
                         tables[link.source].states = sources.baseAddress
-                        try merger.merge(links, of: number, reading: UnsafePointer(tables.baseAddress!))
+                        try merger.merge(
+                            links, of: number, reading: UnsafePointer(tables.baseAddress!), positions: positions)
                     }
                 }
             }

@@ -100,20 +100,25 @@ final class Merger {
 
     /// Merges the links of one job into a link table. The objects at both ends have been merged.
     ///
-    /// - Parameter tables: indexed by entity, the job's rows and their states.
+    /// - Parameters:
+    ///   - tables: indexed by entity, the job's rows and their states.
+    ///   - positions: two for each link, as a ``StagedScan`` reads them; or none.
     func merge(
-        _ staged: [StagedLink], of number: Int, reading tables: UnsafePointer<ScannedTable>
+        _ staged: [StagedLink], of number: Int, reading tables: UnsafePointer<ScannedTable>, positions: [Int32] = []
     ) throws(StoreError) {
         let (statements, tally) = (links[number], tally)
         let scan = scans.scan(linkTable: number)
         let insert = try statements.insert()
         try staged.withUnsafeBufferPointer { staged throws(StoreError) in
-            scan.pointee.tables = tables
-            scan.pointee.links = staged.baseAddress
-            scan.pointee.read(0..<staged.count)
-            defer { scan.pointee.clear() }
-            let ends = MergeTally.Counting.linkRows(statements.link.source, statements.link.destination)
-            try MergeTally.counting(tally, to: scan, of: ends) { () throws(StoreError) in try insert.run() }
+            try positions.withUnsafeBufferPointer { positions throws(StoreError) in
+                scan.pointee.tables = tables
+                scan.pointee.links = staged.baseAddress
+                scan.pointee.linkPositions = positions.isEmpty ? nil : positions.baseAddress
+                scan.pointee.read(0..<staged.count)
+                defer { scan.pointee.clear() }
+                let ends = MergeTally.Counting.linkRows(statements.link.source, statements.link.destination)
+                try MergeTally.counting(tally, to: scan, of: ends) { () throws(StoreError) in try insert.run() }
+            }
         }
     }
 

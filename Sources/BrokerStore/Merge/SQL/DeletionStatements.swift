@@ -271,7 +271,8 @@ final class LinkStatements {
     }
 
     private var insertSQL: String {
-        let names = sides.flatMap { $0 }
+        let positions = [LinkPosition.position, .inversePosition]
+        let names = sides.flatMap { $0 } + link.orderedSides.map { positions[$0].rawValue }
         let values = names.indices.map { "c\($0)" }.joined(separator: ", ")
         return "INSERT INTO \(table) (\(quotedList(names))) SELECT \(values) "
             + "FROM \(scans.tableName(linkTable: number)) WHERE true ON CONFLICT DO NOTHING"

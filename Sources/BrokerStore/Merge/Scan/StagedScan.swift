@@ -13,6 +13,8 @@ struct ScanColumn {
         /// A key of the object to which a link cell of the row refers.
         case linkedCell
         case linkedRowKey
+        /// The position of a link in the list of its source, or of its destination.
+        case position
     }
 
     var source: Source
@@ -47,6 +49,8 @@ struct StagedScan {
     var identity: UnsafeBufferPointer<Int>?
     /// For a link table: the links, in their own order.
     var links: UnsafePointer<StagedLink>?
+    /// Two for each link, in the lists of its source and of its destination; negative for none. Nil when no link has one.
+    var linkPositions: UnsafePointer<Int32>?
     private(set) var position = 0
     private(set) var end = 0
     /// Positions of rows for the next statement (``StagedFunctions``).
@@ -76,7 +80,7 @@ struct StagedScan {
 
     /// Ends the scan.
     mutating func clear() {
-        (order, jobs, absentValues, links, cells, postponed) = (nil, nil, nil, nil, nil, nil)
+        (order, jobs, absentValues, links, linkPositions, cells, postponed) = (nil, nil, nil, nil, nil, nil, nil)
         read(0..<0)
     }
 
@@ -127,6 +131,9 @@ struct StagedScan {
             let cell = cells![column.cell]
             return .cell(cell)
         case .rowKey: return .key(jobTables[entity!].rowKeys![row])
+        case .position:
+            let place = linkPositions.map { $0[2 * position + column.cell] } ?? -1
+            return place < 0 ? .cell(.null) : .key(Int64(place))
         case .linkedCell, .linkedRowKey:
             let linked: Int
             if let links {
@@ -333,6 +340,7 @@ final class ScanSet {
 
     private static func columns(of link: LinkTable, _ model: Model) -> [ScanColumn] {
         keyColumns(of: link.source, model, cell: 0) + keyColumns(of: link.destination, model, cell: 1)
+            + link.orderedSides.map { ScanColumn(source: .position, cell: $0) }
     }
 
     private static func keyColumns(of destination: Int, _ model: Model, cell: Int) -> [ScanColumn] {
