@@ -76,10 +76,9 @@ package final class Connection {
     /// Sets how long statements wait for a lock; 0 fails at once.
     package func waitForLocks(milliseconds: Int32) { sqlite3_busy_timeout(handle, milliseconds) }
 
-    /// Writes the frames of the WAL, which is open, in larger pieces from now on.
-    package func gatherWAL() { GatheredWAL.install(on: handle) }
+    /// From now on the WAL, which is open, gets all checksums, and the disk begins early with long transactions.
+    package func prepareWAL() { WALMethods.install(on: handle) }
 
-    /// Runs statements and ignores their rows.
     package func execute(_ sql: String) throws(StoreError) {
         let result = sqlite3_exec(handle, sql, nil, nil, nil)
         guard result == SQLITE_OK else { throw error(result, running: sql) }
@@ -140,12 +139,10 @@ package final class Connection {
         skipsForeignKeys = !checks
     }
 
-    /// SQLite's message for the last call that failed.
     package var lastMessage: String { String(cString: sqlite3_errmsg(handle)) }
 
     package func prepare(_ sql: String) throws(StoreError) -> Statement { try Statement(sql, on: self) }
 
-    /// A statement whose first parameter is that text.
     package func prepare(_ sql: String, _ text: String) throws(StoreError) -> Statement {
         let statement = try prepare(sql)
         statement.bind(text, at: 1)
@@ -165,7 +162,6 @@ package final class Connection {
         return statement.text(0)
     }
 
-    /// The number of rows that the last INSERT, UPDATE or DELETE changed.
     package var changes: Int { Int(sqlite3_changes64(handle)) }
 
     /// No transaction is open; true after an error when SQLite rolled back the whole one.
@@ -178,4 +174,12 @@ package final class Connection {
         sqlite3_db_status(handle, SQLITE_DBSTATUS_DEFERRED_FKS, &current, &highest, 0)
         return current != 0
     }
+}
+
+/// Counts the work of a connection's statements. Belongs to the connection's thread.
+package protocol StatementMeter: AnyObject {
+    /// - Throws: `overworked` when no statement may begin.
+    func check() throws(StoreError)
+    /// - Parameter instructions: those of a statement that has ended (`SQLITE_STMTSTATUS_VM_STEP`).
+    func charge(ended instructions: Int)
 }

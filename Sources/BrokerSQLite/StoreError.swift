@@ -50,7 +50,6 @@ package struct StoreError: Error, Sendable, CustomStringConvertible {
     /// Another program holds a lock: a later attempt may succeed.
     package var isLocked: Bool { [SQLITE_BUSY, SQLITE_LOCKED].contains(sqliteCode & 0xFF) }
 
-    /// The file is no SQLite database.
     package var isNoDatabase: Bool { sqliteCode & 0xFF == SQLITE_NOTADB }
 
     /// SQLite has no code of its own for the error.

@@ -110,7 +110,7 @@ package final class Store {
         }
         walCheckpointer.copyAll()
         if let failure = connection.failure { throw failure }
-        connection.gatherWAL()
+        connection.prepareWAL()
         try connection.execute("BEGIN IMMEDIATE")
         let opening = try opening(connection, path, plan, options.removal)
         try opening.refuseDifferences()

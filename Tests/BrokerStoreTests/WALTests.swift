@@ -227,13 +227,13 @@ import Testing
     }
 }
 
-/// Gathered frames are in the WAL whenever it is read, with the checksums by which a new process finds them.
-@Suite(.timeLimit(.minutes(5))) struct GatheredWALTests {
-    /// Writes at random through a connection that gathers: pages that do not fit into its cache, so that they are written and read
+/// Frames are in the WAL with the checksums by which a new process finds them.
+@Suite(.timeLimit(.minutes(5))) struct WALChecksumTests {
+    /// Writes at random through a connection with our methods: pages that do not fit into its cache, so that they are written and read
     /// within a transaction, parts that are rolled back, and transactions of another connection in between.
     private struct Work {
         let path: String
-        let gathering: Connection
+        let own: Connection
         let other: Connection
         var generator: SeededGenerator
         /// The rows that are committed.
@@ -242,27 +242,26 @@ import Testing
         init(at path: String, seed: UInt64) throws {
             self.path = path
             generator = SeededGenerator(seed: seed)
-            gathering = try Connection(store: path)
+            own = try Connection(store: path)
             other = try Connection(store: path)
             let pageBytes = [512, 4_096, 65_536].randomElement(using: &generator)!
-            try gathering.execute("PRAGMA page_size = \(pageBytes)")
-            try gathering.execute("PRAGMA journal_mode = WAL")
-            for connection in [gathering, other] {
-                // Without a sync, nothing else writes what is gathered.
+            try own.execute("PRAGMA page_size = \(pageBytes)")
+            try own.execute("PRAGMA journal_mode = WAL")
+            for connection in [own, other] {
                 try connection.execute(
                     "PRAGMA synchronous = \(["OFF", "NORMAL", "FULL"].randomElement(using: &generator)!)")
                 // The other program's own SQLite loses transactions after a part that did not fit was rolled back.
-                if connection === gathering {
+                if connection === own {
                     try connection.execute("PRAGMA cache_size = \(Int.random(in: 1...20, using: &generator))")
                 }
                 try connection.execute("PRAGMA wal_autocheckpoint = \(Int.random(in: 5...200, using: &generator))")
             }
-            try gathering.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, value INTEGER, content BLOB)")
-            gathering.gatherWAL()
+            try own.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, value INTEGER, content BLOB)")
+            own.prepareWAL()
         }
 
         mutating func transaction() throws {
-            let connection = Int.random(in: 0..<4, using: &generator) == 0 ? other : gathering
+            let connection = Int.random(in: 0..<4, using: &generator) == 0 ? other : own
             var changed = rows
             try connection.execute("BEGIN IMMEDIATE")
             for _ in 0..<Int.random(in: 0...3, using: &generator) {
@@ -339,23 +338,12 @@ import Testing
         #expect(try SQLRows.of("PRAGMA integrity_check", in: copy.path("copy")) == ["ok"])
     }
 
-    /// A connection that gathers, after these statements.
-    private func gathering(_ path: String, on disk: FaultyDisk, _ statements: String) throws -> Connection {
+    /// A connection with our methods, after these statements.
+    private func prepared(_ path: String, on disk: FaultyDisk, _ statements: String) throws -> Connection {
         let connection = try Connection(store: path, vfs: disk.name)
         try connection.execute("PRAGMA journal_mode = WAL; \(statements)")
-        connection.gatherWAL()
+        connection.prepareWAL()
         return connection
-    }
-
-    @Test func `a transaction of many pages is written in few pieces`() throws {
-        let folder = TemporaryFolder()
-        try FaultyDisk.with { disk in
-            let connection = try gathering(folder.path("database"), on: disk, "CREATE TABLE t (content BLOB)")
-            // 256 pages are 512 writes of SQLite, and 17 pieces of 64 KiB.
-            disk.fail(.write, number: 24, with: .ioError)
-            try connection.execute("INSERT INTO t VALUES (zeroblob(\(256 * 4_096)))")
-            #expect(!disk.isStruck)
-        }
     }
 
     @Test func `a write that fails before a page is read undoes the transaction, whatever follows in it`() throws {
@@ -363,7 +351,7 @@ import Testing
             let folder = TemporaryFolder()
             let path = folder.path("database")
             try FaultyDisk.with { disk in
-                let connection = try gathering(
+                let connection = try prepared(
                     path, on: disk,
                     """
                     PRAGMA cache_size = 5;
@@ -397,7 +385,7 @@ import Testing
             let folder = TemporaryFolder()
             let path = folder.path("database")
             try FaultyDisk.with { disk in
-                let connection = try gathering(
+                let connection = try prepared(
                     path, on: disk,
                     "PRAGMA synchronous = OFF; CREATE TABLE t (id INTEGER PRIMARY KEY, content BLOB)")
                 disk.fail(.write, number: number, with: .noSpace)
@@ -447,13 +435,13 @@ import Testing
         }
     }
 
-    @Test func `closing a connection that gathers releases no lock of another one`() throws {
+    @Test func `closing a connection releases no lock of another one`() throws {
         let folder = TemporaryFolder()
         let path = folder.path("store")
         var writer: Connection? = try Connection(store: path)
         try writer?.execute("PRAGMA journal_mode = WAL")
         try writer?.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, content BLOB)")
-        writer?.gatherWAL()
+        writer?.prepareWAL()
         let reader = try Connection(store: path)
         try reader.execute("BEGIN")
         try reader.execute("SELECT count(*) FROM t")
