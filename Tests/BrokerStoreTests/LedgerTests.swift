@@ -474,7 +474,7 @@ import Testing
             index.transactionEnded(isDurable: false)
         }
         #expect(index.sequences(of: "job 5000").isEmpty)
-        #expect(index.slotCount <= 256 * 16 * 2)
+        #expect(index.capacity <= 256 * 16 * 2)
     }
 
     @Test func `an id whose line is of another id is unknown`() throws {

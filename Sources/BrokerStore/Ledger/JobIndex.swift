@@ -9,7 +9,6 @@ internal import Synchronization
 package final class JobIndex: Sendable {
     private struct State {
         var shards = Array(repeating: Shard(), count: JobIndex.shardCount)
-        /// Earlier lines have expired.
         var first: Int64 = 0
         /// Changes since the last transaction that became durable.
         var changes: [Change] = []
@@ -35,8 +34,7 @@ package final class JobIndex: Sendable {
         var hasher = Hasher()
         var id = id
         id.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
-        // 0 means no hash.
-        return max(1, UInt64(bitPattern: Int64(hasher.finalize())))
+        return UInt64(bitPattern: Int64(hasher.finalize()))
     }
 
     private static func shard(of hash: UInt64) -> Int { Int(hash >> 56) }
@@ -77,75 +75,44 @@ package final class JobIndex: Sendable {
         state.withLock { $0.apply(Change(hash: Self.hash(id), old: 0, new: sequence)) }
     }
 
-    /// The number of slots, for tests.
-    var slotCount: Int { state.withLock { $0.shards.reduce(0) { $0 + $1.slotCount } } }
+    /// The number of lines for which there is room, for tests.
+    var capacity: Int { state.withLock { $0.shards.reduce(0) { $0 + $1.capacity } } }
 
-    /// Open addressing by the hash: a slot is free (0), removed (its hash and 0), or a line.
     private struct Shard {
-        private struct Slot {
-            var hash: UInt64 = 0
-            var sequence: Int64 = 0
-        }
+        private var lines: [UInt64: Int64] = [:]
+        /// Further lines of a hash that several ids have.
+        private var others: [UInt64: [Int64]] = [:]
 
-        private var slots: [Slot] = []
-        /// The number of slots that are not free.
-        private var used = 0
+        var capacity: Int { lines.capacity }
 
-        var slotCount: Int { slots.count }
-
-        /// Changes nothing: `mutating` spares the reference to the slots that a copy of the shard would take.
-        mutating func find(_ hash: UInt64) -> [Int64] {
-            guard !slots.isEmpty else { return [] }
-            var found: [Int64] = []
-            var position = Int(truncatingIfNeeded: hash) & (slots.count - 1)
-            while slots[position].hash != 0 {
-                if slots[position].hash == hash, slots[position].sequence != 0 {
-                    found.append(slots[position].sequence)
-                }
-                position = (position + 1) & (slots.count - 1)
-            }
-            return found.sorted(by: >)
+        func find(_ hash: UInt64) -> [Int64] {
+            guard let line = lines[hash] else { return [] }
+            return ([line] + (others[hash] ?? [])).sorted(by: >)
         }
 
         /// - Parameters:
         ///   - old: the line that is replaced; 0 for none.
         ///   - new: the line that replaces it; 0 for none.
+        ///   - first: earlier lines have expired, and are dropped when there is no more room.
         mutating func replace(_ hash: UInt64, _ old: Int64, _ new: Int64, first: Int64) {
-            if old != 0, let position = position(of: hash, old) {
-                slots[position].sequence = new
-            } else if new != 0 {
-                if (used + 1) * 4 > slots.count * 3 { rebuild(first) }
-                insert(Slot(hash: hash, sequence: new))
+            if old != 0 { remove(hash, old) }
+            guard new != 0 else { return }
+            if let other = lines[hash] {
+                others[hash, default: []].append(other)
+            } else if lines.count == lines.capacity {
+                others = others.mapValues { $0.filter { $0 >= first } }.filter { !$0.value.isEmpty }
+                lines = lines.filter { $0.value >= first || others[$0.key] != nil }
+                lines.reserveCapacity(2 * (lines.count + 1))
             }
+            lines[hash] = new
         }
 
-        private func position(of hash: UInt64, _ sequence: Int64) -> Int? {
-            guard !slots.isEmpty else { return nil }
-            var position = Int(truncatingIfNeeded: hash) & (slots.count - 1)
-            while slots[position].hash != 0 {
-                if slots[position].hash == hash, slots[position].sequence == sequence { return position }
-                position = (position + 1) & (slots.count - 1)
+        private mutating func remove(_ hash: UInt64, _ line: Int64) {
+            guard lines[hash] == line else {
+                others[hash]?.removeAll { $0 == line }
+                return
             }
-            return nil
-        }
-
-        private mutating func insert(_ slot: Slot) {
-            var position = Int(truncatingIfNeeded: slot.hash) & (slots.count - 1)
-            while slots[position].hash != 0 {
-                position = (position + 1) & (slots.count - 1)
-            }
-            slots[position] = slot
-            used += 1
-        }
-
-        /// Drops expired and removed slots, and makes room.
-        private mutating func rebuild(_ first: Int64) {
-            let remaining = slots.filter { $0.sequence != 0 && $0.sequence >= first }
-            var count = 16
-            while count < 2 * (remaining.count + 1) { count *= 2 }
-            slots = Array(repeating: Slot(), count: count)
-            used = 0
-            for slot in remaining { insert(slot) }
+            lines[hash] = others[hash]?.popLast()
         }
     }
 }
