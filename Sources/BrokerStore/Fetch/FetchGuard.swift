@@ -24,7 +24,9 @@ final class FetchGuard {
     }
 
     /// Runs `body` under guard. The limits hold for each call.
-    func watch<Result>(_ body: () throws(FetchFailure) -> Result) throws(FetchFailure) -> Result {
+    ///
+    /// - Throws: ``failure``, or what `body` throws.
+    func watch<Result>(_ body: () throws -> Result) throws -> Result {
         looks = limits.steps / Self.stepsPerLook
         connection.work.begin(WorkBudget(limit: limits.work))
         let own = Unmanaged.passUnretained(self).toOpaque()
@@ -32,10 +34,12 @@ final class FetchGuard {
             connection.handle, Int32(Self.stepsPerLook),
             { Unmanaged<FetchGuard>.fromOpaque($0!).takeUnretainedValue().look() ? 1 : 0 }, own)
         defer { sqlite3_progress_handler(connection.handle, 0, nil, nil) }
-        do throws(FetchFailure) {
+        do {
             return try body()
         } catch {
-            throw failure ?? (connection.work.budget.isSpent ? .tooLong : error)
+            if let failure { throw failure }
+            if connection.work.budget.isSpent { throw FetchFailure.tooLong }
+            throw error
         }
     }
 
@@ -154,7 +158,6 @@ package struct FetchEnvelope: Sendable {
 
 /// The result of a fetch, or the next part of a streamed one, as JSON text.
 package struct FetchedObjects: Sendable {
-    /// The position after an object.
     struct End {
         let offset: Int
         /// The object's key as JSON; nil when the reply does not have it.

@@ -40,7 +40,7 @@ struct FetchRun {
     init(
         _ request: FetchRequest, on reader: StoreReader, _ limits: FetchLimits, _ envelope: FetchEnvelope,
         _ guardian: FetchGuard
-    ) throws(FetchFailure) {
+    ) throws(StoreError) {
         let (plan, connection) = (reader.plan, reader.connection)
         self.request = request
         self.limits = limits
@@ -49,26 +49,25 @@ struct FetchRun {
         keyWriters = (entity.isNamedByRowKey ? [] : entity.identity).map {
             plan.valueWriter(entity: request.entity, attribute: $0, .iso8601)
         }
-        predicate = try fetching { () throws(StoreError) -> PredicateSQL? in
-            guard let predicate = request.predicate else { return nil }
-            return PredicateSQL(
-                predicate, entity: request.entity, plan: plan, alias: ObjectShape.alias,
-                charging: try reader.longColumns()
+        let columns = request.predicate == nil ? [] : try reader.longColumns()
+        let predicate = request.predicate.map {
+            PredicateSQL(
+                $0, entity: request.entity, plan: plan, alias: ObjectShape.alias, charging: columns
             ) { guardian.mustEnd() }
         }
+        self.predicate = predicate
         sql = FetchSQL(plan)
         self.connection = connection
-        (tree, statement) = try fetching { [sql, predicate] () throws(StoreError) in
-            let tree = try FetchNode(request, sql, connection)
-            return (
-                tree,
-                try connection.prepare(
-                    request.result == .count
-                        ? sql.count(request, predicate)
-                        : request.sort.isEmpty
-                            ? sql.objects(request, tree.reader.shape, predicate) : sql.order(request, predicate))
-            )
-        }
+        tree = try FetchNode(request, sql, connection)
+        let text =
+            if request.result == .count {
+                sql.count(request, predicate)
+            } else if request.sort.isEmpty {
+                sql.objects(request, tree.reader.shape, predicate)
+            } else {
+                sql.order(request, predicate)
+            }
+        statement = try connection.prepare(text)
         batch = Batch(level: FetchedLevel(holeCount: tree.inclusions.count))
         var parameter = 1
         for cell in (request.key ?? []) + (request.after ?? []) {
@@ -80,7 +79,6 @@ struct FetchRun {
         statement.bind(Int64(request.offset), at: parameter + 1)
     }
 
-    /// The number of rows to read.
     private static func limit(of request: FetchRequest) -> Int {
         switch request.result {
         // One more, to know whether there are more.
@@ -93,7 +91,9 @@ struct FetchRun {
     // MARK: - Answers
 
     /// The next answer. Not called again once there are no more objects, or after a failure.
-    mutating func objects() throws(FetchFailure) -> FetchedObjects {
+    ///
+    /// - Throws: ``FetchFailure``, or a ``StoreError``.
+    mutating func objects() throws -> FetchedObjects {
         let (opening, closing): (String, String) =
             switch request.result {
             case .collection: ("[", "]")
@@ -117,21 +117,15 @@ struct FetchRun {
     }
 
     /// - Returns: false: a count has no more.
-    private mutating func writeCount() throws(FetchFailure) -> Bool {
-        do throws(StoreError) {
-            guard try statement.step() else { preconditionFailure("a count has a row") }
-        } catch {
-            throw failure(error)
-        }
+    private mutating func writeCount() throws(StoreError) -> Bool {
+        guard try statement.step() else { preconditionFailure("a count has a row") }
         bytes += Array(String(statement.integer(0)).utf8)
         statement.reset()
         return false
     }
 
     /// The fault of the predicate that ended the statement, if there is one.
-    private func failure(_ error: StoreError) -> FetchFailure {
-        predicate?.fault.map { .fault($0.at($0.path ?? "/where")) } ?? .store(error)
-    }
+    var fault: Fault? { predicate?.fault.map { $0.at($0.path ?? "/where") } }
 
     /// Moves the bytes out, so that they are not copied when their end is added.
     private mutating func takeBytes() -> [UInt8] {
@@ -140,18 +134,16 @@ struct FetchRun {
     }
 
     /// - Returns: nil without a row, and for a sorted fetch, which does not continue after a key.
-    private mutating func key(ofRow number: Int64?) throws(FetchFailure) -> [UInt8]? {
+    private mutating func key(ofRow number: Int64?) throws(StoreError) -> [UInt8]? {
         guard let number, request.sort.isEmpty else { return nil }
-        return try fetching { () throws(StoreError) in
-            if key == nil { key = try FetchedKey(of: request.entity, sql, on: connection) }
-            return try key?.json(ofRow: number)
-        }
+        if key == nil { key = try FetchedKey(of: request.entity, sql, on: connection) }
+        return try key?.json(ofRow: number)
     }
 
     /// Writes as many rows as the answer holds.
     ///
     /// - Returns: whether there are more objects; for a stream, whether another answer follows.
-    private mutating func writeRows() throws(FetchFailure) -> Bool {
+    private mutating func writeRows() throws -> Bool {
         while true {
             if nextRow == batch.level.count {
                 guard !batch.isLast else {
@@ -176,32 +168,28 @@ struct FetchRun {
         var hasMore = false
     }
 
-    private mutating func readBatch() throws(FetchFailure) -> Batch {
+    private mutating func readBatch() throws(StoreError) -> Batch {
         var batch = Batch(level: FetchedLevel(holeCount: tree.inclusions.count))
-        do throws(StoreError) {
-            if !request.sort.isEmpty, order == nil {
-                order = try SortedRows(
-                    statement, reading: sql.columns(tree.reader.shape.columns, of: request.entity), on: connection)
+        if !request.sort.isEmpty, order == nil {
+            order = try SortedRows(
+                statement, reading: sql.columns(tree.reader.shape.columns, of: request.entity), on: connection)
+        }
+        while batch.level.count < batchRows, batch.level.memory < limits.batchBytes {
+            guard let row = try nextObject() else {
+                batch.isLast = true
+                break
             }
-            while batch.level.count < batchRows, batch.level.memory < limits.batchBytes {
-                guard let row = try nextObject() else {
-                    batch.isLast = true
-                    break
-                }
-                guard request.result == .object || readCount < request.limit else {
-                    batch.isLast = true
-                    // With a limit of 0 nothing is fetched, so nothing is omitted.
-                    batch.hasMore = request.limit > 0
-                    break
-                }
-                _ = try batch.level.append(row, tree.reader)
-                readCount += 1
-                if request.result == .dictionary {
-                    batch.keys.append(tree.reader.shape.keyText(row, keyWriters))
-                }
+            guard request.result == .object || readCount < request.limit else {
+                batch.isLast = true
+                // With a limit of 0 nothing is fetched, so nothing is omitted.
+                batch.hasMore = request.limit > 0
+                break
             }
-        } catch {
-            throw failure(error)
+            _ = try batch.level.append(row, tree.reader)
+            readCount += 1
+            if request.result == .dictionary {
+                batch.keys.append(tree.reader.shape.keyText(row, keyWriters))
+            }
         }
         return batch
     }
@@ -215,7 +203,7 @@ struct FetchRun {
     /// Writes some rows of a batch, with all their nested objects.
     ///
     /// - Returns: false when there is no room for all of them; ``nextRow`` is the first that is not written.
-    private mutating func write(_ rows: Range<Int>) throws(FetchFailure) -> Bool {
+    private mutating func write(_ rows: Range<Int>) throws -> Bool {
         var nested: [FetchedNest]? = []
         if !tree.inclusions.isEmpty {
             nested = try tree.nests(of: batch.level.rowNumbers[rows][...], memory: limits.gatheredBytes)
@@ -238,13 +226,13 @@ struct FetchRun {
                 bytes += writer.bytes
                 bytes.append(UInt8(ascii: ":"))
             }
-            do throws(FetchedNest.Overflow) {
-                try batch.level.write(row, to: &bytes) { (number, bytes) throws(FetchedNest.Overflow) in
+            do {
+                try batch.level.write(row, to: &bytes) { number, bytes in
                     try nested[number].write(of: row - rows.lowerBound, to: &bytes, limit: limit)
                 }
                 if bytes.count > limit { throw FetchedNest.Overflow() }
             } catch {
-                guard !limits.isBrief else { throw .tooLong }
+                guard !limits.isBrief else { throw FetchFailure.tooLong }
                 guard count > 0 else { throw tooLarge() }
                 bytes.removeSubrange(start...)
                 // As many rows will fit the next answer; nested objects of more would be read in vain.
@@ -260,7 +248,6 @@ struct FetchRun {
         return true
     }
 
-    /// A single object exceeds the limits.
     private func tooLarge() -> FetchFailure {
         guard !limits.isBrief else { return .tooLong }
         return .fault(
@@ -271,7 +258,6 @@ struct FetchRun {
     }
 }
 
-/// Why a fetch has no result.
 package enum FetchFailure: Error, Sendable {
     case fault(Fault)
     case store(StoreError)
@@ -279,16 +265,6 @@ package enum FetchFailure: Error, Sendable {
     case tooLong
     /// It is not wanted any more.
     case stopped
-}
-
-/// Runs `body`; an error of the store becomes ``FetchFailure/store(_:)``.
-@inline(__always)
-func fetching<Result>(_ body: () throws(StoreError) -> Result) throws(FetchFailure) -> Result {
-    do throws(StoreError) {
-        return try body()
-    } catch {
-        throw .store(error)
-    }
 }
 
 /// The objects of a sorted fetch, in its order.
@@ -386,13 +362,20 @@ package final class ObjectStream {
 
     /// Makes the next answer. Called again while that has more; not after a failure.
     package func next() throws(FetchFailure) -> FetchedObjects {
-        try guardian.watch { () throws(FetchFailure) in
-            if run == nil {
-                try fetching { () throws(StoreError) in try reader.connection.execute("BEGIN") }
-                run = try FetchRun(request, on: reader, limits, envelope, guardian)
+        do {
+            return try guardian.watch {
+                if run == nil {
+                    try reader.connection.execute("BEGIN")
+                    run = try FetchRun(request, on: reader, limits, envelope, guardian)
+                }
+                // Not optional chaining: `run` may not be copied, and a missing one is a programming error.
+                return try run!.objects()
             }
-            // Not optional chaining: `run` may not be copied, and a missing one is a programming error.
-            return try run!.objects()
+        } catch let failure as FetchFailure {
+            throw failure
+        } catch {
+            guard let error = error as? StoreError else { preconditionFailure("a fetch fails by the store: \(error)") }
+            throw run?.fault.map { .fault($0) } ?? .store(error)
         }
     }
 

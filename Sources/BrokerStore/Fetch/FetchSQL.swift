@@ -54,7 +54,6 @@ struct FetchSQL {
         naming.nameColumns(request.entity).map(ObjectShape.column)
     }
 
-    /// The table and the condition of a request.
     private func rows(_ request: FetchRequest, _ predicate: PredicateSQL?, and last: String? = nil) -> String {
         let keys = keys(request)
         var conditions: [String] = []
@@ -171,37 +170,25 @@ final class FetchNode {
     let reader: ObjectReader
     let inclusions: [Inclusion]
 
-    private convenience init(
-        _ inclusions: [FetchRequest.Inclusion], of entity: Int, _ style: ObjectShape.Style, _ sql: FetchSQL,
-        _ connection: Connection
-    ) throws(StoreError) {
-        let shape = ObjectShape(entity: entity, including: inclusions.map(\.relationship), style, sql.plan)
-        try self.init(shape, inclusions, of: entity, style, sql, connection)
+    convenience init(_ request: FetchRequest, _ sql: FetchSQL, _ connection: Connection) throws(StoreError) {
+        let style = ObjectShape.Style(names: request.names, dates: request.dates)
+        let isWhole = request.selection.isEmpty && request.result != .count
+        let selected = request.result == .count ? [] : request.selection
+        let shape = isWhole ? nil : ObjectShape(selecting: selected, of: request.entity, style, sql.plan)
+        try self.init(shape, isWhole ? request.inclusions : [], of: request.entity, style, sql, connection)
     }
 
-    /// The node of the fetched objects.
-    convenience init(
-        _ request: FetchRequest, _ sql: FetchSQL, _ connection: Connection
-    ) throws(StoreError) {
-        let style = ObjectShape.Style(request.names, request.dates)
-        let isCounted = request.result == .count
-        if request.selection.isEmpty, !isCounted {
-            try self.init(request.inclusions, of: request.entity, style, sql, connection)
-        } else {
-            let shape = ObjectShape(selecting: isCounted ? [] : request.selection, of: request.entity, style, sql.plan)
-            try self.init(shape, [], of: request.entity, style, sql, connection)
-        }
-    }
-
+    /// - Parameter shape: nil for whole objects.
     private init(
-        _ shape: ObjectShape, _ inclusions: [FetchRequest.Inclusion], of entity: Int, _ style: ObjectShape.Style,
+        _ shape: ObjectShape?, _ inclusions: [FetchRequest.Inclusion], of entity: Int, _ style: ObjectShape.Style,
         _ sql: FetchSQL, _ connection: Connection
     ) throws(StoreError) {
-        reader = try ObjectReader(shape, of: entity, sql, on: connection)
+        let whole = { ObjectShape(entity: entity, including: inclusions.map(\.relationship), style, sql.plan) }
+        reader = try ObjectReader(shape ?? whole(), of: entity, sql, on: connection)
         var nodes: [Inclusion] = []
         for inclusion in inclusions {
             let relationship = sql.plan.model.entities[entity].relationships[inclusion.relationship]
-            let node = try FetchNode(inclusion.inclusions, of: relationship.destination, style, sql, connection)
+            let node = try FetchNode(nil, inclusion.inclusions, of: relationship.destination, style, sql, connection)
             let statement = try connection.prepare(
                 sql.destinations(of: inclusion.relationship, of: entity, node.reader.shape))
             nodes.append(Inclusion(statement: statement, node: node, isToMany: relationship.isToMany))
@@ -210,12 +197,12 @@ final class FetchNode {
     }
 
     /// The nested objects of the rows with those numbers; nil when they exceed the memory.
-    func nests(of rowNumbers: ArraySlice<Int64>, memory: Int) throws(FetchFailure) -> [FetchedNest]? {
+    func nests(of rowNumbers: ArraySlice<Int64>, memory: Int) throws(StoreError) -> [FetchedNest]? {
         var memory = memory
         return try nests(of: rowNumbers, &memory)
     }
 
-    private func nests(of rowNumbers: ArraySlice<Int64>, _ memory: inout Int) throws(FetchFailure) -> [FetchedNest]? {
+    private func nests(of rowNumbers: ArraySlice<Int64>, _ memory: inout Int) throws(StoreError) -> [FetchedNest]? {
         guard !inclusions.isEmpty else { return [] }
         var numbers = JSONWriter(capacity: rowNumbers.count * 8)
         numbers.array { writer in
@@ -235,29 +222,22 @@ final class FetchNode {
 
 extension FetchNode.Inclusion {
     /// - Parameter numbers: the numbers of the near rows, as JSON.
-    fileprivate func read(_ numbers: [UInt8], _ memory: Int) throws(FetchFailure) -> FetchedNest? {
+    fileprivate func read(_ numbers: [UInt8], _ memory: Int) throws(StoreError) -> FetchedNest? {
         var nest = FetchedNest(level: FetchedLevel(holeCount: node.inclusions.count), isToMany: isToMany)
         defer { statement.reset() }
-        return try fetching { () throws(StoreError) in
-            statement.bind(text: numbers, at: 1)
-            while try statement.step() {
-                let row =
-                    if let known = nest.level.row(ofNumber: statement.integer(0)) {
-                        known
-                    } else {
-                        try nest.level.append(statement, node.reader)
-                    }
-                nest.links.append(row, of: Int(statement.integer(node.reader.shape.columns.count)))
-                if nest.memory > memory { return nil }
-            }
-            return nest
+        statement.bind(text: numbers, at: 1)
+        while try statement.step() {
+            var row = nest.level.row(ofNumber: statement.integer(0))
+            if row == nil { row = try nest.level.append(statement, node.reader) }
+            nest.links.append(row!, of: Int(statement.integer(node.reader.shape.columns.count)))
+            if nest.memory > memory { return nil }
         }
+        return nest
     }
 }
 
 /// The objects of one included relationship of some rows, with their own nested objects.
 struct FetchedNest {
-    /// The text exceeds its limit.
     struct Overflow: Error {}
 
     var level: FetchedLevel
@@ -265,15 +245,12 @@ struct FetchedNest {
     let isToMany: Bool
     var inner: [FetchedNest] = []
 
-    init(level: FetchedLevel, isToMany: Bool) {
-        self.level = level
-        self.isToMany = isToMany
-    }
-
     var memory: Int { level.memory + links.memory }
 
     /// Writes the nested objects of a near row: an array, or an object or null.
-    func write(of near: Int, to bytes: inout [UInt8], limit: Int) throws(Overflow) {
+    ///
+    /// - Throws: ``Overflow``.
+    func write(of near: Int, to bytes: inout [UInt8], limit: Int) throws {
         let rows = links.rows(of: near)
         if isToMany { bytes.append(UInt8(ascii: "[")) }
         if rows.isEmpty, !isToMany { bytes += "null".utf8 }
@@ -282,7 +259,7 @@ struct FetchedNest {
                 guard isToMany else { break }
                 bytes.append(UInt8(ascii: ","))
             }
-            try level.write(row, to: &bytes) { (number, bytes) throws(Overflow) in
+            try level.write(row, to: &bytes) { number, bytes in
                 try inner[number].write(of: row, to: &bytes, limit: limit)
             }
             guard bytes.count <= limit else { throw Overflow() }
@@ -307,7 +284,6 @@ struct FetchedLevel {
 
     var count: Int { texts.count }
 
-    /// Approximate bytes of memory.
     var memory: Int { writer.count + texts.count * 64 + holes.count * 8 }
 
     /// The row with that number, if it was added already.
@@ -333,9 +309,7 @@ struct FetchedLevel {
     }
 
     /// Appends a row's text piece by piece, and calls `fill` at each hole with the number of its relationship.
-    func write<Failure: Error>(
-        _ row: Int, to bytes: inout [UInt8], fill: (Int, inout [UInt8]) throws(Failure) -> Void
-    ) throws(Failure) {
+    func write(_ row: Int, to bytes: inout [UInt8], fill: (Int, inout [UInt8]) throws -> Void) rethrows {
         var start = texts[row].lowerBound
         // Holes are in the order of the text, which may differ from that of the relationships.
         let own = (0..<holeCount).map { (number: $0, place: holes[row * holeCount + $0]) }
@@ -353,7 +327,6 @@ struct FetchedLevel {
 struct FetchedLinks {
     /// By row of the near level: the index in `rows` at which its links begin.
     private var firsts: [Int] = [0]
-    /// Rows of the far level.
     private var rows: [Int] = []
 
     var memory: Int { (firsts.count + rows.count) * 8 }

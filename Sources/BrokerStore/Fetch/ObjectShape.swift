@@ -10,9 +10,7 @@ internal import BrokerStaging
 struct ObjectShape {
     /// The value of a JSON key.
     indirect enum Node {
-        /// A column's value.
         case value(column: Int, ValueWriter)
-        /// The row key.
         case rowKey(column: Int)
         case object([Member])
         /// The key of a linked object: null where `column` is NULL. Omitted where one of `required` is NULL, because
@@ -20,7 +18,6 @@ struct ObjectShape {
         case link(column: Int, required: [Int], Node)
         /// The objects of an included relationship, by its number among the included ones.
         case inclusion(Int)
-        /// A constant text.
         case text(String)
         /// For a hierarchy, by the name of the object's concrete entity.
         case kinds(column: Int, [KindMember])
@@ -40,14 +37,8 @@ struct ObjectShape {
     struct Style {
         let names: FetchNames
         let dates: FetchDates
-
-        init(_ names: FetchNames, _ dates: FetchDates) {
-            self.names = names
-            self.dates = dates
-        }
     }
 
-    /// The alias of rows in the statements.
     static let alias = "t"
 
     /// The maximum number of columns of one result: SQLite allows 2,000 (sqlite.org/limits.html, "Maximum Number Of
@@ -58,7 +49,6 @@ struct ObjectShape {
     let columns: [String]
     /// The further expressions, in groups of as many as one result may have.
     let moreColumns: [[String]]
-    /// Indices into ``columns``.
     let keyColumns: [Int]
     private let root: Node
 
@@ -103,7 +93,6 @@ struct ShapeBuilder {
     let style: ObjectShape.Style
     private(set) var columns: [String] = []
     private(set) var keyColumns: [Int] = []
-    /// By the bytes of the expression.
     private var places: [[UInt8]: Int] = [:]
 
     /// Begins with the columns that every shape of an entity has: the row's number and the key.
@@ -115,7 +104,6 @@ struct ShapeBuilder {
         keyColumns = naming.nameColumns(entity).map { add(ObjectShape.column($0)) }
     }
 
-    /// The column's number.
     mutating func add(_ column: String) -> Int {
         let bytes = Array(column.utf8)
         if let place = places[bytes] { return place }
@@ -360,7 +348,6 @@ extension ShapeBuilder {
 }
 
 extension Model {
-    /// The entity at the end of a path of relationships.
     func end(of path: [Int], from entity: Int) -> Int {
         path.reduce(entity) { entities[$0].relationships[$1].destination }
     }

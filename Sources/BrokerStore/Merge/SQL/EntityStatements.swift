@@ -281,7 +281,7 @@ struct ObjectRead {
     private let reader: ObjectReader
 
     init(_ entity: Int, _ dates: FetchDates, _ plan: StagingPlan, on connection: Connection) throws(StoreError) {
-        let shape = ObjectShape(entity: entity, including: [], ObjectShape.Style(.remote, dates), plan)
+        let shape = ObjectShape(entity: entity, including: [], ObjectShape.Style(names: .remote, dates: dates), plan)
         let sql = FetchSQL(plan)
         reader = try ObjectReader(shape, of: entity, sql, on: connection)
         statement = try connection.prepare(sql.object(entity, shape))
