@@ -172,7 +172,6 @@ package struct StoreRestore: Sendable {
         }
     }
 
-    /// Renames the store and the files beside it.
     private static func moveAside(_ file: StoreFile, to aside: String, _ survey: Survey) throws(StoreError) {
         if let replaced = survey.replaced, replaced.fault == nil {
             // Its WAL is copied into it, so that it is one file.
@@ -210,7 +209,6 @@ package struct StoreRestore: Sendable {
 
 /// Checks a file that is no store in use: a backup.
 package enum StoreVerification {
-    /// The maximum number of faults that are listed.
     private static let listedFaults = 10
 
     /// Reads the whole file: that its structure is sound (SQLite's `integrity_check`), that each link leads to a row
@@ -233,7 +231,6 @@ package enum StoreVerification {
         return faults
     }
 
-    /// - Throws: ``StoreError`` when there is no store.
     static func open(_ path: String) throws(StoreError) -> Connection {
         let file = try StoreFile(path: path)
         guard file.exists else { throw StoreError(.unavailable, "There is no store \(path). Check the path.") }

@@ -1,5 +1,8 @@
 internal import BrokerJSON
+internal import BrokerModel
 internal import BrokerSchema
+internal import BrokerStaging
+internal import Foundation
 
 /// Reads the feed concurrently with the writer, on a connection of its own that cannot write: the jobs from the ledger,
 /// and the keys of their objects. Belongs to one thread.
@@ -89,13 +92,8 @@ package final class FeedReader {
     }
 
     private func readBounds() throws(StoreError) -> Bounds {
-        defer {
-            forgotten.reset()
-            newest.reset()
-        }
-        let oldest = try forgotten.step() ? forgotten.integer(0) : 0
-        let last = try newest.step() ? newest.integer(0) : 0
-        return Bounds(oldest: oldest, newest: max(oldest, last))
+        let oldest = try forgotten.first { $0.integer(0) } ?? 0
+        return Bounds(oldest: oldest, newest: max(oldest, try newest.first { $0.integer(0) } ?? 0))
     }
 
     /// - Returns: the present line of the ledger; nil when the job changed none of the entities.
@@ -134,7 +132,6 @@ package final class FeedReader {
             changes: writer.bytes, keys: keys)
     }
 
-    /// A text that the writer stored.
     private static func document(_ json: [UInt8]) throws(StoreError) -> JSONDocument {
         do {
             return try JSONDocument(parsing: JSONText(copying: json))
@@ -145,7 +142,6 @@ package final class FeedReader {
         }
     }
 
-    /// The keys of these entities alone.
     private static func keys(in all: [UInt8], of entities: Set<[UInt8]>) throws(StoreError) -> [UInt8] {
         let document = try document(all)
         var writer = JSONWriter(capacity: all.count)
@@ -169,9 +165,7 @@ private struct KeyLines {
     /// The keys of the job's objects; nil when none are stored. Jobs must be asked for in their order.
     mutating func keys(of sequence: Int64) throws(StoreError) -> ArraySlice<UInt8>? {
         if row.map({ $0.sequence < sequence }) ?? true {
-            rows.bind(sequence, at: 1)
-            defer { rows.reset() }
-            row = try rows.step() ? (rows.integer(0), Array(rows.bytes(1))[...]) : (.max, [])
+            row = try rows.first(sequence) { ($0.integer(0), Array($0.bytes(1))[...]) } ?? (.max, [])
         }
         while let line = row?.lines, let end = line.firstIndex(of: UInt8(ascii: "\n")),
             let space = line.firstIndex(of: UInt8(ascii: " ")),
@@ -185,7 +179,6 @@ private struct KeyLines {
 }
 
 extension JSONWriter {
-    /// Writes the key of a member of another document.
     fileprivate mutating func value(key: JSONValue) { self.key(String(decoding: key.bytes, as: UTF8.self)) }
 }
 
@@ -226,15 +219,12 @@ package struct FeedSelection: Sendable {
     }
 }
 
-/// A part of the feed.
 package struct FeedPart: Sendable {
     package var commits: [FeedCommit] = []
     /// No other job up to this sequence concerns the follower.
     package var position: Int64
-    /// The newest job.
     let newest: Int64
 
-    /// Whether there is no other job.
     package var isLast: Bool { position >= newest }
 }
 
@@ -298,7 +288,6 @@ struct FeedKeys {
         }
     }
 
-    /// Whether keys are stored at all.
     var isKept: Bool { maximumBytes > 0 }
 
     /// Adds a job of the open transaction. Jobs must be added in the order of their sequences.
@@ -338,7 +327,6 @@ struct FeedKeys {
         lines.removeAll(keepingCapacity: lines.capacity <= Self.rowBytes)
     }
 
-    /// Deletes the oldest rows that exceed the limit.
     private mutating func deleteSurplus() throws(StoreError) {
         var (last, bytes): (Int64?, Int) = (nil, tally.bytes)
         while bytes > maximumBytes, try oldest.step() {
@@ -347,17 +335,41 @@ struct FeedKeys {
         }
         oldest.reset()
         guard let last else { return }
-        deleteOldest.bind(last, at: 1)
-        try deleteOldest.run()
+        try deleteOldest.run(last)
         tally.bytes = bytes
     }
 
     private mutating func deleteRows(before sequence: Int64) throws(StoreError) {
-        expired.bind(sequence, at: 1)
-        defer { expired.reset() }
-        guard try expired.step(), expired.integer(0) > 0 else { return }
-        tally.bytes -= Int(expired.integer(1)) + Int(expired.integer(0)) * Self.bytesPerRow
-        deleteOldest.bind(sequence - 1, at: 1)
-        try deleteOldest.run()
+        let (rows, bytes) = try expired.first(sequence) { (Int($0.integer(0)), Int($0.integer(1))) } ?? (0, 0)
+        guard rows > 0 else { return }
+        tally.bytes -= bytes + rows * Self.bytesPerRow
+        try deleteOldest.run(sequence - 1)
+    }
+}
+
+extension JSONWriter {
+    /// A key in the contract's form: the identity's value, or an object of attribute names and values, or the row key.
+    mutating func key(_ cells: [Cell], of entity: Entity) {
+        if entity.isNamedByRowKey { return integer(cells[0].integer) }
+        let attributes = entity.identity.map { entity.attributes[$0] }
+        guard cells.count > 1 else { return cell(cells[0], of: attributes[0]) }
+        object { writer in
+            for (cell, attribute) in zip(cells, attributes) {
+                writer.key(attribute.name)
+                writer.cell(cell, of: attribute)
+            }
+        }
+    }
+
+    /// A column's value as JSON: booleans as `true` and `false`, bytes in base64.
+    mutating func cell(_ cell: Cell, of attribute: Attribute) {
+        switch cell.kind {
+        case .integer where attribute.type == .boolean: bool(cell.integer != 0)
+        case .integer: integer(cell.integer)
+        case .real: double(cell.real)
+        case .text: string(cell.bytes)
+        case .blob: string(Data(cell.bytes).base64EncodedString())
+        case .absent, .null, .object: null()
+        }
     }
 }

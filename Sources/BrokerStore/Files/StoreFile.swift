@@ -3,11 +3,9 @@ internal import Glibc
 
 /// The file to which a store's path leads: examined, and neither opened nor created.
 struct StoreFile {
-    /// The path as it was given, for messages.
     let path: String
     /// Absolute and without symbolic links, so that every name of the file leads to one WAL and one lock.
     let location: String
-    /// The file exists, though it may be empty.
     let exists: Bool
 
     /// - Throws: ``StoreError`` `unavailable` when no store can be there: an empty path, a folder, a FIFO, memory.
@@ -114,7 +112,6 @@ struct FileIdentity: Equatable, Sendable {
         inode = status.st_ino
     }
 
-    /// Nil when there is nothing at that path.
     init?(ofFileAt path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
@@ -126,7 +123,6 @@ extension stat {
     var kind: mode_t { st_mode & S_IFMT }
     var permissions: mode_t { st_mode & 0o7777 }
 
-    /// "a folder", "a FIFO" …
     var kindName: String {
         switch kind {
         case S_IFREG: "a file"

@@ -16,10 +16,8 @@ internal import Synchronization
 package final class StoreLock: Sendable {
     private let beside: HeldFile
     private let store: HeldFile
-    /// Whether a WAL was there before.
     private let hadWAL: Bool
 
-    /// The databases that this process has locked.
     private static let held = Mutex<[FileIdentity]>([])
 
     /// Whether this process has locked that store. No other descriptor of its file may be opened, because closing it
@@ -99,23 +97,9 @@ package final class StoreLock: Sendable {
     private static func hold(
         _ path: String, beside storePath: String, _ mode: UInt32?
     ) throws(StoreError) -> HeldFile {
-        let file: HeldFile
-        do throws(HeldFile.Failure) {
-            file = try HeldFile(path: path, mode: mode, or: defaultMode)
-        } catch {
-            switch error {
-            case .held(let owner): throw belongs(storePath, to: owner ?? Self.owner(inFileAt: path))
-            case .noFile(let kind):
-                throw StoreError(
-                    .unavailable,
-                    "The lock file \(path) is \(kind), and no file. Move it away, or give another --store.")
-            case .system(let cause):
-                throw StoreError(
-                    .unavailable,
-                    "The lock file \(path) cannot be opened: \(String(cString: strerror(cause))). "
-                        + "Check that the folder exists and may be written.")
-            }
-        }
+        let file = try hold(
+            path, "The lock file \(path)", of: storePath, mode, otherwise: "Move it away, or give another --store.",
+            check: "Check that the folder exists and may be written.", namesOwner: true)
         guard file.linkCount == 1, isOurs(file.descriptor) else {
             throw StoreError(
                 .unavailable,
@@ -125,21 +109,9 @@ package final class StoreLock: Sendable {
     }
 
     private static func hold(_ store: StoreFile, _ mode: UInt32?) throws(StoreError) -> HeldFile {
-        let file: HeldFile
-        do throws(HeldFile.Failure) {
-            file = try HeldFile(path: store.location, mode: mode, or: defaultMode)
-        } catch {
-            switch error {
-            case .held(let owner): throw belongs(store.path, to: owner)
-            case .noFile(let kind):
-                throw StoreError(.unavailable, "The store \(store.path) is \(kind), and no file. Give --store a file.")
-            case .system(let cause):
-                throw StoreError(
-                    .unavailable,
-                    "The store \(store.path) cannot be opened: \(String(cString: strerror(cause))). "
-                        + "Check the file, and that its folder exists and may be written.")
-            }
-        }
+        let file = try hold(
+            store.location, "The store \(store.path)", of: store.path, mode, otherwise: "Give --store a file.",
+            check: "Check the file, and that its folder exists and may be written.", namesOwner: false)
         guard file.linkCount == 1 else {
             throw StoreError(
                 .unavailable,
@@ -147,6 +119,24 @@ package final class StoreLock: Sendable {
                     + "alone. Remove the other names, or copy the file.")
         }
         return file
+    }
+
+    private static func hold(
+        _ path: String, _ name: String, of storePath: String, _ mode: UInt32?, otherwise remedy: String, check: String,
+        namesOwner: Bool
+    ) throws(StoreError) -> HeldFile {
+        do throws(HeldFile.Failure) {
+            return try HeldFile(path: path, mode: mode, or: defaultMode)
+        } catch {
+            switch error {
+            case .held(let owner):
+                throw belongs(storePath, to: owner ?? (namesOwner ? Self.owner(inFileAt: path) : nil))
+            case .noFile(let kind): throw StoreError(.unavailable, "\(name) is \(kind), and no file. \(remedy)")
+            case .system(let cause):
+                throw StoreError(
+                    .unavailable, "\(name) cannot be opened: \(String(cString: strerror(cause))). \(check)")
+            }
+        }
     }
 
     private static func belongs(_ path: String, to owner: Int32?) -> StoreError {
@@ -170,7 +160,6 @@ package final class StoreLock: Sendable {
             }
     }
 
-    /// Ten digits and the line's end.
     private static let longestLine = 11
 
     private static func owner(inFileAt path: String) -> Int32? {
@@ -204,9 +193,7 @@ final class HeldFile: Sendable {
     let path: String
     let descriptor: Int32
     let identity: FileIdentity
-    /// This object created the file.
     let isNew: Bool
-    /// The number of its names.
     let linkCount: Int
 
     /// - Parameters:
@@ -257,7 +244,6 @@ final class HeldFile: Sendable {
         return status.permissions == mode || fchmod(descriptor, mode) == 0
     }
 
-    /// Deletes the file if this object created it.
     func discardIfNew() {
         if isNew, FileIdentity(ofFileAt: path) == identity { unlink(path) }
     }

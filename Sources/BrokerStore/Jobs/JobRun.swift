@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerSchema
 internal import BrokerStaging
@@ -12,72 +13,74 @@ internal import BrokerStaging
 ///
 /// So a job of one step needs no bookkeeping, a large first step little, and a job of many steps counts each object
 /// once, by its state before the job and after it.
-struct JobRun {
+///
+/// Its methods throw a ``MergeFailure``, or a ``StoreError`` when the store is at fault. Used by the writer's thread.
+final class JobRun {
     let merger: Merger
-    let savepoints: Savepoints
-    private let syncParts: SyncParts
     let job: StoreJob
-    /// The only step, so that rolling it back rolls back the job.
-    let isSingle: Bool
-    private(set) var base: (rows: StagedRows, merged: MergedRows)?
+    private let savepoints: Savepoints
+    private let syncParts: SyncParts
+    private let steps: [StagedStep]
+    private let memory: MergeMemory
+    private let unique: UniqueValues
+    /// The number of the step that is applied.
+    private var number = 0
+    /// The rows of the first step, if they were merged.
+    private(set) var base: MergedRows?
+    /// Nil until a step needs it.
     private(set) var history: NetChanges?
     private(set) var reported = ReportedFaults()
-    /// Unique values of other objects that records claim.
-    let parked: ParkedValues
-    /// The memory of interpreted steps, until the job's end.
-    private var retained: [MergeMemory] = []
     /// Nil unless the job asks for them.
     private(set) var objects: PayloadObjects?
+    /// The memory of interpreted steps, until the job's end.
+    private var retained: [MergeMemory] = []
 
+    /// - Parameter memory: grants what the job needs besides its staged rows.
     init(
-        _ merger: Merger, _ savepoints: Savepoints, _ syncParts: SyncParts, _ job: StoreJob, stepCount: Int,
-        parked: ParkedValues
+        _ merger: Merger, _ savepoints: Savepoints, _ syncParts: SyncParts, _ job: StoreJob, _ steps: [StagedStep],
+        _ memory: (any MemoryAllowance)?
     ) {
-        self.parked = parked
         self.merger = merger
         self.savepoints = savepoints
         self.syncParts = syncParts
         self.job = job
-        isSingle = stepCount == 1
+        self.steps = steps
+        self.memory = MergeMemory(memory)
+        unique = UniqueValues(merger, self.memory, skips: job.policy == .skip)
         objects = job.wantsObjects ? PayloadObjects(merger, dates: job.objectDates) : nil
     }
 
-    mutating func apply(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
-        try JobWork.counting(step, on: merger.connection.work) { () throws(MergeFailure) in
-            try act(step, isFirst: isFirst, isLast: isLast)
+    private var isFirst: Bool { number == 0 }
+    private var isLast: Bool { number == steps.count - 1 }
+
+    /// The location of the operation that is applied; nil after the last one.
+    var pointer: String? { number < steps.count ? steps[number].pointer : nil }
+
+    func run() throws {
+        while number < steps.count {
+            try JobWork.counting(steps[number], on: merger.connection.work) { try apply(steps[number]) }
+            number += 1
         }
+        try unique.restore()
     }
 
-    private mutating func act(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
+    private func apply(_ step: StagedStep) throws {
         switch step.action {
-        case .merge: try apply(step, nil, isFirst: isFirst, isLast: isLast)
-        case .sync(let sync):
-            let part = try sync.part.map { part throws(MergeFailure) in
-                try syncParts.begin(part, at: step.pointer, now: job.now)
-            }
-            let applied = try apply(step, sync, isFirst: isFirst, isLast: isLast)
-            try deleteUnnamed(applied, sync, part, step, isLast: isLast)
+        case .merge: try applyRecords(of: step, nil)
+        case .sync(let sync): try apply(sync, step)
         case .delete(let entity):
             objects?.noteDeletion()
             let rows = step.rows!
             reported.add(rows)
-            let deletion = Deletion(merger: merger, entity: entity, pointer: step.pointer)
             var missing = 0
-            try recording(isLast) { () throws(MergeFailure) in missing = try deletion.delete(named: rows) }
+            try recording { missing = try Deletion(merger, at: step.pointer).delete(entity, named: rows) }
             if missing > 0 {
                 reported.warnings.append(
                     Warning(.objectNotFound, entity: merger.plan.model.entities[entity].name, count: missing))
             }
         case .deleteMatching(let selection):
             objects?.noteDeletion()
-            try parked.restore(askedBy: selection)
-            let selected = SelectedObjects(selection, merger)
-            let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
-            try recording(isLast) { () throws(MergeFailure) in
-                try selected.searching(at: step.pointer) { () throws(MergeFailure) in
-                    try deletion.delete(where: selected.condition) { selected.bind(to: $0) }
-                }
-            }
+            try delete(selection, step)
         }
     }
 
@@ -85,194 +88,168 @@ struct JobRun {
 
     /// How the records of a step were applied.
     private enum Applied {
-        case merged(StagedRows, MergedRows)
+        case merged(MergedRows)
         case interpreted(AppliedStep)
+
+        /// No record was rejected.
+        var isComplete: Bool {
+            switch self {
+            case .merged(let merged): merged.rows.rejected.isEmpty && merged.rows.unlistedRejections.isEmpty
+            case .interpreted(let step): step.isComplete
+            }
+        }
     }
 
     /// Applies the records of a step: as sets, where that is certain to have the result of applying them one after the other.
     @discardableResult
-    private mutating func apply(
-        _ step: StagedStep, _ sync: StagedSync?, isFirst: Bool, isLast: Bool
-    ) throws(MergeFailure) -> Applied {
+    private func applyRecords(of step: StagedStep, _ sync: StagedSync?) throws -> Applied {
         let rows = step.rows!
         var reason = sync?.ignoresRecords ?? false ? .roles : rows.reason
         if reason == nil, !merger.interpretsAll {
-            do throws(MergeFailure) {
-                let merged = try merge(rows, isFirst: isFirst, isAlone: isSingle && sync == nil)
+            do {
+                let merged = try merge(rows, isAlone: steps.count == 1 && sync == nil)
                 reported.add(rows)
-                try deleteOrphans(merged, isLast: isLast, at: step.pointer)
-                try objects?.note(rows, merged)
-                return .merged(rows, merged)
-            } catch {
-                guard case .surprise(let met) = error else { throw error }
+                try deleteOrphans(merged, at: step.pointer)
+                objects?.note(merged)
+                return .merged(merged)
+            } catch MergeFailure.surprise(let met) {
                 reason = met
             }
         }
         if let reason { merger.interpretations[reason, default: 0] += 1 }
         let applied = try interpret(step, sync)
-        try objects?.note(applied.payload, applied.renamings)
+        objects?.note(applied)
         return .interpreted(applied)
     }
 
     /// Applies the step record by record.
-    private mutating func interpret(_ step: StagedStep, _ sync: StagedSync?) throws(MergeFailure) -> AppliedStep {
+    private func interpret(_ step: StagedStep, _ sync: StagedSync?) throws -> AppliedStep {
         let (history, rows) = (started(), step.rows!)
         merger.connection.work.budget.charge(rows.readingWork)
-        let objects = StoredObjects(merger, savepoints, history, job.policy, parked, at: step.pointer)
-        objects.unique.locate = rows.located
+        unique.locate = rows.located
+        let objects = StoredObjects(merger, savepoints, history, unique, at: step.pointer)
         // One by one, records take more statements.
-        merger.connection.work.budget.raise(
-            by: rows.links.reduce(rows.rowCount) { $0 + $1.count } * JobWork.unitsPerRow)
-        let memory = MergeMemory(parked.memory.allowance)
+        merger.connection.work.budget.raise(by: JobWork.units(for: rows))
+        let memory = MergeMemory(memory.allowance)
         retained.append(memory)
         let interpreter = Interpreter(rows, merger.plan, job.policy, objects, sync: sync, memory)
         do throws(ApplyingFault) {
             try history.record { () throws(ApplyingFault) in try interpreter.apply() }
         } catch {
             switch error {
-            case .invalid(let fault, _): throw .fault(fault)
-            case .ended(let failure as MergeFailure): throw failure
+            case .invalid(let fault, _): throw MergeFailure.fault(fault)
             case .ended(let refusal as StagingRefusal): throw MergeFailure(refusal)
-            case .ended, .skipped: preconditionFailure("a step ends by its fault, or the store's: \(error)")
+            case .ended(let error): throw error
+            case .skipped: preconditionFailure("a step ends by its fault, or the store's")
             }
         }
         reported.add(interpreter)
-        return try storing { () throws(StoreError) in try AppliedStep(interpreter, objects) }
+        return try AppliedStep(interpreter, objects)
     }
-
-    // MARK: - Merging
 
     /// Merges the rows.
     ///
     /// - Parameter isAlone: the step is the whole job, whose savepoint is also the step's.
     /// - Throws: ``MergeFailure/surprise(_:)`` when the result may be another than the interpreter's; nothing is changed then.
-    private mutating func merge(
-        _ rows: StagedRows, isFirst: Bool, isAlone: Bool
-    ) throws(MergeFailure) -> MergedRows {
+    private func merge(_ rows: StagedRows, isAlone: Bool) throws -> MergedRows {
         let history = isFirst && isAlone ? nil : started()
-        if !isAlone { try savepoints.beginStep() }
-        do throws(MergeFailure) {
-            let merged: MergedRows
+        if !isAlone { try savepoints.step.begin() }
+        history?.mark()
+        do {
+            var result: MergedRows?
             if let history {
-                history.mark()
-                var result: MergedRows?
-                try history.record(toBase: isFirst) { () throws(MergeFailure) in result = try merger.merge(rows) }
-                merged = result!
+                try history.record(toBase: isFirst) { result = try merger.merge(rows) }
             } else {
-                merged = try merger.merge(rows)
+                result = try merger.merge(rows)
             }
-            if !isAlone { try savepoints.endStep() }
+            let merged = result!
+            if !isAlone { try savepoints.step.end() }
             history?.accept()
             if isFirst {
-                base = (rows, merged)
-                merger.digest?.add(rows, merged)
+                base = merged
+                merger.digest?.add(merged)
             } else {
-                try touch(rows, merged, history!)
+                try touch(merged, history!)
             }
             return merged
         } catch {
             history?.rollBack()
-            // After some errors SQLite has rolled back the whole transaction.
-            if case .store = error, merger.connection.isAutocommit { throw error }
-            guard !merger.connection.isAutocommit else {
-                throw .store(StoreError(.unavailable, "SQLite gave the transaction up."))
-            }
-            try savepoints.undoStep(isSingle: isAlone)
+            if merger.connection.isAutocommit, error is StoreError { throw error }
+            guard !merger.connection.isAutocommit else { throw StoreError.givenUp }
+            if isAlone { try savepoints.job.undo() } else { try savepoints.step.undoAndEnd() }
             throw error
         }
     }
 
     /// Deletes the owned objects that no owner names any more.
-    private mutating func deleteOrphans(
-        _ merged: MergedRows, isLast: Bool, at pointer: String
-    ) throws(MergeFailure) {
+    private func deleteOrphans(_ merged: MergedRows, at pointer: String) throws {
         guard merged.orphans.contains(where: { !$0.value.isEmpty }) else { return }
-        let (merger, history) = (merger, started())
+        let history = started()
         history.ownedEntities = merger.plan.model.holders.owners
         defer { history.ownedEntities = [:] }
-        try recording(isLast) { () throws(MergeFailure) in
-            try Deletion.delete(orphans: merged.orphans, merger, at: pointer)
-        }
+        try recording { try Deletion(merger, at: pointer).delete(rows: merged.orphans) }
     }
 
     /// Counts the objects that the rows named, even if nothing in them changes.
-    private func touch(_ rows: StagedRows, _ merged: MergedRows, _ history: NetChanges) throws(MergeFailure) {
-        try storing { () throws(StoreError) in
-            for (entity, table) in rows.tables.enumerated() {
-                guard let table else { continue }
-                for row in 0..<table.rowCount {
-                    let key = try merger.key(of: row, table, merged)
-                    // That the object was read, and its values compared, is charged here; changes are charged when they
-                    // are recorded.
-                    let long = merger.historyTables.longColumns[entity]
-                    guard let object = try merger.entities[entity].find(key, charging: long) else { continue }
-                    history.touch(
-                        entity, concreteEntity: object.concreteEntity, object.number, key,
-                        namesLinks: table.namings[row].namesLinks)
-                }
+    private func touch(_ merged: MergedRows, _ history: NetChanges) throws {
+        for case let table? in merged.rows.tables {
+            let entity = table.entityIndex
+            for row in 0..<table.rowCount {
+                let key = try merged.key(of: row, table)
+                // That the object was read, and its values compared, is charged here; changes are charged when they are
+                // recorded.
+                let long = merger.historyTables.longColumns[entity]
+                guard let object = try merger.entities[entity].find(key, charging: long) else { continue }
+                history.touch(
+                    entity, concreteEntity: object.concreteEntity, object.number, key,
+                    namesLinks: table.namings[row].namesLinks)
             }
         }
     }
 
-    // MARK: - Deleting
+    // MARK: - Sync and deletion
 
-    /// - Parameter part: the part of a sync in several jobs; only the last part deletes the objects that none of them
-    ///   named.
-    private mutating func deleteUnnamed(
-        _ applied: Applied, _ sync: StagedSync, _ part: OpenSyncPart?, _ step: StagedStep, isLast: Bool
-    ) throws(MergeFailure) {
-        let table = merger.plan.model.topmost(of: sync.selection.entity)
-        var isComplete =
-            switch applied {
-            case .merged(let rows, _): rows.rejected.isEmpty && rows.unlistedRejections.isEmpty
-            case .interpreted(let step): step.isComplete
-            }
+    private func apply(_ sync: StagedSync, _ step: StagedStep) throws {
+        let selection = sync.selection
+        let part = try sync.part.map { try syncParts.begin($0, at: step.pointer, now: job.now) }
+        let applied = try applyRecords(of: step, sync)
+        var isComplete = applied.isComplete
         if let part {
-            isComplete =
+            let entity = merger.plan.model.topmost(of: selection.entity)
+            isComplete = try part.note(isComplete: isComplete) { note in
                 switch applied {
-                case .merged(let rows, let merged):
-                    try part.note(rows, merged, table, merger, isComplete: isComplete)
-                case .interpreted(let step): try part.note(step, table, merger, isComplete: isComplete)
+                case .merged(let merged): try merged.forEachName(of: entity, note)
+                case .interpreted(let step): try step.forEachName(of: entity, merger, note)
                 }
+            }
             guard part.isLast else { return }
         }
-        try deleteSelected(sync, part, step, isLast: isLast, isComplete: isComplete) { run throws(MergeFailure) in
-            switch applied {
-            case .merged(let rows, let merged): try run.isUnnamed(rows, merged, table)
-            case .interpreted(let step): "NOT \(run.merger.namedObjects(step.named, table))"
+        if sync.deletes, isComplete {
+            try delete(selection, step) {
+                if let part { return part.isUnnamed(merger.entities[selection.entity]) }
+                return "NOT \(try isNamed(by: applied, selection, step))"
             }
-        }
-    }
-
-    /// - Parameter isUnnamed: returns the condition that the step did not name an object `o`; nil when there is no memory for
-    ///   the names.
-    private mutating func deleteSelected(
-        _ sync: StagedSync, _ part: OpenSyncPart?, _ step: StagedStep, isLast: Bool, isComplete: Bool,
-        _ isUnnamed: (JobRun) throws(MergeFailure) -> String?
-    ) throws(MergeFailure) {
-        let selection = sync.selection
-        guard sync.deletes else {
-            try part?.end()
-            return
-        }
-        guard isComplete else {
-            try part?.end()
+        } else if sync.deletes {
             let name = merger.plan.model.entities[selection.entity].name
-            return reported.warnings.append(Warning(.deletionSkipped, entity: name, count: 1))
-        }
-        try parked.restore(askedBy: selection)
-        let selected = SelectedObjects(selection, merger)
-        let unnamed: String? =
-            if let part { part.isUnnamed(merger.entities[selection.entity]) } else { try isUnnamed(self) }
-        guard let unnamed else { throw .fault(Self.tooManyNames(step)) }
-        defer { merger.clearNamedObjects() }
-        let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
-        try recording(isLast) { () throws(MergeFailure) in
-            try selected.searching(at: step.pointer) { () throws(MergeFailure) in
-                try deletion.delete(where: "\(selected.condition) AND \(unnamed)") { selected.bind(to: $0) }
-            }
+            reported.warnings.append(Warning(.deletionSkipped, entity: name, count: 1))
         }
         try part?.end()
+    }
+
+    /// The condition that the step names an object `o`. It is valid until the names are cleared.
+    private func isNamed(by applied: Applied, _ selection: StagedSelection, _ step: StagedStep) throws -> String {
+        let entity = merger.plan.model.topmost(of: selection.entity)
+        switch applied {
+        case .merged(let merged):
+            let bytes = merger.entities[entity].hasRowKey ? 64 * (merged.rows.tables[entity]?.rowCount ?? 0) : 0
+            guard memory.take(bytes) else { throw MergeFailure.fault(Self.tooManyNames(step)) }
+            return merger.named.set(
+                merger.entities[entity].keyNames.map { quoted($0) }
+            ) { key in merged.row(of: key, entity) != nil }
+        case .interpreted(let step):
+            let naming = ColumnNaming(model: merger.plan.model, layout: merger.plan.layout)
+            return merger.named.set([naming.rowNumber(entity)]) { step.named.contains($0[0].integer) }
+        }
     }
 
     private static func tooManyNames(_ step: StagedStep) -> Fault {
@@ -281,24 +258,41 @@ struct JobRun {
             path: step.pointer)
     }
 
-    /// The condition that no row named an object `o`; nil when there is no memory for the names.
-    private func isUnnamed(
-        _ rows: StagedRows, _ merged: MergedRows, _ table: Int
-    ) throws(MergeFailure) -> String? {
-        try storing { () throws(StoreError) in
-            let tables = [rows.tables[table]].compactMap(\.self)
-            guard parked.memory.take(merger.namedMemory(of: tables, table)) else { return nil }
-            return "NOT \(try merger.namedObjects(rows, merged, table))"
+    /// Deletes the selected objects.
+    ///
+    /// - Parameter also: returns a further condition on an object `o`.
+    private func delete(
+        _ selection: StagedSelection, _ step: StagedStep, where also: () throws -> String? = { nil }
+    ) throws {
+        try unique.restore(askedBy: selection)
+        let predicate = selection.predicate.map {
+            PredicateSQL(
+                $0, entity: selection.entity, plan: merger.plan, alias: "o",
+                charging: merger.historyTables.longColumns)
+        }
+        var condition = predicate.map { "(\($0.condition))" } ?? "true"
+        if let also = try also() { condition += " AND \(also)" }
+        defer { merger.named.clear() }
+        try recording {
+            do {
+                try Deletion(merger, at: step.pointer).delete(selection.entity, where: condition) {
+                    _ = predicate?.bind(to: $0, from: 1)
+                }
+            } catch let error as StoreError {
+                // A pattern takes too long.
+                guard let fault = predicate?.fault else { throw error }
+                throw MergeFailure.fault(fault.at("\(step.pointer)/where"))
+            }
         }
     }
 
-    /// - Parameter isLast: nothing but deletions follows in the job, so counting suffices for most objects.
-    private mutating func recording(
-        _ isLast: Bool, _ body: () throws(MergeFailure) -> Void
-    ) throws(MergeFailure) {
+    // MARK: - Net changes
+
+    /// Records the changes of a deletion. When no step follows, a count suffices for most objects.
+    private func recording(_ body: () throws -> Void) throws {
         let history = started()
         if isLast, !job.wantsKeys, history.needsEntry == nil {
-            history.needsEntry = try entryCondition()
+            history.needsEntry = needsEntry
             if job.isDryRun {
                 history.countedKeys = CountedKeys(merger.entities, ofEach: JobTally.exampleCount)
             } else if merger.keepsFeedKeys {
@@ -310,21 +304,124 @@ struct JobRun {
 
     /// Whether more than a count is needed of an object: of one that the first step touched, the changes of that step
     /// count, too.
-    private func entryCondition() throws(MergeFailure) -> (Int, Int64, StoredKey) -> Bool {
+    private var needsEntry: (Int, Int64, StoredKey) -> Bool {
         guard let base else { return { _, _, _ in false } }
-        let finder = try BaseRows(base.rows, base.merged, merger)
         return { entity, number, key in
-            finder.row(of: key, entity) != nil || base.merged.changedOutside[entity].contains(number)
+            base.row(of: key, entity) != nil || base.changedOutside[entity].contains(number)
         }
     }
 
-    private mutating func started() -> NetChanges {
+    private func started() -> NetChanges {
         if let history { return history }
         let history = NetChanges(
-            merger.historyTables, on: merger.connection, MergeMemory(parked.memory.allowance),
+            merger.historyTables, on: merger.connection, MergeMemory(memory.allowance),
             hasDigest: merger.digest != nil)
         self.history = history
-        parked.history = history
+        unique.history = history
         return history
+    }
+}
+
+extension StoreError {
+    static let givenUp = StoreError(.unavailable, "SQLite gave the transaction up.")
+}
+
+/// The work budget of a job: all work that the job causes in the writer is charged, and a job that exceeds the budget
+/// is rolled back.
+///
+/// The charges are SQLite's instructions (with triggers, foreign-key actions and rows that follow a renaming), the
+/// bytes that Broker's own SQL functions read, and a constant for each operation. The rows of the job itself pay for
+/// part of it, so that a job may be as large as its memory allows.
+///
+/// Instructions count, not time: a replayed job must end as it did before. The instructions are the same for the same
+/// version of SQLite, statement and data.
+enum JobWork {
+    /// A unit takes 10 to 25 ns, so this is about a second at most.
+    static let maximum = 50_000_000
+    /// The units that a staged row or link pays for: the cost of merging it, with some indexes.
+    private static let unitsPerRow = 200
+    /// An operation takes 20 us.
+    private static let unitsPerStep = 1_000
+    /// SQLite compiles a statement for each predicate, which takes 300 us.
+    static let unitsPerSelection = 15_000
+
+    static func units(for rows: StagedRows) -> Int {
+        rows.links.reduce(rows.rowCount) { $0 + $1.count } * unitsPerRow
+    }
+
+    /// Runs a step, and charges its constant parts.
+    ///
+    /// - Throws: `busy`, with the operation's path, when the job has exceeded its budget.
+    static func counting(_ step: StagedStep, on meter: WorkMeter, _ body: () throws -> Void) throws {
+        if let rows = step.rows { meter.budget.raise(by: units(for: rows)) }
+        switch step.action {
+        case .merge, .delete: meter.budget.charge(unitsPerStep)
+        case .sync(let sync): meter.budget.charge(units(for: sync.selection))
+        case .deleteMatching(let selection): meter.budget.charge(units(for: selection))
+        }
+        do {
+            try meter.judging(body)
+        } catch let failure as StoreError {
+            // SQLite reports an error of Broker's function, and an interrupt, as plain errors.
+            guard [.defect, .overworked].contains(failure.code), meter.mustEnd else { throw failure }
+        }
+        try judge(meter, at: step.pointer)
+    }
+
+    /// - Throws: when the job must end.
+    static func judge(_ meter: WorkMeter, at pointer: String) throws {
+        if var refusal = meter.refusal {
+            refusal.path = refusal.path ?? pointer
+            throw MergeFailure.fault(refusal)
+        }
+        if meter.budget.isSpent { throw MergeFailure.fault(tooMuch(at: pointer)) }
+    }
+
+    private static func units(for selection: StagedSelection) -> Int {
+        unitsPerSelection + (selection.predicate?.instructions ?? 0) * WorkBudget.unitsPerCompiledInstruction
+    }
+
+    private static func tooMuch(at pointer: String) -> Fault {
+        .busy(
+            "The operations of this job make the server do more work than one job may, and no other job can be stored "
+                + "meanwhile. Send the operations in several jobs. Of a single operation with `where`, compare fewer or "
+                + "shorter values, follow fewer links, or select part of the objects at a time.", path: pointer)
+    }
+}
+
+/// Savepoints inside a transaction: one for each job, one for each of its steps when there are several, and one for each
+/// record that may be undone. That of a nested record is inside the outer one, and has the same name.
+struct Savepoints {
+    struct Savepoint {
+        private let beginning: Statement
+        private let release: Statement
+        private let rollback: Statement
+
+        fileprivate init(_ name: String, on connection: Connection) throws(StoreError) {
+            beginning = try connection.prepare("SAVEPOINT \(name)")
+            release = try connection.prepare("RELEASE \(name)")
+            rollback = try connection.prepare("ROLLBACK TO \(name)")
+        }
+
+        func begin() throws(StoreError) { try beginning.run() }
+        func end() throws(StoreError) { try release.run() }
+
+        /// The savepoint stays.
+        func undo() throws(StoreError) { try rollback.run() }
+
+        func undoAndEnd() throws(StoreError) {
+            try undo()
+            try end()
+        }
+    }
+
+    let job: Savepoint
+    let step: Savepoint
+    let record: Savepoint
+
+    init(on connection: Connection) throws(StoreError) {
+        job = try Savepoint("job", on: connection)
+        step = try Savepoint("step", on: connection)
+        record = try Savepoint("record", on: connection)
     }
 }

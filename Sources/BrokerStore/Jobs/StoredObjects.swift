@@ -10,15 +10,13 @@ final class StoredObjects: ObjectStore {
     private let merger: Merger
     private let statements: ObjectStatements
     private let history: NetChanges
-    private let policy: InvalidRecordPolicy
     private let savepoints: Savepoints
     /// The location of the operations, for faults of deletions.
     private let pointer: String
-    let unique: UniqueValues
+    private let unique: UniqueValues
     private var rowKeys: [RowKeys] = []
     /// The greatest positions of ordered relationships, as far as they are known.
     private var lastPositions: [List: Int64] = [:]
-    /// The value that was read last.
     private var lastValue: OwnedCell?
     /// Objects that were given other identities: their tables, old and new keys.
     private(set) var renamings: [AppliedStep.Renaming] = []
@@ -35,16 +33,14 @@ final class StoredObjects: ObjectStore {
     private var model: Model { merger.plan.model }
 
     init(
-        _ merger: Merger, _ savepoints: Savepoints, _ history: NetChanges, _ policy: InvalidRecordPolicy,
-        _ parked: ParkedValues, at pointer: String
+        _ merger: Merger, _ savepoints: Savepoints, _ history: NetChanges, _ unique: UniqueValues, at pointer: String
     ) {
         self.merger = merger
         self.savepoints = savepoints
         self.history = history
-        self.policy = policy
         self.pointer = pointer
         statements = merger.objects
-        unique = UniqueValues(merger, policy == .skip ? nil : parked)
+        self.unique = unique
     }
 
     // MARK: - Objects
@@ -74,10 +70,7 @@ final class StoredObjects: ObjectStore {
 
     func value(of attribute: Int, _ object: AppliedObject) throws(ApplyingFault) -> Cell {
         try running { () throws(StoreError) in
-            let find = try statements.value(of: attribute, object.table)
-            find.bind(object.number, at: 1)
-            defer { find.reset() }
-            let value = OwnedCell(copying: try find.step() ? find.cell(0) : .null)
+            let value = try statements.value(of: attribute, object.table, object.number) ?? OwnedCell(copying: .null)
             lastValue = value
             return value.cell
         }
@@ -85,10 +78,7 @@ final class StoredObjects: ObjectStore {
 
     func exists(_ object: AppliedObject) throws(ApplyingFault) -> Bool {
         try running { () throws(StoreError) in
-            let find = try statements.exists(object.table)
-            find.bind(object.number, at: 1)
-            defer { find.reset() }
-            return try find.step()
+            try statements.exists(object.table).first(object.number) { _ in true } ?? false
         }
     }
 
@@ -199,13 +189,14 @@ final class StoredObjects: ObjectStore {
         guard !numbers.isEmpty else { return }
         lastPositions = [:]
         deletions += 1
-        do throws(MergeFailure) {
-            try Deletion.delete(orphans: [entity: numbers], merger, at: pointer)
-        } catch {
+        do {
+            try Deletion(merger, at: pointer).delete(rows: [entity: numbers])
+        } catch MergeFailure.fault(var fault) {
             // The path of the record takes the place of the operation's.
-            guard case .fault(var fault) = error else { throw .ended(error) }
             fault.path = nil
             throw .invalid(fault, offset: nil)
+        } catch {
+            throw .ended(error)
         }
     }
 
@@ -222,11 +213,7 @@ final class StoredObjects: ObjectStore {
     func key(of object: AppliedObject) throws(StoreError) -> StoredKey {
         let entity = merger.entities[object.table]
         if entity.hasRowKey { return StoredKey([.integer(object.number)]) }
-        let find = try entity.key()
-        find.bind(object.number, at: 1)
-        defer { find.reset() }
-        guard try find.step() else { return StoredKey([]) }
-        return StoredKey(entity.keyNames.indices.map { find.cell($0) })
+        return try entity.key(ofRow: object.number) ?? StoredKey([])
     }
 
     // MARK: - Links
@@ -251,10 +238,7 @@ final class StoredObjects: ObjectStore {
         _ object: AppliedObject, _ column: Int, to destination: AppliedObject, isOrdered: Bool
     ) throws(ApplyingFault) {
         let isChanged = try running { () throws(StoreError) -> Bool in
-            let set = try statements.setLink(object.table, column)
-            set.bind(object.number, at: 1)
-            set.bind(destination.number, at: 2)
-            try set.run()
+            try statements.setLink(object.table, column).run(object.number, destination.number)
             return merger.connection.changes > 0
         }
         guard isChanged, isOrdered, statements.positionColumn(object.table, column) != nil else { return }
@@ -272,10 +256,7 @@ final class StoredObjects: ObjectStore {
         lastPositions = [:]
         try running { () throws(StoreError) in
             let clear = try statements.clearLink(entity, column)
-            for number in numbers {
-                clear.bind(number, at: 1)
-                try clear.run()
-            }
+            for number in numbers { try clear.run(number) }
         }
     }
 
@@ -346,10 +327,7 @@ final class StoredObjects: ObjectStore {
         _ number: Int, _ source: AppliedObject, _ destination: AppliedObject
     ) throws(ApplyingFault) -> Bool {
         try running { () throws(StoreError) in
-            let insert = try statements.insertLink(number)
-            insert.bind(source.number, at: 1)
-            insert.bind(destination.number, at: 2)
-            try insert.run()
+            try statements.insertLink(number).run(source.number, destination.number)
             return merger.connection.changes > 0
         }
     }
@@ -370,10 +348,7 @@ final class StoredObjects: ObjectStore {
                 }
             }
             let delete = try statements.deleteLink(number)
-            for link in ended {
-                delete.bind(link, at: 1)
-                try delete.run()
-            }
+            for link in ended { try delete.run(link) }
         }
     }
 
@@ -384,15 +359,16 @@ final class StoredObjects: ObjectStore {
     ) throws(ApplyingFault) {
         let list = List(entity: object.table, number: object.number, relationship: relationship)
         try running { () throws(StoreError) in
-            var last = lastPositions[list]
-            if last == nil {
-                let find = try statements.lastPosition(object.table, relationship)
-                find.bind(object.number, at: 1)
-                last = try find.step() && !find.isNull(0) ? find.integer(0) : -1
-                find.reset()
-            }
-            lastPositions[list] = last! + 1
-            try set(last! + 1, element, object, relationship)
+            let position =
+                if let last = lastPositions[list] {
+                    last + 1
+                } else {
+                    try statements.lastPosition(object.table, relationship).first(object.number) {
+                        $0.isNull(0) ? 0 : $0.integer(0) + 1
+                    } ?? 0
+                }
+            lastPositions[list] = position
+            try set(position, element, object, relationship)
         }
     }
 
@@ -421,32 +397,28 @@ final class StoredObjects: ObjectStore {
     private func set(
         _ position: Int64, _ element: AppliedObject, _ object: AppliedObject, _ relationship: Int
     ) throws(StoreError) {
-        let set = try statements.setPosition(object.table, relationship)
-        set.bind(object.number, at: 1)
-        set.bind(element.number, at: 2)
-        set.bind(position, at: 3)
-        try set.run()
+        try statements.setPosition(object.table, relationship).run(object.number, element.number, position)
     }
 
     // MARK: - Records that are undone
 
     func mark() throws(ApplyingFault) {
-        try running { () throws(StoreError) in try savepoints.beginRecord() }
+        try running { () throws(StoreError) in try savepoints.record.begin() }
         history.mark()
         rowKeys.append(merger.rowKeys)
     }
 
     func accept() throws(ApplyingFault) {
-        try running { () throws(StoreError) in try savepoints.endRecord() }
+        try running { () throws(StoreError) in try savepoints.record.end() }
         history.accept()
         rowKeys.removeLast()
     }
 
     func undo() throws(ApplyingFault) {
         guard !merger.connection.isAutocommit else {
-            throw .ended(MergeFailure.store(StoreError(.unavailable, "SQLite gave the transaction up.")))
+            throw .ended(StoreError.givenUp)
         }
-        try running { () throws(StoreError) in try savepoints.undoRecord() }
+        try running { () throws(StoreError) in try savepoints.record.undoAndEnd() }
         history.rollBack()
         merger.rowKeys = rowKeys.removeLast()
         lastPositions = [:]
@@ -458,7 +430,7 @@ final class StoredObjects: ObjectStore {
         do throws(StoreError) {
             return try body()
         } catch {
-            throw .ended(MergeFailure.store(error))
+            throw .ended(error)
         }
     }
 
@@ -475,7 +447,7 @@ final class StoredObjects: ObjectStore {
                 return try body()
             } catch {
                 guard error.code == .constraint, !merger.connection.isAutocommit else {
-                    throw .ended(MergeFailure.store(error))
+                    throw .ended(error)
                 }
                 if try unique.free(entity, cells, object, claimedAt: offset) { continue }
                 throw .invalid(refusal(error, entity, cells), offset: offset)
@@ -503,17 +475,41 @@ final class StoredObjects: ObjectStore {
     }
 }
 
-extension AppliedStep {
+/// The effect of a step that the interpreter applied, as the rest of the job needs it.
+struct AppliedStep {
+    /// An object with its key after the step.
+    struct Named {
+        let table: Int
+        let key: StoredKey
+    }
+
+    struct Renaming {
+        let entity: Int
+        let old: StoredKey
+        let new: StoredKey
+    }
+
+    /// By operation, the objects of its own records.
+    let payload: [[Named?]]
+    let renamings: [Renaming]
+    /// No record was rejected.
+    let isComplete: Bool
+    /// The row numbers of the sync's objects that the records name, their keys, and the identities of those that do not
+    /// exist.
+    let named: Set<Int64>
+    private let namedKeys: [StoredKey]
+    private let absent: [[OwnedCell]]
+
     init(_ interpreter: Interpreter, _ objects: StoredObjects) throws(StoreError) {
         var payload: [[Named?]] = []
         for operation in interpreter.payload {
             var named: [Named?] = []
             for object in operation {
-                guard let object else {
+                if let object {
+                    named.append(Named(table: object.table, key: try objects.key(of: object)))
+                } else {
                     named.append(nil)
-                    continue
                 }
-                named.append(Named(table: object.table, key: try objects.key(of: object)))
             }
             payload.append(named)
         }
@@ -525,5 +521,15 @@ extension AppliedStep {
         var keys: [StoredKey] = []
         for object in interpreter.namedObjects { keys.append(try objects.key(of: object)) }
         namedKeys = keys
+    }
+
+    /// Calls `body` with each key by which a later job may name an object of the entity's table that the sync named.
+    func forEachName(of entity: Int, _ merger: Merger, _ body: (StoredKey) throws -> Void) throws {
+        for key in namedKeys { try body(key) }
+        // Another job may insert these objects before the last part arrives.
+        for identity in absent {
+            let identity = try merger.forms.stored(identity.map(\.cell), of: entity)
+            try body(merger.entities[entity].hasRowKey ? .naming(identity) : StoredKey(identity))
+        }
     }
 }

@@ -19,7 +19,6 @@ package enum ContentHash {
         return withUnsafeBytes(of: (low.littleEndian, high.littleEndian), Array.init)
     }
 
-    /// The state of SipHash-c-d.
     fileprivate struct SipState {
         /// Two rounds for each word and four at the end; otherwise one and three.
         private let isLong: Bool
@@ -163,7 +162,6 @@ package struct ApplicationFingerprint: Sendable, Equatable {
 
     private static let unknown = "digits"
 
-    /// Parses ``text``; nil for anything else.
     package init?(_ text: String) {
         var facts: [Fact] = []
         for line in text.split(separator: "\n") {
@@ -219,7 +217,6 @@ package struct StateDigest: Sendable, Equatable {
     /// The digest at one position, which servers that share a log compare.
     package struct Checkpoint: Sendable, Equatable {
         package let position: Int64
-        /// As ``StateDigest/digits``.
         package let digits: String
 
         package init(position: Int64, digits: String) {
@@ -245,7 +242,6 @@ package struct StateDigest: Sendable, Equatable {
         self.time = time
     }
 
-    /// Parses ``text``; nil for anything else.
     init?(_ text: String) {
         let parts = text.split(separator: " ")
         guard 2...3 ~= parts.count, let position = Int64(parts[0]), parts[1].utf8.count == 32 else { return nil }
@@ -302,7 +298,6 @@ package struct StateDigest: Sendable, Equatable {
 /// An entry of a log that is no job: a store that applies it, or refuses it, moves to its position.
 package struct LogMark: Sendable {
     package let position: Int64
-    /// In milliseconds since 1970.
     package let time: Int64
     package let content: [UInt8]
 
@@ -333,7 +328,6 @@ struct RowDigest: Equatable, Sendable {
         sums.high &+= RowHash.mixed(row, 0x9E37_79B9_7F4A_7C15)
     }
 
-    /// Adds the digest of another part of the same job.
     mutating func add(_ other: RowDigest) {
         sums.low &+= other.sums.low
         sums.high &+= other.sums.high

@@ -9,7 +9,6 @@ internal import Glibc
 final class Ledger {
     /// Facts about the table that need no query; restored when a transaction is rolled back.
     private struct Tally {
-        /// Rows in the table.
         var rows: Int
         /// The time of the last job in it; nil while it is empty.
         var newestTime: Int64?
@@ -54,16 +53,15 @@ final class Ledger {
         deleteLine = try connection.prepare("DELETE FROM _broker_jobs WHERE sequence = ?1")
         inserts = try LedgerInserts(on: connection)
         findFirst = try connection.prepare("SELECT min(sequence) FROM _broker_jobs")
-        writeReservation = try connection.prepare(
-            "INSERT INTO _broker_meta (key, value) VALUES ('reservedSequence', ?1) "
-                + "ON CONFLICT (key) DO UPDATE SET value = excluded.value")
-        writeHistory = try connection.prepare(
-            "INSERT INTO _broker_meta (key, value) VALUES ('logApplied', ?1) "
-                + "ON CONFLICT (key) DO UPDATE SET value = excluded.value")
-        writeForgotten = try connection.prepare(
-            // A restored store has a higher number, so that followers of the replaced one begin again.
-            "INSERT INTO _broker_meta (key, value) VALUES ('forgotten', ?1) ON CONFLICT (key) DO UPDATE "
-                + "SET value = max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))")
+        func write(_ key: String, _ value: String = "excluded.value") throws(StoreError) -> Statement {
+            try connection.prepare(
+                "INSERT INTO _broker_meta (key, value) VALUES ('\(key)', ?1) "
+                    + "ON CONFLICT (key) DO UPDATE SET value = \(value)")
+        }
+        writeReservation = try write("reservedSequence")
+        writeHistory = try write("logApplied")
+        // A restored store has a higher number, so that followers of the replaced one begin again.
+        writeForgotten = try write("forgotten", "max(CAST(value AS INTEGER), CAST(excluded.value AS INTEGER))")
         findSequence = try connection.prepare(
             "SELECT max((SELECT ifnull(max(sequence), 0) FROM _broker_jobs), "
                 + "ifnull((SELECT CAST(value AS INTEGER) FROM _broker_meta WHERE key = 'reservedSequence'), 0))")
@@ -87,22 +85,14 @@ final class Ledger {
 
     /// The id of the job with that sequence; nil when the ledger has no line for it.
     func id(ofJobAt sequence: Int64) throws(StoreError) -> String? {
-        let find = try connection.prepare("SELECT id FROM _broker_jobs WHERE sequence = ?1")
-        find.bind(sequence, at: 1)
-        return try find.step() ? find.text(0) : nil
+        try connection.prepare("SELECT id FROM _broker_jobs WHERE sequence = ?1").first(sequence) { $0.text(0) }
     }
 
     /// The highest sequence, of a line in the ledger or reserved.
-    func newestSequence() throws(StoreError) -> Int64 {
-        defer { findSequence.reset() }
-        return try findSequence.step() ? findSequence.integer(0) : 0
-    }
+    func newestSequence() throws(StoreError) -> Int64 { try findSequence.first { $0.integer(0) } ?? 0 }
 
     /// Reserves the sequences up to this one: they may be sent to clients after the COMMIT.
-    func reserve(through sequence: Int64) throws(StoreError) {
-        writeReservation.bind(sequence, at: 1)
-        try writeReservation.run()
-    }
+    func reserve(through sequence: Int64) throws(StoreError) { try writeReservation.run(sequence) }
 
     // MARK: - Outcomes
 
@@ -115,8 +105,7 @@ final class Ledger {
         _ outcome: StoredOutcome, ofJob id: String, replacing failure: StoredOutcome?, now: Int64
     ) throws(StoreError) {
         if let failure {
-            deleteLine.bind(failure.sequence, at: 1)
-            try deleteLine.run()
+            try deleteLine.run(failure.sequence)
             tally.rows -= connection.changes
         }
         index.set(id, to: outcome.sequence, replacing: failure?.sequence)
@@ -160,7 +149,6 @@ final class Ledger {
         try writeHistory.run()
     }
 
-    /// Lines in the table.
     var count: Int { durable.rows }
 
     /// The highest sequence whose outcome may have been deleted; 0 for none.
@@ -168,16 +156,12 @@ final class Ledger {
 
     private func deleteOldest(_ count: Int, endedBefore time: Int64) throws(StoreError) {
         try write()
-        deleteFirst.bind(Int64(count), at: 1)
-        deleteFirst.bind(time, at: 2)
-        try deleteFirst.run()
+        try deleteFirst.run(Int64(count), time)
         guard connection.changes > 0 else { return }
         tally.rows -= connection.changes
-        defer { findFirst.reset() }
-        guard try findFirst.step() else { return }
-        tally.first = findFirst.integer(0)
-        writeForgotten.bind(tally.first - 1, at: 1)
-        try writeForgotten.run()
+        guard let first = try findFirst.first(read: { $0.integer(0) }) else { return }
+        tally.first = first
+        try writeForgotten.run(first - 1)
     }
 
     /// Lines before this sequence have expired, also in the open transaction.
@@ -208,7 +192,6 @@ package struct LedgerRetention: Sendable, Equatable {
 
 /// Writes lines of the ledger, several with one statement: each execution of one has costs of its own.
 struct LedgerInserts {
-    /// The most lines of a statement.
     static let most = 16
 
     private static let counts = [most, 4, 1]
@@ -233,18 +216,16 @@ struct LedgerInserts {
     }
 
     func write(_ pending: PendingLines) throws(StoreError) {
-        try pending.bytes.withUnsafeBufferPointer { bytes in
-            Result { () throws(StoreError) in
-                var lines = pending.lines[...]
-                for (count, statement) in statements {
-                    while lines.count >= count {
-                        for (row, line) in lines.prefix(count).enumerated() { bind(line, bytes, to: statement, row) }
-                        lines = lines.dropFirst(count)
-                        try statement.run()
-                    }
+        try pending.bytes.withUnsafeBufferPointer { bytes throws(StoreError) in
+            var lines = pending.lines[...]
+            for (count, statement) in statements {
+                while lines.count >= count {
+                    for (row, line) in lines.prefix(count).enumerated() { bind(line, bytes, to: statement, row) }
+                    lines = lines.dropFirst(count)
+                    try statement.run()
                 }
             }
-        }.get()
+        }
     }
 
     private func bind(
@@ -279,7 +260,6 @@ struct PendingLines {
     }
 
     private(set) var lines: [Line] = []
-    /// The bytes of the ranges of the lines.
     private(set) var bytes: [UInt8] = []
 
     var isEmpty: Bool { lines.isEmpty }

@@ -17,7 +17,6 @@ package protocol JobFacts: AnyObject, Sendable {
     var wantsKeys: Bool { get }
     /// Whether the reply has the objects of the job's records; see `Outcome.objects`.
     var wantsObjects: Bool { get }
-    /// The form of dates in them.
     var objectDates: FetchDates { get }
     /// The job is applied and undone: it changes nothing, and is not recorded.
     var isDryRun: Bool { get }
@@ -30,7 +29,6 @@ package protocol JobFacts: AnyObject, Sendable {
     var mayDelete: Bool { get }
 }
 
-/// The facts alone.
 private final class PlainJobFacts: JobFacts {
     let id: String
     let owner: JobOwner
@@ -196,10 +194,8 @@ package struct Bookmark: Sendable, Equatable {
     }
 }
 
-/// A bookmark in the store.
 package struct StoredBookmark: Sendable, Equatable {
     package let value: String
-    /// The job that wrote it.
     package let sequence: Int64
 }
 
@@ -331,7 +327,6 @@ package final class LedgerReader {
     /// The outcome of a committed job; nil for an unknown id.
     package func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try lines.outcome(ofJob: id) }
 
-    /// The committed bookmark of that name.
     package func bookmark(named name: String) throws(StoreError) -> StoredBookmark? {
         findBookmark.bind(name, at: 1)
         defer { findBookmark.reset() }
@@ -371,7 +366,6 @@ extension StoredOutcome {
     }
 }
 
-/// The outcome of a job, as the ledger stores it.
 package struct StoredOutcome: Sendable, Equatable {
     package let sequence: Int64
     /// Nil for a job that ended before owners were stored.
@@ -383,7 +377,6 @@ package struct StoredOutcome: Sendable, Equatable {
     package let body: [UInt8]
 }
 
-/// Which failed jobs a list has.
 package struct FailureFilter: Sendable {
     /// Accepted at that time or later, in milliseconds since 1970.
     package let since: Int64?

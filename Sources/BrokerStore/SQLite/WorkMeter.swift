@@ -33,7 +33,6 @@ final class WorkMeter: StatementMeter {
     /// The instructions of running statements; a lower bound.
     private var running = 0
 
-    /// The job may do no more work.
     var isOver: Bool { mustEnd || running > 0 && running > budget.remaining }
 
     /// Whether the job ends with a fault: its budget is spent, or it may take no more memory.
@@ -62,7 +61,6 @@ final class WorkMeter: StatementMeter {
 
     /// Units that one job may take; tests lower it.
     var jobLimit = Int.max
-    /// Units that the last job took.
     private(set) var newest = 0
 
     /// Counts the work of another job from now on, or of none.
@@ -73,13 +71,11 @@ final class WorkMeter: StatementMeter {
         refusal = nil
     }
 
-    /// Charges a statement that has ended.
     func charge(ended instructions: Int) {
         running = 0
         budget.charge(instructions)
     }
 
-    /// Observes the connection's thread; nil where nothing does.
     var activity: WriterActivity?
 
     /// Counts statements while they run. This object must outlive the connection's last statement.
@@ -97,7 +93,6 @@ final class WorkMeter: StatementMeter {
 }
 
 extension WorkMeter {
-    /// The meter that SQLite received with a function.
     static func of(_ context: UnsafeMutableRawPointer?) -> WorkMeter {
         Unmanaged<WorkMeter>.fromOpaque(context!).takeUnretainedValue()
     }
@@ -113,7 +108,6 @@ extension WorkMeter {
 ///
 /// A thread that waits for jobs is healthy without progress.
 package final class WriterActivity: Sendable {
-    /// The state at one moment.
     package struct Sample: Sendable, Equatable {
         package var isWaiting: Bool
         package var steps: Int
@@ -148,7 +142,6 @@ package final class WriterActivity: Sendable {
         advance()
     }
 
-    /// The thread has done a part of its work.
     package func advance() { steps.add(1, ordering: .relaxed) }
 
     /// Runs `body`, in which the thread waits for work.
@@ -164,7 +157,6 @@ package final class WriterActivity: Sendable {
             bytes: Self.bytes(counters.withLock { $0 }))
     }
 
-    /// The sum of `rchar` and `wchar`; 0 when the file cannot be read.
     private static func bytes(_ path: String) -> Int {
         guard let file = fopen(path, "r") else { return 0 }
         defer { fclose(file) }

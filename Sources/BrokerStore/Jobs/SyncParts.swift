@@ -1,5 +1,5 @@
-internal import BrokerSchema
 internal import BrokerModel
+internal import BrokerSchema
 internal import BrokerStaging
 internal import CSQLite
 
@@ -44,22 +44,17 @@ final class SyncParts {
     ///
     /// - Throws: `idConflict` when an earlier part with that id has another definition; `busy` when it is the first
     ///   one, and ``maximum`` syncs are open.
-    func begin(_ part: SyncPart, at pointer: String, now: Int64) throws(MergeFailure) -> OpenSyncPart {
-        let opened = try storing { () throws(StoreError) in
-            try open(
-                part, activeSince: expirationMilliseconds < now ? now - expirationMilliseconds : .min, now)
-        }
-        switch opened {
-        case .success(let number): return OpenSyncPart(parts: self, number: number, isLast: part.isLast, now: now)
-        case .failure(let fault): throw .fault(fault.at("\(pointer)/part"))
-        }
+    func begin(_ part: SyncPart, at pointer: String, now: Int64) throws -> OpenSyncPart {
+        let oldest = expirationMilliseconds < now ? now - expirationMilliseconds : .min
+        let number = try open(part, at: "\(pointer)/part", activeSince: oldest, now)
+        return OpenSyncPart(parts: self, number: number, isLast: part.isLast, now: now)
     }
 
     /// - Parameter oldest: syncs to which no part was added since then have expired.
     /// - Returns: the sync's number.
-    private func open(_ part: SyncPart, activeSince oldest: Int64, _ now: Int64) throws(StoreError) -> Result<
-        Int64, Fault
-    > {
+    private func open(
+        _ part: SyncPart, at path: String, activeSince oldest: Int64, _ now: Int64
+    ) throws -> Int64 {
         for table in Self.tables { try connection.execute(table) }
         if let old = try integer("SELECT number FROM _broker_open_syncs WHERE changed < ?1 LIMIT 1", oldest) {
             _ = try delete(old)
@@ -71,18 +66,21 @@ final class SyncParts {
             let isSame = find.bytes(1).elementsEqual(part.definition)
             let isOld = find.integer(2) < oldest
             find.reset()
-            guard isOld else { return isSame ? .success(number) : .failure(Self.idConflict(part.id)) }
+            guard isOld else {
+                guard isSame else { throw MergeFailure.fault(Self.idConflict(part.id).at(path)) }
+                return number
+            }
             while try !delete(number) {}
         }
         let count = try integer("SELECT count(*) FROM _broker_open_syncs WHERE changed >= ?1", oldest)
-        if let count, count >= maximum { return .failure(tooMany) }
+        if let count, count >= maximum { throw MergeFailure.fault(tooMany.at(path)) }
         let insert = try connection.prepare(
             "INSERT INTO _broker_open_syncs (id, definition, rejected, changed) VALUES (?1, ?2, 0, ?3)")
         insert.bind(part.id, at: 1)
         insert.bind(blob: part.definition, at: 2)
         insert.bind(now, at: 3)
         try insert.run()
-        return .success(sqlite3_last_insert_rowid(connection.handle))
+        return sqlite3_last_insert_rowid(connection.handle)
     }
 
     /// Deletes a sync, or ``keysDeletedAtOnce`` of its keys, because the part that pays for it may be another
@@ -93,21 +91,14 @@ final class SyncParts {
         let keys = try connection.prepare(
             "DELETE FROM _broker_open_sync_keys WHERE sync = ?1 AND key IN "
                 + "(SELECT key FROM _broker_open_sync_keys WHERE sync = ?1 LIMIT \(Self.keysDeletedAtOnce))")
-        keys.bind(number, at: 1)
-        try keys.run()
+        try keys.run(number)
         guard connection.changes < Self.keysDeletedAtOnce else { return false }
-        let sync = try connection.prepare("DELETE FROM _broker_open_syncs WHERE number = ?1")
-        sync.bind(number, at: 1)
-        try sync.run()
+        try connection.prepare("DELETE FROM _broker_open_syncs WHERE number = ?1").run(number)
         return true
     }
 
     private func integer(_ sql: String, _ parameter: Int64) throws(StoreError) -> Int64? {
-        let statement = try connection.prepare(sql)
-        statement.bind(parameter, at: 1)
-        guard try statement.step() else { return nil }
-        defer { statement.reset() }
-        return statement.integer(0)
+        try connection.prepare(sql).first(parameter) { $0.integer(0) }
     }
 
     private static func idConflict(_ id: String) -> Fault {
@@ -124,47 +115,26 @@ final class SyncParts {
     }
 }
 
-/// A part that is being applied.
 struct OpenSyncPart {
     let parts: SyncParts
-    /// The number of the sync in the store.
     let number: Int64
     let isLast: Bool
     let now: Int64
 
-    /// Stores the keys that the part's rows name.
-    ///
-    /// - Returns: whether no record was rejected, in any part.
-    func note(
-        _ rows: StagedRows, _ merged: MergedRows, _ entity: Int, _ merger: Merger, isComplete: Bool
-    ) throws(MergeFailure) -> Bool {
-        return try storing { () throws(StoreError) in
-            try note(rows, merged, entity, merger)
-            return try end(isComplete: isComplete)
-        }
-    }
-
     /// Stores the keys that the part's records name.
     ///
+    /// - Parameters:
+    ///   - isComplete: no record of the part was rejected.
+    ///   - forEachName: calls its argument with each of them.
     /// - Returns: whether no record was rejected, in any part.
-    func note(
-        _ applied: AppliedStep, _ entity: Int, _ merger: Merger, isComplete: Bool
-    ) throws(MergeFailure) -> Bool {
-        try storing { () throws(StoreError) in
-            let insert = try parts.connection.prepare("INSERT OR IGNORE INTO _broker_open_sync_keys VALUES (?1, ?2)")
-            insert.bind(number, at: 1)
-            func keep(_ key: StoredKey) throws(StoreError) {
-                insert.bind(blob: key.bytes, at: 2)
-                try insert.run()
-            }
-            for key in applied.namedKeys { try keep(key) }
-            // Another job may insert these objects before the last part arrives.
-            for identity in applied.absent {
-                let identity = try merger.forms.stored(identity.map(\.cell), of: entity)
-                try keep(merger.entities[entity].hasRowKey ? .naming(identity) : StoredKey(identity))
-            }
-            return try end(isComplete: isComplete)
+    func note(isComplete: Bool, _ forEachName: ((StoredKey) throws -> Void) throws -> Void) throws -> Bool {
+        let insert = try parts.connection.prepare("INSERT OR IGNORE INTO _broker_open_sync_keys VALUES (?1, ?2)")
+        insert.bind(number, at: 1)
+        try forEachName { key in
+            insert.bind(blob: key.bytes, at: 2)
+            try insert.run()
         }
+        return try end(isComplete: isComplete)
     }
 
     private func end(isComplete: Bool) throws(StoreError) -> Bool {
@@ -177,26 +147,6 @@ struct OpenSyncPart {
         var isRejected = false
         while try update.step() { isRejected = update.integer(0) != 0 }
         return !isRejected
-    }
-
-    private func note(
-        _ rows: StagedRows, _ merged: MergedRows, _ entity: Int, _ merger: Merger
-    ) throws(StoreError) {
-        let statements = merger.entities[entity]
-        let insert = try parts.connection.prepare("INSERT OR IGNORE INTO _broker_open_sync_keys VALUES (?1, ?2)")
-        insert.bind(number, at: 1)
-        func keep(_ key: StoredKey) throws(StoreError) {
-            insert.bind(blob: key.bytes, at: 2)
-            try insert.run()
-        }
-        for case let table? in rows.tables where statements.isAbout(table) {
-            for position in 0..<table.rowCount {
-                let row = table.order[position]
-                try keep(merger.key(of: row, table, merged))
-                guard statements.hasRowKey, table.hasIdentity(row) else { continue }
-                try keep(.naming(merger.forms.stored(table.identity(ofRow: row), of: entity)))
-            }
-        }
     }
 
     /// The condition that no part named an object `o`.
@@ -215,28 +165,17 @@ struct OpenSyncPart {
         }.joined(separator: " AND ")
     }
 
-    /// Ends the sync and frees its id.
-    func end() throws(MergeFailure) {
-        try storing { () throws(StoreError) in
-            let end = try parts.connection.prepare("DELETE FROM _broker_open_syncs WHERE number = ?1")
-            end.bind(number, at: 1)
-            try end.run()
-            // Usually no other sync is open, and SQLite empties a whole table at once.
-            let others = try parts.connection.prepare("SELECT 1 FROM _broker_open_syncs LIMIT 1")
-            let isOnly = try !others.step()
-            others.reset()
-            let delete = try parts.connection.prepare(
-                "DELETE FROM _broker_open_sync_keys" + (isOnly ? "" : " WHERE sync = ?1"))
-            if !isOnly { delete.bind(number, at: 1) }
-            try delete.run()
-        }
+    func end() throws(StoreError) {
+        try parts.connection.prepare("DELETE FROM _broker_open_syncs WHERE number = ?1").run(number)
+        // Usually no other sync is open, and SQLite empties a whole table at once.
+        let others = try parts.connection.integer("SELECT 1 FROM _broker_open_syncs LIMIT 1")
+        try parts.connection.prepare(
+            "DELETE FROM _broker_open_sync_keys" + (others == nil ? "" : " WHERE sync = \(number)")
+        ).run()
     }
 }
 
 extension StoredKey {
-    /// The stored name of an object with a row key that is named by its identity; no row key is equal to it.
-    fileprivate static func naming(_ identity: [Cell]) -> StoredKey { StoredKey([.null] + identity) }
-
     /// The SQL function that converts columns into a key's bytes.
     static let function = "_broker_key"
 

@@ -4,7 +4,6 @@ internal import Glibc
 
 /// The file of a backup, and the partial file beside it, which belongs to this object alone.
 final class BackupTarget {
-    /// The path as it was given, for messages.
     private let path: String
     private let store: StoreFile
     private let replaces: Bool
@@ -63,12 +62,10 @@ final class BackupTarget {
         guard pwrite(partial.descriptor, versions, versions.count, 18) == versions.count else { throw failure(errno) }
     }
 
-    /// Writes the file to the disk.
     func sync() throws(StoreError) {
         guard fdatasync(partial.descriptor) == 0 else { throw failure(errno) }
     }
 
-    /// Gives the complete copy its name.
     func publish() throws(StoreError) {
         guard fsync(partial.descriptor) == 0 else { throw failure(errno) }
         try Self.checkName(path, location, replaces, store)
@@ -94,7 +91,6 @@ final class BackupTarget {
 
     // MARK: - Names
 
-    /// Checks whether a copy may have that name.
     private static func checkName(
         _ path: String, _ location: String, _ replaces: Bool, _ store: StoreFile
     ) throws(StoreError) {
@@ -188,7 +184,6 @@ final class BackupTarget {
         StoreError(.unavailable, "The backup \(path) \(what). \(remedy); nothing was written.")
     }
 
-    /// The error for an `errno`.
     private func failure(_ cause: Int32) -> StoreError { Self.failure(path, store, cause) }
 
     private static func failure(_ path: String, _ store: StoreFile, _ cause: Int32) -> StoreError {
@@ -227,18 +222,15 @@ private func reason() -> String { String(cString: strerror(errno)) }
 /// 4. Only an empty file or an SQLite database is replaced, and never a file of the store, its lock or its journal.
 /// 5. The copy is one file, without a WAL and not in WAL mode, and an ordinary store: ledger, model, and reserved sequences.
 package struct StoreBackup: Sendable {
-    /// How far it has come.
     package struct Progress: Sendable, Equatable {
         package let pages: Int
         package let ofPages: Int
     }
 
-    /// The result of a backup.
     package struct Copy: Sendable, Equatable {
         /// The highest sequence in the copy: it has every job up to this one, and no later job. 0 for a store without
         /// jobs.
         package let sequence: Int64
-        /// The size of the file.
         package let bytes: Int
     }
 

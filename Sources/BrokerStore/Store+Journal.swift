@@ -1,125 +1,6 @@
-internal import BrokerModel
 package import BrokerSchema
 package import BrokerStaging
 internal import Glibc
-
-/// Applies several jobs at once, without a savepoint for each: the fast path for jobs that are expected to succeed.
-extension Store {
-    /// Whether the job may be applied together with others.
-    package func canJoin(_ job: StoreJob) -> Bool {
-        if case .refused = job.work { return true }
-        return joinableRows(job) != nil
-    }
-
-    private func joinableRows(_ job: StoreJob) -> StagedRows? {
-        guard let rows = job.work.onlyRows, rows.isBatchable, !job.wantsKeys, !job.wantsObjects, !job.isDryRun,
-            !merger.isForeign, !merger.interpretsAll
-        else { return nil }
-        return rows
-    }
-
-    /// Applies jobs for which ``canJoin(_:)`` is true inside the open transaction, with the result of ``apply(_:)`` for
-    /// one after the other.
-    ///
-    /// - Returns: the outcome of each job; nil when they cannot be applied together. The caller must then roll the
-    ///   transaction back and can apply the jobs one by one.
-    package func applyBatch(_ jobs: [StoreJob]) throws(StoreError) -> [JobOutcome]? {
-        var ends: [JobOutcome] = []
-        ends.reserveCapacity(jobs.count)
-        var rest = jobs[...]
-        while !rest.isEmpty {
-            let part = prefix(of: rest)
-            guard let applied = try applyAtOnce(part) else { return nil }
-            if part.count == jobs.count { return applied }
-            ends += applied
-            rest = rest.dropFirst(part.count)
-        }
-        return ends
-    }
-
-    /// The jobs that can be merged at once: a job whose id occurs before it must wait until the ledger has that id.
-    private func prefix(of jobs: ArraySlice<StoreJob>) -> ArraySlice<StoreJob> {
-        // Different ids with the same hash only end the batch earlier.
-        var ids = Set<UInt64>(minimumCapacity: jobs.count)
-        return jobs.prefix(BatchMerge.maximumMembers(merger)).prefix { job in
-            job.contentHash == nil || ids.insert(JobIndex.hash(job.id)).inserted
-        }
-    }
-
-    private func applyAtOnce(_ jobs: ArraySlice<StoreJob>) throws(StoreError) -> [JobOutcome]? {
-        var found: [(known: StoredOutcome?, end: JobOutcome?)] = []
-        var members: [BatchMerge.Member] = []
-        found.reserveCapacity(jobs.count)
-        members.reserveCapacity(jobs.count)
-        for job in jobs {
-            found.append(try find(job))
-            if found.last?.end != nil { continue }
-            if case .refused = job.work { continue }
-            guard let rows = joinableRows(job) else { return nil }
-            members.append(BatchMerge.Member(job: job, rows: rows))
-        }
-        merger.digest = ledger.history == nil ? nil : RowDigest()
-        let ends = try BatchMerge.run(members, merger) { merge throws(StoreError) in
-            try record(zip(jobs, found), merge)
-        }
-        return ends ?? nil
-    }
-
-    /// Records jobs whose steps, if they have any, are merged.
-    ///
-    /// - Parameter jobs: each with what ``find(_:)`` returned.
-    /// - Returns: nil when the line that determines a job's outcome has expired with an earlier job of these.
-    private func record(
-        _ jobs: Zip2Sequence<ArraySlice<StoreJob>, [(known: StoredOutcome?, end: JobOutcome?)]>, _ merge: BatchMerge
-    ) throws(StoreError) -> [JobOutcome]? {
-        var ends: [JobOutcome] = []
-        ends.reserveCapacity(jobs.underestimatedCount)
-        var member = 0
-        // Similar jobs share one outcome.
-        var shared: JobOutcome?
-        var sharedChanges: [(entity: String, counts: ChangeCounts)] = []
-        for (job, found) in jobs {
-            if let end = found.end {
-                if let known = found.known, known.sequence < ledger.firstSequence { return nil }
-                try extendDigest(end, of: job, nil)
-                ends.append(end)
-                continue
-            }
-            if case .refused(let fault) = job.work {
-                ends.append(try record(.failed(fault), of: job, found.known, nil, isWritten: false))
-                continue
-            }
-            let rows = merge.digest(member)
-            defer { member += 1 }
-            if let shared, merge.isOnly(sharedChanges, member) {
-                let feedKeys = merge.feedKeys(member, sharedChanges)
-                ends.append(try record(shared, of: job, found.known, rows, feedKeys: feedKeys, isWritten: false))
-                continue
-            }
-            var outcome = merge.outcome(member)
-            let feedKeys = merge.feedKeys(member, outcome.changes)
-            outcome.writeBrief()
-            let end = JobOutcome.completed(outcome)
-            if outcome.isOnly(outcome.changes) { (shared, sharedChanges) = (end, outcome.changes) }
-            ends.append(try record(end, of: job, found.known, rows, feedKeys: feedKeys, isWritten: false))
-        }
-        try ledger.write()
-        return ends
-    }
-}
-
-extension StoreJob.Work {
-    /// The rows of a job that only merges records; nil for any other.
-    fileprivate var onlyRows: StagedRows? {
-        switch self {
-        case .merge(let rows): return rows
-        case .steps(let steps):
-            guard steps.count == 1, case .merge = steps[0].action else { return nil }
-            return steps[0].rows
-        case .refused: return nil
-        }
-    }
-}
 
 /// The journal whose jobs are applied to the store.
 extension Store {
@@ -134,12 +15,9 @@ extension Store {
 
     /// The same of a store that is not open; nil when there is none, or it was fed from no journal. Changes nothing.
     package static func logPosition(path: String) throws(StoreError) -> JournalPosition? {
-        let file = try StoreFile(path: path)
-        guard file.exists else { return nil }
-        let connection = try look(at: file)
+        guard let connection = try look(path) else { return nil }
         let meta = StoreMeta(connection: connection)
-        guard try StoreFormat.modelInForce(of: connection, path: path) != nil,
-            let identity = try meta.value(of: .log),
+        guard let identity = try meta.value(of: .log),
             let applied = try meta.value(of: .logApplied).flatMap({ StateDigest($0) })?.position
         else { return nil }
         return JournalPosition(
@@ -147,7 +25,6 @@ extension Store {
             id: try connection.text("SELECT id FROM _broker_jobs WHERE sequence = \(applied)"))
     }
 
-    /// Whether a journal is beside a store.
     package static func hasJournal(path: String) throws(StoreError) -> Bool {
         access(try StoreFile(path: path).location + ".journal", F_OK) == 0
     }
@@ -161,7 +38,6 @@ extension Store {
         try setLog(identity, StateDigest(position: position, time: time))
     }
 
-    /// Ends the assignment of a journal.
     package func endLog() throws(StoreError) { try setLog(nil, nil) }
 
     /// Stores the fingerprint under which the journal accepts jobs from now on.
@@ -172,18 +48,10 @@ extension Store {
         let earlier = try meta.value(of: .fingerprint).flatMap { ApplicationFingerprint($0) }
         let fingerprint = fingerprint
         guard earlier != fingerprint else { return [] }
-        do throws(StoreError) {
-            try beginning.run()
-            try meta.set(.fingerprint, to: fingerprint.text)
-            try commit()
-        } catch {
-            rollback()
-            throw error
-        }
+        try inTransaction { () throws(StoreError) in try meta.set(.fingerprint, to: fingerprint.text) }
         return earlier.map { fingerprint.differences(from: $0) } ?? []
     }
 
-    /// A fact about the log of the store.
     package func fact(_ key: StoreMeta.Key) throws(StoreError) -> String? {
         try StoreMeta(connection: connection).value(of: key)
     }
@@ -240,10 +108,7 @@ extension Store {
     /// The limits under which the jobs of a store's journal are applied; nil when there is no store, or none are recorded.
     /// Changes nothing.
     package static func limitsInForce(path: String) throws(StoreError) -> LoggedLimits? {
-        let file = try StoreFile(path: path)
-        guard file.exists else { return nil }
-        let connection = try look(at: file)
-        guard try StoreFormat.modelInForce(of: connection, path: path) != nil else { return nil }
+        guard let connection = try look(path) else { return nil }
         return try StoreMeta(connection: connection).value(of: .limits).flatMap { LoggedLimits($0) }
     }
 
@@ -255,15 +120,10 @@ extension Store {
     package func pass(
         _ mark: LogMark, setting facts: [(key: StoreMeta.Key, value: String?)] = [], syncs: Bool = true
     ) throws(StoreError) {
-        do throws(StoreError) {
-            try beginning.run()
+        try inTransaction { () throws(StoreError) in
             ledger.history?.extend(mark)
             for fact in facts { try StoreMeta(connection: connection).set(fact.key, to: fact.value) }
             mustSync = syncs
-            try commit()
-        } catch {
-            rollback()
-            throw error
         }
     }
 
@@ -277,8 +137,7 @@ extension Store {
     }
 
     private func setLog(_ identity: String?, _ history: StateDigest?) throws(StoreError) {
-        do throws(StoreError) {
-            try beginning.run()
+        try inTransaction { () throws(StoreError) in
             let meta = StoreMeta(connection: connection)
             try meta.set(.log, to: identity)
             try meta.set(.logApplied, to: history?.text)
@@ -288,6 +147,13 @@ extension Store {
             ledger.history = history
             // The journal's first job is on the disk before the store's next COMMIT.
             mustSync = true
+        }
+    }
+
+    private func inTransaction(_ body: () throws(StoreError) -> Void) throws(StoreError) {
+        do throws(StoreError) {
+            try beginning.run()
+            try body()
             try commit()
         } catch {
             rollback()
@@ -341,14 +207,20 @@ extension Store {
         return file.exists ? try changes(path: path, plan: plan, removal: removal) : nil
     }
 
+    /// A connection to an existing store of Broker's that changes nothing; nil when there is none.
+    private static func look(_ path: String) throws(StoreError) -> Connection? {
+        let file = try StoreFile(path: path)
+        guard file.exists else { return nil }
+        let connection = try look(at: file)
+        return try StoreFormat.modelInForce(of: connection, path: path) == nil ? nil : connection
+    }
+
     /// The store's path without symbolic links, and the identity of the journal that it was fed from; nil without one.
     /// Changes nothing.
     package static func journal(path: String) throws(StoreError) -> (location: String, identity: String?) {
-        let file = try StoreFile(path: path)
-        guard file.exists else { return (file.location, nil) }
-        let connection = try look(at: file)
-        guard try StoreFormat.modelInForce(of: connection, path: path) != nil else { return (file.location, nil) }
-        return (file.location, try StoreMeta(connection: connection).value(of: .log))
+        let location = try StoreFile(path: path).location
+        guard let connection = try look(path) else { return (location, nil) }
+        return (location, try StoreMeta(connection: connection).value(of: .log))
     }
 
     /// Whether a name belongs to a store, whether or not there is a file of that name.
@@ -377,17 +249,10 @@ extension Store {
     /// - Parameter position: the newest position of the journal: after a loss of power, the store may know only earlier ones.
     /// - Returns: the highest sequence that may have been sent before; the `count` after it are reserved.
     package func openSequences(_ count: Int64, after position: Int64 = 0) throws(StoreError) -> Int64 {
-        do throws(StoreError) {
-            try checkUsable()
-            let newest = max(try lastSequence(), position)
-            try beginning.run()
-            try reserveSequences(through: newest + count)
-            try commit()
-            return newest
-        } catch {
-            rollback()
-            throw error
-        }
+        try checkUsable()
+        let newest = max(try lastSequence(), position)
+        try inTransaction { () throws(StoreError) in try reserveSequences(through: newest + count) }
+        return newest
     }
 
     /// Reserves sequences in the open transaction: once that is durable, those up to `sequence` may be sent to clients,
@@ -401,6 +266,25 @@ extension Store {
     /// The highest sequence whose outcome may have been deleted; 0 for none.
     package var forgottenThrough: Int64 { ledger.forgottenThrough }
 
-    /// The number of outcomes that the ledger has.
     package var outcomeCount: Int { ledger.count }
+}
+
+// The time of the newest backup, which the store remembers for its operator.
+extension Store {
+    /// In milliseconds since 1970; nil when none was made, or none could be noted.
+    package func lastBackup() throws(StoreError) -> Int64? {
+        try StoreMeta(connection: connection).value(of: .backedUpAt).flatMap { Int64($0) }
+    }
+
+    /// Notes a backup, in a transaction of its own. Does not wait for a lock.
+    package func noteBackup(at milliseconds: Int64) throws(StoreError) {
+        do throws(StoreError) {
+            try begin()
+            try StoreMeta(connection: connection).set(.backedUpAt, to: String(milliseconds))
+            try commit()
+        } catch {
+            rollback()
+            throw error
+        }
+    }
 }

@@ -91,7 +91,6 @@ struct BatchMerge {
         return !merger.connection.hasDanglingReferences
     }
 
-    /// Binds the scans to the rows of every member.
     private func bind() throws(StoreError) {
         var (state, key) = (states.baseAddress, rowKeys.baseAddress)
         for (number, member) in members.enumerated() {
@@ -114,7 +113,6 @@ struct BatchMerge {
 
     // MARK: - Rows
 
-    /// Merges the rows of some members.
     private func merge(_ entity: Int, _ staged: [(member: Int, table: FrozenTable)]) throws(StoreError) -> Bool {
         let upserts = merger.entities[entity].upserts
         var joined = BatchOrder(merger.entities[entity].identity, staged.reduce(0) { $0 + $1.table.rowCount })
@@ -294,10 +292,8 @@ struct BatchOrder {
     private(set) var columns: [Int]?
     private var rows: [UInt32] = []
     private var members: [UInt32] = []
-    /// Indexed by member.
     private var tables: [FrozenTable?] = []
     private var isInOrder = true
-    /// The row that was added last.
     private var last: UnsafePointer<Cell>?
 
     /// - Parameter rowCount: of all tables.
@@ -319,7 +315,6 @@ struct BatchOrder {
         members.append(contentsOf: repeatElement(UInt32(member), count: group.range.count))
     }
 
-    /// Calls `body` with the rows and their members, in the same order.
     func withOrder(
         _ body: (UnsafeBufferPointer<UInt32>, UnsafeBufferPointer<UInt32>) throws(StoreError) -> Void
     ) throws(StoreError) {

@@ -2,6 +2,7 @@ internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerSchema
 internal import BrokerStaging
+internal import CSQLite
 
 /// Merges staged rows into the tables of one connection, one job at a time, by plain SQL over sets.
 ///
@@ -24,7 +25,7 @@ final class Merger {
     let objects: ObjectStatements
     let forms: ColumnAffinities
     let historyTables: ChangedTables
-    private let named: NamedObjects
+    let named: NamedObjects
     /// At a fixed address: SQLite's update hook writes to it.
     let tally: UnsafeMutablePointer<MergeTally>
     /// Entities in an order in which most rows come after the rows they refer to.
@@ -86,12 +87,12 @@ final class Merger {
 
     deinit { tally.deallocate() }
 
-    /// - Throws: ``MergeFailure``; the caller must then roll back. Row keys that the merge took are released.
-    func merge(_ rows: StagedRows) throws(MergeFailure) -> MergedRows {
+    /// - Throws: ``MergeFailure/surprise(_:)``, or a ``StoreError``; the caller must then roll back. Row keys that the merge
+    ///   took are released.
+    func merge(_ rows: StagedRows) throws -> MergedRows {
         let keys = rowKeys
-        var merge = JobMerge(self, rows)
-        do throws(MergeFailure) {
-            return try merge.run()
+        do {
+            return try JobMerge(self, rows).run()
         } catch {
             rowKeys = keys
             throw error
@@ -122,44 +123,6 @@ final class Merger {
         }
     }
 
-    // MARK: - Named objects
-
-    /// The condition that an object `o` is named by rows that were merged. It is valid until ``clearNamedObjects()``.
-    ///
-    /// - Parameter merged: the result of the merge, which has the row keys.
-    func namedObjects(_ rows: StagedRows, _ merged: MergedRows, _ entity: Int) throws(StoreError) -> String {
-        try named.set(
-            [rows.tables[entity]].compactMap { $0 }, entity, entities[entity], forms,
-            rowKeys: Set(merged.rowKeys[entity]))
-    }
-
-    /// Bytes of memory that ``namedObjects(_:_:_:)`` needs besides the rows: sets of row keys, or keys
-    /// converted to the columns' affinities.
-    func namedMemory(of tables: [FrozenTable], _ entity: Int) -> Int {
-        let changes = forms.changesKey(of: entity)
-        guard changes || entities[entity].hasRowKey else { return 0 }
-        return tables.reduce(0) { sum, table in
-            guard changes else { return sum + table.rowCount * 64 }
-            return (0..<table.rowCount).reduce(sum + table.rowCount * 192) { sum, row in
-                table.hasIdentity(row) ? table.identity(ofRow: row).reduce(sum) { $0 + Int($1.count) } : sum
-            }
-        }
-    }
-
-    /// The condition that an object `o` has one of these row numbers. It is valid until ``clearNamedObjects()``.
-    func namedObjects(_ numbers: Set<Int64>, _ entity: Int) -> String {
-        named.set(numbers, naming: plan, entity)
-    }
-
-    func clearNamedObjects() { named.clear() }
-
-    /// The key in the store of a staged row's object.
-    func key(of row: Int, _ table: FrozenTable, _ merged: MergedRows) throws(StoreError) -> StoredKey {
-        let (index, model) = (table.entityIndex, entities[table.entityIndex].entity)
-        if model.hasRowKey { return StoredKey([.integer(merged.rowKeys[index][row])]) }
-        return try forms.key(model.identity.map { table.row(row)[$0] }, of: index)
-    }
-
     // MARK: - Row keys
 
     /// The row key of the object with the identity in this row of cells; nil when there is none.
@@ -171,8 +134,7 @@ final class Merger {
     func rowKey(_ entity: Int, _ bind: (Statement) -> Void) throws(StoreError) -> Int64? {
         let find = try entities[entity].findRowKey()
         bind(find)
-        defer { find.reset() }
-        return try find.step() ? find.integer(0) : nil
+        return try find.first { $0.integer(0) }
     }
 
     /// - Parameters:
@@ -200,7 +162,6 @@ final class Merger {
         return try entities[entity].find(charging: columns) { $0.bind(key, at: 1) }
     }
 
-    /// The next row key for an object of that entity.
     func takeRowKey(_ entity: Int) throws(StoreError) -> Int64 {
         try rowKeys.take(entities[entity], entity, on: connection)
     }
@@ -253,7 +214,6 @@ struct RowKeys {
         stored = newest
     }
 
-    /// Takes the next key for an object of that entity.
     mutating func take(_ entity: EntityStatements, _ index: Int, on connection: Connection) throws(StoreError) -> Int64
     {
         try read(entity, index, on: connection)
@@ -275,7 +235,6 @@ struct RowKeys {
         hasChanges = hasChanges || newest[index] != stored[index]
     }
 
-    /// Writes the changed counters, in the open transaction.
     mutating func write(_ entities: [EntityStatements], on connection: Connection) throws(StoreError) {
         guard hasChanges else { return }
         let meta = StoreMeta(connection: connection)
@@ -284,5 +243,176 @@ struct RowKeys {
             stored[index] = key
         }
         hasChanges = false
+    }
+}
+
+/// Whether a step names an object, as an SQL function: `_broker_is_named(key columns)`.
+///
+/// It needs one lookup for each examined row of the table, and no copy of the keys.
+final class NamedObjects {
+    private static let function = "_broker_is_named"
+
+    private var isNamed: (([Cell]) -> Bool)?
+    private let meter: WorkMeter
+
+    /// Registers the function. This object must outlive the connection's last statement.
+    init(on connection: Connection) throws(StoreError) {
+        meter = connection.work
+        let result = sqlite3_create_function_v2(
+            connection.handle, Self.function, -1, SQLITE_UTF8, Unmanaged.passUnretained(self).toOpaque(),
+            { context, count, values in
+                let named = Unmanaged<NamedObjects>.fromOpaque(sqlite3_user_data(context)!).takeUnretainedValue()
+                let values = UnsafeBufferPointer(start: values, count: Int(count))
+                guard PredicateFunctions.charge(context, named.meter, forKeyOf: values) else { return }
+                sqlite3_result_int(context, named.isNamed?(values.map { Cell($0) }) ?? false ? 1 : 0)
+            }, nil, nil, nil)
+        guard result == SQLITE_OK else { throw connection.error(result) }
+    }
+
+    /// - Parameters:
+    ///   - columns: the SQL names of the columns that `isNamed` gets.
+    ///   - isNamed: used until ``clear()``.
+    /// - Returns: the condition that an object `o` is named.
+    func set(_ columns: [String], _ isNamed: @escaping ([Cell]) -> Bool) -> String {
+        self.isNamed = isNamed
+        return "\(Self.function)(\(columns.map { "o.\($0)" }.joined(separator: ", ")))"
+    }
+
+    func clear() { isNamed = nil }
+}
+
+/// The warnings and rejections that a job reports besides its counts.
+struct ReportedFaults {
+    private(set) var rejected: [Fault] = []
+    /// By the name of the entity, the number of rejections that are not listed.
+    private(set) var unlisted: [String: Int] = [:]
+    var warnings: [Warning] = []
+
+    private static let maximumCompared = 1_000
+
+    mutating func add(_ rows: StagedRows) { add(rows.rejected, rows.unlistedRejections, rows.warnings) }
+
+    mutating func add(_ interpreter: Interpreter) {
+        add(interpreter.rejected, interpreter.unlistedRejections, interpreter.warnings)
+    }
+
+    private mutating func add(_ rejected: [Fault], _ unlisted: [String: Int], _ warnings: [Warning]) {
+        if !unlisted.isEmpty { self.unlisted.merge(unlisted, uniquingKeysWith: +) }
+        for fault in rejected {
+            if self.rejected.count < RejectionList.maximumListed {
+                self.rejected.append(fault)
+            } else {
+                self.unlisted[fault.entity ?? "", default: 0] += 1
+            }
+        }
+        for warning in warnings { add(warning) }
+    }
+
+    private mutating func add(_ warning: Warning) {
+        let known = warnings.firstIndex { known in
+            known.code == warning.code && known.entity.hasSameBytes(as: warning.entity)
+                && (known.key ?? "").hasSameBytes(as: warning.key ?? "")
+        }
+        // A job of few steps reports each key once; comparing many warnings with each other would take too long.
+        if let known, warnings.count <= Self.maximumCompared {
+            warnings[known].count += warning.count
+        } else {
+            warnings.append(warning)
+        }
+    }
+
+    /// By the name of the entity, the number of rejected objects.
+    var rejectedCounts: [String: Int] {
+        var counts = unlisted
+        for fault in rejected { counts[fault.entity ?? "", default: 0] += 1 }
+        return counts
+    }
+}
+
+extension Outcome {
+    /// The reported faults without later changes.
+    init(_ reported: ReportedFaults) {
+        self.init()
+        if !reported.rejected.isEmpty { rejected = reported.rejected }
+        if !reported.warnings.isEmpty { warnings = reported.warnings }
+        let unlisted = reported.unlisted.values.reduce(0, +)
+        if unlisted > 0 { warnings.append(Warning(.rejectedNotListed, entity: "", count: unlisted)) }
+    }
+}
+
+/// The memory that the merge of one job needs besides its staged rows: what the interpreter reads, parked values, and the
+/// changes that are recorded.
+///
+/// Used by the one thread that merges the job.
+final class MergeMemory: StagingAllowance, @unchecked Sendable {
+    let allowance: (any MemoryAllowance)?
+    private var used = 0
+    /// The part of the used memory that belongs to a growing table.
+    private var held = 0
+
+    /// - Parameter allowance: nil grants everything.
+    init(_ allowance: (any MemoryAllowance)?) { self.allowance = allowance }
+
+    deinit { allowance?.giveBack(used) }
+
+    func take(_ bytes: Int) -> Bool {
+        guard allowance?.take(bytes) ?? true else { return false }
+        used += bytes
+        return true
+    }
+
+    /// Like ``take(_:)``, for a table that now has so many bytes.
+    func hold(_ bytes: Int) -> Bool {
+        guard bytes > held else { return true }
+        let step = max(bytes - held, 64 << 10)
+        guard take(step) else { return false }
+        held += step
+        return true
+    }
+
+    static let refusal = Fault.busy(
+        "Skipping the records that cannot be stored needs more memory than one job may take. Split it into several "
+            + "jobs, or raise the server's limit.")
+}
+
+/// The memory that the merge of one job may take, whatever its staging has taken: so a job of a log ends alike wherever it is
+/// merged.
+///
+/// Used by the one thread that merges the job.
+final class MergeLimit: MemoryAllowance, @unchecked Sendable {
+    private let limit: Int
+    private let allowance: (any MemoryAllowance)?
+    private var used = 0
+
+    /// - Parameter allowance: grants what the limit allows; nil grants everything.
+    init(_ limit: Int, _ allowance: (any MemoryAllowance)?) {
+        self.limit = limit
+        self.allowance = allowance
+    }
+
+    func take(_ bytes: Int) -> Bool {
+        guard used + bytes <= limit, allowance?.take(bytes) ?? true else { return false }
+        used += bytes
+        return true
+    }
+
+    func giveBack(_ bytes: Int) {
+        used -= bytes
+        allowance?.giveBack(bytes)
+    }
+}
+
+/// Why a job, or a step of it, ends.
+enum MergeFailure: Error {
+    /// The job is at fault.
+    case fault(Fault)
+    /// Applying the records one after the other may have another result: nothing is repaired, and the interpreter applies them.
+    case surprise(InterpretationReason)
+
+    init(_ refusal: StagingRefusal) {
+        switch refusal {
+        case .fault(let fault): self = .fault(fault)
+        case .noRoom: self = .fault(MergeMemory.refusal)
+        }
     }
 }

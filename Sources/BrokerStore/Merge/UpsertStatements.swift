@@ -9,14 +9,6 @@ internal import BrokerStaging
 /// the rows' columns differ ───────▶ the ragged statements
 /// ```
 final class UpsertStatements {
-    /// How rows are merged that have the same columns, but cannot be inserted.
-    enum Update {
-        /// Row by row: they can only update existing objects.
-        case rows(Statement)
-        /// They have only their key: existing objects do not change.
-        case nothing
-    }
-
     /// Maximum number of cached statements, so that records with ever new sets of keys do not hold memory for good.
     private static let maximumGroups = 256
 
@@ -32,7 +24,7 @@ final class UpsertStatements {
     private let connection: Connection
     private let stagedTable: String
     private var uniform: [[Int]: Upsert] = [:]
-    private var updates: [[Int]: Update] = [:]
+    private var updates: [[Int]: Statement?] = [:]
     private var ragged: Upsert?
     /// An alias for the stored row that cannot collide: the table may be called "excluded", too.
     private let old = quoted("_broker_old")
@@ -65,16 +57,11 @@ final class UpsertStatements {
 
     // MARK: - Choice of the statement
 
-    /// Whether rows with values for these columns can be inserted.
     func canInsert(_ present: [Int]) -> Bool { !columns.entity.isAbstract && required.allSatisfy(present.contains) }
 
-    /// Whether the row has all values that an insert requires.
     func canInsert(_ row: UnsafePointer<Cell>) -> Bool {
         !columns.entity.isAbstract && required.allSatisfy { row[$0].kind != .absent }
     }
-
-    /// A required column for which the row has no value; nil when there is none.
-    func lacking(_ row: UnsafePointer<Cell>) -> Int? { required.first { row[$0].kind == .absent } }
 
     /// Whether one statement merges the group, whatever columns its rows have.
     func mergesAtOnce(_ group: RowGroup, of table: FrozenTable) -> Bool {
@@ -128,19 +115,22 @@ final class UpsertStatements {
 
     private func prepare(_ present: [Int], isRagged: Bool) throws(StoreError) -> Upsert {
         try Upsert(
-            UpsertSQL(columns, kinds, present, isRagged: isRagged, stagedTable, old),
+            UpsertSQL(
+                columns: columns, kinds: kinds, present: present, isRagged: isRagged, stagedTable: stagedTable, old: old
+            ),
             without: columns.indexed.intersection(columns.others(present)),
             absentValues: isRagged ? absentValues : nil, on: connection)
     }
 
-    /// The update for a group that does not merge at once, whose rows have the same columns.
-    func update(_ present: [Int]) throws(StoreError) -> Update {
+    /// The update of one row of a group that does not merge at once, whose rows have the same columns; nil when they have only
+    /// their key, and existing objects do not change.
+    func update(_ present: [Int]) throws(StoreError) -> Statement? {
         if let known = updates[present] { return known }
         if updates.count >= Self.maximumGroups { updates.removeAll() }
         let others = columns.others(present).flatMap { columns.columns($0).map(\.name) }
-        let update: Update =
-            others.isEmpty && !(kinds?.mayBecome ?? false) ? .nothing : .rows(try prepareUpdate(others, present))
-        updates[present] = update
+        let changesNothing = others.isEmpty && !(kinds?.mayBecome ?? false)
+        let update = changesNothing ? nil : try prepareUpdate(others, present)
+        updates[present] = .some(update)
         return update
     }
 
@@ -180,7 +170,6 @@ final class UpsertStatements {
 }
 
 extension Attribute {
-    /// A value that a required column accepts.
     fileprivate var placeholder: Cell {
         switch columnStorage {
         case .integer: .integer(0)
@@ -220,9 +209,7 @@ final class Upsert {
     private let first: Statement
     /// Nil when no column that is set has an index.
     private let second: Statement?
-    /// By column of the virtual table, the inserted value where a row has none; nil when all rows have the same columns.
     private let absentValues: UnsafePointer<Cell>?
-    /// Nil until it is needed.
     private var comparison: Statement?
     private var wereMostlyEqual = false
 
@@ -292,14 +279,14 @@ final class Upsert {
         by statement: Statement, _ range: Range<Int>, _ scan: UnsafeMutablePointer<StagedScan>,
         _ tally: UnsafeMutablePointer<MergeTally>
     ) throws(StoreError) -> [UInt32] {
-        var postponed = PostponedRows()
+        var postponed: [UInt32] = []
         try withUnsafeMutablePointer(to: &postponed) { postponed throws(StoreError) in
             scan.pointee.postponed = postponed
             scan.pointee.read(range)
             defer { scan.pointee.postponed = nil }
             try MergeTally.counting(tally, to: scan, of: .entityRows) { () throws(StoreError) in try statement.run() }
         }
-        return postponed.places
+        return postponed
     }
 
     /// Makes the rows at some positions, if any, the scan's order while `body` runs.
@@ -315,6 +302,223 @@ final class Upsert {
             try jobs.withUnsafeBufferPointer { jobs throws(StoreError) in
                 scan.pointee.jobs = jobs.baseAddress
                 try body(0..<order.count)
+            }
+        }
+    }
+}
+
+/// The text of one `INSERT … SELECT … ON CONFLICT` over an entity's scan.
+struct UpsertSQL {
+    fileprivate let columns: EntityColumns
+    fileprivate let kinds: ConcreteEntitySQL?
+    fileprivate let present: [Int]
+    /// The rows may lack values for some of these columns: ``StagedFunctions`` know which values the current row has.
+    fileprivate let isRagged: Bool
+    fileprivate let stagedTable: String
+    fileprivate let old: String
+
+    /// - Parameter postponed: staged columns that are not set. Rows in which they change are not updated, and are
+    ///   recorded.
+    func prepare(without postponed: Set<Int>, on connection: Connection) throws(StoreError) -> Statement {
+        let key = columns.key
+        let others = columns.others(present).flatMap { columns.columns($0) }
+        var names = (key + others).map(\.name)
+        var values = (key + others).map { "c\($0.number)" }
+        var defaults: [Cell] = []
+        var defaultAssignments: [Int: String] = [:]
+        for attribute in columns.entity.attributeIndices {
+            // The scan of a ragged row supplies its defaults for the columns that it lacks.
+            guard isRagged || !present.contains(attribute), let cell = columns.defaultCell(attribute) else { continue }
+            let column = columns.columns(attribute)[0]
+            if !isRagged {
+                names.append(column.name)
+                defaults.append(cell)
+                values.append("?\(defaults.count)")
+            }
+            defaultAssignments[attribute] = kinds?.takingDefault(
+                attribute, isRagged ? "excluded.\(quoted(column.name))" : "?\(defaults.count)", of: old,
+                otherwise: isRagged && !postponed.contains(attribute) ? value(column) : "\(old).\(quoted(column.name))")
+        }
+        if let kinds {
+            names.append(entityColumnName)
+            values.append(kinds.name)
+        }
+        let statement = try connection.prepare(
+            "INSERT INTO \(columns.table) AS \(old) (\(quotedList(names))) SELECT \(values.joined(separator: ", ")) "
+                + "FROM \(stagedTable) WHERE true ON CONFLICT (\(quotedList(key.map(\.name)))) "
+                + "DO \(update(without: postponed, defaultAssignments))")
+        // The plan owns the defaults' bytes and outlives the statement.
+        for (position, cell) in defaults.enumerated() { statement.bind(cell, at: position + 1) }
+        return statement
+    }
+
+    /// A statement that changes nothing, and records the rows that are new or differ from the stored ones. For
+    /// batches (``BatchMerge``): they have no rows of hierarchies, which also differ in their entity.
+    func prepareComparison(on connection: Connection) throws(StoreError) -> Statement {
+        let key = columns.key
+        let compared = key + columns.others(present).flatMap { columns.columns($0) }
+        let match = key.map { "\(old).\(quoted($0.name)) = staged.c\($0.number)" }.joined(separator: " AND ")
+        // The key of no stored row is NULL, and differs. The results of the function, 0 or 1, do not count.
+        let none = calls(StagedFunctions.postpones, compared).map { "\($0) < 0" }
+        return try connection.prepare(
+            "SELECT 1 FROM \(stagedTable) AS staged LEFT JOIN \(columns.table) AS \(old) ON \(match) "
+                + "WHERE \(anyOf(none))")
+    }
+
+    /// The update of a stored row.
+    ///
+    /// - Parameter taking: by attribute, the assignment of a default to rows that become rows of a subentity.
+    private func update(without postponed: Set<Int>, _ defaultAssignments: [Int: String]) -> String {
+        let set = columns.others(present).filter { !postponed.contains($0) }
+        let differences = differences(set) + (kinds?.isAnother(old) ?? [])
+        var assignments = set.filter { defaultAssignments[$0] == nil }.flatMap { columns.columns($0) }
+            .map { "\(quoted($0.name)) = \(value($0))" }
+        assignments += defaultAssignments.sorted { $0.key < $1.key }.map(\.value)
+        assignments += columns.clearingPositions(set, of: old) { anyOf(self.differences([$0])) }
+        assignments += kinds?.becoming(of: old) ?? []
+        var condition = anyOf(differences)
+        let unset = postponed.sorted().flatMap { columns.columns($0) }
+        if let first = unset.first {
+            let postpones = calls(StagedFunctions.postpones, unset)
+            // There may be no other column to compare: then the result of the function, 0 or 1, must not count. SQLite
+            // would not call the function in a condition that is false whatever it returns.
+            condition =
+                differences.isEmpty
+                ? anyOf(postpones.map { "\($0) < 0" }) : "NOT (\(anyOf(postpones))) AND (\(condition))"
+            if assignments.isEmpty { assignments = ["\(quoted(first.name)) = \(old).\(quoted(first.name))"] }
+        }
+        guard !assignments.isEmpty else { return "NOTHING" }
+        return "UPDATE SET \(assignments.joined(separator: ", ")) WHERE \(condition)"
+    }
+
+    private func value(_ column: EntityColumns.Column) -> String {
+        let name = quoted(column.name)
+        return isRagged ? "\(StagedFunctions.value)(\(column.number), \(old).\(name))" : "excluded.\(name)"
+    }
+
+    private func differences(_ staged: [Int]) -> [String] {
+        let columns = staged.flatMap { self.columns.columns($0) }
+        if isRagged { return calls(StagedFunctions.differs, columns) }
+        return columns.map { "\(old).\(quoted($0.name)) IS NOT excluded.\(quoted($0.name))" }
+    }
+
+    /// Calls of a function over columns, each over as many consecutive columns as the function takes.
+    private func calls(_ function: String, _ columns: [EntityColumns.Column]) -> [String] {
+        var calls: [[EntityColumns.Column]] = []
+        for column in columns {
+            let newest = calls.last
+            if let newest, newest.last!.number == column.number - 1, newest.count < StagedFunctions.columnsPerCall {
+                calls[calls.count - 1].append(column)
+            } else {
+                calls.append([column])
+            }
+        }
+        return calls.map { columns in
+            let olds = columns.map { "\(old).\(quoted($0.name))" }.joined(separator: ", ")
+            return "\(function)(\(columns[0].number), \(olds))"
+        }
+    }
+}
+
+/// The names of an entity's staged columns in its table, and in the virtual table over its staged rows.
+struct EntityColumns {
+    struct Column {
+        let name: String
+        let number: Int
+    }
+
+    let index: Int
+    let plan: StagingPlan
+    let naming: ColumnNaming
+    let entity: Entity
+    /// The quoted name of the table; for a hierarchy, that of its topmost entity.
+    let table: String
+    /// The columns of the virtual table before those of each link, without the key and the attributes; then all of them.
+    private let linkOffsets: [Int]
+
+    init(_ index: Int, _ plan: StagingPlan) {
+        self.index = index
+        self.plan = plan
+        naming = ColumnNaming(model: plan.model, layout: plan.layout)
+        entity = plan.model.entities[index]
+        table = quoted(plan.model.entities[plan.model.topmost(of: index)].table)
+        let layout = plan.layout.entities[index]
+        var offsets = [0]
+        for column in layout.attributeCount..<layout.columnCount {
+            let relationship = entity.relationships[layout.link(atColumn: column).relationship]
+            offsets.append(offsets[offsets.count - 1] + naming.keyColumns(relationship.destination).count)
+        }
+        linkOffsets = offsets
+    }
+
+    private var layout: EntityLayout { plan.layout.entities[index] }
+
+    var keyNames: [String] { naming.keyColumns(index).map(\.name) }
+
+    var key: [Column] {
+        entity.hasRowKey ? [Column(name: rowKeyName, number: 0)] : entity.identity.flatMap { columns($0) }
+    }
+
+    /// The SQL name of the row number, in a table whose columns may have any name.
+    var rowNumber: String { naming.rowNumber(index) }
+
+    /// The staged columns that its objects have: attributes, then links.
+    var all: [Int] {
+        let links = (layout.attributeCount..<layout.columnCount).filter {
+            entity.relationshipIndices.contains(layout.link(atColumn: $0).relationship)
+        }
+        return entity.attributeIndices + links
+    }
+
+    func others(_ staged: [Int]) -> [Int] { staged.filter { entity.hasRowKey || !entity.identity.contains($0) } }
+
+    /// Staged columns that are part of an index: an UPDATE that sets one is slow, even if the value does not change.
+    var indexed: Set<Int> {
+        let attributes = (entity.unique + entity.indexes).joined()
+        return Set(attributes).union(entity.identity).union(layout.attributeCount..<layout.columnCount)
+    }
+
+    var virtualColumnCount: Int {
+        (entity.hasRowKey ? 1 : 0) + layout.attributeCount + linkOffsets[linkOffsets.count - 1]
+    }
+
+    /// The table columns of a staged column; several for a link whose key has several.
+    func columns(_ staged: Int) -> [Column] {
+        let first = entity.hasRowKey ? 1 : 0
+        let attributes = entity.attributes.count
+        if staged < attributes { return [Column(name: entity.attributes[staged].column, number: first + staged)] }
+        let before = first + attributes + linkOffsets[staged - attributes]
+        return linkNames(staged).enumerated().map { Column(name: $1, number: before + $0) }
+    }
+
+    func linkNames(_ column: Int) -> [String] {
+        naming.linkColumns(entity.relationships[layout.link(atColumn: column).relationship])
+    }
+
+    /// The position columns of the links at these staged columns.
+    func positionNames(_ columns: [Int]) -> [String] {
+        columns.filter { $0 >= layout.attributeCount }.compactMap { column in
+            plan.model.positionColumn(of: entity.relationships[layout.link(atColumn: column).relationship])
+        }
+    }
+
+    func nameInModel(_ column: Int) -> String {
+        guard column >= layout.attributeCount else { return entity.attributes[column].name }
+        return entity.relationships[layout.link(atColumn: column).relationship].name
+    }
+
+    func defaultCell(_ attribute: Int) -> Cell? { plan.defaultCell(entity: index, attribute: attribute) }
+
+    /// Resets the position of an object whose link changes to another ordered relationship: it has no position there
+    /// yet (``JobMerge/mergeListPositions()``).
+    ///
+    /// - Parameters:
+    ///   - row: the SQL name of the stored row.
+    ///   - differs: returns the condition that the link at a column changes.
+    func clearingPositions(_ present: [Int], of row: String, _ differs: (Int) -> String) -> [String] {
+        present.flatMap { column in
+            positionNames([column]).map { position in
+                "\(quoted(position)) = CASE WHEN \(differs(column)) THEN NULL ELSE \(row).\(quoted(position)) END"
             }
         }
     }

@@ -20,6 +20,8 @@ final class ObjectStatements {
         case lastPosition(Int, relationship: Int)
         case positions(Int, relationship: Int)
         case holder(Int, [Int])
+        case park(Int, Int)
+        case unpark(Int, Int, isRenumbered: Bool)
     }
 
     private let plan: StagingPlan
@@ -96,12 +98,34 @@ final class ObjectStatements {
         return "UPDATE \(table(entity)) SET \(assignments.joined(separator: ", ")) WHERE \(condition)"
     }
 
-    /// Parameters: a row number. Returns the value of the attribute.
-    func value(of attribute: Int, _ entity: Int) throws(StoreError) -> Statement {
+    /// The value of the attribute in the row with that number; nil when there is no such row.
+    func value(of attribute: Int, _ entity: Int, _ number: Int64) throws(StoreError) -> OwnedCell? {
         try cache.statement(
             .value(entity, attribute),
-            "SELECT \(quoted(model.entities[entity].attributes[attribute].column)) FROM \(table(entity)) "
-                + "WHERE \(rowNumber(entity)) = ?1")
+            "SELECT \(column(attribute, entity)) FROM \(table(entity)) WHERE \(rowNumber(entity)) = ?1"
+        ).first(number) { OwnedCell(copying: $0.cell(0)) }
+    }
+
+    private func column(_ attribute: Int, _ entity: Int) -> String {
+        quoted(model.entities[entity].attributes[attribute].column)
+    }
+
+    /// Parameters: a value that no other row has, then a row number. The row gets the value.
+    func park(_ entity: Int, _ attribute: Int) throws(StoreError) -> Statement {
+        try cache.statement(
+            .park(entity, attribute),
+            "UPDATE \(table(entity)) SET \(column(attribute, entity)) = ?1 WHERE \(rowNumber(entity)) = ?2")
+    }
+
+    /// Parameters: the row's own value, the one that it got instead, then its number.
+    ///
+    /// - Parameter isRenumbered: whether the row may have another number now; there is no third parameter then.
+    func unpark(_ entity: Int, _ attribute: Int, isRenumbered: Bool) throws(StoreError) -> Statement {
+        let name = column(attribute, entity)
+        return try cache.statement(
+            .unpark(entity, attribute, isRenumbered: isRenumbered),
+            "UPDATE \(table(entity)) SET \(name) = ?1 WHERE \(name) = ?2"
+                + (isRenumbered ? "" : " AND \(rowNumber(entity)) = ?3"))
     }
 
     /// Parameters: a row number. Returns a row if there is one.
@@ -279,5 +303,51 @@ final class ObjectStatements {
     private func linkNames(_ entity: Int, _ column: Int) -> [String] {
         let link = plan.layout.entities[entity].link(atColumn: column)
         return naming.linkColumns(model.entities[entity].relationships[link.relationship])
+    }
+}
+
+/// The SQL by which owned objects follow the new identity of their owner, which begins their own.
+///
+/// The foreign keys follow by themselves (`ON UPDATE CASCADE`), from the owner to its objects and from these to theirs.
+final class OwnedKeyStatements {
+    private let plan: StagingPlan
+    private let naming: ColumnNaming
+    private let connection: Connection
+    /// By the entity of the owner's table.
+    private var statements: [Int: [Statement]] = [:]
+
+    init(_ plan: StagingPlan, on connection: Connection) {
+        self.plan = plan
+        self.connection = connection
+        naming = ColumnNaming(model: plan.model, layout: plan.layout)
+    }
+
+    /// Parameters: the owner's new key. To be run in their order.
+    func updates(_ owner: Int) throws(StoreError) -> [Statement] {
+        if let known = statements[owner] { return known }
+        var updates: [Statement] = []
+        for sql in sql(owner, plan.model.entities[owner].identity.count) { updates.append(try connection.prepare(sql)) }
+        statements[owner] = updates
+        return updates
+    }
+
+    /// - Parameter count: the number of values of the new key.
+    private func sql(_ owner: Int, _ count: Int) -> [String] {
+        let model = plan.model
+        var updates: [String] = []
+        for (entity, holder) in model.holders.owners.sorted(by: { $0.key < $1.key })
+        where model.topmost(of: holder.entity) == owner {
+            let inverse = model.inverse(of: model.entities[holder.entity].relationships[holder.relationship])!
+            let links = naming.linkColumns(inverse)
+            let own = model.entities[entity].identity.prefix(links.count).map {
+                model.entities[entity].attributes[$0].column
+            }
+            let assignments = zip(own, links).map { "\(quoted($0)) = \(quoted($1))" }.joined(separator: ", ")
+            updates.append(
+                "UPDATE \(quoted(model.table(of: entity))) SET \(assignments) "
+                    + "WHERE \(equations(Array(links.prefix(count))))")
+            updates += sql(entity, count)
+        }
+        return updates
     }
 }

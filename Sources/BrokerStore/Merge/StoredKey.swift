@@ -39,18 +39,9 @@ final class ColumnAffinities {
 
     /// The same values, converted by the columns' affinities; valid as long as the originals are.
     func stored(_ identity: [Cell], of entity: Int) throws(StoreError) -> [Cell] {
-        try stored(identity, of: entity, identities[entity])
-    }
-
-    /// - Parameter cells: a value for each of the attributes.
-    func key(_ cells: [Cell], of entity: Int, _ attributes: [Int]) throws(StoreError) -> StoredKey {
-        StoredKey(try stored(cells, of: entity, attributes))
-    }
-
-    private func stored(_ cells: [Cell], of entity: Int, _ attributes: [Int]) throws(StoreError) -> [Cell] {
-        guard !columns[entity].isEmpty else { return cells }
+        guard !columns[entity].isEmpty else { return identity }
         var stored: [Cell] = []
-        for (cell, attribute) in zip(cells, attributes) {
+        for (cell, attribute) in zip(identity, identities[entity]) {
             stored.append(
                 try columns[entity][attribute].map { affinity throws(StoreError) in try form(cell, affinity) } ?? cell)
         }
@@ -108,11 +99,16 @@ extension Affinity {
     }
 }
 
+/// An object of an entity's table, by its key.
+struct ObjectName: Hashable {
+    let entity: Int
+    let key: StoredKey
+}
+
 /// Values of columns to compare and to look up by: the type of each and its bytes, compared like SQLite compares them
 /// within one column.
 struct StoredKey: Hashable {
     private(set) var bytes: [UInt8] = []
-    private(set) var hasNull = false
 
     init(_ cells: [Cell]) {
         // One allocation for keys of numbers, which most are.
@@ -125,10 +121,13 @@ struct StoredKey: Hashable {
             case .text, .blob:
                 append(UInt64(cell.count))
                 bytes += cell.bytes
-            case .null, .absent, .object: hasNull = true
+            case .null, .absent, .object: break
             }
         }
     }
+
+    /// The stored name of an object with a row key that is named by its identity; no row key is equal to it.
+    static func naming(_ identity: [Cell]) -> StoredKey { StoredKey([.null] + identity) }
 
     /// Binds the values, from the parameter `first` on.
     func bind(to statement: Statement, from first: Int) {
@@ -144,7 +143,6 @@ struct StoredKey: Hashable {
         }
     }
 
-    /// The key's only value, if it is an integer.
     var integer: Int64? {
         guard bytes.count == 9, bytes[0] == Cell.Kind.integer.rawValue else { return nil }
         return bytes.withUnsafeBytes { Int64(bigEndian: $0.loadUnaligned(fromByteOffset: 1, as: Int64.self)) }
@@ -176,15 +174,14 @@ struct StoredKey: Hashable {
     }
 
     /// Calls `body` with all values. They are valid during the call.
-    func withCells(_ body: ([Cell]) -> Void) {
+    func withCells<Result>(_ body: ([Cell]) -> Result) -> Result {
         bytes.withUnsafeBufferPointer { _ in
             var cells: [Cell] = []
             forEachCell { cells.append($0) }
-            body(cells)
+            return body(cells)
         }
     }
 
-    /// The values as text for error messages.
     var described: String {
         var words: [String] = []
         forEachCell { cell in

@@ -1,9 +1,312 @@
+internal import BrokerJSON
 internal import BrokerModel
 package import BrokerSQLite
 internal import BrokerSchema
 internal import BrokerStaging
 internal import CSQLite
 internal import Glibc
+
+extension Connection {
+    /// Bytes that are rewritten at a time: of a write of 128 KiB and more, SQLite's VFS passes on the remainder of its
+    /// length modulo 2¹⁷ (os_unix.c, `seekAndWriteFd`), and treats the rest as a full disk.
+    private static let walPieceBytes = 64 << 10
+
+    /// Writes the WAL's bytes over themselves and syncs them, so that the WAL that was found is on the disk before
+    /// anything depends on it. Runs inside a transaction that may write, so that no other connection appends to the WAL
+    /// meanwhile.
+    ///
+    /// The process before may have ended because a sync of the WAL failed. The system then treats the lost pages as
+    /// written: they can be read, a sync succeeds without effect, and a power failure loses them. The database would
+    /// then have pages copied from them, beside older ones in the remaining WAL.
+    func rewriteWAL() throws(StoreError) {
+        guard let (wal, methods) = walFile else { return }
+        let piece = UnsafeMutableRawPointer.allocate(byteCount: Self.walPieceBytes, alignment: 16)
+        defer { piece.deallocate() }
+        var size: sqlite3_int64 = 0
+        var result = methods.xFileSize(wal, &size)
+        guard size > 0 || result != SQLITE_OK else { return }
+        var offset: sqlite3_int64 = 0
+        while result == SQLITE_OK, offset < size {
+            let count = Int32(min(sqlite3_int64(Self.walPieceBytes), size - offset))
+            result = methods.xRead(wal, piece, count, offset)
+            if result == SQLITE_OK { result = methods.xWrite(wal, piece, count, offset) }
+            offset += sqlite3_int64(count)
+        }
+        if result == SQLITE_OK { result = methods.xSync(wal, SQLITE_SYNC_NORMAL) }
+        try checkWAL(result)
+    }
+
+    /// Waits until the disk has all transactions that were committed, where COMMIT does not wait for it (`PRAGMA synchronous`).
+    ///
+    /// - Throws: ``StoreError``; when the disk has failed, the connection has a ``failure``.
+    func syncWAL() throws(StoreError) {
+        guard let (wal, methods) = walFile else { return }
+        try checkWAL(methods.xSync(wal, SQLITE_SYNC_NORMAL))
+    }
+
+    /// The WAL's file, as SQLite has opened it, and its methods.
+    private var walFile: (UnsafeMutablePointer<sqlite3_file>, sqlite3_io_methods)? {
+        var wal: UnsafeMutablePointer<sqlite3_file>?
+        let known = sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal)
+        guard known == SQLITE_OK, let wal, let methods = wal.pointee.pMethods?.pointee else { return nil }
+        return (wal, methods)
+    }
+
+    /// - Parameter result: that of a method of the WAL's file.
+    private func checkWAL(_ result: Int32) throws(StoreError) {
+        guard result != SQLITE_OK else { return }
+        let path = sqlite3_db_filename(handle, "main").map { String(cString: $0) }
+        let error = StoreError(result, on: nil, path: path, cause: errno)
+        if error.isDiskFailure { fail(error) }
+        throw error
+    }
+}
+
+/// Part of the store's interface: other targets name it without importing BrokerSQLite.
+package typealias StoreError = BrokerSQLite.StoreError
+typealias Connection = BrokerSQLite.Connection
+typealias Statement = BrokerSQLite.Statement
+
+extension Connection {
+    /// A connection whose work is counted, with the functions of predicates.
+    convenience init(store path: String, _ access: Access = .write, vfs: String? = nil) throws(StoreError) {
+        try self.init(path: path, access, vfs: vfs)
+        meter = WorkMeter()
+        try PredicateFunctions.install(on: self)
+    }
+
+    /// Bounds what is read before the owner of the file is known: the model in a store is the largest value, and a
+    /// table of 2,000 columns with the longest names and comments is the longest statement.
+    func bounded() -> Connection { bounded(valueBytes: 64 << 20, schemaBytes: 16 << 20, memory: 256 << 20) }
+
+    /// The meter of ``init(store:_:vfs:)``.
+    var work: WorkMeter { unsafeDowncast(meter!, to: WorkMeter.self) }
+}
+
+enum SQLiteLibrary {
+    /// `sqlite3_libversion_number` of the oldest library that works, 3.38.0: it has the JSON functions without a build option.
+    /// `pragma_table_list` and `sqlite3_changes64` need 3.37.0, `RETURNING` 3.35.0 (sqlite.org/changes.html).
+    static let oldestVersion: Int32 = 3_038_000
+    /// Counting a job's changes needs the preupdate hook, which the library has with this build option only.
+    static let neededOption = "ENABLE_PREUPDATE_HOOK"
+
+    /// - Throws: ``StoreError`` `unavailable` when the library cannot be used.
+    static func check(
+        version: Int32 = sqlite3_libversion_number(), name: String = String(cString: sqlite3_libversion()),
+        hasPreupdateHook: Bool = sqlite3_compileoption_used(neededOption) != 0
+    ) throws(StoreError) {
+        let fault: String
+        if version < oldestVersion {
+            fault = "has version \(name), and Broker needs 3.38.0 or later"
+        } else if !hasPreupdateHook {
+            fault = "(version \(name)) was built without SQLITE_\(neededOption), which Broker needs"
+        } else {
+            return
+        }
+        throw StoreError(
+            .unavailable,
+            "The SQLite library \(fault). Install another libsqlite3, as Debian 12 has it, and start again; nothing was "
+                + "touched.")
+    }
+}
+
+struct TableColumns {
+    private(set) var positions: [String: Int32] = [:]
+    private(set) var realColumns: Set<Int32> = []
+    private(set) var long = LongColumns()
+
+    init(of table: String, on connection: Connection) throws(StoreError) {
+        let columns = try connection.prepare(
+            "SELECT name, cid, type, hidden FROM pragma_table_xinfo(?1) ORDER BY cid", table)
+        while try columns.step() {
+            let position = Int32(columns.integer(1))
+            positions[columns.text(0)] = position
+            let affinity = Affinity(declaredType: columns.text(2))
+            if affinity == .real { realColumns.insert(position) }
+            // SQLite calculates those whose `hidden` is 2 when it reads them.
+            long.note(columns.text(0), position, affinity, isStored: columns.integer(3) != 2)
+        }
+    }
+
+    static func long(of model: Model, on connection: Connection) throws(StoreError) -> [LongColumns] {
+        var long = Array(repeating: LongColumns(), count: model.entities.count)
+        for index in model.tableEntities {
+            let columns = try TableColumns(of: model.table(of: index), on: connection).long
+            for member in model.subentities(of: index) { long[member] = columns }
+        }
+        return long
+    }
+}
+
+/// The columns of a table that may hold long values, in the order of the stored row.
+///
+/// SQLite reads a row from its beginning: to reach a column, it follows the pages of all values before it.
+struct LongColumns {
+    private(set) var names: [String] = []
+    private var positions: [String: Int32] = [:]
+
+    /// - Parameter isStored: whether rows have a value for it.
+    mutating func note(_ name: String, _ position: Int32, _ affinity: Affinity, isStored: Bool) {
+        positions[name] = position
+        if isStored, affinity == .text || affinity == .blob { names.append(name) }
+    }
+
+    /// Those that SQLite reads, or follows, to read some columns.
+    func names(through read: [String]) -> [String] {
+        guard let last = read.compactMap({ positions[$0] }).max() else { return [] }
+        return names.filter { positions[$0]! <= last }
+    }
+}
+
+/// The conversions of a migration, for the SQL function of that name. The connection owns it.
+final class ValueConversions {
+    private var conversions: [ValueConversion] = []
+
+    init(on connection: Connection) throws(StoreError) {
+        let result = sqlite3_create_function_v2(
+            connection.handle, conversionFunction, 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY,
+            Unmanaged.passRetained(self).toOpaque(),
+            { context, _, values in
+                let all = Unmanaged<ValueConversions>.fromOpaque(sqlite3_user_data(context)).takeUnretainedValue()
+                all.conversions[Int(sqlite3_value_int(values![0]))].convert(Cell(values![1])) { $0.copy(to: context) }
+            }, nil, nil, { Unmanaged<ValueConversions>.fromOpaque($0!).release() })
+        guard result == SQLITE_OK else { throw connection.error(result) }
+    }
+
+    func number(_ old: Attribute, _ new: Attribute) -> Int {
+        conversions.append(ValueConversion(from: old, to: new))
+        return conversions.count - 1
+    }
+}
+
+extension Cell {
+    fileprivate func copy(to context: OpaquePointer?) {
+        guard kind == .text, count > 0 else { return give(to: context) }
+        bytes.withMemoryRebound(to: CChar.self) {
+            sqlite3_result_text64(
+                context, $0.baseAddress, sqlite3_uint64($0.count), unsafeBitCast(-1, to: sqlite3_destructor_type.self),
+                UInt8(SQLITE_UTF8))
+        }
+    }
+}
+
+extension Statement {
+    /// Binds without a copy: the cell's bytes must stay valid until the statement is reset or bound again.
+    func bind(_ cell: Cell, at index: Int) {
+        let index = Int32(index)
+        switch cell.kind {
+        case .integer: sqlite3_bind_int64(handle, index, cell.integer)
+        case .real: sqlite3_bind_double(handle, index, cell.real)
+        case .text:
+            cell.bytes.withMemoryRebound(to: CChar.self) {
+                _ = broker_sqlite_bind_static_text(handle, index, $0.baseAddress, UInt64($0.count))
+            }
+        case .blob: broker_sqlite_bind_static_blob(handle, index, cell.bytes.baseAddress, UInt64(cell.count))
+        case .null, .absent: sqlite3_bind_null(handle, index)
+        case .object: preconditionFailure("a link is bound by its destination's key")
+        }
+    }
+
+    /// Binds a copy of the cell's bytes.
+    func bind(copying owned: OwnedCell, at index: Int) {
+        let cell = owned.cell
+        switch cell.kind {
+        case .text: bind(text: Array(cell.bytes), at: index)
+        case .blob: bind(blob: Array(cell.bytes), at: index)
+        default: bind(cell, at: index)
+        }
+    }
+
+    /// Valid as ``bytes(_:)`` is.
+    func cell(_ column: Int) -> Cell {
+        switch sqlite3_column_type(handle, Int32(column)) {
+        case SQLITE_INTEGER: .integer(integer(column))
+        case SQLITE_FLOAT: .real(sqlite3_column_double(handle, Int32(column)))
+        case SQLITE_TEXT: .text(bytes(column))
+        case SQLITE_BLOB: .blob(bytes(column))
+        default: .null
+        }
+    }
+}
+
+extension Statement {
+    /// Runs the statement with these parameters, from the first on.
+    func run(_ parameters: Int64...) throws(StoreError) {
+        for (position, parameter) in parameters.enumerated() { bind(parameter, at: position + 1) }
+        try run()
+    }
+
+    /// Returns what `read` finds in the first row; nil without a row. The parameters are bound from the first on.
+    func first<Value>(_ parameters: Int64..., read: (Statement) -> Value) throws(StoreError) -> Value? {
+        for (position, parameter) in parameters.enumerated() { bind(parameter, at: position + 1) }
+        defer { reset() }
+        return try step() ? read(self) : nil
+    }
+}
+
+extension Cell {
+    var literal: String {
+        switch kind {
+        case .integer: integer == .min ? "(-9223372036854775807 - 1)" : "\(integer)"
+        // Swift writes the shortest text that reads as the same number, always with a point or an exponent.
+        case .real: "\(real)"
+        case .text: "CAST(x'\(hexadecimal)' AS TEXT)"
+        case .blob: "x'\(hexadecimal)'"
+        case .null, .absent, .object: "NULL"
+        }
+    }
+
+    private var hexadecimal: String {
+        let digits = Array("0123456789ABCDEF".utf8)
+        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+}
+
+extension StagingPlan {
+    /// Returns the default of an attribute as an SQL literal; nil without a default.
+    func defaultLiteral(entity: Int, attribute: Int) -> String? {
+        defaultCell(entity: entity, attribute: attribute)?.literal
+    }
+}
+
+extension Cell {
+    /// A value of SQLite's, valid as long as that one.
+    ///
+    /// - Parameter value: nil for a generated column that is not stored.
+    init(_ value: OpaquePointer?) {
+        guard value != nil else {
+            self = .null
+            return
+        }
+        func bytes() -> UnsafeBufferPointer<UInt8> {
+            let start = sqlite3_value_blob(value)?.assumingMemoryBound(to: UInt8.self)
+            return UnsafeBufferPointer(start: start, count: Int(sqlite3_value_bytes(value)))
+        }
+        self =
+            switch sqlite3_value_type(value) {
+            case SQLITE_INTEGER: .integer(sqlite3_value_int64(value))
+            case SQLITE_FLOAT: .real(sqlite3_value_double(value))
+            case SQLITE_TEXT: .text(bytes())
+            case SQLITE_BLOB: .blob(bytes())
+            default: .null
+            }
+    }
+
+    /// A column of real numbers stores 5.0 as the integer 5, and returns the real number. The hook reports either form.
+    func stored(asReal isReal: Bool) -> Cell { kind == .integer && isReal ? .real(Double(integer)) : self }
+
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(kind)
+        switch kind {
+        case .integer: hasher.combine(integer)
+        case .real: hasher.combine(real)
+        case .text, .blob:
+            hasher.combine(count)
+            hasher.combine(bytes: UnsafeRawBufferPointer(bytes))
+        case .null, .absent, .object: break
+        }
+    }
+}
 
 /// The functions and the collation that predicates need besides SQLite's own. Every connection registers them.
 enum PredicateFunctions {
@@ -153,232 +456,4 @@ final class MatchRun {
     func begin() { fault = nil }
 
     func giveUp(_ fault: Fault) { self.fault = fault }
-}
-
-extension Connection {
-    /// Bytes that are rewritten at a time: of a write of 128 KiB and more, SQLite's VFS passes on the remainder of its
-    /// length modulo 2¹⁷ (os_unix.c, `seekAndWriteFd`), and treats the rest as a full disk.
-    private static let walPieceBytes = 64 << 10
-
-    /// Writes the WAL's bytes over themselves and syncs them, so that the WAL that was found is on the disk before
-    /// anything depends on it. Runs inside a transaction that may write, so that no other connection appends to the WAL
-    /// meanwhile.
-    ///
-    /// The process before may have ended because a sync of the WAL failed. The system then treats the lost pages as
-    /// written: they can be read, a sync succeeds without effect, and a power failure loses them. The database would
-    /// then have pages copied from them, beside older ones in the remaining WAL.
-    func rewriteWAL() throws(StoreError) {
-        guard let (wal, methods) = walFile else { return }
-        let piece = UnsafeMutableRawPointer.allocate(byteCount: Self.walPieceBytes, alignment: 16)
-        defer { piece.deallocate() }
-        var size: sqlite3_int64 = 0
-        var result = methods.xFileSize(wal, &size)
-        guard size > 0 || result != SQLITE_OK else { return }
-        var offset: sqlite3_int64 = 0
-        while result == SQLITE_OK, offset < size {
-            let count = Int32(min(sqlite3_int64(Self.walPieceBytes), size - offset))
-            result = methods.xRead(wal, piece, count, offset)
-            if result == SQLITE_OK { result = methods.xWrite(wal, piece, count, offset) }
-            offset += sqlite3_int64(count)
-        }
-        if result == SQLITE_OK { result = methods.xSync(wal, SQLITE_SYNC_NORMAL) }
-        try checkWAL(result)
-    }
-
-    /// Waits until the disk has all transactions that were committed, where COMMIT does not wait for it (`PRAGMA synchronous`).
-    ///
-    /// - Throws: ``StoreError``; when the disk has failed, the connection has a ``failure``.
-    func syncWAL() throws(StoreError) {
-        guard let (wal, methods) = walFile else { return }
-        try checkWAL(methods.xSync(wal, SQLITE_SYNC_NORMAL))
-    }
-
-    /// The WAL's file, as SQLite has opened it, and its methods.
-    private var walFile: (UnsafeMutablePointer<sqlite3_file>, sqlite3_io_methods)? {
-        var wal: UnsafeMutablePointer<sqlite3_file>?
-        let known = sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal)
-        guard known == SQLITE_OK, let wal, let methods = wal.pointee.pMethods?.pointee else { return nil }
-        return (wal, methods)
-    }
-
-    /// - Parameter result: that of a method of the WAL's file.
-    private func checkWAL(_ result: Int32) throws(StoreError) {
-        guard result != SQLITE_OK else { return }
-        let path = sqlite3_db_filename(handle, "main").map { String(cString: $0) }
-        let error = StoreError(result, on: nil, path: path, cause: errno)
-        if error.isDiskFailure { fail(error) }
-        throw error
-    }
-}
-
-/// Part of the store's interface: other targets name it without importing BrokerSQLite.
-package typealias StoreError = BrokerSQLite.StoreError
-typealias Connection = BrokerSQLite.Connection
-typealias Statement = BrokerSQLite.Statement
-
-extension Connection {
-    /// A connection whose work is counted, with the functions of predicates.
-    convenience init(store path: String, _ access: Access = .write, vfs: String? = nil) throws(StoreError) {
-        try self.init(path: path, access, vfs: vfs)
-        meter = WorkMeter()
-        try PredicateFunctions.install(on: self)
-    }
-
-    /// Bounds what is read before the owner of the file is known: the model in a store is the largest value, and a
-    /// table of 2,000 columns with the longest names and comments is the longest statement.
-    func bounded() -> Connection { bounded(valueBytes: 64 << 20, schemaBytes: 16 << 20, memory: 256 << 20) }
-
-    /// The meter of ``init(store:_:vfs:)``.
-    var work: WorkMeter { unsafeDowncast(meter!, to: WorkMeter.self) }
-}
-
-/// The SQLite library that the process has loaded.
-enum SQLiteLibrary {
-    /// `sqlite3_libversion_number` of the oldest library that works, 3.38.0: it has the JSON functions without a build option.
-    /// `pragma_table_list` and `sqlite3_changes64` need 3.37.0, `RETURNING` 3.35.0 (sqlite.org/changes.html).
-    static let oldestVersion: Int32 = 3_038_000
-    /// Counting a job's changes needs the preupdate hook, which the library has with this build option only.
-    static let neededOption = "ENABLE_PREUPDATE_HOOK"
-
-    /// - Throws: ``StoreError`` `unavailable` when the library cannot be used.
-    static func check(
-        version: Int32 = sqlite3_libversion_number(), name: String = String(cString: sqlite3_libversion()),
-        hasPreupdateHook: Bool = sqlite3_compileoption_used(neededOption) != 0
-    ) throws(StoreError) {
-        let fault: String
-        if version < oldestVersion {
-            fault = "has version \(name), and Broker needs 3.38.0 or later"
-        } else if !hasPreupdateHook {
-            fault = "(version \(name)) was built without SQLITE_\(neededOption), which Broker needs"
-        } else {
-            return
-        }
-        throw StoreError(
-            .unavailable,
-            "The SQLite library \(fault). Install another libsqlite3, as Debian 12 has it, and start again; nothing was "
-                + "touched.")
-    }
-}
-
-/// The columns of a table as SQLite reports them.
-struct TableColumns {
-    private(set) var positions: [String: Int32] = [:]
-    private(set) var realColumns: Set<Int32> = []
-    private(set) var long = LongColumns()
-
-    init(of table: String, on connection: Connection) throws(StoreError) {
-        let columns = try connection.prepare(
-            "SELECT name, cid, type, hidden FROM pragma_table_xinfo(?1) ORDER BY cid", table)
-        while try columns.step() {
-            let position = Int32(columns.integer(1))
-            positions[columns.text(0)] = position
-            let affinity = Affinity(declaredType: columns.text(2))
-            if affinity == .real { realColumns.insert(position) }
-            // SQLite calculates those whose `hidden` is 2 when it reads them.
-            long.note(columns.text(0), position, affinity, isStored: columns.integer(3) != 2)
-        }
-    }
-
-    /// The long columns of each entity's table.
-    static func long(of model: Model, on connection: Connection) throws(StoreError) -> [LongColumns] {
-        var long = Array(repeating: LongColumns(), count: model.entities.count)
-        for index in model.tableEntities {
-            let columns = try TableColumns(of: model.table(of: index), on: connection).long
-            for member in model.subentities(of: index) { long[member] = columns }
-        }
-        return long
-    }
-}
-
-/// The columns of a table that may hold long values, in the order of the stored row.
-///
-/// SQLite reads a row from its beginning: to reach a column, it follows the pages of all values before it.
-struct LongColumns {
-    private(set) var names: [String] = []
-    private var positions: [String: Int32] = [:]
-
-    /// - Parameter isStored: whether rows have a value for it.
-    mutating func note(_ name: String, _ position: Int32, _ affinity: Affinity, isStored: Bool) {
-        positions[name] = position
-        if isStored, affinity == .text || affinity == .blob { names.append(name) }
-    }
-
-    /// Those that SQLite reads, or follows, to read some columns.
-    func names(through read: [String]) -> [String] {
-        guard let last = read.compactMap({ positions[$0] }).max() else { return [] }
-        return names.filter { positions[$0]! <= last }
-    }
-}
-
-/// The conversions of a migration, for the SQL function of that name. The connection owns it.
-final class ValueConversions {
-    private var conversions: [ValueConversion] = []
-
-    init(on connection: Connection) throws(StoreError) {
-        let result = sqlite3_create_function_v2(
-            connection.handle, conversionFunction, 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY,
-            Unmanaged.passRetained(self).toOpaque(),
-            { context, _, values in
-                let all = Unmanaged<ValueConversions>.fromOpaque(sqlite3_user_data(context)).takeUnretainedValue()
-                all.conversions[Int(sqlite3_value_int(values![0]))].convert(Cell(values![1])) { $0.copy(to: context) }
-            }, nil, nil, { Unmanaged<ValueConversions>.fromOpaque($0!).release() })
-        guard result == SQLITE_OK else { throw connection.error(result) }
-    }
-
-    /// See `AttributeConversion`.
-    func number(_ old: Attribute, _ new: Attribute) -> Int {
-        conversions.append(ValueConversion(from: old, to: new))
-        return conversions.count - 1
-    }
-}
-
-extension Cell {
-    /// Sets a copy of the value as the result of a function.
-    fileprivate func copy(to context: OpaquePointer?) {
-        guard kind == .text, count > 0 else { return give(to: context) }
-        bytes.withMemoryRebound(to: CChar.self) {
-            sqlite3_result_text64(
-                context, $0.baseAddress, sqlite3_uint64($0.count), unsafeBitCast(-1, to: sqlite3_destructor_type.self),
-                UInt8(SQLITE_UTF8))
-        }
-    }
-}
-
-extension Statement {
-    /// Binds without a copy: the cell's bytes must stay valid until the statement is reset or bound again.
-    func bind(_ cell: Cell, at index: Int) {
-        let index = Int32(index)
-        switch cell.kind {
-        case .integer: sqlite3_bind_int64(handle, index, cell.integer)
-        case .real: sqlite3_bind_double(handle, index, cell.real)
-        case .text:
-            cell.bytes.withMemoryRebound(to: CChar.self) {
-                _ = broker_sqlite_bind_static_text(handle, index, $0.baseAddress, UInt64($0.count))
-            }
-        case .blob: broker_sqlite_bind_static_blob(handle, index, cell.bytes.baseAddress, UInt64(cell.count))
-        case .null, .absent: sqlite3_bind_null(handle, index)
-        case .object: preconditionFailure("a link is bound by its destination's key")
-        }
-    }
-
-    /// Binds a copy of the cell's bytes.
-    func bind(copying owned: OwnedCell, at index: Int) {
-        let cell = owned.cell
-        switch cell.kind {
-        case .text: bind(text: Array(cell.bytes), at: index)
-        case .blob: bind(blob: Array(cell.bytes), at: index)
-        default: bind(cell, at: index)
-        }
-    }
-
-    /// Valid as ``bytes(_:)`` is.
-    func cell(_ column: Int) -> Cell {
-        switch sqlite3_column_type(handle, Int32(column)) {
-        case SQLITE_INTEGER: .integer(integer(column))
-        case SQLITE_FLOAT: .real(sqlite3_column_double(handle, Int32(column)))
-        case SQLITE_TEXT: .text(bytes(column))
-        case SQLITE_BLOB: .blob(bytes(column))
-        default: .null
-        }
-    }
 }

@@ -60,7 +60,6 @@ final class WALCheckpointer {
     /// last true. So the writer does not wait again at each COMMIT for readers that stay.
     var isOverdue: Bool { isCopyDue && watch.isOverdue }
 
-    /// See ``WALWatch/isLong``.
     var isLong: Bool { watch.isLong }
 
     func notedLong() { watch.notedLong() }
@@ -154,7 +153,6 @@ final class WALCheckpointer {
         hasFailed = hasFailedNow
     }
 
-    /// Pages written to the WAL since the last call.
     private func writtenPages() -> Int {
         var current: Int32 = 0
         var highest: Int32 = 0
@@ -176,7 +174,6 @@ package enum WALNotice: Sendable {
 
 /// The state of SQLite's write-ahead log (WAL), beside the database.
 package struct WALStatus: Sendable, Equatable {
-    /// The size of its file.
     package var bytes = 0
     /// Pages in it that are not in the database yet.
     package var uncheckpointedPages = 0
@@ -210,10 +207,8 @@ struct WALWatch: Equatable {
     /// A transaction found no room: the WAL no longer exceeds its working size.
     var isShort = false
     private(set) var isHeld = false
-    /// Pages in the WAL after the last commit.
     private var pages = 0
     private var copiedPages = 0
-    /// Pages that the last transaction wrote.
     private var written = 0
     /// Pages in the WAL when it was last overdue; 0 when it has restarted since.
     private var overdueAt = 0
@@ -278,4 +273,131 @@ struct WALWatch: Equatable {
         copiedPages = copied
         self.pages = pages
     }
+}
+
+/// Another process that has a read transaction open on the store, which may hold the WAL.
+package struct WALReader: Sendable, Equatable {
+    /// Nil for a process that this one cannot see, such as one in another container.
+    package let pid: Int32?
+    /// The name of its program (proc(5), comm); nil where the kernel does not report it.
+    package let process: String?
+
+    /// A program that copies the WAL all the time, and holds it until it has copied and checkpointed it (litestream.io).
+    package var isBackupTool: Bool { process == "litestream" }
+
+    /// SQLite's locks of readers in the file `-shm`, a byte each (sqlite.org/walformat.html, section 2.3).
+    private static let lockOffsets: ClosedRange<off_t> = 123...127
+
+    /// The readers of the store at that path, at most one for each of SQLite's locks.
+    ///
+    /// `F_GETLK` asks through a descriptor that SQLite has open. A descriptor of our own would end all of SQLite's locks
+    /// in this process when it is closed (fcntl_locking(2)); and `/proc/locks` is not there under `ProcSubset=pid`.
+    package static func others(ofStoreAt path: String) -> [WALReader] {
+        // The file is where the symbolic links of the store's path lead.
+        guard let location = realpath(path, nil) else { return [] }
+        defer { free(location) }
+        guard let descriptor = openDescriptor(ofFileAt: String(cString: location) + "-shm") else { return [] }
+        var readers: [WALReader] = []
+        for offset in lockOffsets {
+            var lock = flock()
+            lock.l_type = Int16(F_WRLCK)
+            lock.l_whence = Int16(SEEK_SET)
+            lock.l_start = offset
+            lock.l_len = 1
+            guard fcntl(descriptor, F_GETLK, &lock) == 0, lock.l_type == Int16(F_RDLCK) else { continue }
+            let pid = lock.l_pid > 0 ? lock.l_pid : nil
+            let reader = WALReader(pid: pid, process: pid.flatMap(name))
+            if !readers.contains(reader) { readers.append(reader) }
+        }
+        return readers
+    }
+
+    /// A descriptor by which this process has the file open.
+    private static func openDescriptor(ofFileAt path: String) -> Int32? {
+        var file = stat()
+        guard stat(path, &file) == 0, let folder = opendir("/proc/self/fd") else { return nil }
+        defer { closedir(folder) }
+        while let entry = readdir(folder) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            var status = stat()
+            guard let descriptor = Int32(name), fstat(descriptor, &status) == 0 else { continue }
+            if status.st_ino == file.st_ino, status.st_dev == file.st_dev { return descriptor }
+        }
+        return nil
+    }
+
+    private static func name(of pid: Int32) -> String? {
+        guard let file = fopen("/proc/\(pid)/comm", "r") else { return nil }
+        defer { fclose(file) }
+        // The kernel's names have at most 15 bytes, and a newline after them.
+        var line = [CChar](repeating: 0, count: 64)
+        guard fgets(&line, Int32(line.count), file) != nil else { return nil }
+        let name = line.map(UInt8.init(bitPattern:)).prefix { $0 != 0 && $0 != UInt8(ascii: "\n") }
+        return String(decoding: name, as: UTF8.self)
+    }
+}
+
+/// SQLite's write-ahead log (WAL) beside the store.
+extension Store {
+    /// Copies the WAL into the database if it has reached its working size. To be called after every `commit()`, when
+    /// the replies to its jobs have been sent: it may take as long as the disk does.
+    package func copyWALIfDue() {
+        guard loss == nil, failure == nil, walCheckpointer.copyIfDue(), ledger.history != nil else { return }
+        noteCopied()
+        // A reader may hold the WAL for hours; the jobs that the disk has can leave the journal meanwhile. A failure of the
+        // disk is in ``failure``.
+        if walCheckpointer.status.uncheckpointedPages > 0 { try? syncWAL() }
+    }
+
+    /// The WAL was due for a checkpoint before the last transaction, and that one was appended to it: a reader uses it.
+    package var isWALOverdue: Bool { loss == nil && failure == nil && walCheckpointer.isOverdue }
+
+    /// Whether the WAL is as long as one that a reader holds, and a backup tool holds it that copies it into the database
+    /// by itself. False again until the WAL has grown by as much.
+    package func isWALLeftToBackupTool() -> Bool {
+        guard loss == nil, failure == nil, walCheckpointer.isLong else { return false }
+        walCheckpointer.notedLong()
+        return isReadByBackupTool
+    }
+
+    /// Whether a backup tool has a read transaction open. One without a name, such as one in another container, is
+    /// recognised by the tables that it made.
+    var isReadByBackupTool: Bool {
+        WALReader.others(ofStoreAt: location).contains { $0.isBackupTool || $0.process == nil && hasBackupToolTables }
+    }
+
+    private var hasBackupToolTables: Bool {
+        (try? connection.integer("SELECT 1 FROM sqlite_schema WHERE name = '_litestream_lock'")) == 1
+    }
+
+    /// The first bytes of the WAL, which change when it restarts.
+    package var walHeader: [UInt8]? { walCheckpointer.header() }
+
+    package func copyLog() {
+        guard loss == nil, failure == nil else { return }
+        walCheckpointer.copyAll()
+        noteCopied()
+    }
+
+    /// Copies the WAL because a transaction that was rolled back found no room
+    /// (``/BrokerSQLite/StoreError/Code/full``): the next one then overwrites it.
+    ///
+    /// - Returns: whether the next transaction may find more room.
+    package func makeRoom() -> Bool { loss == nil && failure == nil && walCheckpointer.makeRoom() }
+
+    /// Whether there is work that is better done now, while no client waits for a transaction.
+    package var hasIdleWork: Bool { loss == nil && failure == nil && walCheckpointer.hasIdleWork }
+
+    package func idle() {
+        guard hasIdleWork else { return }
+        walCheckpointer.idle()
+        noteCopied()
+    }
+
+    package var wal: WALStatus { walCheckpointer.status }
+
+    /// The events of the WAL since the last call that an operator should know.
+    package func takeWALNotices() -> [WALNotice] { walCheckpointer.takeNotices() }
 }

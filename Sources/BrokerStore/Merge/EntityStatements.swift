@@ -13,18 +13,18 @@ final class EntityStatements {
     let hasRowKey: Bool
     let hasUnique: Bool
     let singleIdentity: Attribute?
-    /// Objects are named by one value, which is written as it is stored if it is an integer.
+    /// Objects are named by one value of their identity, which is written as it is stored if it is an integer.
     let hasPlainKey: Bool
+    /// The integer by which an object is named is written as it is stored.
+    var writesIntegers: Bool { hasPlainKey || isNamedByRowKey }
+    private let isNamedByRowKey: Bool
     private let index: Int
     private let plan: StagingPlan
     private let columns: EntityColumns
     private let connection: Connection
     private let table: String
     let upserts: UpsertStatements
-    /// Nil for an entity outside of hierarchies.
     let kinds: ConcreteEntitySQL?
-    /// The condition that a row is one of the entity's objects; nil when all are.
-    let entityCondition: String?
 
     /// - Parameter existing: the entity's table, if another program made it.
     init(
@@ -43,11 +43,11 @@ final class EntityStatements {
         identity = entity.identity
         hasRowKey = entity.hasRowKey
         hasUnique = !entity.unique.isEmpty
+        isNamedByRowKey = entity.isNamedByRowKey
         singleIdentity = entity.singleIdentity
         hasPlainKey = entity.singleIdentity.map { $0.type != .boolean } ?? false
         table = columns.table
         kinds = plan.model.isInHierarchy(index) ? ConcreteEntitySQL(index, plan, columns.naming) : nil
-        entityCondition = columns.naming.entityCondition(index)
         keyNames = columns.keyNames
         let layout = plan.layout.entities[index]
         let requiredLinks = (layout.attributeCount..<layout.columnCount).filter { column in
@@ -64,16 +64,10 @@ final class EntityStatements {
             columns, kinds, required: required, isForeign: existing != nil, scans, on: connection)
     }
 
-    /// Whether the rows are those of the entity's table.
-    func isAbout(_ table: FrozenTable) -> Bool { table.entityIndex == tableIndex }
-
-    var tableIndex: Int { plan.model.topmost(of: index) }
-
-    /// The model's name of a staged column.
     func name(ofColumn column: Int) -> String { columns.nameInModel(column) }
 
     private enum Key: Hashable {
-        case find, chargingFind, rename, identify, findRowKey, concreteEntityOfRow, key, identityOfRow, modified, count
+        case find, chargingFind, rename, findRowKey, concreteEntityOfRow, key, identityOfRow, modified, count
         case linked(Int)
         case unlink(Int)
     }
@@ -103,7 +97,6 @@ final class EntityStatements {
         return "SELECT \(names) FROM \(table) WHERE \(equations(keyNames))"
     }
 
-    /// Returns the object with that key; nil when there is none.
     func find(_ key: StoredKey, charging columns: LongColumns? = nil) throws(StoreError) -> StoredObject? {
         try find(charging: columns) { key.bind(to: $0, from: 1) }
     }
@@ -120,12 +113,6 @@ final class EntityStatements {
     /// Parameters: the object's new key, then its old one. References to the object follow.
     func rename() throws(StoreError) -> Statement {
         try cache.statement(.rename, update(keyNames, from: 1, where: equations(keyNames, from: keyNames.count + 1)))
-    }
-
-    /// Parameters: the row key, then the identity that the object gets.
-    func identify() throws(StoreError) -> Statement {
-        try cache.statement(
-            .identify, update(names(entity.identity), from: keyNames.count + 1, where: equations(keyNames)))
     }
 
     /// Parameters: the identity. Returns the row key of the object.
@@ -150,11 +137,8 @@ final class EntityStatements {
             .concreteEntityOfRow, "SELECT \(quoted(entityColumnName)) FROM \(table) WHERE \(rowNumber) = ?1")
     }
 
-    /// The number of objects in the entity's table.
     func objectCount() throws(StoreError) -> Int {
-        let count = try cache.statement(.count, "SELECT count(*) FROM \(table)")
-        defer { count.reset() }
-        return try count.step() ? Int(count.integer(0)) : 0
+        try cache.statement(.count, "SELECT count(*) FROM \(table)").first { Int($0.integer(0)) } ?? 0
     }
 
     /// Parameters: a link's key. Returns row number and key of the rows whose link at `column` has that key.
@@ -181,19 +165,15 @@ final class EntityStatements {
         return "UPDATE \(table) SET \(assignments) WHERE \(rowNumber) = ?1"
     }
 
-    /// Parameters: a row number. Returns the key of that row.
-    func key() throws(StoreError) -> Statement {
+    /// The key of the row with that number; nil when there is no such row.
+    func key(ofRow number: Int64) throws(StoreError) -> StoredKey? {
         try cache.statement(.key, "SELECT \(quotedList(keyNames)) FROM \(table) WHERE \(rowNumber) = ?1")
+            .first(number) { row in StoredKey(keyNames.indices.map { row.cell($0) }) }
     }
 
     /// Parameters: the key. Returns the values of the identity.
     func identityOfRow() throws(StoreError) -> Statement {
         try cache.statement(.identityOfRow, valuesSQL(of: entity.identity))
-    }
-
-    /// Parameters: the key. Returns the values of some attributes.
-    func values(of attributes: [Int]) throws(StoreError) -> Statement {
-        try connection.prepare(valuesSQL(of: attributes))
     }
 
     /// The positions of the objects in the ordered relationship whose links are at `column`.
@@ -213,28 +193,6 @@ final class EntityStatements {
         try cache.statement(.modified, select(names([attribute]), where: entity.identity))
     }
 
-    /// Parameters: the values of some attributes. Returns the number of the row that has them all.
-    func rowNumber(of attributes: [Int]) throws(StoreError) -> Statement {
-        try connection.prepare("SELECT \(rowNumber) FROM \(table) WHERE \(equations(names(attributes)))")
-    }
-
-    /// Parameters: a value that no other row has, then a row number. The row gets the value in that column.
-    func park(in column: Int) throws(StoreError) -> Statement {
-        try connection.prepare(update(names([column]), from: 1, where: "\(rowNumber) = ?2"))
-    }
-
-    /// Parameters: the values of the attributes, then the value that ``park(in:)`` put in that column, and the number of
-    /// the row.
-    ///
-    /// - Parameter isRenumbered: whether the row may have another number now.
-    func unpark(_ attributes: [Int], from column: Int, isRenumbered: Bool) throws(StoreError) -> Statement {
-        let (name, parked) = (quoted(entity.attributes[column].column), attributes.count + 1)
-        let value = attributes.firstIndex(of: column)! + 1
-        return try connection.prepare(
-            "UPDATE \(table) SET \(name) = ?\(value) WHERE \(name) = ?\(parked)"
-                + (isRenumbered ? "" : " AND \(rowNumber) = ?\(parked + 1)"))
-    }
-
     /// Binds the identity from a row of cells.
     ///
     /// - Returns: the next parameter's index.
@@ -244,7 +202,6 @@ final class EntityStatements {
         return index + entity.identity.count
     }
 
-    /// Names of the columns that identify an object.
     let keyNames: [String]
 
     // MARK: - SQL
@@ -267,9 +224,7 @@ final class EntityStatements {
     }
 }
 
-/// An object of the store.
 struct StoredObject {
-    /// The row number in the entity's table.
     let number: Int64
     let concreteEntity: Int
 }
@@ -297,7 +252,7 @@ struct ObjectRead {
 
 /// The SQL of the positions in an object's ordered relationship: in a link table, or beside the elements' links to it.
 final class ListPositionStatements {
-    private enum Key { case last, all, find, set }
+    private enum Key { case last, find, set }
 
     private let cache: StatementCache<Key>
     private let table: String
@@ -324,11 +279,6 @@ final class ListPositionStatements {
         try cache.statement(.last, "SELECT max(\(position)) FROM \(table) WHERE \(isObject)")
     }
 
-    /// Parameters: the object's key. Returns the positions of all its elements.
-    func all() throws(StoreError) -> Statement {
-        try cache.statement(.all, "SELECT \(position) FROM \(table) WHERE \(isObject)")
-    }
-
     /// Parameters: the object's key, then the element's. Returns the position; no row when they are not linked.
     func find() throws(StoreError) -> Statement {
         try cache.statement(.find, "SELECT \(position) FROM \(table) WHERE \(isObject) AND \(isElement)")
@@ -347,7 +297,6 @@ final class ListPositionStatements {
 /// remains one. For any other row the entity would become NULL, which the table rejects: the merge then reads the
 /// stored entity.
 struct ConcreteEntitySQL {
-    /// The entity's name as a literal.
     let name: String
     private let plan: StagingPlan
     private let naming: ColumnNaming
@@ -372,7 +321,6 @@ struct ConcreteEntitySQL {
     /// The condition that a row is not of this entity; empty where all rows are.
     func isAnother(_ row: String) -> [String] { mayBecome ? ["\(column(row)) NOT IN (\(own))"] : [] }
 
-    /// The assignment of the concrete entity.
     func becoming(of row: String) -> [String] {
         guard mayBecome else { return [] }
         return [
@@ -391,5 +339,84 @@ struct ConcreteEntitySQL {
         guard !lacking.isEmpty else { return nil }
         let name = quoted(plan.model.entities[index].attributes[attribute].column)
         return "\(name) = CASE WHEN \(column(row)) IN (\(naming.names(lacking))) THEN \(value) ELSE \(otherwise) END"
+    }
+}
+
+/// Statements of a connection, each prepared on first use.
+final class StatementCache<Key: Hashable> {
+    private let connection: Connection
+    private var statements: [Key: Statement] = [:]
+
+    init(on connection: Connection) { self.connection = connection }
+
+    /// - Parameter sql: evaluated on first use; the same for the same key.
+    func statement(_ key: Key, _ sql: @autoclosure () -> String) throws(StoreError) -> Statement {
+        if let known = statements[key] { return known }
+        let statement = try connection.prepare(sql())
+        statements[key] = statement
+        return statement
+    }
+}
+
+/// The SQL of one link table, prepared on first use.
+final class LinkStatements {
+    let link: LinkTable
+    private let number: Int
+    private let scans: ScanSet
+    private let connection: Connection
+    private let table: String
+    private let sides: [[String]]
+
+    init(_ number: Int, _ plan: StagingPlan, _ scans: ScanSet, on connection: Connection) {
+        self.number = number
+        self.scans = scans
+        self.connection = connection
+        cache = StatementCache(on: connection)
+        let link = plan.layout.linkTables[number]
+        self.link = link
+        let naming = ColumnNaming(model: plan.model, layout: plan.layout)
+        table = quoted(naming.linkTable(link))
+        sides = naming.linkSides(link)
+    }
+
+    private enum Key: Hashable {
+        case insert, delete
+        case linked(side: Int)
+    }
+
+    private let cache: StatementCache<Key>
+
+    /// Inserts all links of the scan; existing links do not change.
+    func insert() throws(StoreError) -> Statement {
+        try cache.statement(.insert, insertSQL)
+    }
+
+    private var insertSQL: String {
+        let positions = [LinkPosition.position, .inversePosition]
+        let names = sides.flatMap { $0 } + link.orderedSides.map { positions[$0].rawValue }
+        let values = names.indices.map { "c\($0)" }.joined(separator: ", ")
+        return "INSERT INTO \(table) (\(quotedList(names))) SELECT \(values) "
+            + "FROM \(scans.tableName(linkTable: number)) WHERE true ON CONFLICT DO NOTHING"
+    }
+
+    /// Parameters: the key of the object at one side. Returns row number and the other side's key of its links.
+    func linked(isReversed: Bool) throws(StoreError) -> Statement {
+        let side = isReversed ? 1 : 0
+        return try cache.statement(
+            .linked(side: side),
+            "SELECT rowid, \(quotedList(sides[1 - side])) FROM \(table) WHERE \(equations(sides[side]))")
+    }
+
+    /// Parameters: a row number.
+    func delete() throws(StoreError) -> Statement {
+        try cache.statement(.delete, "DELETE FROM \(table) WHERE rowid = ?1")
+    }
+
+    /// The positions in the ordered relationship of each side.
+    private(set) lazy var positions = [false, true].map { isReversed in
+        let position = isReversed ? LinkPosition.inversePosition : .position
+        return ListPositionStatements(
+            table: table, object: sides[isReversed ? 1 : 0], element: sides[isReversed ? 0 : 1],
+            position: position.rawValue, on: connection)
     }
 }

@@ -51,36 +51,30 @@ final class DeletionStatements {
 
     private func prepared(_ sql: String) throws(StoreError) -> Statement { try statements.statement(sql, sql) }
 
-    // MARK: - Seeds
-
-    /// Parameters: a key. Adds the object to the deletion set; no change when there is none.
-    func addKey(_ entity: Int) throws(StoreError) -> Statement {
-        try prepared(add(entity, generation: "0", from: "", where: own(entity, keyIsParameters(entity))))
+    /// The objects with which a deletion begins.
+    enum Seeds {
+        /// Parameters: a key.
+        case key
+        /// Parameters: a row number.
+        case row
+        /// Those for which the condition holds, which refers to them as `o`.
+        case condition(String)
     }
 
-    /// Parameters: a key. Deletes the object, when that reaches no others.
-    func deleteKey(_ entity: Int) throws(StoreError) -> Statement {
-        try prepared("DELETE FROM \(table(entity)) AS o WHERE \(own(entity, keyIsParameters(entity)))")
-    }
-
-    /// Parameters: a row number. Adds the object to the deletion set.
-    func addRow(_ entity: Int) throws(StoreError) -> Statement {
-        try prepared(add(entity, generation: "0", from: "", where: "o.\(naming.rowNumber(entity)) = ?1"))
-    }
-
-    /// Parameters: a row number. Deletes the object, when that reaches no others.
-    func deleteRow(_ entity: Int) throws(StoreError) -> Statement {
-        try prepared("DELETE FROM \(table(entity)) AS o WHERE o.\(naming.rowNumber(entity)) = ?1")
-    }
-
-    /// Adds the objects to the deletion set for which the condition holds, which refers to them as `o`.
-    func add(_ entity: Int, where condition: String) throws(StoreError) -> Statement {
-        try connection.prepare(add(entity, generation: "0", from: "", where: own(entity, condition)))
-    }
-
-    /// Deletes the objects for which the condition holds, which refers to them as `o`, when that reaches no others.
-    func delete(_ entity: Int, where condition: String) throws(StoreError) -> Statement {
-        try connection.prepare("DELETE FROM \(table(entity)) AS o WHERE \(own(entity, condition))")
+    /// Deletes objects directly, when that reaches no others; else adds them to the deletion set.
+    func seed(_ entity: Int, _ seeds: Seeds, isDirect: Bool) throws(StoreError) -> Statement {
+        let condition =
+            switch seeds {
+            case .key: own(entity, equations(naming.keyColumns(entity).map(\.name)))
+            case .row: "o.\(naming.rowNumber(entity)) = ?1"
+            case .condition(let condition): own(entity, condition)
+            }
+        let sql =
+            isDirect
+            ? "DELETE FROM \(table(entity)) AS o WHERE \(condition)"
+            : add(entity, generation: "0", from: "", where: condition)
+        if case .condition = seeds { return try connection.prepare(sql) }
+        return try prepared(sql)
     }
 
     // MARK: - Rules
@@ -120,14 +114,14 @@ final class DeletionStatements {
         )
     }
 
-    /// Parameters: the generation. Returns the entities with objects in it.
-    func entities() throws(StoreError) -> Statement {
-        try prepared("SELECT DISTINCT entity FROM \(Self.deletionSet) WHERE generation = ?1")
-    }
-
-    /// Returns all entities with objects in the deletion set.
-    func allEntities() throws(StoreError) -> Statement {
-        try prepared("SELECT DISTINCT entity FROM \(Self.deletionSet)")
+    /// The entities with objects of a generation, or of any, in the deletion set.
+    func entities(in generation: Int64? = nil) throws(StoreError) -> [Int] {
+        let statement = try prepared(
+            "SELECT DISTINCT entity FROM \(Self.deletionSet)" + (generation == nil ? "" : " WHERE generation = ?1"))
+        if let generation { statement.bind(generation, at: 1) }
+        var entities: [Int] = []
+        while try statement.step() { entities.append(Int(statement.integer(0))) }
+        return entities
     }
 
     /// Sets the links of rows in the deletion set to NULL that refer to rows whose table is deleted from later, or at
@@ -212,90 +206,7 @@ final class DeletionStatements {
         " " + naming.linkJoin(entity, relationship, as: "l")
     }
 
-    /// The condition that `e` is linked to `o`.
     private func joined(_ entity: Int, _ relationship: Int) -> String {
         naming.isLinked(entity, relationship, from: "e", to: "o", over: "l")
-    }
-
-    private func keyIsParameters(_ entity: Int) -> String { equations(naming.keyColumns(entity).map(\.name)) }
-}
-
-/// Statements of a connection, each prepared on first use.
-final class StatementCache<Key: Hashable> {
-    private let connection: Connection
-    private var statements: [Key: Statement] = [:]
-
-    init(on connection: Connection) { self.connection = connection }
-
-    /// - Parameter sql: evaluated on first use; the same for the same key.
-    func statement(_ key: Key, _ sql: @autoclosure () -> String) throws(StoreError) -> Statement {
-        if let known = statements[key] { return known }
-        let statement = try connection.prepare(sql())
-        statements[key] = statement
-        return statement
-    }
-}
-
-/// The SQL of one link table, prepared on first use.
-final class LinkStatements {
-    let link: LinkTable
-    private let number: Int
-    private let scans: ScanSet
-    private let connection: Connection
-    private let table: String
-    /// Column names of the two sides.
-    private let sides: [[String]]
-
-    init(_ number: Int, _ plan: StagingPlan, _ scans: ScanSet, on connection: Connection) {
-        self.number = number
-        self.scans = scans
-        self.connection = connection
-        cache = StatementCache(on: connection)
-        let link = plan.layout.linkTables[number]
-        self.link = link
-        let naming = ColumnNaming(model: plan.model, layout: plan.layout)
-        table = quoted(naming.linkTable(link))
-        sides = naming.linkSides(link)
-    }
-
-    private enum Key: Hashable {
-        case insert, delete
-        case linked(side: Int)
-    }
-
-    private let cache: StatementCache<Key>
-
-    /// Inserts all links of the scan; existing links do not change.
-    func insert() throws(StoreError) -> Statement {
-        try cache.statement(.insert, insertSQL)
-    }
-
-    private var insertSQL: String {
-        let positions = [LinkPosition.position, .inversePosition]
-        let names = sides.flatMap { $0 } + link.orderedSides.map { positions[$0].rawValue }
-        let values = names.indices.map { "c\($0)" }.joined(separator: ", ")
-        return "INSERT INTO \(table) (\(quotedList(names))) SELECT \(values) "
-            + "FROM \(scans.tableName(linkTable: number)) WHERE true ON CONFLICT DO NOTHING"
-    }
-
-    /// Parameters: the key of the object at one side. Returns row number and the other side's key of its links.
-    func linked(isReversed: Bool) throws(StoreError) -> Statement {
-        let side = isReversed ? 1 : 0
-        return try cache.statement(
-            .linked(side: side),
-            "SELECT rowid, \(quotedList(sides[1 - side])) FROM \(table) WHERE \(equations(sides[side]))")
-    }
-
-    /// Parameters: a row number.
-    func delete() throws(StoreError) -> Statement {
-        try cache.statement(.delete, "DELETE FROM \(table) WHERE rowid = ?1")
-    }
-
-    /// The positions in the ordered relationship of each side.
-    private(set) lazy var positions = [false, true].map { isReversed in
-        let position = isReversed ? LinkPosition.inversePosition : .position
-        return ListPositionStatements(
-            table: table, object: sides[isReversed ? 1 : 0], element: sides[isReversed ? 0 : 1],
-            position: position.rawValue, on: connection)
     }
 }
