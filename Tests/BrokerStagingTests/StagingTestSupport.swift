@@ -175,7 +175,7 @@ enum StoredValue: Equatable {
     case real(Double)
     case text(String)
     case blob([UInt8])
-    case refused(ValueFault.Reason)
+    case refused(FaultCode)
     case other(Cell.Kind)
 
     init(_ cell: Cell) {
@@ -190,8 +190,8 @@ enum StoredValue: Equatable {
             }
     }
 
-    static let inconvertible = StoredValue.refused(.inconvertible)
-    static let notAllowed = StoredValue.refused(.notAllowed)
+    static let inconvertible = StoredValue.refused(.invalidValue)
+    static let notAllowed = StoredValue.refused(.validationFailed)
 }
 
 extension ValueConverter {
@@ -203,7 +203,7 @@ extension ValueConverter {
             do throws(ValueFault) {
                 return StoredValue(try convert(document.root, arena: &arena))
             } catch {
-                return .refused(error.reason)
+                return .refused(error.code)
             }
         }
     }

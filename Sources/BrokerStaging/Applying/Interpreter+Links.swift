@@ -44,7 +44,9 @@ extension Interpreter {
         if case .linkTable = plan.form { try store.touch(object, namesLinks: true) }
         if plan.isNone(value) {
             pending.replace(LinkSet(object: object, relationship: plan.index))
-            if relationship.isToMany { return try store.set([], of: object, plan.index, replacing: true) }
+            if relationship.isToMany {
+                return try store.set([], of: object, plan.index, replacing: true, retaining: [])
+            }
             return try store.link(object, plan.index, to: nil)
         }
         let deletions = store.deletions
@@ -207,8 +209,13 @@ extension Interpreter {
             let (entity, values) = (source.entity, source.values)
             row = try reading { reader throws(StagingFault) in
                 switch values {
-                case .record(let record): return try reader.holderRow(record)
-                case .key(let cells): return try reader.holderRow(entity, key: cells)
+                case .record(let record):
+                    return try reader.holderRow(
+                        entity, entity.ownColumns.map { ($0, reader.scratch[record.cells + $0]) })
+                case .key(let cells):
+                    // The store's own key is no value of the object.
+                    let isOwnKey = reader.plan.model.entities[entity.ownIndex].isNamedByRowKey
+                    return try reader.holderRow(entity, isOwnKey ? [] : Array(zip(entity.identity, cells)))
                 case .none: throw .skipped
                 }
             }
@@ -298,7 +305,7 @@ extension Interpreter {
                 try store.link(object, index, to: found[0])
                 continue
             }
-            try store.set(found, of: object, index, replacing: false)
+            try store.set(found, of: object, index, replacing: false, retaining: [])
             if relationship.isOrdered, relationship.assignment == .replace {
                 try store.order(all, of: object, index)
             }
@@ -335,20 +342,6 @@ extension LinkedElement {
     var object: AppliedObject? { if case .object(let object) = self { object } else { nil } }
     fileprivate var retained: AppliedObject? { if case .skipped(let object) = self { object } else { nil } }
     fileprivate var isPending: Bool { if case .key = self { true } else { false } }
-}
-
-extension StagingContext {
-    /// Adds a row with the key of an object, for the nested records that take values from it.
-    fileprivate mutating func holderRow(_ entity: EntityPlan, key: [Cell]) throws(StagingFault) -> Int {
-        try take(entity.rowByteCount)
-        let row = tables[entity.index].pointee.findOrAdd(
-            identity: nil, offset: 0, origin: .record, concreteEntity: entity.ownIndex)
-        let own = tables[entity.index].pointee.row(row)
-        // The store's own key is no value of the object.
-        guard !plan.model.entities[entity.ownIndex].isNamedByRowKey else { return row }
-        for (cell, column) in zip(key, entity.identity) { own[column] = cell }
-        return row
-    }
 }
 
 /// The links of one relationship of one object.

@@ -139,7 +139,7 @@ extension Interpreter {
     /// Whether the record is not newer than its object.
     private func isStale(_ record: OpenRecord, _ object: AppliedObject) throws(ApplyingFault) -> Bool {
         guard let modified = record.entity.modified else { return false }
-        guard let value = record.sentModified, value.kind.rawValue > Cell.Kind.null.rawValue else { return false }
+        guard let value = record.sentModified, !value.isNil else { return false }
         if let sent = sentModified[object.withoutEntity] { return modified.isStale(value, against: sent.cell) }
         return modified.isStale(value, against: try store.value(of: modified.column, object))
     }
@@ -147,7 +147,7 @@ extension Interpreter {
     /// Notes the accepted record's value of `modified`, of which the store may have fewer digits.
     private func noteModified(_ record: OpenRecord, _ object: AppliedObject, isNew: Bool) {
         guard let value = record.sentModified, value.kind != .absent || isNew else { return }
-        let isValue = value.kind.rawValue > Cell.Kind.null.rawValue
+        let isValue = !value.isNil
         setSentModified(isValue ? OwnedCell(copying: value) : nil, of: object.withoutEntity)
     }
 

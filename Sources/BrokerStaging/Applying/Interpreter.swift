@@ -16,7 +16,6 @@ package final class Interpreter {
     private let collections: ShortList<JobCollection>
     /// Reads the records; its rows are only those of records from which nested ones take values.
     var reader: StagingContext
-    private let space: StagingSpace
     /// The object that the operation names.
     var target: AppliedObject?
     var pending = PendingKeys()
@@ -47,19 +46,16 @@ package final class Interpreter {
         self.policy = policy
         self.sync = sync
         collections = rows.collections
-        space = StagingSpace.allocate()
-        reader = StagingContext(plan, collections[0], policy, StagingMemory(allowance), space)
+        reader = StagingContext(plan, collections[0], policy, StagingMemory(allowance))
     }
-
-    deinit { space.deallocate() }
 
     // MARK: - Results
 
     /// The listed rejections with their paths, in the order of the text.
-    package var rejected: [Fault] { reader.rejections.located(in: collections[0].document) }
+    package var rejected: [Fault] { reader.staged.rejections.located(in: collections[0].document) }
 
     /// By entity name, the number of rejections that are not listed.
-    package var unlistedRejections: [String: Int] { reader.rejections.unlisted }
+    package var unlistedRejections: [String: Int] { reader.staged.rejections.unlisted }
 
     package var warnings: [Warning] { reader.scanner.warnings() + reader.valueWarnings.warnings(plan.model) }
 
@@ -153,13 +149,7 @@ package final class Interpreter {
     private func change(
         _ json: JSONValue, _ key: JSONValue, _ entity: EntityPlan
     ) throws(ApplyingFault) -> AppliedObject? {
-        guard json.kind == .object else {
-            throw .invalid(
-                Fault(
-                    .invalidValue,
-                    "With `object`, `json` is one record of \(entity.name), not \(json.kind.phrase). Send one operation for "
-                        + "each object.", entity: entity.name), offset: json.offset)
-        }
+        guard json.kind == .object else { throw invalid(reader.noRecord(json, entity)) }
         let cells = try reading { reader throws(StagingFault) in try reader.keyCells(key, entity) }
         let mayBecome = !entity.isAbstract
         let object = try namedObject(entity, cells, key) {
@@ -176,14 +166,10 @@ package final class Interpreter {
     private func relate(
         _ json: JSONValue, _ key: JSONValue, _ entity: EntityPlan, _ relationship: Int
     ) throws(ApplyingFault) -> AppliedObject? {
-        guard !entity.relationships[relationship].leadsToOwner else {
-            throw .invalid(
-                Fault(
-                    .invalidValue,
-                    "An object of \(entity.name) lives in its owner and has no other one. Process the record of the owner "
-                        + "that is to have it, or delete it.", entity: entity.name), offset: json.offset)
+        let cells = try reading { reader throws(StagingFault) in
+            try reader.checkOwner(json, entity, relationship)
+            return try reader.keyCells(key, entity)
         }
-        let cells = try reading { reader throws(StagingFault) in try reader.keyCells(key, entity) }
         let object = try namedObject(entity, cells, key) { isKind($0, of: entity.ownIndex) }
         try store.touch(object, namesLinks: false)
         var source = LinkingRecord(entity: entity, object: object, values: .key(cells))
@@ -304,22 +290,6 @@ extension EntityPlan.RelationshipPlan {
     }
 }
 
-extension StagingSpace {
-    /// Space on the heap, for longer than a call.
-    fileprivate static func allocate() -> StagingSpace {
-        let slots = UnsafeMutableBufferPointer<JSONValue?>.allocate(capacity: 64)
-        slots.initialize(repeating: nil)
-        let cells = UnsafeMutableBufferPointer<Cell>.allocate(capacity: 64)
-        cells.initialize(repeating: .absent)
-        return StagingSpace(slots: slots, cells: cells)
-    }
-
-    fileprivate func deallocate() {
-        slots.deallocate()
-        cells.deallocate()
-    }
-}
-
 /// An object of the store that a record or a key of a job names.
 package struct AppliedObject: Hashable, Sendable {
     /// The entity whose table has the object.
@@ -428,12 +398,4 @@ package protocol ObjectStore: AnyObject {
     /// The changes since the last mark stay.
     func accept() throws(ApplyingFault)
     func undo() throws(ApplyingFault)
-}
-
-extension ObjectStore {
-    func set(
-        _ elements: [AppliedObject], of object: AppliedObject, _ relationship: Int, replacing replaces: Bool
-    ) throws(ApplyingFault) {
-        try set(elements, of: object, relationship, replacing: replaces, retaining: [])
-    }
 }

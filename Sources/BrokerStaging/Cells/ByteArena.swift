@@ -1,3 +1,4 @@
+package import BrokerModel
 internal import Glibc
 
 /// Memory for the results of conversions (dates, folded strings, blobs), in chunks that never move.
@@ -8,8 +9,8 @@ struct ByteArena: ~Copyable {
     private static let smallestChunk = 512
     private static let largestChunk = 1 << 20
 
-    /// Nil until memory is needed: many small jobs need none.
-    private var chunks: ArenaChunks?
+    /// The memory; its owner may use cells that point into it. Nil until some is needed: many small jobs need none.
+    private(set) var memory: ArenaMemory?
     private var free: UnsafeMutablePointer<UInt8>?
     private var freeCount = 0
     private var nextChunk = ByteArena.smallestChunk
@@ -60,60 +61,36 @@ struct ByteArena: ~Copyable {
     }
 
     /// Retains an object as long as the memory.
-    mutating func retain(_ object: any AnyObject & Sendable) {
-        let retaining = chunks ?? ArenaChunks(0)
-        chunks = retaining
-        retaining.retain(object)
-    }
+    mutating func retain(_ object: any AnyObject & Sendable) { chunks().retained.append(object) }
 
-    /// The memory; its owner may use cells that point into it. Nil when there is none.
-    var memory: ArenaChunks? { chunks }
+    private mutating func chunks() -> ArenaMemory {
+        let chunks = memory ?? ArenaMemory()
+        memory = chunks
+        return chunks
+    }
 
     private mutating func addChunk(atLeast count: Int) {
         freeCount = max(count, nextChunk)
         nextChunk = min(nextChunk * 2, Self.largestChunk)
         fresh += freeCount
-        if let chunks {
-            free = chunks.add(freeCount)
-        } else {
-            let made = ArenaChunks(freeCount)
-            chunks = made
-            free = made.own
-        }
+        free = chunks().add(freeCount)
     }
 }
 
-/// The memory of an arena, freed with its last copy: its first chunk is in the object itself.
-///
-/// Only the arena that created it adds chunks, before other threads read them.
-struct ArenaChunks: @unchecked Sendable {
-    private struct Others {
-        var chunks: [UnsafeMutablePointer<UInt8>] = []
-        var retained: [any AnyObject & Sendable] = []
+/// The chunks of an arena, freed together.
+// Only the arena that created it adds chunks, before other threads read them.
+final class ArenaMemory: @unchecked Sendable {
+    private var chunks: [UnsafeMutablePointer<UInt8>] = []
+    fileprivate(set) var retained: [any AnyObject & Sendable] = []
+
+    deinit {
+        for chunk in chunks { free(chunk) }
     }
-
-    private final class Storage: ManagedBuffer<Others, UInt8> {
-        deinit {
-            for chunk in header.chunks { free(chunk) }
-        }
-    }
-
-    private let storage: Storage
-
-    /// - Parameter count: bytes of the first chunk.
-    fileprivate init(_ count: Int) {
-        storage = unsafeDowncast(Storage.create(minimumCapacity: count) { _ in Others() }, to: Storage.self)
-    }
-
-    /// The first chunk; valid as long as this memory.
-    fileprivate var own: UnsafeMutablePointer<UInt8> { storage.withUnsafeMutablePointerToElements { $0 } }
-
-    fileprivate func retain(_ object: any AnyObject & Sendable) { storage.header.retained.append(object) }
 
     fileprivate func add(_ count: Int) -> UnsafeMutablePointer<UInt8> {
         guard let memory = malloc(count) else { preconditionFailure("out of memory for \(count) staged bytes") }
         let chunk = memory.assumingMemoryBound(to: UInt8.self)
-        storage.header.chunks.append(chunk)
+        chunks.append(chunk)
         return chunk
     }
 }
@@ -153,8 +130,7 @@ package struct WorkBudget: Sendable {
     package var remaining: Int { max(0, limit - spent) }
 
     package mutating func charge(_ units: Int) {
-        let (sum, isBeyondCounting) = spent.addingReportingOverflow(units)
-        spent = isBeyondCounting ? .max : sum
+        spent = spent.saturatingAdd(units)
     }
 
     /// Adds the units for the bytes of the job itself.
@@ -173,138 +149,68 @@ extension Int {
     }
 }
 
-/// One column's value of one staged row: sixteen bytes, no ownership.
-///
-/// Text and blobs point into memory that the staged rows own: the job's text, its unescaped strings or the context's
-/// own `ByteArena`. A cell is therefore valid exactly as long as its ``StagedRows``.
-///
-/// A link's cell also has the source offset of its record, so that the later assertion wins in whichever order staging
-/// reads them.
-// Public only for speed, like the types of rows and of JSON values: as `package`, a load that changes nothing was 20 % slower.
-@frozen public struct Cell {
-    @frozen public enum Kind: UInt8 {
-        /// The record lacks the value: the column does not change.
-        case absent = 0
-        case null = 1
-        case integer = 2
-        case real = 3
-        case text = 4
-        case blob = 5
-        /// A link: the payload is the row of the destination's staged table.
-        case object = 6
+/// Counts the memory of a staging context, and asks the allowance in steps, so that a row costs no call.
+struct StagingMemory {
+    /// The first step, and the largest step beyond the memory that is needed: small jobs use little.
+    private static let firstStep = 1 << 10
+    private static let largestStep = 64 << 10
+
+    private let allowance: (any StagingAllowance)?
+    private var granted = 0
+    private var used = 0
+
+    /// - Parameter allowance: nil grants all.
+    init(_ allowance: (any StagingAllowance)?) { self.allowance = allowance }
+
+    /// Whether so much more may be used.
+    @inline(__always)
+    mutating func take(_ bytes: Int) -> Bool {
+        used += bytes
+        return used <= granted || ask()
     }
 
-    public let kind: Kind
-    /// Number of bytes of text or blob; for a link, the source offset.
-    public let count: UInt32
-    @usableFromInline let payload: UInt64
-
-    @inlinable init(kind: Kind, count: UInt32 = 0, payload: UInt64 = 0) {
-        self.kind = kind
-        self.count = count
-        self.payload = payload
-    }
-
-    @inlinable public static var absent: Cell { Cell(kind: .absent) }
-    @inlinable public static var null: Cell { Cell(kind: .null) }
-    @inlinable public static func integer(_ value: Int64) -> Cell {
-        Cell(kind: .integer, payload: UInt64(bitPattern: value))
-    }
-    /// Zero has one form, as in SQLite's comparisons: -0.0 becomes 0.0.
-    @inlinable public static func real(_ value: Double) -> Cell {
-        Cell(kind: .real, payload: value == 0 ? 0 : value.bitPattern)
-    }
-    @inlinable public static func text(_ bytes: UnsafeBufferPointer<UInt8>) -> Cell {
-        Cell(kind: .text, count: UInt32(bytes.count), payload: UInt64(UInt(bitPattern: bytes.baseAddress)))
-    }
-    @inlinable public static func blob(_ bytes: UnsafeBufferPointer<UInt8>) -> Cell {
-        Cell(kind: .blob, count: UInt32(bytes.count), payload: UInt64(UInt(bitPattern: bytes.baseAddress)))
-    }
-    /// A link to the destination's staged row.
-    @inlinable static func object(row: Int, sourceOffset: UInt32) -> Cell {
-        Cell(kind: .object, count: sourceOffset, payload: UInt64(row))
-    }
-    /// A link that ended.
-    @inlinable static func unlinked(sourceOffset: UInt32) -> Cell { Cell(kind: .null, count: sourceOffset) }
-
-    @inlinable public var integer: Int64 { Int64(bitPattern: payload) }
-    @inlinable public var real: Double { Double(bitPattern: payload) }
-    @inlinable public var row: Int { Int(payload) }
-    /// For a link: the offset in the text of the record that asserted it.
-    @inlinable var sourceOffset: UInt32 { count }
-    /// For text and blob only.
-    @inlinable public var bytes: UnsafeBufferPointer<UInt8> {
-        UnsafeBufferPointer(start: UnsafePointer(bitPattern: UInt(payload)), count: Int(count))
+    private mutating func ask() -> Bool {
+        guard let allowance else {
+            granted = .max
+            return true
+        }
+        let wanted = max(min(Self.largestStep, max(Self.firstStep, granted)), used - granted)
+        guard allowance.take(wanted) else { return false }
+        granted += wanted
+        return true
     }
 }
 
-/// A cell that owns the bytes it points to.
-package final class OwnedCell: Sendable {
-    /// Valid while this object lives.
-    package let cell: Cell
-    // Immutable after init and freed only in deinit, so it may be read from any thread.
-    nonisolated(unsafe) private let start: UnsafeMutablePointer<UInt8>?
-
-    /// Copies the bytes, so that `cell` need not outlive the call.
-    package init(copying cell: Cell) {
-        guard cell.kind == .text || cell.kind == .blob else {
-            self.cell = cell
-            start = nil
-            return
-        }
-        // At least one byte, because a null pointer would be bound as NULL.
-        guard let memory = malloc(max(Int(cell.count), 1)) else {
-            preconditionFailure("out of memory for a constant of \(cell.count) bytes")
-        }
-        let start = memory.assumingMemoryBound(to: UInt8.self)
-        if let source = cell.bytes.baseAddress { start.initialize(from: source, count: Int(cell.count)) }
-        let bytes = UnsafeBufferPointer(start: start, count: Int(cell.count))
-        self.start = start
-        self.cell = cell.kind == .text ? .text(bytes) : .blob(bytes)
-    }
-
-    deinit { free(start) }
+/// The memory that one job may still use. The threads that stage the job ask for it in steps, before they use it. Its
+/// owner gives back the granted memory when it releases the job's rows.
+package protocol StagingAllowance: AnyObject, Sendable {
+    /// Whether `bytes` more may be used. If not, staging ends with `StagingRefusal.noRoom`.
+    func take(_ bytes: Int) -> Bool
 }
 
-/// A stack of cells for records being converted; an inner record is above the outer ones.
-struct ScratchStack: ~Copyable {
-    private var cells: UnsafeMutableBufferPointer<Cell>
-    private var depth = 0
-    private var hasGrown = false
+/// The reason why a job, or a part of it, was not staged.
+package enum StagingRefusal: Error, Sendable {
+    /// The job has a fault, and its policy is `fail`.
+    case fault(Fault)
+    /// The allowance refused the memory. Nothing was staged; a later attempt may succeed.
+    case noRoom
+}
 
-    /// - Parameter cells: initialised; used as long as they suffice, and not freed.
-    init(_ cells: UnsafeMutableBufferPointer<Cell>) { self.cells = cells }
+/// A value that its attribute rejects. The caller adds the offset.
+// Created, read and released on one thread while the value lives; an Error must be Sendable.
+struct ValueFault: Error, @unchecked Sendable {
+    let code: FaultCode
+    private let sentence: () -> String
 
-    deinit { if hasGrown { cells.deallocate() } }
-
-    /// Pushes `count` absent cells and returns the index of the first.
-    mutating func push(_ count: Int) -> Int {
-        let base = depth
-        depth += count
-        if cells.count < depth { grow() }
-        for index in base..<depth { cells[index] = .absent }
-        return base
+    /// - Parameters:
+    ///   - message: built when it is read, because of a million bad values only the first are reported.
+    ///   - code: `invalidValue` for a value of the wrong type, or one whose conversion would lose information;
+    ///     `validationFailed` for one outside of the attribute's constraints.
+    init(_ message: @autoclosure @escaping () -> String, code: FaultCode = .invalidValue) {
+        self.code = code
+        sentence = message
     }
 
-    mutating func pop(_ count: Int) { depth -= count }
-
-    private mutating func grow() {
-        let larger = UnsafeMutableBufferPointer<Cell>.allocate(capacity: 2 * depth)
-        larger.initialize(repeating: .absent)
-        _ = larger.update(fromContentsOf: cells)
-        if hasGrown { cells.deallocate() }
-        cells = larger
-        hasGrown = true
-    }
-
-    subscript(index: Int) -> Cell {
-        @inline(__always) get { cells[index] }
-        @inline(__always) nonmutating set { cells[index] = newValue }
-    }
-
-    func withCells<Result, Failure: Error>(
-        at base: Int, _ body: (UnsafePointer<Cell>) throws(Failure) -> Result
-    ) throws(Failure) -> Result {
-        try body(UnsafePointer(cells.baseAddress! + base))
-    }
+    /// The value, the expected type, and the remedy where there is one.
+    var message: String { sentence() }
 }

@@ -31,6 +31,7 @@ struct RecordScanner: ~Copyable {
     private static let namedUnknownKeys = 1_000
     /// Limit on the positions of an object whose keys are remembered: more than records have that are not dictionaries.
     private static let predictedPositions = 4_096
+    private static let firstSlots = 40
     /// Limit in bytes on an unknown key in a warning.
     private static let shownKeyBytes = 128
 
@@ -41,9 +42,8 @@ struct RecordScanner: ~Copyable {
     private var recordsWithoutPredictions = 4
     private var unknownKeys: [UnknownKey: Int] = [:]
     private var unknownCounts: [UnknownCount] = []
-    private var slots: UnsafeMutableBufferPointer<JSONValue?>
-    private var hasGrown = false
-    private(set) var depth = 0
+    private var slots = UnsafeMutableBufferPointer<JSONValue?>(start: nil, count: 0)
+    private var depth = 0
     /// The first unknown key of the latest record, in the order of the text; nil when it has none.
     private(set) var firstUnknownKey: (key: JSONValue, node: Int)?
     /// The latest record has keys, and all of its own keys are unknown.
@@ -55,13 +55,9 @@ struct RecordScanner: ~Copyable {
     /// The first of these in the place of a relationship's value.
     private(set) var misplacedLink: (relationship: EntityPlan.RelationshipPlan, value: JSONValue)?
 
-    /// - Parameter slots: initialised; used as long as they suffice, and not freed.
-    init(nodeCount: Int, _ slots: UnsafeMutableBufferPointer<JSONValue?>) {
-        self.nodeCount = nodeCount
-        self.slots = slots
-    }
+    init(nodeCount: Int) { self.nodeCount = nodeCount }
 
-    deinit { if hasGrown { slots.deallocate() } }
+    deinit { slots.deallocate() }
 
     /// Scans one record and returns the index of its first slot; ``close(_:)`` gives the slots back.
     ///
@@ -71,8 +67,8 @@ struct RecordScanner: ~Copyable {
     ) -> Int {
         let base = depth
         let count = entity.tree.nodes.count
-        // With room for a nested record.
-        if slots.count < base + count { growSlots(to: 2 * (base + count)) }
+        // With room for nested records: enough for those of most models.
+        if slots.count < base + count { growSlots(to: max(Self.firstSlots, 2 * (base + count))) }
         for slot in base..<base + count { slots[slot] = nil }
         depth = base + count
         firstUnknownKey = nil
@@ -97,9 +93,8 @@ struct RecordScanner: ~Copyable {
         let larger = UnsafeMutableBufferPointer<JSONValue?>.allocate(capacity: count)
         larger.initialize(repeating: nil)
         _ = larger.update(fromContentsOf: slots)
-        if hasGrown { slots.deallocate() }
+        slots.deallocate()
         slots = larger
-        hasGrown = true
     }
 
     /// Returns the value at the most preferred path: the first that is not null, else null, else nil.
@@ -268,94 +263,5 @@ extension EntityPlan {
             node = tree.nodes.firstIndex { $0.children.contains(node) }!
         }
         return path
-    }
-}
-
-extension JobCollection {
-    /// Stages the collection in a context of its own. Pure: reads no database and shares no state, so it runs on any
-    /// thread.
-    ///
-    /// - Parameters:
-    ///   - allowance: asked for the memory of the rows; nil grants all.
-    /// - Throws: the first fault in the text, with its path, when the policy is `fail`; `noRoom` when the allowance
-    ///   refuses the memory.
-    package func stage(
-        _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)? = nil
-    ) throws(StagingRefusal) -> StagedPart {
-        try StagingSpace.with { space in
-            Result { () throws(StagingRefusal) in
-                try context(plan, policy, allowance, space).finish()
-            }
-        }.get()
-    }
-
-    /// A context that has staged the collection.
-    func context(
-        _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)?,
-        _ space: StagingSpace
-    ) throws(StagingRefusal) -> StagingContext {
-        var memory = StagingMemory(allowance)
-        guard memory.take(StagingContext.memory(plan)) else { throw .noRoom }
-        var context = StagingContext(plan, self, policy, memory, space)
-        for operation in operations { try context.stage(operation) }
-        return context
-    }
-}
-
-/// Memory on the stack for the records that are being staged, enough for those of most models: most small jobs need no other.
-struct StagingSpace {
-    /// For ``RecordScanner``.
-    let slots: UnsafeMutableBufferPointer<JSONValue?>
-    /// For ``ScratchStack``.
-    let cells: UnsafeMutableBufferPointer<Cell>
-
-    /// Each at most 1 KiB: Swift allocates more than that on the heap.
-    private static let slotCount = 40
-    private static let cellCount = 64
-
-    static func with<Result>(_ body: (StagingSpace) -> Result) -> Result {
-        withUnsafeTemporaryAllocation(of: JSONValue?.self, capacity: slotCount) { slots in
-            slots.initialize(repeating: nil)
-            return withUnsafeTemporaryAllocation(of: Cell.self, capacity: cellCount) { cells in
-                cells.initialize(repeating: .absent)
-                return body(StagingSpace(slots: slots, cells: cells))
-            }
-        }
-    }
-}
-
-/// The rows that one worker staged for one collection of a job, and its records' assertions about links, not yet
-/// resolved. ``StagedJobRows`` unites it with the job's other parts.
-// One thread at a time uses it.
-package final class StagedPart: @unchecked Sendable {
-    var facts: PartFacts
-    /// The context that staged the part, for its contents: it stages no more.
-    var staged: StagingContext
-    var tables: TableSet { staged.tables }
-
-    init(_ context: consuming StagingContext) {
-        facts = PartFacts(&context)
-        staged = context
-    }
-}
-
-/// The collections of a part, and what their staging took.
-struct PartFacts {
-    /// Its own, and those of the parts that were added to it, in payload order.
-    var collections: ShortList<JobCollection>
-    /// Units of patterns and tombstones.
-    var patternWork: Int
-    var warnings: [Warning]
-    /// The memory that cells point at, besides the document.
-    var memory: ShortList<ArenaChunks>
-
-    /// - Parameter context: it stages no more, and frees what only the staging of records needs.
-    init(_ context: inout StagingContext) {
-        collections = ShortList(context.collection)
-        patternWork = context.arena.workBudget.spent
-        warnings = context.scanner.warnings() + context.valueWarnings.warnings(context.plan.model)
-        memory = context.arena.memory.map { ShortList($0) } ?? []
-        context.scanner = RecordScanner(nodeCount: 0, UnsafeMutableBufferPointer(start: nil, count: 0))
-        context.scratch = ScratchStack(UnsafeMutableBufferPointer(start: nil, count: 0))
     }
 }

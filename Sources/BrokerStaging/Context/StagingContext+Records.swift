@@ -1,7 +1,55 @@
 internal import BrokerJSON
 internal import BrokerModel
 
+/// Where the values of a record's attributes are.
+struct RecordSource {
+    /// The scanner's slots with the record's own values.
+    let slots: Int
+    /// The dictionary key of the record, where that key is one of its values.
+    let nestedKey: JSONValue?
+    /// The record that contains it, where that one brings values of its own, or owns it.
+    let holder: RecordHolder?
+    /// Values of path parameters, for attributes that a record of the operation lacks.
+    let parameters: PathParameters?
+}
+
+/// A record whose attributes have been converted.
+struct OpenRecord {
+    // The plan has it for as long as the staging lasts. All workers share it: to count references would take their time.
+    unowned(unsafe) let entity: EntityPlan
+    /// Without its wrapper, and as a hook has rewritten it.
+    let value: JSONValue
+    let offset: Int
+    let source: RecordSource
+    /// Index of its cells on the stack.
+    let cells: Int
+    let isTarget: Bool
+    /// It has a value for each part of its identity.
+    let hasIdentity: Bool
+    let isTombstone: Bool
+    /// The value of `modified`, with all the digits that were sent; nil for an entity without.
+    let sentModified: Cell?
+    let notes: [ValueNote]
+    /// The range of the record around it that a hook has rewritten.
+    fileprivate let outerRange: Range<Int>?
+}
+
+/// What came of the conversion of a record's attributes, besides their cells.
+private struct RecordConversion {
+    /// The first fault in the text, and its offset.
+    var fault: StagingFault?
+    var offset = Int.max
+    /// Attributes that could not be converted.
+    var failed: Set<Int> = []
+    /// Values that their attributes do not hold as they were sent.
+    var notes: [ValueNote] = []
+    /// The value of `modified` with all its digits, if its attribute stores only some.
+    var wholeModified: Cell?
+}
+
 extension StagingContext {
+    // MARK: - Rows
+
     /// Stages a record with everything nested in it, and returns its row.
     ///
     /// - Throws: when this very record is rejected or skipped. Faults in nested records are rejected there, or thrown
@@ -9,47 +57,37 @@ extension StagingContext {
     mutating func stage(
         _ mapped: MappedRecord, _ parameters: PathParameters? = nil
     ) throws(StagingFault) -> Int {
-        try mapped.withEntity { entity throws(StagingFault) in try stage(mapped, entity, parameters) }
-    }
-
-    private mutating func stage(
-        _ mapped: MappedRecord, _ entity: EntityPlan, _ parameters: PathParameters?
-    ) throws(StagingFault) -> Int {
-        let record = try read(mapped, entity, parameters)
-        defer { close(record) }
-        guard !record.isTombstone else {
-            note(.tombstone)
-            throw .skipped
+        try mapped.withEntity { entity throws(StagingFault) in
+            let record = try read(mapped, entity, parameters)
+            defer { close(record) }
+            guard !record.isTombstone else {
+                staged.note(.tombstone)
+                throw .skipped
+            }
+            let row = try row(of: record, entity)
+            if !record.notes.isEmpty { valueWarnings.note(entity: entity.ownIndex, record.notes) }
+            guard !entity.ownRelationships.isEmpty else { return row }
+            let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(record.offset))
+            try stageRelationships(entity, record.source.slots, linkSource)
+            if let parameters = record.source.parameters {
+                try stageRelationships(entity, namedBy: parameters, record.source.slots, linkSource, at: record.offset)
+            }
+            return row
         }
-        let row = try row(of: record, entity)
-        if !record.notes.isEmpty { valueWarnings.note(entity: entity.ownIndex, record.notes) }
-        guard !entity.ownRelationships.isEmpty else { return row }
-        let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(record.offset))
-        try stageRelationships(entity, record.source.slots, linkSource)
-        if let parameters = record.source.parameters {
-            try stageRelationships(entity, namedBy: parameters, record.source.slots, linkSource, at: record.offset)
-        }
-        return row
-    }
-
-    /// Stages a record of the operation's own, and notes its object.
-    mutating func stageOwn(_ record: MappedRecord) throws(StagingFault) {
-        let row = try stage(record, parameters)
-        try notePayload((record.entity.index, row))
     }
 
     /// Finds or adds the record's row, and writes its attributes there.
     @inline(__always)
     private mutating func row(of record: OpenRecord, _ entity: EntityPlan) throws(StagingFault) -> Int {
         let cells = record.cells
-        let table = tables[entity.index]
+        let table = staged.tables[entity.index]
         let row: Int
         if record.hasIdentity {
             row = try findOrAdd(entity, identity: cells, offset: record.offset, .record)
             let naming = table.pointee.namings[row]
             if naming.isRepeated { noteRepetition(of: row, record) }
             // A key has named it before, and the rows have the order of the names.
-            if policy == .skip, naming.offset != UInt32(record.offset), entity.hasUniqueLists { note(.unique) }
+            if policy == .skip, naming.offset != UInt32(record.offset), entity.hasUniqueLists { staged.note(.unique) }
         } else {
             let concreteEntity =
                 record.isTarget ? entity.ownIndex : try concreteEntity(ofNew: entity, at: record.offset)
@@ -70,46 +108,14 @@ extension StagingContext {
     /// Notes why a record that is not the first of its object cannot be united with the others.
     private mutating func noteRepetition(of row: Int, _ record: OpenRecord) {
         let entity = record.entity
-        if entity.modified != nil { note(.modified) }
-        if entity.hasUniqueLists { note(.unique) }
-        let own = tables[entity.index].pointee.row(row)
+        if entity.modified != nil { staged.note(.modified) }
+        if entity.hasUniqueLists { staged.note(.unique) }
+        let own = staged.tables[entity.index].pointee.row(row)
         if entity.requiredColumns.contains(where: {
             own[$0].kind == .absent && scratch[record.cells + $0].kind != .absent
         }) {
-            note(.required)
+            staged.note(.required)
         }
-    }
-
-    /// Converts the record's own attributes.
-    ///
-    /// - Returns: the first fault in the text, and its offset.
-    @inline(__always)
-    mutating func convertAttributes(
-        _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource, _ cells: Int, _ failed: inout Set<Int>,
-        _ notes: inout [ValueNote]
-    ) -> (StagingFault?, Int) {
-        var (first, firstOffset): (StagingFault?, Int) = (nil, .max)
-        wholeModified = nil
-        entity.forEachOwnAttribute { column, attribute in
-            guard let value = value(of: attribute, column, source, entity) else {
-                if let missing = attribute.missingCell { scratch[cells + column] = missing.cell }
-                return
-            }
-            do throws(StagingFault) {
-                let cell = try cell(value, attribute, column, entity, &notes)
-                scratch[cells + column] = cell
-            } catch {
-                let (error, offset) = source.relocated(error, at: textOffset(of: value), in: extent(of: record))
-                // If there are several faults, the first in the text is reported.
-                if offset < firstOffset { (first, firstOffset) = (error, offset) }
-                failed.insert(column)
-            }
-        }
-        if let (relationship, value) = scanner.misplacedLink, textOffset(of: value) < firstOffset {
-            first = fault(.invalidValue, ValueConverter.misplaced(value, relationship.relationship.name), value, entity)
-            firstOffset = textOffset(of: value)
-        }
-        return (first, firstOffset)
     }
 
     /// Returns the row of the identity whose cells are at that index of the stack.
@@ -117,7 +123,7 @@ extension StagingContext {
         _ entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin
     ) throws(StagingFault) -> Int {
         let (concreteEntity, origin) = concreteEntity(of: entity, identity: identity, origin)
-        let table = tables[entity.index]
+        let table = staged.tables[entity.index]
         let count = table.pointee.rowCount
         let row = scratch.withCells(at: identity) {
             table.pointee.findOrAdd(identity: $0, offset: offset, origin: origin, concreteEntity: concreteEntity)
@@ -130,9 +136,235 @@ extension StagingContext {
         return row
     }
 
+    /// Adds a row that stands for the holder of nested records, with the values that they take from it.
+    mutating func holderRow(
+        _ entity: EntityPlan, _ values: [(Int, Cell)]
+    ) throws(StagingFault) -> Int {
+        try take(entity.rowByteCount)
+        let table = staged.tables[entity.index]
+        let row = table.pointee.findOrAdd(
+            identity: nil, offset: 0, origin: .record, concreteEntity: entity.ownIndex)
+        for (column, cell) in values { table.pointee.row(row)[column] = cell }
+        return row
+    }
+
+    // MARK: - Reading
+
+    /// Reads a record and converts its attributes. ``close(_:)`` gives back the space.
+    mutating func read(
+        _ mapped: MappedRecord, _ parameters: PathParameters?
+    ) throws(StagingFault) -> OpenRecord {
+        try mapped.withEntity { entity throws(StagingFault) in try read(mapped, entity, parameters) }
+    }
+
+    @inline(__always)
+    private mutating func read(
+        _ mapped: MappedRecord, _ entity: EntityPlan, _ parameters: PathParameters?
+    ) throws(StagingFault) -> OpenRecord {
+        guard mapped.value.kind == .object else {
+            throw fault(
+                .invalidValue, "A record of \(entity.name) must be an object, not \(mapped.value.kind.phrase).",
+                mapped.value, entity)
+        }
+        let outerRange = rewrittenAt
+        do throws(StagingFault) {
+            var record = entity.unwrap(mapped.value)
+            if plan.hooks != nil, let rewritten = try rewritten(record, entity) {
+                rewrittenAt = extent(of: record)
+                record = rewritten
+            }
+            let source = try open(mapped, record, entity, parameters)
+            let cells = scratch.push(entity.attributes.count)
+            do throws(StagingFault) {
+                return try convert(record, entity, source, cells, outerRange)
+            } catch {
+                scratch.pop(entity.attributes.count)
+                scanner.close(source.slots)
+                throw error
+            }
+        } catch {
+            rewrittenAt = outerRange
+            throw error
+        }
+    }
+
+    mutating func close(_ record: OpenRecord) {
+        scratch.pop(record.entity.attributes.count)
+        scanner.close(record.source.slots)
+        rewrittenAt = record.outerRange
+    }
+
+    /// Scans a record. The caller gives the slots back.
+    ///
+    /// - Parameter record: the record without its wrapper.
+    private mutating func open(
+        _ mapped: MappedRecord, _ record: JSONValue, _ entity: EntityPlan, _ parameters: PathParameters?
+    ) throws(StagingFault) -> RecordSource {
+        var (own, nested): (JSONValue?, (key: JSONValue, value: JSONValue)?) = (record, nil)
+        if let nesting = entity.nesting {
+            if let key = mapped.nestedKey {
+                (own, nested) = (nil, (key, record))
+            } else {
+                nested = try self.nested(in: record, nesting, entity)
+            }
+        }
+        return RecordSource(
+            slots: scanner.open(own, nested: nested, entity), nestedKey: nested?.key, holder: mapped.holder,
+            parameters: parameters)
+    }
+
+    /// Returns the one member of the record that is an object and that no path of the mapping leads to. Its key is a
+    /// value.
+    private func nested(
+        in record: JSONValue, _ nesting: NestingPlan, _ entity: EntityPlan
+    ) throws(StagingFault) -> (key: JSONValue, value: JSONValue)? {
+        var found: (key: JSONValue, value: JSONValue)?
+        for member in record.members
+        where member.value.kind == .object && entity.tree.child(of: 0, member.key.bytes) == nil {
+            // The last of duplicate keys wins.
+            guard let known = found, !Bytes.areEqual(known.key.bytes, member.key.bytes) else {
+                found = (member.key, member.value)
+                continue
+            }
+            let name = plan.model.entities[entity.ownIndex].attributes[nesting.column].name
+            throw fault(
+                .invalidValue,
+                "Two keys of this record may be its \(name): \(known.key.quotedBriefly) and \(member.key.quotedBriefly). If "
+                    + "it is a dictionary of many, give the mapping \"collection\": true.", record, entity)
+        }
+        return found
+    }
+
+    /// Returns the value that the record has for the attribute; nil when it has none.
+    @inline(__always)
+    func value(
+        of attribute: EntityPlan.AttributePlan, _ column: Int, _ source: RecordSource, _ entity: EntityPlan
+    ) -> JSONValue? {
+        if attribute.node >= 0 {
+            if let value = scanner.value(attribute.node, source.slots) { return value }
+        } else if let value = scanner.value(attribute.nodes, source.slots) {
+            return value
+        }
+        if let key = source.nestedKey, entity.nesting?.column == column { return key }
+        return source.parameters?.value(of: attribute.converter.name)
+    }
+
+    @inline(__always)
+    private mutating func convert(
+        _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource, _ cells: Int, _ outerRange: Range<Int>?
+    ) throws(StagingFault) -> OpenRecord {
+        if collection.refusesUnknownKeys, let unknown = scanner.firstUnknownKey {
+            throw fault(.unknownKey, entity.unknownKeyMessage(unknown.key, at: unknown.node), record, entity)
+        }
+        let isTarget = try isTarget(record, entity, nestedIn: source.holder)
+        var conversion = RecordConversion()
+        convertAttributes(record, entity, source, cells, &conversion)
+        if let holder = source.holder { takeHolderValues(entity, holder, cells) }
+        var isTombstone = false
+        if let tombstone = entity.tombstone {
+            isTombstone = try isMet(tombstone, record, entity, cells, conversion.failed)
+        }
+        var sentModified: Cell?
+        if entity.modifiedColumn >= 0 {
+            sentModified = conversion.wholeModified ?? scratch[cells + entity.modifiedColumn]
+        }
+        if !isTombstone {
+            if let first = conversion.fault {
+                throw try earliest(first, at: conversion.offset, record, entity, source, cells)
+            }
+            if plan.hooks != nil { try validate(record, entity, cells) }
+        }
+        try take(arena.takeFresh())
+        if isTarget { completeIdentity(entity, cells) }
+        let hasIdentity = try identity(record, entity, cells, isTarget: isTarget)
+        if scanner.hasOnlyUnknownKeys { throw noKnownKey(record, entity) }
+        return OpenRecord(
+            entity: entity, value: record, offset: textOffset(of: record), source: source, cells: cells,
+            isTarget: isTarget, hasIdentity: hasIdentity, isTombstone: isTombstone, sentModified: sentModified,
+            notes: conversion.notes, outerRange: outerRange)
+    }
+
+    /// Converts the record's own attributes.
+    @inline(__always)
+    private mutating func convertAttributes(
+        _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource, _ cells: Int,
+        _ conversion: inout RecordConversion
+    ) {
+        entity.forEachOwnAttribute { column, attribute in
+            guard let value = value(of: attribute, column, source, entity) else {
+                if let missing = attribute.missingCell { scratch[cells + column] = missing.cell }
+                return
+            }
+            do throws(StagingFault) {
+                let cell = try cell(value, attribute, column, entity, &conversion)
+                scratch[cells + column] = cell
+            } catch {
+                note(error, at: textOffset(of: value), in: record, source, &conversion)
+                conversion.failed.insert(column)
+            }
+        }
+        if let (relationship, value) = scanner.misplacedLink {
+            let misplaced = fault(
+                .invalidValue, ValueConverter.misplaced(value, relationship.relationship.name), value, entity)
+            note(misplaced, at: textOffset(of: value), in: record, source, &conversion)
+        }
+    }
+
+    /// Notes a fault in an attribute. If there are several, the first in the text is reported. A path parameter is not in
+    /// the record's text: a fault in it is one of the record.
+    private func note(
+        _ fault: StagingFault, at offset: Int, in record: JSONValue, _ source: RecordSource,
+        _ conversion: inout RecordConversion
+    ) {
+        var (fault, offset) = (fault, offset)
+        let extent = extent(of: record)
+        if source.parameters != nil, case .invalid(let own, let place) = fault, !extent.contains(place) {
+            (fault, offset) = (.invalid(own, offset: extent.lowerBound), extent.lowerBound)
+        }
+        if offset < conversion.offset { (conversion.fault, conversion.offset) = (fault, offset) }
+    }
+
+    @inline(__always)
+    private mutating func cell(
+        _ value: JSONValue, _ attribute: EntityPlan.AttributePlan, _ column: Int, _ entity: EntityPlan,
+        _ conversion: inout RecordConversion
+    ) throws(StagingFault) -> Cell {
+        let isMisplaced = scanner.isMisplaced(value)
+        let meant = isMisplaced || plan.hooks == nil ? value : try converted(value, column, entity) ?? value
+        do throws(ValueFault) {
+            if meant.isNull { return try attribute.nullCell(of: entity) }
+            do throws(ValueFault) {
+                guard !isMisplaced else { throw attribute.converter.misplacement(of: value) }
+                let cell = try attribute.converter.convert(meant, arena: &arena)
+                if arena.isInexact {
+                    conversion.notes.append(ValueNote(property: column, code: .inexact))
+                    if let modified = entity.modified, modified.column == column {
+                        conversion.wholeModified = try modified.whole(meant, attribute.converter, arena: &arena)
+                    }
+                }
+                return cell
+            } catch {
+                guard attribute.onInvalid != .fail else { throw error }
+                let cell = attribute.onInvalid == .skip ? .absent : try attribute.nullCell(of: entity)
+                conversion.notes.append(ValueNote(property: column, code: .ignoredValue))
+                return cell
+            }
+        } catch {
+            throw invalid(error, value, column, entity)
+        }
+    }
+
+    func invalid(_ fault: ValueFault, _ value: JSONValue, _ column: Int, _ entity: EntityPlan) -> StagingFault {
+        self.fault(
+            fault.code, fault.message, at: textOffset(of: value), entity,
+            plan.model.entities[entity.ownIndex].attributes[column].name)
+    }
+
+    // MARK: - Identities
+
     /// Returns the first fault in the text of a record with a bad attribute. A missing identity counts at the record's
     /// offset. If the policy is `fail`, a fault in a nested record may precede the attribute.
-    mutating func earliest(
+    private mutating func earliest(
         _ fault: StagingFault, at offset: Int, _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource,
         _ cells: Int
     ) throws(StagingFault) -> StagingFault {
@@ -147,9 +379,9 @@ extension StagingContext {
         }
         guard policy == .fail else { return fault }
         // The job fails, so the nested records may be staged for any row.
-        let row = tables[entity.index].pointee.findOrAdd(
+        let row = staged.tables[entity.index].pointee.findOrAdd(
             identity: nil, offset: offset, origin: .record, concreteEntity: entity.ownIndex)
-        for column in entity.identity { tables[entity.index].pointee.row(row)[column] = scratch[cells + column] }
+        for column in entity.identity { staged.tables[entity.index].pointee.row(row)[column] = scratch[cells + column] }
         let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(textOffset(of: record)))
         try stageRelationships(entity, source.slots, linkSource, before: offset)
         return fault
@@ -158,10 +390,10 @@ extension StagingContext {
     /// Whether the record has an identity. Where the identity is optional, missing values become NULL.
     ///
     /// - Parameter isTarget: the record is of the operation's target, which retains its identity.
-    mutating func identity(
+    private mutating func identity(
         _ record: JSONValue, _ entity: EntityPlan, _ cells: Int, isTarget: Bool
     ) throws(StagingFault) -> Bool {
-        let missing = entity.identity.first { scratch[cells + $0].kind.rawValue <= Cell.Kind.null.rawValue }
+        let missing = entity.identity.first { scratch[cells + $0].isNil }
         guard let missing else { return !entity.identity.isEmpty }
         // Only an object that is named by its row key lacks a part here, and it retains that part.
         if isTarget, plan.model.entities[entity.ownIndex].isNamedByRowKey { return false }
@@ -170,7 +402,7 @@ extension StagingContext {
         return false
     }
 
-    func noKnownKey(_ record: JSONValue, _ entity: EntityPlan) -> StagingFault {
+    private func noKnownKey(_ record: JSONValue, _ entity: EntityPlan) -> StagingFault {
         fault(
             .noKnownKey,
             "The model names none of this record's keys (\(Self.shownKeys(of: record))), so it is no record of "
@@ -192,55 +424,64 @@ extension StagingContext {
             plan.model.entities[entity.ownIndex].attributes[column].name)
     }
 
-    /// - Parameter notes: gets a note if the attribute does not hold the value as it was sent.
-    @inline(__always)
-    mutating func cell(
-        _ value: JSONValue, _ attribute: EntityPlan.AttributePlan, _ column: Int, _ entity: EntityPlan,
-        _ notes: inout [ValueNote]
-    ) throws(StagingFault) -> Cell {
-        let isMisplaced = scanner.isMisplaced(value)
-        let meant = isMisplaced ? value : try converted(value, column, entity) ?? value
-        do throws(ValueFault) {
-            if meant.isNull { return try attribute.nullCell(of: entity) }
-            do throws(ValueFault) {
-                guard !isMisplaced else { throw attribute.converter.misplacement(of: value) }
-                let cell = try attribute.converter.convert(meant, arena: &arena)
-                if arena.isInexact {
-                    notes.append(ValueNote(property: column, code: .inexact))
-                    if let modified = entity.modified, modified.column == column {
-                        wholeModified = try modified.whole(meant, attribute.converter, arena: &arena)
-                    }
+    /// The identity of a record, also of one that is rejected; nil when it is not readable.
+    mutating func identityCells(of mapped: MappedRecord) throws(StagingFault) -> [Cell]? {
+        let (value, entity) = (mapped.value, mapped.entity)
+        guard !entity.identity.isEmpty else { return nil }
+        var cells: [Cell] = []
+        if value.kind != .object {
+            cells = entity.identity.map { column in
+                if let cell = holderCell(column, entity, mapped.holder) { return cell }
+                if let key = mapped.nestedKey {
+                    return entity.nesting?.column == column ? identityCell(key, entity, column) : .null
                 }
-                return cell
-            } catch {
-                guard attribute.onInvalid != .fail else { throw error }
-                let cell = attribute.onInvalid == .skip ? .absent : try attribute.nullCell(of: entity)
-                notes.append(ValueNote(property: column, code: .ignoredValue))
-                return cell
+                let isBareKey = entity.identity.count == 1 && value.kind != .array && !value.isNull
+                return isBareKey ? identityCell(value, entity, column) : .null
             }
+        } else {
+            let source = try open(mapped, entity.unwrap(value), entity, nil)
+            defer { scanner.close(source.slots) }
+            cells = entity.identity.map { column in
+                let value = self.value(of: entity.attributes[column], column, source, entity)
+                let own = value.map { identityCell($0, entity, column) } ?? .null
+                return holderCell(column, entity, mapped.holder, hasOwn: own.kind != .null) ?? own
+            }
+        }
+        return cells.contains { $0.kind == .null } ? nil : cells
+    }
+
+    /// Returns null for a value that is not an identity.
+    private mutating func identityCell(_ value: JSONValue, _ entity: EntityPlan, _ column: Int) -> Cell {
+        guard !scanner.isMisplaced(value) else { return .null }
+        do throws(ValueFault) {
+            return try entity.attributes[column].converter.convert(value, arena: &arena)
         } catch {
-            throw invalid(error, value, column, entity)
+            // The fault has been reported, or the record reports it.
+            return .null
         }
     }
 
-    func invalid(_ fault: ValueFault, _ value: JSONValue, _ column: Int, _ entity: EntityPlan) -> StagingFault {
-        self.fault(
-            fault.code, fault.message, at: textOffset(of: value), entity,
-            plan.model.entities[entity.ownIndex].attributes[column].name)
-    }
+    // MARK: - Tombstones
 
-    func fault(
-        _ code: FaultCode, _ message: @autoclosure () -> String, _ value: JSONValue, _ entity: EntityPlan
-    ) -> StagingFault {
-        fault(code, message(), at: textOffset(of: value), entity)
-    }
-
-    func fault(
-        _ code: FaultCode, _ message: @autoclosure () -> String, at offset: Int, _ entity: EntityPlan?,
-        _ attribute: String? = nil
-    ) -> StagingFault {
-        let message = rejections.isListing ? message() : ""
-        return .invalid(Fault(code, message, entity: entity?.name, attribute: attribute), offset: offset)
+    /// Whether the record deletes its object.
+    ///
+    /// - Parameters:
+    ///   - cells: index of its converted attributes on the stack.
+    ///   - failed: attributes that could not be converted. They are ignored with the others, unless the identity or the
+    /// predicate needs them.
+    private mutating func isMet(
+        _ tombstone: RecordPredicate, _ record: JSONValue, _ entity: EntityPlan, _ cells: Int, _ failed: Set<Int>
+    ) throws(StagingFault) -> Bool {
+        if failed.contains(where: { tombstone.attributes.contains($0) || entity.identity.contains($0) }) {
+            return false
+        }
+        do throws(Fault) {
+            return try scratch.withCells(at: cells) { row throws(Fault) in
+                try tombstone.matches(budget: &arena.workBudget) { row[$0] }
+            }
+        } catch {
+            throw .invalid(error.of(entity: entity.name), offset: textOffset(of: record))
+        }
     }
 }
 
@@ -254,52 +495,5 @@ extension EntityPlan {
             if isWrapper { return only.value }
         }
         return value
-    }
-}
-
-extension ValueFault {
-    fileprivate var code: FaultCode {
-        switch reason {
-        case .inconvertible: .invalidValue
-        case .notAllowed: .validationFailed
-        case .missing: .missingValue
-        }
-    }
-}
-
-/// A value that is not stored as it was sent.
-struct ValueNote: Hashable {
-    /// Index of the attribute; for an `ignoredKey`, of the relationship.
-    let property: Int
-    /// `inexact`, `ignoredValue` or `ignoredKey`.
-    let code: Warning.Code
-}
-
-/// Counts such values of accepted records, and such keys, by entity, property and code.
-struct ValueWarnings {
-    private struct Subject: Hashable {
-        let entity: Int
-        let note: ValueNote
-    }
-
-    private var counts: [Subject: Int] = [:]
-
-    mutating func note(entity: Int, _ notes: [ValueNote]) {
-        for note in notes { counts[Subject(entity: entity, note: note), default: 0] += 1 }
-    }
-
-    /// Returns one warning for each property and code, in the order of the model.
-    func warnings(_ model: Model) -> [Warning] {
-        let sorted = counts.sorted { left, right in
-            (left.key.entity, left.key.note.property, left.key.note.code.rawValue)
-                < (right.key.entity, right.key.note.property, right.key.note.code.rawValue)
-        }
-        return sorted.map { subject, count in
-            let (entity, note) = (model.entities[subject.entity], subject.note)
-            let name =
-                note.code == .ignoredKey
-                ? entity.relationships[note.property].name : entity.attributes[note.property].name
-            return Warning(note.code, entity: entity.name, key: name, count: count)
-        }
     }
 }

@@ -14,7 +14,12 @@ extension StagingContext {
             if textOffset(of: value) <= last { isInOrder = false }
             last = textOffset(of: value)
         }
-        guard isInOrder else { return try stageSorted(entity, slots, linkSource, before: limit) }
+        guard isInOrder else {
+            for (value, relationship) in valuesInTextOrder(entity, slots) where textOffset(of: value) < limit {
+                try stage(value, relationship, linkSource)
+            }
+            return
+        }
         // Usually the model names them in the order of the text.
         try entity.forEachOwnRelationship { relationship throws(StagingFault) in
             guard let value = self.value(of: relationship, slots), textOffset(of: value) < limit else { return }
@@ -52,14 +57,6 @@ extension StagingContext {
         }
     }
 
-    private mutating func stageSorted(
-        _ entity: EntityPlan, _ slots: Int, _ linkSource: LinkSource, before limit: Int
-    ) throws(StagingFault) {
-        for (value, relationship) in valuesInTextOrder(entity, slots) where textOffset(of: value) < limit {
-            try stage(value, relationship, linkSource)
-        }
-    }
-
     func valuesInTextOrder(
         _ entity: EntityPlan, _ slots: Int
     ) -> [(value: JSONValue, relationship: EntityPlan.RelationshipPlan)] {
@@ -75,13 +72,13 @@ extension StagingContext {
     mutating func stage(
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource
     ) throws(StagingFault) {
-        if plan.isElsewhere { tables[linkSource.table].pointee.noteLinksElsewhere(linkSource.row) }
+        if plan.isElsewhere { staged.tables[linkSource.table].pointee.noteLinksElsewhere(linkSource.row) }
         guard plan.relationship.isToMany else { return try stageToOne(value, plan, linkSource) }
-        if case .linkTable = plan.form { tables[linkSource.table].pointee.noteLinks(linkSource.row) }
+        if case .linkTable = plan.form { staged.tables[linkSource.table].pointee.noteLinks(linkSource.row) }
         let isNone = plan.isNone(value)
         if isNone || plan.relationship.assignment == .replace {
             try take(MemoryLayout<StagedReplacement>.stride)
-            replacements.append(
+            staged.replacements.append(
                 StagedReplacement(
                     entity: linkSource.table, row: linkSource.row, relationship: plan.index,
                     sourceOffset: linkSource.sourceOffset))
@@ -131,7 +128,7 @@ extension StagingContext {
             try assertLink(linkSource.entity, linkSource.row, column, nil, linkSource.sourceOffset)
         } else if let destination = try destination(value, plan, linkSource) {
             // Both keys of one record may name such a link.
-            if destination == linkSource.row, plan.destinationTable == linkSource.table { note(.links) }
+            if destination == linkSource.row, plan.destinationTable == linkSource.table { staged.note(.links) }
             try assertLink(linkSource.entity, linkSource.row, column, destination, linkSource.sourceOffset)
             try noteListPositions(plan, linkSource, destination)
         }
@@ -142,7 +139,7 @@ extension StagingContext {
     ) throws(StagingFault) {
         guard let destination = try destination(value, plan, linkSource, mapped) else { return }
         // Both keys of one record may name such a link.
-        if destination == linkSource.row, plan.destinationTable == linkSource.table { note(.links) }
+        if destination == linkSource.row, plan.destinationTable == linkSource.table { staged.note(.links) }
         try noteListPositions(plan, linkSource, destination)
         switch plan.form {
         case .column: return
@@ -151,7 +148,7 @@ extension StagingContext {
         case .linkTable(let table, let isReversed):
             try assertLink(
                 table, source: isReversed ? destination : linkSource.row,
-                destination: isReversed ? linkSource.row : destination, isReversed, linkSource.sourceOffset)
+                destination: isReversed ? linkSource.row : destination, linkSource.sourceOffset)
         }
     }
 
@@ -164,37 +161,26 @@ extension StagingContext {
     ) throws(StagingFault) -> Int? {
         let unretained = self.plan.unretainedEntities[plan.relationship.destination]
         return try unretained.withoutCounting { destination throws(StagingFault) in
-            try resolvedRow(value, plan, destination, linkSource, mapped)
-        }
-    }
-
-    private mutating func resolvedRow(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ destination: EntityPlan, _ linkSource: LinkSource,
-        _ mapped: MappedRecord?
-    ) throws(StagingFault) -> Int? {
-        var record = mapped ?? MappedRecord(value: value, entity: destination)
-        do throws(StagingFault) {
-            guard value.kind == .object || mapped != nil else {
-                return try stageBareKey(value, plan.relationship, of: linkSource, to: destination)
-            }
-            if record.entity.needsHolder { record.holder = try holder(linkSource, plan) }
-            if mapped == nil, let mapping = plan.mapping {
-                guard let chosen = try self.plan(of: mapping, for: value) else { return nil }
-                record = MappedRecord(value: value, entity: chosen)
-                if chosen.needsHolder { record.holder = try holder(linkSource, plan) }
-            }
-            return try stage(record)
-        } catch {
-            switch error {
-            case .noRoom: throw error
-            case .skipped: break
-            case .invalid(let fault, let offset):
-                guard policy == .skip else { throw error }
-                guard reject(fault, at: offset) else { throw .noRoom }
+            var row: Int?
+            var isDeclined = false
+            try rejectingFaults { context throws(StagingFault) in
+                guard value.kind == .object || mapped != nil else {
+                    return row = try context.stageBareKey(value, plan.relationship, of: linkSource, to: destination)
+                }
+                var record = mapped ?? MappedRecord(value: value, entity: destination)
+                if record.entity.needsHolder { record.holder = try context.holder(linkSource, plan) }
+                if mapped == nil, let mapping = plan.mapping {
+                    guard let chosen = try context.plan(of: mapping, for: value) else { return isDeclined = true }
+                    record = MappedRecord(value: value, entity: chosen)
+                    if chosen.needsHolder { record.holder = try context.holder(linkSource, plan) }
+                }
+                row = try context.stage(record)
             }
             // The smallest object around the fault is rejected; its parent loses only the link. A stored link stays.
-            if plan.relationship.isToMany, plan.relationship.assignment == .replace { note(.links) }
-            return nil
+            if row == nil, !isDeclined, plan.relationship.isToMany, plan.relationship.assignment == .replace {
+                staged.note(.links)
+            }
+            return row
         }
     }
 
@@ -255,7 +241,7 @@ extension StagingContext {
         try plan.unretainedEntities[entity].withoutCounting { entity throws(StagingFault) in
             if entity.hasPairs, entity.layout.link(atColumn: column).oneToOneColumn != nil {
                 try take(MemoryLayout<StagedPair>.stride)
-                pairs.append(
+                staged.pairs.append(
                     StagedPair(
                         entity: entity.index, row: row, column: column, partner: destination,
                         sourceOffset: sourceOffset))
@@ -263,24 +249,46 @@ extension StagingContext {
                 let link =
                     destination.map { Cell.object(row: $0, sourceOffset: sourceOffset) }
                     ?? .unlinked(sourceOffset: sourceOffset)
-                if LinkResolution.isContested(link, in: tables.cell(entity.index, row, column)) { note(.links) }
+                if StagedContent.isContested(link, in: staged.tables.cell(entity.index, row, column)) {
+                    staged.note(.links)
+                }
             }
         }
     }
 
     private mutating func assertLink(
-        _ table: Int, source: Int, destination: Int, _ isReversed: Bool, _ sourceOffset: UInt32
+        _ table: Int, source: Int, destination: Int, _ sourceOffset: UInt32
     ) throws(StagingFault) {
+        let link = StagedLink(source: UInt32(source), destination: UInt32(destination), sourceOffset: sourceOffset)
         try take(2 * MemoryLayout<StagedLink>.stride)
-        links[table].append(
-            StagedLink(
-                source: UInt32(source), destination: UInt32(destination), sourceOffset: sourceOffset,
-                isNamedBySource: !isReversed, isNamedByDestination: isReversed))
+        staged.links[table].append(link)
         guard plan.layout.linkTables[table].isSymmetric, source != destination else { return }
-        links[table].append(
-            StagedLink(
-                source: UInt32(destination), destination: UInt32(source), sourceOffset: sourceOffset,
-                isNamedBySource: isReversed, isNamedByDestination: !isReversed))
+        staged.links[table].append(
+            StagedLink(source: link.destination, destination: link.source, sourceOffset: sourceOffset))
+    }
+
+    /// Notes the link's list positions at this side and at the other side.
+    @inline(__always)
+    private mutating func noteListPositions(
+        _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ destination: Int
+    ) throws(StagingFault) {
+        if plan.relationship.isOrdered {
+            try note(
+                StagedListPosition(
+                    entity: linkSource.table, relationship: plan.index, row: linkSource.row, element: destination,
+                    isNamedByList: true, sourceOffset: linkSource.sourceOffset))
+        }
+        if let inverse = plan.orderedInverse {
+            try note(
+                StagedListPosition(
+                    entity: plan.destinationTable, relationship: inverse, row: destination, element: linkSource.row,
+                    isNamedByList: false, sourceOffset: linkSource.sourceOffset))
+        }
+    }
+
+    private mutating func note(_ position: StagedListPosition) throws(StagingFault) {
+        try take(2 * MemoryLayout<StagedListPosition>.stride)
+        staged.listPositions.append(position)
     }
 }
 

@@ -346,7 +346,7 @@ extension StagingPlan {
             let converter = adapt(entities[entity].attributes[attribute].converter)
             let cell = try converter.convert(key: json, arena: &arena)
             guard cell.kind != .null else {
-                throw ValueFault(reason: .inconvertible, message: "An object of \(name) has no key null")
+                throw ValueFault("An object of \(name) has no key null")
             }
             return OwnedCell(copying: cell)
         } catch {

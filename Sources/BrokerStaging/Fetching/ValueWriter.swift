@@ -7,7 +7,7 @@ package struct ValueWriter: Sendable {
     private let type: AttributeType
     private let converter: ValueConverter
     /// For dates in the model's formats: the attribute's first format.
-    private let format: DateFormatWriter?
+    private let format: DateFormat?
     /// Dates are written as seconds since 1970.
     private let isUnixTime: Bool
 
@@ -15,15 +15,8 @@ package struct ValueWriter: Sendable {
         type = attribute.type
         self.converter = converter
         isUnixTime = dates == .model && converter.dates.writesUnixTime
-        guard attribute.type.isDate, dates == .model, !isUnixTime, let pattern = attribute.dateFormats.first else {
-            format = nil
-            return
-        }
-        do throws(DateFormat.Fault) {
-            format = try DateFormatWriter(pattern: pattern, zone: converter.dates.zone)
-        } catch {
-            preconditionFailure("a plan's patterns can be read")
-        }
+        let hasFormat = attribute.type.isDate && dates == .model && !isUnixTime
+        format = hasFormat ? converter.dates.formats.first : nil
     }
 
     /// Writes a column's value. A value of another type, which another program stored, is written by its stored type.

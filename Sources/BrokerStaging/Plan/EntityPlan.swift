@@ -32,9 +32,8 @@ final class EntityPlan: Sendable {
         func nullCell(of entity: EntityPlan) throws(ValueFault) -> Cell {
             guard isRequired else { return .null }
             throw ValueFault(
-                reason: .missing,
-                message: "\(self.converter.name) of \(entity.name) is required and may not be null. "
-                    + "Send a value, or make the attribute optional.")
+                "\(self.converter.name) of \(entity.name) is required and may not be null. "
+                    + "Send a value, or make the attribute optional.", code: .missingValue)
         }
     }
 
@@ -116,19 +115,16 @@ final class EntityPlan: Sendable {
     let hasPairs: Bool
     /// All columns of the table, ascending.
     let allColumns: [Int]
-    /// Columns of the identity, ascending.
-    let keyColumns: [Int]
-    /// The group of a table with one row that brings all columns, and with one that brings the identity alone. For an
-    /// entity outside of a hierarchy.
-    let wholeRecord: [RowGroup]
-    let bareKey: [RowGroup]
     /// Columns of unique constraints other than the identity.
     let uniqueColumns: [Int]
     /// Attributes without which no object can be made.
     let requiredColumns: [Int]
     /// Compares a record's age with its object's; nil where every record is staged.
     let modified: ModifiedColumn?
-    let tombstone: Tombstone?
+    /// Its column; negative without one.
+    let modifiedColumn: Int
+    /// The condition of records that delete their objects (`tombstone` of the model).
+    let tombstone: RecordPredicate?
     var hasUniqueLists: Bool { !uniqueColumns.isEmpty }
     /// The result for its objects depends on their rows alone: no concrete entities to decide, no modified values, no
     /// one-to-one links that end other links.
@@ -163,11 +159,20 @@ final class EntityPlan: Sendable {
                 if patterns.isRefused { throw ModelError(faults: faults) }
             }
         }
-        var tombstone: Tombstone?
-        do throws(ModelError) {
-            tombstone = try Tombstone(of: ownIndex, in: model, patterns)
-        } catch {
-            faults += error.faults
+        var tombstone: RecordPredicate?
+        if let text = model.entities[ownIndex].tombstone {
+            var fault: String?
+            do throws(Fault) {
+                tombstone = RecordPredicate(try patterns.predicate(text, of: ownIndex, in: model))
+                if tombstone == nil {
+                    fault =
+                        "It asks for relationships, and a record is asked for its own attributes alone. Compare those."
+                }
+            } catch {
+                fault = error.message
+            }
+            let entity = model.entities[ownIndex]
+            if let fault { faults.append(ModelFault("\"tombstone\" of \(entity.name): \(fault)", at: entity.place)) }
         }
         guard faults.isEmpty else { throw ModelError(faults: faults) }
         self.init(ownIndex, layout, converters, tombstone, firstNode: firstNode, of: model)
@@ -186,7 +191,7 @@ final class EntityPlan: Sendable {
     }
 
     private init(
-        _ ownIndex: Int, _ layout: EntityLayout, _ converters: [ValueConverter], _ tombstone: Tombstone?,
+        _ ownIndex: Int, _ layout: EntityLayout, _ converters: [ValueConverter], _ tombstone: RecordPredicate?,
         _ mapping: RecordMapping? = nil, _ selectors: [[String]] = [], firstNode: Int, of model: Model
     ) {
         let entity = model.entities[ownIndex]
@@ -199,9 +204,6 @@ final class EntityPlan: Sendable {
         columnCount = layout.columnCount
         hasPairs = layout.links.contains { $0.oneToOneColumn != nil }
         allColumns = Array(0..<columnCount)
-        wholeRecord = [.single(allColumns, concreteEntity: ownIndex)]
-        keyColumns = entity.identity.sorted()
-        bareKey = [.single(keyColumns, concreteEntity: ownIndex)]
         (tree, innerNodes) = (keys.tree, keys.tree.innerNodes)
         (attributes, relationships, nesting) = (keys.attributes, keys.relationships, keys.nesting)
         unretainedAttributes = keys.attributes.map { .passUnretained($0) }
@@ -214,6 +216,7 @@ final class EntityPlan: Sendable {
         identity = entity.identity
         singleKey = !model.isInHierarchy(ownIndex) && entity.identity.count == 1 ? entity.identity[0] : -1
         modified = entity.modified.map { ModifiedColumn(column: $0, converters[$0]) }
+        modifiedColumn = entity.modified ?? -1
         uniqueColumns = Set(entity.unique.joined()).sorted()
         requiredColumns = entity.attributeIndices.filter { index in
             !entity.attributes[index].isOptional && !entity.identity.contains(index)
@@ -346,98 +349,137 @@ struct NestingPlan: Sendable {
     let node: Int
 }
 
-/// Rows of one entity that one SQL statement can merge.
-public struct RowGroup: Sendable {
-    /// In a hierarchy, the index of the concrete entity of the rows' objects, as far as the job says.
-    public let concreteEntity: Int
-    /// The columns that every row of the group brings, with the identity's columns, ascending; nil when the rows bring
-    /// different columns.
-    public let columns: [Int]?
-    public let order: RowOrder
-    /// The group's part of ``order``.
-    public let range: Range<Int>
+/// The relations of one entity to the other entities of its hierarchy, which share one table.
+final class HierarchyPlan: Sendable {
+    private let ancestors: Set<Int>
+    private let descendants: Set<Int>
+    /// The topmost of the entities that share the entity's identity.
+    let identityHead: Int
+    /// The identities of the hierarchy: the topmost entity's alone, or those that entities below it declare.
+    let identities: [[Int]]
+    /// By entity index, the index of its identity in `identities`.
+    private let identityNumbers: [Int: Int]
 
-    /// The group of a table with one row.
-    static func single(_ columns: [Int], concreteEntity: Int) -> RowGroup {
-        RowGroup(concreteEntity: concreteEntity, columns: columns, order: .single, range: 0..<1)
-    }
-
-    /// The same rows in the order in which they were staged: that of the text.
-    public var inTextOrder: RowGroup {
-        guard range.contains(where: { $0 > range.lowerBound && order[$0] < order[$0 - 1] }) else { return self }
-        let rows = range.map { order.rows[$0] }.sorted()
-        return RowGroup(concreteEntity: concreteEntity, columns: columns, order: RowOrder(rows), range: 0..<rows.count)
-    }
-
-    /// The same without some rows.
-    public func without(_ rows: Set<Int>) -> RowGroup {
-        let rest = range.compactMap { rows.contains(order[$0]) ? nil : UInt32(order[$0]) }
-        return RowGroup(
-            concreteEntity: concreteEntity, columns: columns, order: RowOrder(rest), range: 0..<rest.count)
-    }
-}
-
-extension UnsafePointer<Cell> {
-    /// Whether this row comes before another of its table, in SQLite's order of these columns.
-    public func precedes(_ other: Self, by columns: [Int]) -> Bool {
-        for column in columns {
-            if self[column].precedes(other[column]) { return true }
-            if other[column].precedes(self[column]) { return false }
+    init(_ entity: Int, of model: Model) {
+        ancestors = Set(model.ancestors(of: entity))
+        let line = [entity] + model.ancestors(of: entity)
+        identityHead = line.last { !model.entities[$0].identity.isEmpty } ?? entity
+        descendants = Set(model.subentities(of: entity)).subtracting([entity])
+        var identities: [[Int]] = []
+        var numbers: [Int: Int] = [:]
+        /// By the entity that declares an identity, the index of that identity.
+        var byHead: [Int: Int] = [:]
+        for member in model.subentities(of: model.topmost(of: entity)) {
+            let path = [member] + model.ancestors(of: member)
+            guard let head = path.last(where: { !model.entities[$0].identity.isEmpty }) else { continue }
+            let number = byHead[head] ?? identities.count
+            if number == identities.count { identities.append(model.entities[head].identity) }
+            byHead[head] = number
+            numbers[member] = number
         }
-        return false
-    }
-}
-
-/// Row numbers of one staged table in the order in which they are merged. Immutable.
-public final class RowOrder: Sendable {
-    public let count: Int
-    // Immutable after init and freed only in deinit, so it may be read from any thread.
-    nonisolated(unsafe) public let rows: UnsafePointer<UInt32>
-
-    /// The order of a table with one row.
-    static let single = RowOrder([0])
-
-    init(_ order: [UInt32]) {
-        count = order.count
-        let rows = UnsafeMutablePointer<UInt32>.allocate(capacity: max(1, order.count))
-        rows.initialize(from: order, count: order.count)
-        self.rows = UnsafePointer(rows)
+        self.identities = identities
+        identityNumbers = numbers
     }
 
-    deinit { rows.deallocate() }
+    func inherits(from other: Int) -> Bool { ancestors.contains(other) }
 
-    @inlinable public subscript(position: Int) -> Int { Int(rows[position]) }
+    func isInherited(by other: Int) -> Bool { descendants.contains(other) }
+
+    func identityNumber(of entity: Int) -> Int? { identityNumbers[entity] }
 }
 
-/// The compiled predicate of records that delete their objects (`tombstone` of the model).
-struct Tombstone: Sendable {
-    private let predicate: RecordPredicate
+/// The `modified` attribute of an entity, and how its values compare.
+struct ModifiedColumn: Sendable {
+    let column: Int
+    private let isDecimal: Bool
+    /// Set for dates.
+    private let dates: ValueConverter.Dates?
 
-    /// Returns nil when the entity has none.
-    ///
-    /// - Parameter patterns: those of the model.
-    /// - Throws: the fault in the predicate.
-    init?(of entity: Int, in model: Model, _ patterns: ModelPatterns) throws(ModelError) {
-        guard let text = model.entities[entity].tombstone else { return nil }
-        let message: String
-        do throws(Fault) {
-            let checked = try patterns.predicate(text, of: entity, in: model)
-            if let predicate = RecordPredicate(checked) {
-                self.predicate = predicate
-                return
+    init(column: Int, _ converter: ValueConverter) {
+        self.column = column
+        isDecimal = converter.type == .decimal
+        dates = converter.type == .date ? converter.dates : nil
+    }
+
+    /// Whether a record with `value` is not newer than the record that brought `known`. False if one of them is no
+    /// value.
+    func isStale(_ value: Cell, against known: Cell) -> Bool {
+        guard !value.isNil, !known.isNil else {
+            return false
+        }
+        if isDecimal, value.kind == .text, known.kind == .text {
+            return DecimalText(normal: value.bytes) <= DecimalText(normal: known.bytes)
+        }
+        // Times with all their digits beside stored ones.
+        if let dates, value.kind != known.kind || value.kind == .text && value.count != known.count,
+            let sent = instant(value, dates), let stored = instant(known, dates)
+        {
+            return sent <= stored
+        }
+        return !known.precedes(value)
+    }
+
+    private func instant(_ cell: Cell, _ dates: ValueConverter.Dates) -> Instant? {
+        cell.kind == .text ? ISO8601.instant(cell.bytes, zone: .utc) : dates.instant(cell)
+    }
+
+    /// A value with all the digits that were sent, of which the attribute stores some; nil for a type without such values.
+    func whole(_ value: JSONValue, _ converter: ValueConverter, arena: inout ByteArena) throws(ValueFault) -> Cell? {
+        guard dates != nil else { return nil }
+        let instant = try converter.instant(value, arena: &arena)
+        return .text(ISO8601.write(instant, digits: Self.wholeDigits, arena: &arena))
+    }
+
+    /// Nanoseconds.
+    private static let wholeDigits = 9
+}
+
+/// The values of a relationship that mean no object (`none` of the model), besides null.
+struct NoneValues: Sendable {
+    private var texts: [[UInt8]] = []
+    private var numbers: [Int64] = []
+    private var kinds: Set<JSONValue.Kind> = []
+    let isEmpty: Bool
+
+    /// - Parameter values: as the model's reader takes them: texts, whole numbers, booleans and empty arrays.
+    init(_ values: [JSONFragment]) {
+        isEmpty = values.isEmpty
+        for value in values {
+            guard let document = try? JSONDocument(parsing: JSONText(copying: Array(value.text.utf8))) else {
+                preconditionFailure("the model's reader has read it")
             }
-            message = "It asks for relationships, and a record is asked for its own attributes alone. Compare those."
-        } catch {
-            message = error.message
+            let root = document.root
+            switch root.kind {
+            case .string: texts.append(Array(root.bytes))
+            case .number: if let number = root.int64 { numbers.append(number) }
+            default: kinds.insert(root.kind)
+            }
         }
-        let name = model.entities[entity].name
-        throw ModelError(
-            faults: [ModelFault("\"tombstone\" of \(name): \(message)", at: model.entities[entity].place)])
     }
 
-    func asks(for attribute: Int) -> Bool { predicate.attributes.contains(attribute) }
+    func contains(_ value: JSONValue) -> Bool {
+        switch value.kind {
+        case .string: texts.contains { $0.elementsEqual(value.bytes) }
+        case .number: NumberText(value.bytes)?.int64.map(numbers.contains) ?? false
+        case .array: kinds.contains(.array) && value.elementCount == 1
+        default: kinds.contains(value.kind)
+        }
+    }
+}
 
-    func isMet(budget: inout WorkBudget, _ value: (Int) -> Cell) throws(Fault) -> Bool {
-        try predicate.matches(budget: &budget, value)
+extension Unmanaged {
+    /// Calls `body` with the object, and counts no reference. All workers share the plans, so each count would move a cache
+    /// line from one processor to the other, for every record.
+    @inline(__always)
+    func withoutCounting<Value, Failure: Error>(
+        _ body: (Instance) throws(Failure) -> Value
+    ) throws(Failure) -> Value {
+        try _withUnsafeGuaranteedRef { object in
+            do throws(Failure) {
+                return Result<Value, Failure>.success(try body(object))
+            } catch {
+                return .failure(error)
+            }
+        }.get()
     }
 }

@@ -122,7 +122,7 @@ struct PredicateSide {
         var test = PredicateTextTest(
             kind, texts, ignoresCase: relation.ignoresCase, ignoresDiacritics: relation.ignoresDiacritics)
         do throws(RegularExpression.Problem) {
-            test.instructions = try TextTest.instructions(of: test)
+            test.instructions = try ValueTest.instructions(of: test)
         } catch {
             throw PredicateFault("this \(error.message)", at: constants.first?.offset ?? relation.offset)
         }

@@ -1,4 +1,4 @@
-internal import BrokerJSON
+package import BrokerJSON
 internal import BrokerModel
 internal import Glibc
 
@@ -9,8 +9,10 @@ struct StagedTable: ~Copyable {
     /// In a hierarchy the topmost entity.
     let entity: EntityPlan
     private(set) var rowCount = 0
+    /// Row after row; allocated with the first.
+    private var cells: UnsafeMutablePointer<Cell>
+    /// Rows for which the cells have room.
     private var capacity = 0
-    private var storage = CellStorage()
     /// By row, how the job names its object.
     private(set) var namings = ShortList<RowNaming>()
     /// By row, for an entity with `modified`: the value that its record has, with all the digits that were sent.
@@ -31,17 +33,13 @@ struct StagedTable: ~Copyable {
     private(set) var groups: [RowGroup] = []
     private(set) var order = RowOrder.single
 
-    /// - Parameter space: memory for the first row, which is valid as long as the table; nil allocates it.
-    init(_ entity: EntityPlan, in space: UnsafeMutablePointer<Cell>? = nil) {
+    init(_ entity: EntityPlan) {
         self.entity = entity
-        if let space {
-            storage = CellStorage(in: space)
-            capacity = 1
-        }
+        cells = UnsafeMutablePointer(bitPattern: MemoryLayout<Cell>.alignment)!
         otherIndexes = Array(repeating: IdentityIndex(), count: max(0, (entity.hierarchy?.identities.count ?? 1) - 1))
     }
 
-    private var cells: UnsafeMutablePointer<Cell> { storage.cells }
+    deinit { if capacity > 0 { free(cells) } }
 
     private var columnCount: Int { entity.columnCount }
 
@@ -61,7 +59,7 @@ struct StagedTable: ~Copyable {
             return add(offset, origin, concreteEntity)
         }
         if entity.singleKey >= 0 { return findOrAdd(key: identity + entity.singleKey, offset, origin, concreteEntity) }
-        let columns = identityColumns(of: concreteEntity)
+        let columns = entity.identityColumns(of: concreteEntity)
         let hash = IdentityIndex.hash(identity, columns)
         if let row = find(hash, identity, columns, concreteEntity) {
             name(row, origin)
@@ -94,28 +92,20 @@ struct StagedTable: ~Copyable {
         return row
     }
 
-    /// Returns the row of the object with this key of the store's own.
-    ///
-    /// - Parameters:
-    ///   - identity: a row's worth of cells, if the object's identity is known.
-    ///   - concreteEntity: the entity whose identity that is.
-    mutating func findOrAdd(
-        key: Int64, identity: UnsafePointer<Cell>? = nil, offset: Int, origin: RowOrigin, concreteEntity: Int
-    ) -> Int {
-        if let row = givenKeys[key] {
-            if !concreteEntities.isEmpty { concreteEntities[row] = Int32(concreteEntity) }
-            return row
+    /// Adds a row for the object with this key of the store's own, unless there is one.
+    mutating func addGivenKey(_ key: Int64, offset: Int, origin: RowOrigin, concreteEntity: Int) {
+        guard let row = givenKeys[key] else {
+            givenKeys[key] = findOrAdd(identity: nil, offset: offset, origin: origin, concreteEntity: concreteEntity)
+            return
         }
-        let row = findOrAdd(identity: identity, offset: offset, origin: origin, concreteEntity: concreteEntity)
-        givenKeys[key] = row
-        return row
+        if !concreteEntities.isEmpty { concreteEntities[row] = Int32(concreteEntity) }
     }
 
     /// Returns the row of that identity; nil without such a row.
     ///
     /// - Parameter concreteEntity: the entity whose identity it is, or one of its subentities.
     func find(identity: UnsafePointer<Cell>, concreteEntity: Int) -> Int? {
-        let columns = identityColumns(of: concreteEntity)
+        let columns = entity.identityColumns(of: concreteEntity)
         return find(IdentityIndex.hash(identity, columns), identity, columns, concreteEntity)
     }
 
@@ -132,9 +122,6 @@ struct StagedTable: ~Copyable {
             if other == number - 1 { otherIndexes[other].insert(hash, row: row) } else { otherIndexes[other].skip() }
         }
     }
-
-    /// Returns the columns that identify an object of that entity.
-    func identityColumns(of concreteEntity: Int) -> [Int] { entity.identityColumns(of: concreteEntity) }
 
     /// Returns the index of the object's concrete entity, as far as the job says.
     func concreteEntity(of row: Int) -> Int { concreteEntities.isEmpty ? entity.ownIndex : Int(concreteEntities[row]) }
@@ -166,15 +153,18 @@ struct StagedTable: ~Copyable {
     /// come.
     mutating func reserve(_ count: Int) {
         guard count > capacity else { return }
+        let bytes = max(1, count * columnCount) * MemoryLayout<Cell>.stride
+        guard let grown = capacity > 0 ? realloc(cells, bytes) : malloc(bytes) else {
+            preconditionFailure("out of memory for \(bytes) bytes of staged cells")
+        }
+        cells = grown.assumingMemoryBound(to: Cell.self)
         capacity = count
-        storage.grow(from: rowCount * columnCount, to: capacity * columnCount)
     }
 
     private mutating func add(_ offset: Int, _ origin: RowOrigin, _ concreteEntity: Int) -> Int {
         if rowCount == capacity {
             // Most small jobs have one row of a table.
-            capacity = capacity == 0 ? 1 : max(8, capacity * 2)
-            storage.grow(from: rowCount * columnCount, to: capacity * columnCount)
+            reserve(capacity == 0 ? 1 : max(8, capacity * 2))
         }
         // All zero is `.absent`.
         memset(cells + rowCount * columnCount, 0, columnCount * MemoryLayout<Cell>.stride)
@@ -196,10 +186,14 @@ struct StagedTable: ~Copyable {
     }
 
     /// Returns the identity of the row's object. Valid until the next row is added.
-    func identity(ofRow row: Int) -> [Cell] { identityColumns(of: concreteEntity(of: row)).map { self.row(row)[$0] } }
+    func identity(ofRow row: Int) -> [Cell] {
+        entity.identityColumns(of: concreteEntity(of: row)).map { self.row(row)[$0] }
+    }
 
     /// Whether the row has a value for its entity's whole identity.
-    func hasIdentity(_ row: Int) -> Bool { EntityPlan.has(identityColumns(of: concreteEntity(of: row)), self.row(row)) }
+    func hasIdentity(_ row: Int) -> Bool {
+        EntityPlan.has(entity.identityColumns(of: concreteEntity(of: row)), self.row(row))
+    }
 
     /// Groups the rows by the columns that they bring, each group in the identity's order; after that nothing changes.
     mutating func freeze() {
@@ -208,28 +202,167 @@ struct StagedTable: ~Copyable {
     }
 }
 
-extension EntityPlan {
-    /// Returns the columns that identify an object of an entity of the table.
-    func identityColumns(of concreteEntity: Int) -> [Int] {
-        guard let hierarchy else { return identity }
-        return hierarchy.identityNumber(of: concreteEntity).map { hierarchy.identities[$0] } ?? []
+/// The tables of some records, by entity index; a hierarchy's table has the index of its topmost entity. Each is created on first
+/// use, at a fixed address, so that nothing counts references to it.
+// One thread at a time uses it; frozen tables never change.
+final class StagedTables: @unchecked Sendable {
+    private let plan: StagingPlan
+    private let tables: UnsafeMutablePointer<UnsafeMutablePointer<StagedTable>?>
+
+    var count: Int { plan.entities.count }
+
+    init(_ plan: StagingPlan) {
+        self.plan = plan
+        tables = .allocate(capacity: plan.entities.count)
+        tables.initialize(repeating: nil, count: plan.entities.count)
     }
 
-    /// Whether a row's worth of cells has a value for the whole identity.
-    static func has(_ identity: [Int], _ cells: UnsafePointer<Cell>) -> Bool {
-        !identity.isEmpty && identity.allSatisfy { cells[$0].kind.rawValue > Cell.Kind.null.rawValue }
+    deinit {
+        for entity in 0..<count {
+            tables[entity]?.deinitialize(count: 1)
+            tables[entity]?.deallocate()
+        }
+        tables.deallocate()
+    }
+
+    @inline(__always)
+    subscript(entity: Int) -> UnsafeMutablePointer<StagedTable> { tables[entity] ?? make(entity) }
+
+    private func make(_ entity: Int) -> UnsafeMutablePointer<StagedTable> {
+        let table = UnsafeMutablePointer<StagedTable>.allocate(capacity: 1)
+        table.initialize(to: StagedTable(plan.entities[entity]))
+        tables[entity] = table
+        return table
+    }
+
+    @inline(__always)
+    func exists(_ entity: Int) -> Bool { tables[entity] != nil }
+
+    /// Returns a cell of an existing row. Valid until the table's next row is added.
+    func cell(_ entity: Int, _ row: Int, _ column: Int) -> UnsafeMutablePointer<Cell> {
+        tables[entity]!.pointee.row(row) + column
+    }
+
+    /// Freezes the tables, which are not changed any more; nil where an entity has no rows.
+    func frozen() -> [FrozenTable?] {
+        (0..<count).map { entity in
+            guard let table = tables[entity] else { return nil }
+            table.pointee.freeze()
+            return FrozenTable(table, in: self)
+        }
+    }
+}
+
+/// The staged rows of one table, an entity's or a hierarchy's, immutable.
+///
+/// Invariants
+/// 1. At most one row per identity.
+/// 2. ``groups`` have every row once, inside a group by ascending identity (rows without identity in payload order),
+///    because SQLite inserts ascending keys several times faster than scattered ones.
+public struct FrozenTable: @unchecked Sendable {
+    // Immutable, and owned by `owner`, so it may be read from any thread.
+    public let cells: UnsafePointer<Cell>
+    public let rowCount: Int
+    public let columnCount: Int
+    private let content: UnsafePointer<StagedTable>
+    /// Owns the memory of the rows.
+    private let owner: StagedTables
+
+    /// - Parameter content: a frozen table of `owner`.
+    init(_ content: UnsafePointer<StagedTable>, in owner: StagedTables) {
+        cells = UnsafePointer(content.pointee.row(0))
+        rowCount = content.pointee.rowCount
+        columnCount = content.pointee.entity.columnCount
+        self.content = content
+        self.owner = owner
+    }
+
+    private var table: StagedTable {
+        _read { yield content.pointee }
+    }
+
+    public var entityIndex: Int { table.entity.index }
+
+    /// One group for each concrete entity of the rows' objects, as far as the job says.
+    public var groups: [RowGroup] { table.groups }
+
+    /// The order of all groups.
+    public var order: RowOrder { table.order }
+
+    private var entity: EntityPlan { table.entity }
+
+    /// By row, how the job names its object.
+    package var namings: ShortList<RowNaming> { table.namings }
+
+    /// As in `StagedTable`.
+    public var keyEntities: [Int: Set<Int>] { table.keyEntities }
+
+    /// Rows of objects that were named by the store's own key, by that key.
+    public var givenKeys: [Int64: Int] { table.givenKeys }
+
+    /// The same by row.
+    public var keysByRow: [Int: Int64] {
+        Dictionary(givenKeys.map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    /// Returns the rows of a group by the columns that they bring: groups with ``RowGroup/columns``.
+    public func uniform(_ group: RowGroup) -> [RowGroup] {
+        group.columns == nil ? RowGrouping(entity, cells, table.concreteEntities, rowCount).uniform(group) : [group]
     }
 
     /// Estimated memory in bytes of a row with its entries in the indexes.
-    var rowByteCount: Int { columnCount * MemoryLayout<Cell>.stride + 48 }
-}
+    public var rowByteCount: Int { entity.rowByteCount }
 
-extension Cell {
-    /// Whether the values are equal, for identities: values of one column have one type, or are NULL.
-    public func isSame(as other: Cell) -> Bool {
-        guard kind == other.kind else { return false }
-        return kind == .text || kind == .blob ? Bytes.areEqual(bytes, other.bytes) : payload == other.payload
+    @inlinable public func row(_ row: Int) -> UnsafePointer<Cell> { cells + row * columnCount }
+
+    /// Returns the row whose identity cells equal those of `identity` (a row's worth of cells); nil without such a row.
+    ///
+    /// - Parameter concreteEntity: the entity whose identity it is, or one of its subentities.
+    public func find(identity: UnsafePointer<Cell>, concreteEntity: Int) -> Int? {
+        table.find(identity: identity, concreteEntity: concreteEntity)
     }
+
+    /// The same for the values of that entity's identity, in its order.
+    package func find(identity values: [Cell], concreteEntity: Int) -> Int? {
+        Cell.row(values, at: entity.identityColumns(of: concreteEntity), width: columnCount).withUnsafeBufferPointer {
+            find(identity: $0.baseAddress!, concreteEntity: concreteEntity)
+        }
+    }
+
+    /// Its rows are found and inserted by their identities, or are always new; the result depends on nothing else.
+    var isBatchable: Bool {
+        entity.isBatchable && givenKeys.isEmpty && keyEntities.isEmpty
+            && namings.allSatisfy { $0.origin.rawValue <= RowOrigin.stub.rawValue }
+    }
+
+    /// Returns the index of the object's concrete entity, as far as the job says.
+    public func concreteEntity(of row: Int) -> Int { table.concreteEntity(of: row) }
+
+    /// Returns the identity of the row's object; without identity an empty list, or one with NULL in it. Valid as long
+    /// as the rows.
+    public func identity(ofRow row: Int) -> [Cell] { table.identity(ofRow: row) }
+
+    /// Whether the row's record is compared with the stored object.
+    public func isComparable(_ row: Int) -> Bool { !table.modified[row].isNil }
+
+    /// Whether the row's record is not newer than the stored value of its entity's `modified` attribute.
+    public func isStale(_ row: Int, against stored: Cell) -> Bool {
+        entity.modified?.isStale(table.modified[row], against: stored) ?? false
+    }
+
+    /// Whether only the row's record asserts the links in the row.
+    public func hasOwnLinksOnly(_ row: Int) -> Bool {
+        (entity.layout.attributeCount..<columnCount).allSatisfy { column in
+            let cell = self.row(row)[column]
+            return cell.kind == .absent || cell.sourceOffset == table.namings[row].offset
+        }
+    }
+
+    /// Whether the row's record names links that are not in the row.
+    public func hasLinksElsewhere(_ row: Int) -> Bool { table.linksElsewhere[row] }
+
+    /// Whether the row has a value for its entity's whole identity.
+    public func hasIdentity(_ row: Int) -> Bool { table.hasIdentity(row) }
 }
 
 /// How a job names the object of a row.
@@ -258,31 +391,20 @@ public enum RowOrigin: UInt8, Sendable {
     public var makesNothing: Bool { self == .mustExist || self == .mayBeMissing }
 }
 
-/// The memory of one table's cells, row after row.
-struct CellStorage: ~Copyable, @unchecked Sendable {
-    // Only the owner reaches it: a ``StagedTable``, which grows it until it is frozen.
-    private(set) var cells: UnsafeMutablePointer<Cell>
-    private var isAllocated = false
-
-    init() { cells = UnsafeMutablePointer(bitPattern: MemoryLayout<Cell>.alignment)! }
-
-    /// - Parameter space: the first memory, which another object owns.
-    init(in space: UnsafeMutablePointer<Cell>) { cells = space }
-
-    /// - Parameter used: cells to retain.
-    mutating func grow(from used: Int, to count: Int) {
-        let bytes = max(1, count) * MemoryLayout<Cell>.stride
-        guard let grown = isAllocated ? realloc(cells, bytes) : malloc(bytes) else {
-            preconditionFailure("out of memory for \(count) staged cells")
-        }
-        if !isAllocated { memcpy(grown, cells, used * MemoryLayout<Cell>.stride) }
-        cells = grown.assumingMemoryBound(to: Cell.self)
-        isAllocated = true
+extension EntityPlan {
+    /// Returns the columns that identify an object of an entity of the table.
+    func identityColumns(of concreteEntity: Int) -> [Int] {
+        guard let hierarchy else { return identity }
+        return hierarchy.identityNumber(of: concreteEntity).map { hierarchy.identities[$0] } ?? []
     }
 
-    deinit {
-        if isAllocated { free(cells) }
+    /// Whether a row's worth of cells has a value for the whole identity.
+    static func has(_ identity: [Int], _ cells: UnsafePointer<Cell>) -> Bool {
+        !identity.isEmpty && identity.allSatisfy { !cells[$0].isNil }
     }
+
+    /// Estimated memory in bytes of a row with its entries in the indexes.
+    var rowByteCount: Int { columnCount * MemoryLayout<Cell>.stride + 48 }
 }
 
 /// A hash index from identity to row of one staged table: open addressing over row numbers, with the cells as keys.

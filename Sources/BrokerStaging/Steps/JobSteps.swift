@@ -363,7 +363,8 @@ package struct JobOperation {
     /// Whether its records may end very many links, or delete very many objects: to do it again, a job must make them first.
     package func mayReachOthers(under plan: StagingPlan) -> Bool {
         switch action {
-        case .process, .sync, .map: plan.linkKeys.mayReachOthers(json)
+        case .process, .sync: plan.linkKeys.mayReachOthers(json, of: plan.model.index(ofEntity: entity))
+        case .map: plan.linkKeys.mayReachOthers(json, of: nil)
         case .relate(_, let relationship):
             plan.model.index(ofEntity: entity).map { plan.mayReachOthers($0, relationship) } ?? false
         case .delete, .deleteMatching: false

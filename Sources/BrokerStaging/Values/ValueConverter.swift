@@ -1,5 +1,6 @@
 import BrokerJSON
 import BrokerModel
+internal import Glibc
 
 /// One attribute's conversion, compiled once from the model; immutable, shared by all workers.
 ///
@@ -215,7 +216,7 @@ extension ValueConverter {
     private static let shownCount = 40
 
     @inline(never) func refusal(of value: JSONValue, as wanted: String, remedy: String? = nil) -> ValueFault {
-        ValueFault(reason: .inconvertible, message: self.sentence(value, wanted, remedy))
+        ValueFault(self.sentence(value, wanted, remedy))
     }
 
     private func sentence(_ value: JSONValue, _ wanted: String, _ remedy: String?) -> String {
@@ -224,7 +225,7 @@ extension ValueConverter {
     }
 
     @inline(never) func misplacement(of value: JSONValue) -> ValueFault {
-        ValueFault(reason: .inconvertible, message: Self.misplaced(value, self.name))
+        ValueFault(Self.misplaced(value, self.name))
     }
 
     static func misplaced(_ value: JSONValue, _ name: String) -> String {
@@ -233,7 +234,7 @@ extension ValueConverter {
     }
 
     @inline(never) func violation(_ breach: ValueLimits.Breach, _ value: JSONValue, _ cell: Cell) -> ValueFault {
-        ValueFault(reason: .notAllowed, message: self.sentence(breach, value, cell))
+        ValueFault(self.sentence(breach, value, cell), code: .validationFailed)
     }
 
     private func sentence(_ breach: ValueLimits.Breach, _ value: JSONValue, _ cell: Cell) -> String {
@@ -298,7 +299,7 @@ extension ValueConverter {
             return .text(text)
         }
         let instant = try instant(value, arena: &arena)
-        if limits.isLimiting, case .date(let range) = limits.bounds, !range.contains(instant) {
+        if let range = limits.dates, !range.contains(instant) {
             throw violation(.bounds, value, .null)
         }
         if type == .calendarDate {
@@ -367,60 +368,184 @@ extension ValueConverter {
         "one is a day, like 2011-12-22; for texts with a time, give the attribute a \"format\", or the type date"
 }
 
-/// JSON text without white space between its tokens.
-enum CompactJSON {
-    /// Returns the value's text: its bytes in the document if they are compact, otherwise a copy in the arena.
-    static func text(of value: JSONValue, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8> {
+extension ValueConverter {
+    @inline(__always)
+    func integer(
+        _ value: JSONValue, in range: ClosedRange<Int64>, arena: inout ByteArena
+    ) throws(ValueFault) -> Cell {
+        if let number = value.int64, range.contains(number) { return .integer(number) }
+        return .integer(try writtenInteger(value, in: range, arena: &arena))
+    }
+
+    /// Converts any value but a number that is written as an integer and fits.
+    private func writtenInteger(
+        _ value: JSONValue, in range: ClosedRange<Int64>, arena: inout ByteArena
+    ) throws(ValueFault) -> Int64 {
         switch value.kind {
-        case .null, .false, .true, .number: value.bytes
-        case .string: quoted(value, arena: &arena)
-        case .array, .object: compact(value.bytes, arena: &arena)
-        }
-    }
-
-    private static func quoted(_ string: JSONValue, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8> {
-        let content = string.bytes
-        guard string.hadEscapes else {
-            // In the document, quotes enclose the content.
-            return UnsafeBufferPointer(start: content.baseAddress! - 1, count: content.count + 2)
-        }
-        var writer = JSONWriter(capacity: content.count + content.count / 4 + 2)
-        writer.string(content)
-        return arena.store(writer.bytes)
-    }
-
-    private static func compact(
-        _ text: UnsafeBufferPointer<UInt8>, arena: inout ByteArena
-    ) -> UnsafeBufferPointer<UInt8> {
-        let compactCount = nextSpace(in: text, from: 0)
-        guard compactCount < text.count else { return text }
-        let space = arena.allocate(text.count)
-        var end = 0
-        var start = 0
-        while start < text.count {
-            let next = nextSpace(in: text, from: start)
-            for index in start..<next {
-                space[end] = text[index]
-                end += 1
+        case .true: return 1
+        case .false: return 0
+        case .number, .string:
+            let text = value.kind == .string ? text(of: value, arena: &arena) : value.bytes
+            guard let number = NumberText(text) else { break }
+            guard let integer = number.int64 else {
+                if number.isWhole { throw outOfRange(value, range) }
+                throw refusal(of: value, as: "a whole number", remedy: "decimal and double keep fractions")
             }
-            start = next + 1
+            guard range.contains(integer) else { throw outOfRange(value, range) }
+            return integer
+        case .null, .array, .object: break
         }
-        arena.giveBack(text.count - end)
-        return UnsafeBufferPointer(rebasing: space[..<end])
+        throw refusal(of: value, as: "a whole number")
     }
 
-    /// Returns the index of the first white space outside of strings, from an index outside of strings; the end when
-    /// there is none.
-    private static func nextSpace(in text: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
-        var index = start
-        while index < text.count {
-            let byte = text[index]
-            if byte <= 0x20 { return index }
-            index += 1
-            guard byte == UInt8(ascii: "\"") else { continue }
-            while text[index] != UInt8(ascii: "\"") { index += text[index] == UInt8(ascii: "\\") ? 2 : 1 }
-            index += 1
+    @inline(never) private func outOfRange(_ value: JSONValue, _ range: ClosedRange<Int64>) -> ValueFault {
+        let remedy = (type == .integer64 ? "" : "integer64 holds more, and ") + Self.widerType(for: value)
+        return ValueFault(
+            "\(Self.shown(value)) does not fit attribute \"\(self.name)\": \(self.type.rawValue) holds "
+                + "\(range.lowerBound) to \(range.upperBound); \(remedy)")
+    }
+
+    /// The type that holds a number of any size: decimal, unless the exponent is too large for it.
+    private static func widerType(for value: JSONValue) -> String {
+        var arena = ByteArena()
+        let isDecimal = NumberText(value.bytes).map { DecimalText.normalise($0, arena: &arena) != nil } ?? true
+        return isDecimal ? "decimal keeps every digit" : "string holds it as it is written"
+    }
+
+    func decimal(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
+        var written = value.bytes
+        switch value.kind {
+        case .true: return .text(Self.one)
+        case .false: return .text(Self.zero)
+        case .number where DecimalText.isNormal(jsonNumber: written): return .text(written)
+        case .number: break
+        case .string: written = text(of: value, arena: &arena)
+        case .null, .array, .object: throw refusal(of: value, as: "a number")
         }
-        return index
+        guard let number = NumberText(written) else { throw refusal(of: value, as: "a number") }
+        guard let text = DecimalText.normalise(number, arena: &arena) else {
+            // Beyond its range a double would be infinite, or zero.
+            let isInRange = number.double.map { $0.isFinite && $0 != 0 } ?? false
+            throw ValueFault(
+                "\(Self.shown(value)) has an exponent too large for attribute \"\(self.name)\": a decimal may "
+                    + "have \(DecimalText.maximumExpandedDigits) digits when it is written out; "
+                    + (isInRange ? "double holds it, rounded" : "string holds it as it is written"))
+        }
+        return .text(text)
+    }
+
+    /// A decimal as a whole number of units, each ten to the power of `-scale`.
+    func decimal(_ value: JSONValue, scale: Int, arena: inout ByteArena) throws(ValueFault) -> Cell {
+        let written: UnsafeBufferPointer<UInt8>
+        switch value.kind {
+        case .true: written = Self.one
+        case .false: written = Self.zero
+        case .number: written = value.bytes
+        case .string: written = text(of: value, arena: &arena)
+        case .null, .array, .object: throw refusal(of: value, as: "a number")
+        }
+        guard let number = NumberText(written)?.scaled(by: scale) else { throw refusal(of: value, as: "a number") }
+        if let units = number.int64 { return .integer(units) }
+        let limit =
+            number.isWhole
+            ? "its values are whole numbers of 64 bits with \(scale) of the digits after the point"
+            : "its \"scale\" allows \(scale) digits after the point"
+        throw ValueFault(
+            "\(Self.shown(value)) does not fit attribute \"\(self.name)\": \(limit); "
+                + "\"storage\": \"text\" keeps every digit")
+    }
+
+    /// - Parameter largest: the greatest finite value of the type.
+    func real(_ value: JSONValue, largest: Double, arena: inout ByteArena) throws(ValueFault) -> Cell {
+        let number: Double?
+        var written = value.bytes
+        switch value.kind {
+        case .true: return .real(1)
+        case .false: return .real(0)
+        case .number: number = Double(fastJSONNumber: written)
+        case .string:
+            written = text(of: value, arena: &arena)
+            guard let text = NumberText(written) else { throw refusal(of: value, as: "a number") }
+            number = text.double
+        case .null, .array, .object: throw refusal(of: value, as: "a number")
+        }
+        guard let number, number.magnitude <= largest || Float(number).isFinite else {
+            throw ValueFault(
+                "\(Self.shown(value)) is too large for attribute \"\(self.name)\": \(self.type.rawValue) ends "
+                    + "at \(largest); \(Self.widerType(for: value))")
+        }
+        // A double holds each integer of 15 digits exactly.
+        if written.count > 15 || number == 0, Self.isInexact(written, number) { arena.isInexact = true }
+        return .real(number)
+    }
+
+    /// Whether the number loses information as a double: an integer becomes another number, or a number other than zero
+    /// becomes 0. Rounding a fraction to the nearest double is no loss in this sense.
+    ///
+    /// An integer has neither fraction nor exponent. An integer that a program printed from a double is exact, whether
+    /// with all digits of the double or with the fewest that read as it.
+    @inline(never) private static func isInexact(_ written: UnsafeBufferPointer<UInt8>, _ double: Double) -> Bool {
+        guard let number = NumberText(written) else { return false }
+        if double == 0 { return (0..<number.digitCount).contains { number.digit($0) != 0 } }
+        guard number.fraction.isEmpty, number.exponent == 0 else { return false }
+        let allDigits = withVaList([double]) { digits in
+            withUnsafeTemporaryAllocation(of: CChar.self, capacity: 320) { space in
+                vsnprintf(space.baseAddress, space.count, "%.0f", digits)
+                return String(cString: space.baseAddress!)
+            }
+        }
+        return !number.isSame(as: allDigits) && !number.isSame(as: double.description)
+    }
+
+    func boolean(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
+        switch value.kind {
+        case .true: return .integer(1)
+        case .false: return .integer(0)
+        case .number:
+            if let number = NumberText(value.bytes)?.int64, number == 0 || number == 1 { return .integer(number) }
+        case .string:
+            if let truth = Self.truth(of: text(of: value, arena: &arena)) { return .integer(truth ? 1 : 0) }
+        case .null, .array, .object: break
+        }
+        throw refusal(of: value, as: "true or false", remedy: "yes, no, t, f, y, n, 1 and 0 will do as well")
+    }
+
+    private static func truth(of word: UnsafeBufferPointer<UInt8>) -> Bool? {
+        switch word.count {
+        case 1:
+            switch word[0] {
+            case UInt8(ascii: "1"), UInt8(ascii: "t"), UInt8(ascii: "T"), UInt8(ascii: "y"), UInt8(ascii: "Y"): true
+            case UInt8(ascii: "0"), UInt8(ascii: "f"), UInt8(ascii: "F"), UInt8(ascii: "n"), UInt8(ascii: "N"): false
+            default: nil
+            }
+        case 2: isWord(word, "no") ? false : nil
+        case 3: isWord(word, "yes") ? true : nil
+        case 4: isWord(word, "true") ? true : nil
+        case 5: isWord(word, "false") ? false : nil
+        default: nil
+        }
+    }
+
+    private static func isWord(_ text: UnsafeBufferPointer<UInt8>, _ word: StaticString) -> Bool {
+        var cursor = TextCursor(text)
+        return cursor.take(anyCase: word) && cursor.isAtEnd
+    }
+
+    private static let digits: StaticString = "01"
+    private static var zero: UnsafeBufferPointer<UInt8> { UnsafeBufferPointer(start: digits.utf8Start, count: 1) }
+    private static var one: UnsafeBufferPointer<UInt8> { UnsafeBufferPointer(start: digits.utf8Start + 1, count: 1) }
+}
+
+extension NumberText {
+    /// Whether the text is the same number.
+    fileprivate func isSame(as text: String) -> Bool {
+        var text = text
+        var arena = ByteArena()
+        return text.withUTF8 { other in
+            guard let own = DecimalText.normalise(self, arena: &arena),
+                let other = NumberText(other).flatMap({ DecimalText.normalise($0, arena: &arena) })
+            else { return false }
+            return DecimalText(normal: own) == DecimalText(normal: other)
+        }
     }
 }

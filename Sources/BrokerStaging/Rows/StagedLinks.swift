@@ -1,14 +1,84 @@
 internal import BrokerModel
 
+/// A link of a link table, as row numbers in the staged tables of the table's two entities.
+@frozen package struct StagedLink: Sendable {
+    package internal(set) var source: UInt32
+    package internal(set) var destination: UInt32
+    /// The offset in the text of the latest record that asserted the link.
+    let sourceOffset: UInt32
+    /// The source changes with the link.
+    package fileprivate(set) var isNamedBySource = true
+    /// The destination has a relationship for the link, and changes with it.
+    package fileprivate(set) var isNamedByDestination = false
+
+    init(source: UInt32, destination: UInt32, sourceOffset: UInt32) {
+        self.source = source
+        self.destination = destination
+        self.sourceOffset = sourceOffset
+    }
+}
+
+/// One record's assertion about a one-to-one relationship: the row's partner, or none.
+struct StagedPair {
+    let entity: Int
+    var row: Int
+    let column: Int
+    /// A row of the other entity; nil ends the link.
+    var partner: Int?
+    let sourceOffset: UInt32
+}
+
+/// A to-many relationship of one object whose links end, but for those that the same value names.
+package struct StagedReplacement: Sendable {
+    package let entity: Int
+    package internal(set) var row: Int
+    package let relationship: Int
+    /// Offset of its record.
+    let sourceOffset: UInt32
+
+    package var set: ToManySet { ToManySet(entity: entity, row: row, relationship: relationship) }
+}
+
+/// The to-many relationship of one object, by its staged row.
+package struct ToManySet: Hashable, Sendable {
+    package let entity: Int
+    package let row: Int
+    package let relationship: Int
+}
+
+/// An assertion that an object has a place in an ordered to-many relationship of another: after those named earlier.
+package struct StagedListPosition: Sendable {
+    /// The entity whose relationship it is.
+    package let entity: Int
+    package let relationship: Int
+    /// The row of the object with the list.
+    package internal(set) var row: Int
+    /// A row of the destination.
+    package internal(set) var element: Int
+    /// A record of the object with the list asserts it, and not one of the element.
+    let isNamedByList: Bool
+    /// Offset of the asserting record.
+    let sourceOffset: UInt32
+
+    package var set: ToManySet { ToManySet(entity: entity, row: row, relationship: relationship) }
+}
+
+extension StagingPlan {
+    /// Returns the entity whose table has the element.
+    func destinationTable(of position: StagedListPosition) -> Int {
+        entities[position.entity].relationships[position.relationship].destinationTable
+    }
+}
+
 /// What the records of a job assert about links, when each assertion stands alone: it is not repeated, and no other one
 /// contradicts it. Such assertions have the same result in any order.
-struct LinkResolution {
-    let plan: StagingPlan
-    private let tables: TableSet
-
-    init(_ plan: StagingPlan, _ tables: TableSet) {
-        self.plan = plan
-        self.tables = tables
+extension StagedContent {
+    /// Resolves the assertions of all records, and notes whether they have to be applied one after the other.
+    mutating func resolveLinks() {
+        if !resolvePairs() { note(.links) }
+        nameLinks()
+        if reason == nil, !replacements.isEmpty || !listPositions.isEmpty, !areCertain() { note(.links) }
+        if !listPositions.isEmpty { listPositions = orderedPositions() }
     }
 
     /// Writes an assertion into a to-one column.
@@ -26,7 +96,7 @@ struct LinkResolution {
     /// Pairs the rows.
     ///
     /// - Returns: false when a row has several partners.
-    func resolve(_ pairs: [StagedPair]) -> Bool {
+    private func resolvePairs() -> Bool {
         var isCertain = true
         for pair in pairs {
             let link = plan.layout.entities[pair.entity].link(atColumn: pair.column)
@@ -45,31 +115,28 @@ struct LinkResolution {
 
     /// Notes of each link between objects that both have a relationship for it that all of them name it whose records name
     /// links, whichever record asserted it.
-    func name(_ links: inout [[StagedLink]]) {
-        for (number, link) in plan.layout.linkTables.enumerated() where link.hasInverse && !links[number].isEmpty {
-            let (sources, destinations) = (tables[link.source], tables[link.destination])
+    private mutating func nameLinks() {
+        for (number, link) in plan.layout.linkTables.enumerated() where link.hasInverse {
             for index in links[number].indices {
                 let one = links[number][index]
-                links[number][index].isNamedBySource = sources.pointee.namings[Int(one.source)].namesLinks
+                links[number][index].isNamedBySource = tables[link.source].pointee.namings[Int(one.source)].namesLinks
                 links[number][index].isNamedByDestination =
-                    destinations.pointee.namings[Int(one.destination)].namesLinks
+                    tables[link.destination].pointee.namings[Int(one.destination)].namesLinks
             }
         }
     }
 
     /// Whether the sets that are replaced, and the lists, are each asserted by one record.
-    func areCertain(
-        _ replacements: [StagedReplacement], _ links: [[StagedLink]], _ listPositions: [StagedListPosition]
-    ) -> Bool {
+    private func areCertain() -> Bool {
         var replaced: [ToManySet: UInt32] = [:]
         for replacement in replacements {
             guard replaced.updateValue(replacement.sourceOffset, forKey: replacement.set) == nil else { return false }
         }
-        return areNamedByOwner(replaced, links) && areNamedByOneSide(listPositions)
+        return areNamedByOwner(replaced) && areNamedByOneSide()
     }
 
     /// Whether all links of the replaced sets are asserted by the records that replace them.
-    private func areNamedByOwner(_ replaced: [ToManySet: UInt32], _ links: [[StagedLink]]) -> Bool {
+    private func areNamedByOwner(_ replaced: [ToManySet: UInt32]) -> Bool {
         struct Relationship: Hashable {
             let entity: Int
             let relationship: Int
@@ -101,9 +168,9 @@ struct LinkResolution {
     }
 
     /// Whether each list is asserted by one record of its object, or by records of its elements.
-    private func areNamedByOneSide(_ positions: [StagedListPosition]) -> Bool {
+    private func areNamedByOneSide() -> Bool {
         var known: [ToManySet: (isNamedByList: Bool, sourceOffset: UInt32)] = [:]
-        for position in positions {
+        for position in listPositions {
             let naming = (position.isNamedByList, position.sourceOffset)
             guard let first = known.updateValue(naming, forKey: position.set) else { continue }
             guard first.isNamedByList == naming.0, !naming.0 || first.sourceOffset == naming.1 else { return false }
@@ -112,13 +179,13 @@ struct LinkResolution {
     }
 
     /// Each element once in each list, by list and in list order.
-    func ordered(_ positions: [StagedListPosition]) -> [StagedListPosition] {
+    private func orderedPositions() -> [StagedListPosition] {
         struct Element: Hashable {
             let set: ToManySet
             let element: Int
         }
         var named: Set<Element> = []
-        let first = positions.filter { named.insert(Element(set: $0.set, element: $0.element)).inserted }
+        let first = listPositions.filter { named.insert(Element(set: $0.set, element: $0.element)).inserted }
         func key(_ index: Int) -> (Int, Int, Int, Int) {
             (first[index].entity, first[index].relationship, first[index].row, index)
         }

@@ -328,6 +328,8 @@ struct LinkKeys: Sendable {
     private var marks: UInt64 = 0
     /// Any record may have such consequences: that of an entity with a tombstone, or one that is itself the value.
     private var matchesAll: Bool
+    /// By entity, whether its records, or those nested in them, have such keys.
+    private var haveKeys: [Bool]
     /// The consequences of a record may be undone because a rule of the model is broken at last.
     let mayFailLast: Bool
 
@@ -339,12 +341,23 @@ struct LinkKeys: Sendable {
                 || model.holders.owners[index] != nil && !entity.unique.isEmpty
         }
         let records = mappings.compactMap { if case .record(let plan) = $0 { plan } else { nil } }
+        haveKeys = entities.map { _ in false }
         for plan in entities + records {
             for relationship in plan.relationships {
                 for node in relationship.nodes { add(plan.tree.nodes[node].key, of: relationship) }
+                if relationship.mayReachOthers { haveKeys[plan.ownIndex] = true }
             }
         }
         tree.indexChildren()
+        var isComplete = false
+        while !isComplete {
+            isComplete = true
+            for plan in entities + records where !haveKeys[plan.ownIndex] {
+                let nested = plan.relationships.flatMap { model.subentities(of: $0.destinationTable) }
+                guard nested.contains(where: { haveKeys[$0] }) else { continue }
+                (haveKeys[plan.ownIndex], isComplete) = (true, false)
+            }
+        }
     }
 
     private mutating func add(_ key: [UInt8], of plan: EntityPlan.RelationshipPlan) {
@@ -365,7 +378,11 @@ struct LinkKeys: Sendable {
     }
 
     /// Whether a record in the value, at any depth, may have such consequences.
-    func mayReachOthers(_ value: JSONValue) -> Bool { matchesAll || marks != 0 && contains(value) }
+    ///
+    /// - Parameter entity: that of the records; nil where a mapping or a route decides it.
+    func mayReachOthers(_ value: JSONValue, of entity: Int?) -> Bool {
+        matchesAll || marks != 0 && entity.map { haveKeys[$0] } ?? true && contains(value)
+    }
 
     private func contains(_ value: JSONValue) -> Bool {
         switch value.kind {

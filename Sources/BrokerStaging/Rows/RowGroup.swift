@@ -1,3 +1,61 @@
+/// Rows of one entity that one SQL statement can merge.
+public struct RowGroup: Sendable {
+    /// In a hierarchy, the index of the concrete entity of the rows' objects, as far as the job says.
+    public let concreteEntity: Int
+    /// The columns that every row of the group brings, with the identity's columns, ascending; nil when the rows bring
+    /// different columns.
+    public let columns: [Int]?
+    public let order: RowOrder
+    /// The group's part of ``order``.
+    public let range: Range<Int>
+
+    /// The same rows in the order in which they were staged: that of the text.
+    public var inTextOrder: RowGroup {
+        guard range.contains(where: { $0 > range.lowerBound && order[$0] < order[$0 - 1] }) else { return self }
+        let rows = range.map { order.rows[$0] }.sorted()
+        return RowGroup(concreteEntity: concreteEntity, columns: columns, order: RowOrder(rows), range: 0..<rows.count)
+    }
+
+    /// The same without some rows.
+    public func without(_ rows: Set<Int>) -> RowGroup {
+        let rest = range.compactMap { rows.contains(order[$0]) ? nil : UInt32(order[$0]) }
+        return RowGroup(
+            concreteEntity: concreteEntity, columns: columns, order: RowOrder(rest), range: 0..<rest.count)
+    }
+}
+
+extension UnsafePointer<Cell> {
+    /// Whether this row comes before another of its table, in SQLite's order of these columns.
+    public func precedes(_ other: Self, by columns: [Int]) -> Bool {
+        for column in columns {
+            if self[column].precedes(other[column]) { return true }
+            if other[column].precedes(self[column]) { return false }
+        }
+        return false
+    }
+}
+
+/// Row numbers of one staged table in the order in which they are merged. Immutable.
+public final class RowOrder: Sendable {
+    public let count: Int
+    // Immutable after init and freed only in deinit, so it may be read from any thread.
+    nonisolated(unsafe) public let rows: UnsafePointer<UInt32>
+
+    /// The order of a table with one row.
+    static let single = RowOrder([0])
+
+    init(_ order: [UInt32]) {
+        count = order.count
+        let rows = UnsafeMutablePointer<UInt32>.allocate(capacity: max(1, order.count))
+        rows.initialize(from: order, count: order.count)
+        self.rows = UnsafePointer(rows)
+    }
+
+    deinit { rows.deallocate() }
+
+    @inlinable public subscript(position: Int) -> Int { Int(rows[position]) }
+}
+
 /// Sorts row numbers by concrete entity, then by identity.
 struct RowGrouping {
     private let entity: EntityPlan
@@ -16,7 +74,13 @@ struct RowGrouping {
 
     /// All rows, one group per concrete entity.
     func groups() -> [RowGroup] {
-        guard rowCount > 1 else { return rowCount == 0 ? [] : single }
+        guard rowCount > 1 else {
+            guard rowCount == 1 else { return [] }
+            let concreteEntity = concreteEntities.first.map(Int.init) ?? entity.ownIndex
+            return [
+                RowGroup(concreteEntity: concreteEntity, columns: columns(ofRow: 0), order: .single, range: 0..<1)
+            ]
+        }
         var rowsByEntity: [(concreteEntity: Int, rows: [UInt32])] = []
         if concreteEntities.isEmpty {
             rowsByEntity = [(entity.ownIndex, Array(0..<UInt32(rowCount)))]
@@ -37,16 +101,6 @@ struct RowGrouping {
                 let isUniform = rows.allSatisfy { brings($0, exactly: columns) }
                 return (concreteEntity, isUniform ? columns : nil, sorted(rows, concreteEntity))
             })
-    }
-
-    /// The group of a table with one row, as most small jobs have: a whole record, or a bare key, has the plan's own.
-    private var single: [RowGroup] {
-        if concreteEntities.isEmpty {
-            if brings(0, exactly: entity.allColumns) { return entity.wholeRecord }
-            if brings(0, exactly: entity.keyColumns) { return entity.bareKey }
-        }
-        let concreteEntity = concreteEntities.first.map(Int.init) ?? entity.ownIndex
-        return [.single(columns(ofRow: 0), concreteEntity: concreteEntity)]
     }
 
     /// Splits a group by the columns that its rows bring; each part has the group's order.
