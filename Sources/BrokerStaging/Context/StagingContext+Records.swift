@@ -21,8 +21,9 @@ struct OpenRecord {
     let value: JSONValue
     let offset: Int
     let source: RecordSource
-    /// Index of its cells on the stack.
+    /// Index of its cells on the stack, and their number.
     let cells: Int
+    let cellCount: Int
     let isTarget: Bool
     /// It has a value for each part of its identity.
     let hasIdentity: Bool
@@ -189,7 +190,7 @@ extension StagingContext {
     }
 
     mutating func close(_ record: OpenRecord) {
-        scratch.pop(record.entity.attributes.count)
+        scratch.pop(record.cellCount)
         scanner.close(record.source.slots)
         rewrittenAt = record.outerRange
     }
@@ -280,7 +281,8 @@ extension StagingContext {
         if scanner.hasOnlyUnknownKeys { throw noKnownKey(record, entity) }
         return OpenRecord(
             entity: entity, value: record, offset: textOffset(of: record), source: source, cells: cells,
-            isTarget: isTarget, hasIdentity: hasIdentity, isTombstone: isTombstone, sentModified: sentModified,
+            cellCount: entity.attributes.count, isTarget: isTarget, hasIdentity: hasIdentity, isTombstone: isTombstone,
+            sentModified: sentModified,
             notes: conversion.notes, outerRange: outerRange)
     }
 

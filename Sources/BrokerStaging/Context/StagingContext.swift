@@ -270,34 +270,3 @@ enum StagingFault: Error {
     /// No memory is left: the staging ends.
     case noRoom
 }
-
-extension JobCollection {
-    /// Stages the collection in a context of its own. Pure: reads no database and shares no state, so it runs on any
-    /// thread.
-    ///
-    /// - Parameters:
-    ///   - allowance: asked for the memory of the rows; nil grants all.
-    /// - Throws: the first fault in the text, with its path, when the policy is `fail`; `noRoom` when the allowance
-    ///   refuses the memory.
-    package func stage(
-        _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)? = nil
-    ) throws(StagingRefusal) -> StagedPart {
-        var memory = StagingMemory(allowance)
-        guard memory.take(StagingContext.memory(plan)) else { throw .noRoom }
-        var context = StagingContext(plan, self, policy, memory)
-        do throws(StagingFault) {
-            for operation in operations { try context.stage(operation) }
-        } catch {
-            guard case .invalid(let fault, let offset) = error else { throw .noRoom }
-            throw .fault(ValuePaths.located(fault, at: offset, in: document))
-        }
-        return StagedPart(context)
-    }
-
-    /// Stages the collection as the only one of its job.
-    package func rows(
-        _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)? = nil
-    ) throws(StagingRefusal) -> StagedRows {
-        StagedRows(try stage(plan, policy, allowance))
-    }
-}

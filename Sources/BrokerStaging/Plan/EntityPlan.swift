@@ -10,7 +10,6 @@ final class EntityPlan: Sendable {
         let nodes: [Int]
         /// The only one of them, which most attributes have; otherwise negative.
         let node: Int
-        let isIdentity: Bool
         /// The attribute rejects `null`.
         private let isRequired: Bool
         /// The value for a record that lacks the attribute; nil leaves the attribute absent.
@@ -21,7 +20,6 @@ final class EntityPlan: Sendable {
             self.converter = converter
             self.nodes = nodes
             node = nodes.count == 1 ? nodes[0] : -1
-            self.isIdentity = isIdentity
             isRequired = !attribute.isOptional && !isIdentity
             missingCell = attribute.usesDefaultWhenMissing ? converter.defaultCell : nil
             onInvalid = attribute.onInvalid
@@ -92,8 +90,6 @@ final class EntityPlan: Sendable {
     let identity: [Int]
     /// The column of an identity of one attribute, of an entity outside of a hierarchy; otherwise negative.
     let singleKey: Int
-    /// A single integer attribute: its cells need no bytes to compare.
-    let hasIntegerIdentity: Bool
     let isIdentityOptional: Bool
     let tree: KeyTree
     /// By node, its children that have children of their own.
@@ -225,7 +221,6 @@ final class EntityPlan: Sendable {
         isIdentityOptional = entity.isIdentityOptional
         missingIdentityMessages = Dictionary(
             uniqueKeysWithValues: entity.identity.map { ($0, Self.missingIdentityMessage(entity, $0, in: keys)) })
-        hasIntegerIdentity = entity.singleIdentity?.type.isInteger ?? false
         wrappers = keys.wrappers
         holderValues = Self.holderValues(ownIndex, mapping, of: model)
         owner = model.holders.owners[ownIndex].map { OwnerPlan($0, of: model) }
@@ -351,8 +346,6 @@ struct NestingPlan: Sendable {
 
 /// The relations of one entity to the other entities of its hierarchy, which share one table.
 final class HierarchyPlan: Sendable {
-    private let ancestors: Set<Int>
-    private let descendants: Set<Int>
     /// The topmost of the entities that share the entity's identity.
     let identityHead: Int
     /// The identities of the hierarchy: the topmost entity's alone, or those that entities below it declare.
@@ -361,10 +354,8 @@ final class HierarchyPlan: Sendable {
     private let identityNumbers: [Int: Int]
 
     init(_ entity: Int, of model: Model) {
-        ancestors = Set(model.ancestors(of: entity))
         let line = [entity] + model.ancestors(of: entity)
         identityHead = line.last { !model.entities[$0].identity.isEmpty } ?? entity
-        descendants = Set(model.subentities(of: entity)).subtracting([entity])
         var identities: [[Int]] = []
         var numbers: [Int: Int] = [:]
         /// By the entity that declares an identity, the index of that identity.
@@ -380,10 +371,6 @@ final class HierarchyPlan: Sendable {
         self.identities = identities
         identityNumbers = numbers
     }
-
-    func inherits(from other: Int) -> Bool { ancestors.contains(other) }
-
-    func isInherited(by other: Int) -> Bool { descendants.contains(other) }
 
     func identityNumber(of entity: Int) -> Int? { identityNumbers[entity] }
 }

@@ -152,27 +152,18 @@ struct RowGrouping {
         return position == columns.count
     }
 
-    private func sorted(_ rows: [UInt32], _ concreteEntity: Int) -> [UInt32] {
-        let identity = entity.identityColumns(of: concreteEntity)
-        guard let first = identity.first else { return rows }
-        if entity.hasIntegerIdentity {
-            return sorted(rows) {
-                cells[Int($0) * columnCount + first].integer < cells[Int($1) * columnCount + first].integer
-            }
-        }
-        return sorted(rows, by: identity)
-    }
-
     private struct Entry {
         /// Decides most comparisons by itself.
         let prefix: UInt64
         let row: UInt32
     }
 
-    /// Rows without identity stay in the payload's order.
-    private func sorted(_ rows: [UInt32], by identity: [Int]) -> [UInt32] {
+    /// By identity; rows without one stay in the payload's order.
+    private func sorted(_ rows: [UInt32], _ concreteEntity: Int) -> [UInt32] {
+        let identity = entity.identityColumns(of: concreteEntity)
+        guard let leading = identity.first else { return rows }
         var entries = rows.map { row in
-            Entry(prefix: cells[Int(row) * columnCount + identity[0]].orderPrefix, row: row)
+            Entry(prefix: cells[Int(row) * columnCount + leading].orderPrefix, row: row)
         }
         func isBefore(_ left: Entry, _ right: Entry) -> Bool {
             guard left.prefix == right.prefix else { return left.prefix < right.prefix }
@@ -184,10 +175,5 @@ struct RowGrouping {
         guard !isSorted else { return rows }
         entries.sort(by: isBefore)
         return entries.map(\.row)
-    }
-
-    private func sorted(_ rows: [UInt32], by areInOrder: (UInt32, UInt32) -> Bool) -> [UInt32] {
-        let isSorted = rows.indices.dropFirst().allSatisfy { !areInOrder(rows[$0], rows[$0 - 1]) }
-        return isSorted ? rows : rows.sorted(by: areInOrder)
     }
 }

@@ -366,7 +366,11 @@ package struct JobOperation {
         case .process, .sync: plan.linkKeys.mayReachOthers(json, of: plan.model.index(ofEntity: entity))
         case .map: plan.linkKeys.mayReachOthers(json, of: nil)
         case .relate(_, let relationship):
-            plan.model.index(ofEntity: entity).map { plan.mayReachOthers($0, relationship) } ?? false
+            plan.model.index(ofEntity: entity).map { entity in
+                plan.entities[entity].ownRelationships.contains {
+                    $0.mayReachOthers && $0.relationship.name == relationship.string
+                }
+            } ?? false
         case .delete, .deleteMatching: false
         }
     }

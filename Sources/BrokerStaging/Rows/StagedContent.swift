@@ -70,6 +70,35 @@ extension StagingPlan {
     }
 }
 
+/// What the records of a part of a job assert: rows, links, and rejections.
+struct StagedContent {
+    let plan: StagingPlan
+    let policy: InvalidRecordPolicy
+    /// One table per entity that was met.
+    let tables: StagedTables
+    /// By link table index.
+    var links: [[StagedLink]]
+    var pairs: [StagedPair] = []
+    var replacements: [StagedReplacement] = []
+    var listPositions: [StagedListPosition] = []
+    var rejections = RejectionList()
+    /// Why the records have to be applied one after the other; nil when sets of their rows have the same result.
+    private(set) var reason: InterpretationReason?
+    /// Nil unless the job asks for its objects.
+    var payload: StagedPayload?
+
+    init(_ plan: StagingPlan, _ policy: InvalidRecordPolicy, keepsPayload: Bool) {
+        self.plan = plan
+        self.policy = policy
+        tables = StagedTables(plan)
+        links = Array(repeating: [], count: plan.layout.linkTables.count)
+        payload = keepsPayload ? StagedPayload() : nil
+    }
+
+    /// Notes that the records have to be applied one after the other; the first reason counts.
+    mutating func note(_ other: InterpretationReason?) { reason = reason ?? other }
+}
+
 /// What the records of a job assert about links, when each assertion stands alone: it is not repeated, and no other one
 /// contradicts it. Such assertions have the same result in any order.
 extension StagedContent {
@@ -190,5 +219,71 @@ extension StagedContent {
             (first[index].entity, first[index].relationship, first[index].row, index)
         }
         return first.indices.sorted { key($0) < key($1) }.map { first[$0] }
+    }
+}
+
+/// Why the records of a step are applied one after the other, and their rows are not merged as sets.
+package enum InterpretationReason: String, CaseIterable, Sendable {
+    /// The operation names its object.
+    case object
+    /// A record deletes its object.
+    case tombstone
+    /// Several records assert a link, a set or a list, or one asserts it twice.
+    case links
+    /// Records of several entities name one object, or one of an abstract entity.
+    case entity
+    /// A later record has what the object could not be made without.
+    case required
+    /// Several records with a time of change name one object; or one is not newer than its object, and names links.
+    case modified
+    /// Several records with unique values name one object.
+    case unique
+    /// A sync may not insert, or not update.
+    case roles
+    /// An object that must exist, or a value that it must have, is missing.
+    case missing
+    /// The store does not take a row: mostly, another object has its unique value.
+    case constraint
+    /// An owned object has another owner, or its deletion reaches other objects.
+    case owned
+}
+
+/// The objects of the records in each operation's `json`, in payload order. Recorded only for a job that asks for its
+/// objects (`reply: objects`).
+package struct StagedPayload: Sendable {
+    /// One operation.
+    package struct Operation: Sendable {
+        fileprivate var places: [(table: UInt32, row: UInt32)] = []
+
+        /// The table (by entity index) and the staged row of each record or bare key; nil for one without an object of
+        /// its own.
+        package var objects: some RandomAccessCollection<(table: Int, row: Int)?> {
+            places.lazy.map { $0.row == UInt32.max ? nil : (Int($0.table), Int($0.row)) }
+        }
+
+        package var count: Int { places.count }
+    }
+
+    /// In payload order.
+    package private(set) var operations: [Operation] = []
+
+    /// Memory in bytes of each record, with the growth of an array.
+    static let bytesPerRecord = 2 * MemoryLayout<(UInt32, UInt32)>.stride
+
+    mutating func begin() { operations.append(Operation()) }
+
+    mutating func note(_ object: (table: Int, row: Int)?) {
+        operations[operations.count - 1].places.append(
+            object.map { (UInt32($0.table), UInt32($0.row)) } ?? (0, UInt32.max))
+    }
+
+    /// Adds the operations of a later part.
+    ///
+    /// - Parameter rows: by entity index and the part's row, the row in the united tables.
+    mutating func add(_ part: StagedPayload, translating rows: [[Int]]) {
+        for operation in part.operations {
+            begin()
+            for object in operation.objects { note(object.map { ($0.table, rows[$0.table][$0.row]) }) }
+        }
     }
 }
