@@ -61,7 +61,7 @@ extension Interpreter {
         if let parent { links[parent.column] = parent.object }
         for column in store.required(entity) where column >= layout.attributeCount && links[column] == nil {
             let relationship = record.entity.relationships[layout.link(atColumn: column).relationship]
-            guard let value = reader.value(of: relationship, record.source.slots) else { continue }
+            guard let value = reader.value(of: relationship, record.slots) else { continue }
             // The table says what it has against it.
             guard !relationship.isNone(value) else {
                 nulls.insert(column)
@@ -129,7 +129,7 @@ extension Interpreter {
     ) throws(ApplyingFault) -> AppliedObject? {
         var source = LinkingRecord(entity: record.entity, object: nil, values: object == nil ? .none : .record(record))
         source.isIgnored = !makesStubs
-        for (value, relationship) in reader.valuesInTextOrder(record.entity, record.source.slots)
+        for (value, relationship) in reader.valuesInTextOrder(record.entity, record.slots)
         where !relationship.isNone(value) && !relationship.relationship.isOwned {
             _ = try elements(of: value, relationship, &source)
         }
@@ -179,17 +179,17 @@ extension Interpreter {
     private func applyRelationships(
         _ record: OpenRecord, _ source: inout LinkingRecord, except linked: Set<Int>
     ) throws(ApplyingFault) {
-        for (value, relationship) in reader.valuesInTextOrder(record.entity, record.source.slots)
+        for (value, relationship) in reader.valuesInTextOrder(record.entity, record.slots)
         where !linked.contains(relationship.index) {
             try apply(value, relationship, &source)
         }
-        guard let parameters = record.source.parameters else { return }
+        guard let parameters = record.parameters else { return }
         // The key of a path parameter is not in the record's text: a fault in it is reported at the record.
         let outerRange = reader.rewrittenAt
         defer { reader.rewrittenAt = outerRange }
         reader.rewrittenAt = record.offset..<record.offset + 1
         for relationship in record.entity.ownRelationships
-        where reader.value(of: relationship, record.source.slots) == nil {
+        where reader.value(of: relationship, record.slots) == nil {
             guard let key = parameters.value(of: relationship.relationship.name) else { continue }
             try apply(key, relationship, &source)
         }

@@ -17,10 +17,11 @@ struct RecordSource {
 struct OpenRecord {
     // The plan has it for as long as the staging lasts. All workers share it: to count references would take their time.
     unowned(unsafe) let entity: EntityPlan
-    /// Without its wrapper, and as a hook has rewritten it.
-    let value: JSONValue
     let offset: Int
-    let source: RecordSource
+    /// The scanner's slots with its own values.
+    let slots: Int
+    /// As in ``RecordSource``.
+    let parameters: PathParameters?
     /// Index of its cells on the stack, and their number.
     let cells: Int
     let cellCount: Int
@@ -69,9 +70,9 @@ extension StagingContext {
             if !record.notes.isEmpty { valueWarnings.note(entity: entity.ownIndex, record.notes) }
             guard !entity.ownRelationships.isEmpty else { return row }
             let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(record.offset))
-            try stageRelationships(entity, record.source.slots, linkSource)
-            if let parameters = record.source.parameters {
-                try stageRelationships(entity, namedBy: parameters, record.source.slots, linkSource, at: record.offset)
+            try stageRelationships(entity, record.slots, linkSource)
+            if let parameters {
+                try stageRelationships(entity, namedBy: parameters, record.slots, linkSource, at: record.offset)
             }
             return row
         }
@@ -191,7 +192,7 @@ extension StagingContext {
 
     mutating func close(_ record: OpenRecord) {
         scratch.pop(record.cellCount)
-        scanner.close(record.source.slots)
+        scanner.close(record.slots)
         rewrittenAt = record.outerRange
     }
 
@@ -280,7 +281,8 @@ extension StagingContext {
         let hasIdentity = try identity(record, entity, cells, isTarget: isTarget)
         if scanner.hasOnlyUnknownKeys { throw noKnownKey(record, entity) }
         return OpenRecord(
-            entity: entity, value: record, offset: textOffset(of: record), source: source, cells: cells,
+            entity: entity, offset: textOffset(of: record), slots: source.slots, parameters: source.parameters,
+            cells: cells,
             cellCount: entity.attributes.count, isTarget: isTarget, hasIdentity: hasIdentity, isTombstone: isTombstone,
             sentModified: sentModified,
             notes: conversion.notes, outerRange: outerRange)

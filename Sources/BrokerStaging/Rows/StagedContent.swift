@@ -71,7 +71,7 @@ extension StagingPlan {
 }
 
 /// What the records of a part of a job assert: rows, links, and rejections.
-struct StagedContent {
+struct StagedContent: ~Copyable {
     let plan: StagingPlan
     let policy: InvalidRecordPolicy
     /// One table per entity that was met.

@@ -16,11 +16,11 @@ package final class StagedPart: @unchecked Sendable {
 
     /// - Parameter context: it stages no more.
     init(_ context: consuming StagingContext) {
-        content = context.staged
         collections = ShortList(context.collection)
         patternWork = context.arena.workBudget.spent
         warnings = context.scanner.warnings() + context.valueWarnings.warnings(context.plan.model)
         memory = context.arena.memory.map { ShortList($0) } ?? []
+        content = context.staged
     }
 }
 
@@ -62,15 +62,16 @@ package final class StagedRows: Sendable {
     /// - Parameter part: all parts, united; this call consumes it.
     init(_ part: StagedPart) {
         part.content.resolveLinks()
-        let content = part.content
-        (replacements, links, listPositions) = (content.replacements, content.links, content.listPositions)
-        reason = content.reason
-        skipsRecords = content.policy == .skip
-        tables = content.tables.frozen()
-        rejected = content.rejections.located(in: part.collections[0].document)
-        unlistedRejections = content.rejections.unlisted
+        (replacements, links, listPositions) = (
+            part.content.replacements, part.content.links, part.content.listPositions
+        )
+        reason = part.content.reason
+        skipsRecords = part.content.policy == .skip
+        tables = part.content.tables.frozen()
+        rejected = part.content.rejections.located(in: part.collections[0].document)
+        unlistedRejections = part.content.rejections.unlisted
         warnings = part.warnings
-        payload = content.payload
+        payload = part.content.payload
         collections = part.collections
         patternWork = part.patternWork
         memory = part.memory
