@@ -158,7 +158,7 @@ package struct StoreOpening {
                 try meta.uniteRowKeys()
                 try MigrationRun(plan, on: connection).run()
             }
-            if !isNew { try MigrationRecord.add(changes, at: time, on: connection) }
+            if !isNew { try record(at: time, on: connection) }
             try OpenSyncs(on: connection).rename(renamedEntities)
             if !isMarked { try connection.execute("PRAGMA application_id = \(StoreFormat.applicationID)") }
             try meta.set(.formatVersion, to: "\(StoreFormat.version)")
@@ -174,6 +174,27 @@ package struct StoreOpening {
         try meta.set(.model, to: model.text)
         try meta.set(.heldModel, to: held.keepsParts ? held.model.text : nil)
         return notes
+    }
+
+    /// Records the changes, if there are any, and after which job they came.
+    private func record(at time: Int64?, on connection: Connection) throws(StoreError) {
+        let made = changes.filter { $0.verdict == .migrated || $0.verdict == .dropped }
+        guard !made.isEmpty else { return }
+        var writer = JSONWriter()
+        writer.array { writer in
+            for change in made { writer.string("\(change.verdict.rawValue): \(change.line)") }
+        }
+        let insert = try connection.prepare(
+            """
+            INSERT INTO "_broker_migrations" ("after", "time", "changes")
+                SELECT coalesce(max("sequence"), 0),
+                    coalesce(
+                        strftime('%Y-%m-%dT%H:%M:%fZ', ?2 / 1000.0, 'unixepoch'), strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+                    ?1
+                FROM "_broker_jobs"
+            """, String(decoding: writer.bytes, as: UTF8.self))
+        if let time { insert.bind(time, at: 2) }
+        try insert.run()
     }
 
     /// Reads the stored text of a model.

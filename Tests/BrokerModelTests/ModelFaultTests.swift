@@ -336,7 +336,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
         for offset in 0...bytes.count {
             let line = bytes[..<offset].filter { $0 == 0x0A }.count + 1
             let column = offset - (bytes[..<offset].lastIndex(of: 0x0A).map { $0 + 1 } ?? 0) + 1
-            #expect(index.position(of: offset) == (line, column))
+            #expect(index.place(at: offset, source: "") == SourcePlace(line: line, column: column))
         }
     }
 }

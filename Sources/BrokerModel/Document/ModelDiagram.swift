@@ -48,8 +48,7 @@ package struct ModelDiagram {
     }
 
     private static func box(_ entity: ModelValue.Member) -> Box {
-        let named = entity.value["identity"]
-        let identity = named?.string.map { [$0] } ?? named?.elements.compactMap(\.string) ?? []
+        let identity = entity.value["identity"]?.oneOrMoreStrings ?? []
         let lines = (entity.value["attributes"]?.members ?? []).map { attribute in
             let type = attribute.value.string ?? attribute.value["type"]?.string ?? ""
             let isIdentity = identity.contains { $0.hasSameBytes(as: attribute.key) }

@@ -44,7 +44,7 @@ extension ModelDocument {
     /// The tree with the notes as the `description` of the entities, attributes and relationships that they are about.
     /// A note about a missing part is added to the nearest enclosing part.
     package func described(by notes: [ModelNote]) -> ModelValue {
-        var texts: [[UInt8]: [String]] = [:]
+        var texts: [ExactText: [String]] = [:]
         for note in notes {
             var path = note.place.pointer
             var said = "\(note.kind.rawValue): \(note.message)"
@@ -53,7 +53,7 @@ extension ModelDocument {
                 if Self.bearsDescription(path) { said = "\(path[path.index(after: slash)...]) \(said)" }
                 path = String(path[..<slash])
             }
-            texts[Array(path.utf8), default: []].append(said)
+            texts[ExactText(path), default: []].append(said)
         }
         return root.described("", texts)
     }
@@ -82,7 +82,7 @@ extension ModelValue {
         return value
     }
 
-    fileprivate func described(_ pointer: String, _ texts: [[UInt8]: [String]]) -> ModelValue {
+    fileprivate func described(_ pointer: String, _ texts: [ExactText: [String]]) -> ModelValue {
         guard case .object(var members) = content else { return self }
         // An entity's parts have descriptions of their own; the parts below those do not.
         if pointer.utf8.count(where: { $0 == UInt8(ascii: "/") }) < 4 {
@@ -91,7 +91,7 @@ extension ModelValue {
                 members[index].value = members[index].value.described(pointer, texts)
             }
         }
-        if let said = texts[Array(pointer.utf8)] {
+        if let said = texts[pointer] {
             let older = members.filter { $0.key == "description" }.compactMap(\.value.string)
             members.removeAll { $0.key == "description" }
             let text = ModelValue(.string((older + said).joined(separator: "; ")), at: place)
@@ -160,7 +160,7 @@ private struct ModelMerge {
     mutating func root(_ earlier: ModelValue, with later: ModelValue) -> ModelValue {
         guard later.kind == .object else {
             let message = "expected an object that describes a model, saw \(later.kind.phrase)"
-            faults.append(ModelFault(message, at: place(later.place, "")))
+            faults.append(ModelFault(message, at: ModelPlace(pointer: "", at: later.place)))
             return earlier
         }
         return merge(earlier, with: later, .model, "")
@@ -176,26 +176,20 @@ private struct ModelMerge {
         }
         guard earlier.kind == .object, later.kind == .object else { return later }
         var members = earlier.members
-        // By bytes, as everywhere: names that differ only in Unicode's normal form are different names.
-        var indices: [[UInt8]: Int] = [:]
-        for (index, member) in members.enumerated() where indices[Array(member.key.utf8)] == nil {
-            indices[Array(member.key.utf8)] = index
-        }
-        var lines: [[UInt8]: Int] = [:]
+        let indices = [ExactText: Int](firstOf: members.enumerated().map { ($1.key, $0) })
+        var lines: [ExactText: Int] = [:]
         var removed: Set<Int> = []
         for member in later.members {
-            let key = Array(member.key.utf8)
             let pointer = "\(pointer)/\(member.key.asPointerToken)"
-            if let line = lines.updateValue(member.keyPlace.line, forKey: key) {
-                faults.append(
-                    ModelFault(
-                        "\"\(member.key)\" occurs twice here, first on line \(line); keep one of them",
-                        at: place(member.keyPlace, pointer)))
+            if let line = lines.updateValue(member.keyPlace.line, forKey: ExactText(member.key)) {
+                report(
+                    "\"\(member.key)\" occurs twice here, first on line \(line); keep one of them", member, pointer)
                 continue
             }
-            guard let index = indices[key] else {
+            guard let index = indices[member.key] else {
                 if let kind = level.namedMember, member.value.isNull {
-                    reportNothing(kind, member, among: earlier.members, pointer)
+                    let question = NearMiss.question(member.key, among: earlier.members.map(\.key))
+                    report("there is no \(kind) \"\(member.key)\" to remove" + question, member, pointer)
                 } else if !isTakingAway(member, level) {
                     members.append(member)
                 }
@@ -262,11 +256,10 @@ extension ModelMerge {
         guard let identity = later["identity"],
             let place = entity.members.firstIndex(where: { $0.key == "attributes" })
         else { return entity }
-        let names = (identity.string.map { [$0] } ?? identity.elements.compactMap(\.string)).map { Array($0.utf8) }
+        let names = identity.oneOrMoreStrings
         var members = entity.members
         var attributes = members[place].value.members
-        for index in attributes.indices where names.contains(Array(attributes[index].key.utf8)) {
-            let attribute = attributes[index]
+        for (index, attribute) in attributes.enumerated() where names.contains(where: attribute.key.hasSameBytes) {
             guard attribute.value["default"] != nil, later["attributes"]?[attribute.key]?["default"] == nil else {
                 continue
             }
@@ -276,7 +269,7 @@ extension ModelMerge {
             notes.append(
                 ModelNote(
                     .passedOver, "the default: all records without an identity would be one object",
-                    at: self.place(attribute.value.place, pointer)))
+                    at: ModelPlace(pointer: pointer, at: attribute.value.place)))
         }
         members[place].value.content = .object(attributes)
         var entity = entity
@@ -288,14 +281,8 @@ extension ModelMerge {
 // MARK: - Reports
 
 extension ModelMerge {
-    private mutating func reportNothing(
-        _ kind: String, _ member: ModelValue.Member, among others: [ModelValue.Member], _ pointer: String
-    ) {
-        let question = NearMiss.question(member.key, among: others.map(\.key))
-        faults.append(
-            ModelFault(
-                "there is no \(kind) \"\(member.key)\" to remove" + question,
-                at: place(member.keyPlace, pointer)))
+    private mutating func report(_ message: String, _ member: ModelValue.Member, _ pointer: String) {
+        faults.append(ModelFault(message, at: ModelPlace(pointer: pointer, at: member.keyPlace)))
     }
 
     private mutating func noteOverride(_ later: ModelValue, _ pointer: String) {
@@ -310,96 +297,8 @@ extension ModelMerge {
         }
         let source = later.place.source.isEmpty ? "a later model" : later.place.source
         notes.append(
-            ModelNote(.taken, "\(fields.joined(separator: ", ")): as \(source) says", at: place(later.place, pointer)))
-    }
-
-    private func place(_ place: SourcePlace, _ pointer: String) -> ModelPlace {
-        ModelPlace(pointer: pointer, source: place.source, line: place.line, column: place.column)
-    }
-}
-
-/// A decision of a source of models about a part of a ``ModelDocument``, with the reason: no part of a foreign model is
-/// converted, inferred or skipped silently.
-package struct ModelNote: Sendable, Equatable, CustomStringConvertible {
-    package enum Kind: String, Sendable, CaseIterable {
-        /// The part is converted to another form.
-        case taken
-        /// The part is inferred by a rule; the source lacks it.
-        case inferred
-        /// The part is skipped: this model cannot express it.
-        case leftOut = "skipped"
-        /// The part is ignored: it has no effect.
-        case passedOver = "ignored"
-    }
-
-    package var kind: Kind
-    package var message: String
-    /// The subject: a JSON Pointer, also of a skipped part that the document lacks.
-    package var place: ModelPlace
-
-    package init(_ kind: Kind, _ message: String, at place: ModelPlace) {
-        self.kind = kind
-        self.message = message
-        self.place = place
-    }
-
-    /// The line of the source, the subject, and the note.
-    package var description: String { ModelFault("\(kind.rawValue): \(message)", at: place).description }
-}
-
-/// Finds the name that was probably intended.
-package enum NearMiss {
-    /// Returns `; did you mean "…"?` for the nearest candidate, or an empty text when none is near.
-    package static func question(_ name: String, among candidates: some Sequence<String>) -> String {
-        guard let nearest = nearest(to: name, among: candidates) else { return "" }
-        return "; did you mean \"\(nearest)\"?"
-    }
-
-    /// The same as the end of a sentence: a full stop where none is near.
-    package static func ending(_ name: String, among candidates: some Sequence<String>) -> String {
-        let question = question(name, among: candidates)
-        return question.isEmpty ? "." : question
-    }
-
-    /// Bytes. A longer name has no near miss: it may be a client's.
-    package static let longestName = 64
-    /// No more candidates are compared.
-    private static let mostCandidates = 500
-
-    /// The candidate with the fewest typing errors between it and `name`, at most one for every three letters.
-    package static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
-        guard !name.isEmpty, name.utf8.count <= longestName else { return nil }
-        let letters = Array(name.lowercased().unicodeScalars)
-        let limit = max(1, letters.count / 3)
-        var best: (name: String, distance: Int)?
-        for candidate in candidates.lazy.prefix(mostCandidates) {
-            // Each scalar has one to four bytes.
-            guard candidate.utf8.count <= 4 * (letters.count + limit) else { continue }
-            let others = Array(candidate.lowercased().unicodeScalars)
-            guard abs(others.count - letters.count) <= limit else { continue }
-            let distance = distance(letters, others)
-            if distance <= limit, distance < best?.distance ?? .max { best = (candidate, distance) }
-        }
-        return best?.name
-    }
-
-    /// Letters added, omitted, changed or swapped with their neighbour (optimal string alignment distance).
-    private static func distance(_ first: [Unicode.Scalar], _ second: [Unicode.Scalar]) -> Int {
-        var beforeLast: [Int] = []
-        var last = Array(0...second.count)
-        for row in first.indices {
-            var current = [row + 1]
-            for column in second.indices {
-                let change = last[column] + (first[row] == second[column] ? 0 : 1)
-                var least = min(change, last[column + 1] + 1, current[column] + 1)
-                if row > 0, column > 0, first[row] == second[column - 1], first[row - 1] == second[column] {
-                    least = min(least, beforeLast[column - 1] + 1)
-                }
-                current.append(least)
-            }
-            beforeLast = last
-            last = current
-        }
-        return last[second.count]
+            ModelNote(
+                .taken, "\(fields.joined(separator: ", ")): as \(source) says",
+                at: ModelPlace(pointer: pointer, at: later.place)))
     }
 }

@@ -1,23 +1,5 @@
 package import BrokerJSON
 
-/// The position of a part of a model's document.
-package struct SourcePlace: Sendable, Hashable {
-    /// The name of the file as it was given; empty when there is only one.
-    package var source: String
-    /// Both count from 1, columns in bytes; 0 for a part without a position.
-    package var line: Int
-    package var column: Int
-
-    package init(source: String = "", line: Int, column: Int) {
-        self.source = source
-        self.line = line
-        self.column = column
-    }
-
-    /// The position of a part that is in no file.
-    package static let unknown = SourcePlace(line: 0, column: 0)
-}
-
 /// One value of a ``ModelDocument``, in JSON's terms, with its position in the source.
 package struct ModelValue: Sendable {
     package enum Content: Sendable {
@@ -48,8 +30,8 @@ package struct ModelValue: Sendable {
         didSet { written = nil }
     }
     package var place: SourcePlace
-    /// The JSON text that it was read from, which is also written.
-    private var written: WrittenJSON?
+    /// The text of an array or object that was read from JSON, and its place there: it is written unchanged.
+    private var written: (text: JSONText, range: Range<Int>)?
 
     package init(_ content: Content, at place: SourcePlace) {
         self.content = content
@@ -98,6 +80,9 @@ extension ModelValue {
         if case .object(let members) = content { members } else { [] }
     }
 
+    /// A text, or the texts of an array; other elements are left out.
+    package var oneOrMoreStrings: [String] { string.map { [$0] } ?? elements.compactMap(\.string) }
+
     /// The last member of that key in an object; nil when there is none, or this is no object.
     package subscript(key: String) -> ModelValue? {
         members.last { $0.key.hasSameBytes(as: key) }?.value
@@ -108,7 +93,7 @@ extension ModelValue {
 
 extension ModelValue {
     init(_ value: JSONValue, lines: LineIndex, source: String) {
-        place = lines.place(of: value, source: source)
+        place = lines.place(at: value.offset, source: source)
         switch value.kind {
         case .null: content = .null
         case .false: content = .bool(false)
@@ -117,21 +102,21 @@ extension ModelValue {
         case .string: content = .string(String(decoding: value.bytes, as: UTF8.self))
         case .array:
             content = .array(value.elements.map { ModelValue($0, lines: lines, source: source) })
-            written = WrittenJSON(value, in: lines.text)
+            written = (lines.text, value.offset..<value.offset + value.bytes.count)
         case .object:
             let members = value.members.map { key, value in
                 Member(
-                    String(decoding: key.bytes, as: UTF8.self), at: lines.place(of: key, source: source),
+                    String(decoding: key.bytes, as: UTF8.self), at: lines.place(at: key.offset, source: source),
                     ModelValue(value, lines: lines, source: source))
             }
             content = .object(members)
-            written = WrittenJSON(value, in: lines.text)
+            written = (lines.text, value.offset..<value.offset + value.bytes.count)
         }
     }
 
     /// Writes a value that comes from JSON unchanged.
     package func write(to writer: inout JSONWriter) {
-        if let written { return writer.raw(written.bytes) }
+        if let written { return writer.raw(written.text.bytes[written.range]) }
         switch content {
         case .null: writer.null()
         case .bool(let bool): writer.bool(bool)
@@ -152,19 +137,6 @@ extension ModelValue {
     }
 }
 
-/// The part of a text that is an array or an object.
-private struct WrittenJSON {
-    private let text: JSONText
-    private let range: Range<Int>
-
-    init(_ container: JSONValue, in text: JSONText) {
-        self.text = text
-        range = container.offset..<container.offset + container.bytes.count
-    }
-
-    var bytes: [UInt8] { Array(text.bytes[range]) }
-}
-
 /// The offsets of the lines of a text. It returns the same as `JSONPosition`, without reading the text for every
 /// position.
 struct LineIndex {
@@ -179,19 +151,71 @@ struct LineIndex {
         self.text = text
     }
 
-    func place(of value: JSONValue, source: String) -> SourcePlace {
-        let (line, column) = position(of: value.offset)
-        return SourcePlace(source: source, line: line, column: column)
-    }
-
-    /// Both count from 1, columns in bytes.
-    func position(of offset: Int) -> (line: Int, column: Int) {
+    func place(at offset: Int, source: String) -> SourcePlace {
         var low = 0
         var high = starts.count
         while high - low > 1 {
             let middle = (low + high) / 2
             if starts[middle] <= offset { low = middle } else { high = middle }
         }
-        return (low + 1, offset - starts[low] + 1)
+        return SourcePlace(source: source, line: low + 1, column: offset - starts[low] + 1)
+    }
+}
+
+// MARK: - Indented JSON
+
+extension ModelValue {
+    /// JSON for people: one line for each member; short values share a line.
+    package var indentedJSON: String {
+        var text = ""
+        write(to: &text, indentation: 0)
+        return text
+    }
+
+    private static let longestLine = 100
+
+    private func write(to text: inout String, indentation: Int) {
+        let inner = String(repeating: "  ", count: indentation + 1)
+        let outer = String(repeating: "  ", count: indentation)
+        guard !isShort(at: indentation) else { return text += line }
+        let isObject = kind == .object
+        let items = isObject ? members.map { (Self.quoted($0.key) + ": ", $0.value) } : elements.map { ("", $0) }
+        text += isObject ? "{\n" : "[\n"
+        for (index, (key, value)) in items.enumerated() {
+            text += inner + key
+            value.write(to: &text, indentation: indentation + 1)
+            text += index < items.count - 1 ? ",\n" : "\n"
+        }
+        text += outer + (isObject ? "}" : "]")
+    }
+
+    /// Objects of entities and above always have lines of their own.
+    private func isShort(at indentation: Int) -> Bool {
+        switch content {
+        case .object(let members):
+            members.isEmpty || indentation > 3 && 2 * indentation + line.utf8.count <= Self.longestLine
+        case .array(let elements):
+            elements.isEmpty || 2 * indentation + line.utf8.count <= Self.longestLine
+        default: true
+        }
+    }
+
+    /// On one line, with a space after each comma and colon.
+    private var line: String {
+        switch content {
+        case .object(let members):
+            "{" + members.map { Self.quoted($0.key) + ": " + $0.value.line }.joined(separator: ", ") + "}"
+        case .array(let elements): "[" + elements.map(\.line).joined(separator: ", ") + "]"
+        case .number(let text): text
+        case .string(let string): Self.quoted(string)
+        case .bool(let bool): bool ? "true" : "false"
+        case .null: "null"
+        }
+    }
+
+    private static func quoted(_ string: String) -> String {
+        var writer = JSONWriter()
+        writer.string(string)
+        return String(decoding: writer.bytes, as: UTF8.self)
     }
 }

@@ -1,6 +1,3 @@
-package import BrokerPaths
-internal import Glibc
-
 /// A kind of object. An entity without relatives has a table in the store; the entities of a hierarchy share one.
 package struct Entity: Sendable {
     package var name: String
@@ -102,195 +99,74 @@ package let entityColumnName = "_entity"
 /// SQLite's own names for the number of a row, as long as no column has them.
 package let rowNumberNames = ["rowid", "_rowid_", "oid"]
 
-/// The position of a part in the model's document, for faults: a JSON Pointer (RFC 6901), line and column from 1.
-package struct ModelPlace: Sendable, Hashable {
-    package var pointer: String
-    /// The file; empty when there is only one.
-    package var source: String
-    package var line: Int
-    package var column: Int
-
-    package init(pointer: String, source: String = "", line: Int, column: Int) {
-        self.pointer = pointer
-        self.source = source
-        self.line = line
-        self.column = column
-    }
-
-    /// The position in a model that was made in code.
-    package static let unknown = ModelPlace(pointer: "", line: 0, column: 0)
+package enum DeleteRule: String, Sendable, CaseIterable {
+    case nullify, cascade, deny, noAction
 }
 
-extension String {
-    /// Equal byte by byte. `==` treats the normal forms of one Unicode text as equal, which SQLite's names and the
-    /// contract's ids do not, and takes quadratic time for that.
-    package func hasSameBytes(as other: String) -> Bool {
-        let areSame = utf8.withContiguousStorageIfAvailable { own in
-            other.utf8.withContiguousStorageIfAvailable {
-                own.count == $0.count && (own.isEmpty || memcmp(own.baseAddress!, $0.baseAddress!, own.count) == 0)
-            }
-        }
-        return (areSame ?? nil) ?? utf8.elementsEqual(other.utf8)
-    }
+/// The effect of a to-many value on the existing links.
+package enum Assignment: String, Sendable, CaseIterable {
+    case union, replace
 }
 
-/// One fault of a model.
-package struct ModelFault: Sendable, Hashable, CustomStringConvertible {
-    package let place: ModelPlace
-    /// The fault and the remedy.
-    package let message: String
-
-    package init(_ message: String, at place: ModelPlace) {
-        self.message = message
-        self.place = place
-    }
-
-    package var description: String {
-        let source = place.source.isEmpty ? "" : place.source + ": "
-        guard place.line > 0 else { return source + message }
-        let pointer = place.pointer.isEmpty ? "" : " (\(place.pointer))"
-        return "\(source)line \(place.line), column \(place.column)\(pointer): \(message)"
-    }
+/// The treatment of a bare key whose object does not exist.
+package enum MissingDestination: String, Sendable, CaseIterable {
+    /// The object is inserted with that identity.
+    case stub
+    /// The link is ignored.
+    case ignore
+    /// The record is invalid (`objectNotFound`).
+    case fail
 }
 
-/// A model was refused: all its faults, in the order of the document.
-package struct ModelError: Error, Sendable, CustomStringConvertible {
-    package let faults: [ModelFault]
-
-    package init(faults: [ModelFault]) {
-        self.faults = faults
-    }
-
-    package var description: String { faults.map(\.description).joined(separator: "\n") }
-}
-
-/// The rule by which values of one shape become objects: a named part of the model, for `map`, routes and
-/// relationships.
-package struct Mapping: Sendable {
-    package enum Form: Sendable {
-        case record(RecordMapping)
-        case select(SelectMapping)
-    }
-
+/// A link from an entity's objects to those of another, or of the same one.
+package struct Relationship: Sendable {
     package var name: String
-    package var form: Form
+    /// The prefix of its columns' names: its own name, unless relatives in the same table have another property of that
+    /// name.
+    package var column: String
+    /// In a hierarchy, the entity that declares it: its link table has that entity's name.
+    package var owner: Int?
+    /// Index of the destination entity in the model.
+    package var destination: Int
+    package var isToMany: Bool
+    /// Index of the inverse among the destination's relationships.
+    package var inverse: Int?
+    /// The key paths of the value in a record, most preferred first.
+    package var keyPaths: [[String]]
+    /// The effect of deleting this side's object on the objects of the other side.
+    package var deleteRule: DeleteRule
+    package var assignment: Assignment
+    package var missing: MissingDestination
+    /// Values that mean no object, besides null: texts, whole numbers, booleans and the empty array.
+    package var none: [JSONFragment] = []
+    /// The objects of the other side live in this side's object: they have no other one, and end with it.
+    package var isOwned = false
+    /// A to-many relationship stores the order in which records name its objects.
+    package var isOrdered: Bool
+    /// The former name: a store that has the relationship under that name retains its links.
+    package var renamedFrom: String?
+    /// Index of the mapping that reads the nested records; nil reads them as records of the destination.
+    package var mapping: Int?
+    /// For people.
+    package var description: String?
     package var place: ModelPlace
 
-    package init(name: String, form: Form, place: ModelPlace = .unknown) {
+    package init(
+        name: String, destination: Int, isToMany: Bool = false, inverse: Int? = nil, keyPaths: [[String]]? = nil,
+        deleteRule: DeleteRule = .nullify, assignment: Assignment = .union, missing: MissingDestination = .stub,
+        isOrdered: Bool = false, renamedFrom: String? = nil, place: ModelPlace = .unknown
+    ) {
         self.name = name
-        self.form = form
+        column = name
+        self.destination = destination
+        self.isToMany = isToMany
+        self.inverse = inverse
+        self.keyPaths = keyPaths ?? [[name]]
+        self.deleteRule = deleteRule
+        self.assignment = assignment
+        self.missing = missing
+        self.isOrdered = isOrdered
+        self.renamedFrom = renamedFrom
         self.place = place
-    }
-}
-
-/// Records of one entity. Parts that it does not name follow the entity.
-package struct RecordMapping: Sendable {
-    package var entity: Int
-    /// By attribute, most preferred first: the paths of its value, which replace those of the entity.
-    package var attributes: [Int: [MappedPath]]
-    package var relationships: [Int: MappedRelationship]
-    /// Nil for plain records.
-    package var nesting: KeyNesting?
-
-    package init(
-        entity: Int, attributes: [Int: [MappedPath]] = [:], relationships: [Int: MappedRelationship] = [:],
-        nesting: KeyNesting? = nil
-    ) {
-        self.entity = entity
-        self.attributes = attributes
-        self.relationships = relationships
-        self.nesting = nesting
-    }
-}
-
-/// A record is a dictionary whose key is one of its values: `{"blake": {"email": …}}`.
-package struct KeyNesting: Sendable {
-    /// The attribute that takes the key.
-    package var attribute: Int
-    /// The dictionary has many records, one for each key.
-    package var isCollection: Bool
-
-    package init(attribute: Int, isCollection: Bool) {
-        self.attribute = attribute
-        self.isCollection = isCollection
-    }
-}
-
-/// A path of keys in a mapping.
-package struct MappedPath: Sendable, Equatable {
-    /// The path begins below the key that is a value: `(username).email`.
-    package var isBelowKey: Bool
-    package var keys: [String]
-
-    package init(isBelowKey: Bool = false, keys: [String]) {
-        self.isBelowKey = isBelowKey
-        self.keys = keys
-    }
-}
-
-/// The mapping of a relationship.
-package struct MappedRelationship: Sendable {
-    /// Most preferred first.
-    package var paths: [MappedPath]
-    /// Index of the mapping of its values; nil follows the model's relationship.
-    package var mapping: Int?
-
-    package init(paths: [MappedPath], mapping: Int? = nil) {
-        self.paths = paths
-        self.mapping = mapping
-    }
-}
-
-/// Chooses a mapping for each record by the value at a key.
-package struct SelectMapping: Sendable {
-    /// The treatment of a record that no case matches.
-    package enum Otherwise: Sendable, Equatable {
-        case mapping(Int)
-        /// It is ignored without a warning.
-        case decline
-        /// It is `unmappable`.
-        case refuse
-    }
-
-    /// The path of the key.
-    package var key: [String]
-    /// The values as text, and the mappings' indices.
-    package var cases: [(value: String, mapping: Int)]
-    package var otherwise: Otherwise
-
-    package init(key: [String], cases: [(value: String, mapping: Int)], otherwise: Otherwise = .refuse) {
-        self.key = key
-        self.cases = cases
-        self.otherwise = otherwise
-    }
-}
-
-/// The position of a payload's objects: the mapping for a resource path and a key path.
-package struct Route: Sendable {
-    /// Matches a job's `path`; nil matches every job, also one without a path.
-    package var pattern: PathPattern?
-    /// Nil for the whole payload.
-    package var keyPath: [String]?
-    /// Nil for a route to errors.
-    package var mapping: Int?
-    /// The value is an error of the payload's sender.
-    package var isError: Bool { mapping == nil }
-    package var place: ModelPlace
-
-    /// - Parameter mapping: index of a mapping; nil turns the payload into an error.
-    package init(
-        pattern: PathPattern? = nil, keyPath: [String]? = nil, mapping: Int?, place: ModelPlace = .unknown
-    ) {
-        self.pattern = pattern
-        self.keyPath = keyPath
-        self.mapping = mapping
-        self.place = place
-    }
-
-    /// For people: `/articles/:articleID` and `articles`.
-    package var summary: String {
-        let parts = [pattern.map { "path \($0.text)" }, keyPath.map { "key path \($0.joined(separator: "."))" }]
-        let text = parts.compactMap { $0 }.joined(separator: " and ")
-        return text.isEmpty ? "any payload" : text
     }
 }

@@ -72,88 +72,37 @@ package struct ReplyObjects: Sendable, Equatable {
 package struct Outcome: Sendable {
     /// By entity name, sorted; only the entities that the job changed or named.
     package var changes: [(entity: String, counts: ChangeCounts)] = [] { didSet { written = nil } }
-    package var rejected: [Fault] {
-        get { rare?.parts.rejected ?? [] }
-        set { change { $0.rejected = newValue } }
-    }
-    package var warnings: [Warning] {
-        get { rare?.parts.warnings ?? [] }
-        set { change { $0.warnings = newValue } }
-    }
+    package var rejected: [Fault] = [] { didSet { written = nil } }
+    package var warnings: [Warning] = [] { didSet { written = nil } }
     /// The `keys` of the answer as JSON, when the job asked for them.
-    package var keys: [UInt8]? {
-        get { rare?.parts.keys }
-        set { change { $0.keys = newValue } }
-    }
+    package var keys: [UInt8]? { didSet { written = nil } }
     /// Some of the `keys` as JSON, for a dry run.
-    package var examples: [UInt8]? {
-        get { rare?.parts.examples }
-        set { change { $0.examples = newValue } }
-    }
+    package var examples: [UInt8]? { didSet { written = nil } }
     /// The objects of the job's own records, when the job asked for them: in the answer only, not in ``members``.
-    package var objects: ReplyObjects? {
-        get { rare?.parts.objects }
-        set { change { $0.objects = newValue } }
-    }
+    package var objects: ReplyObjects?
     /// The `keys` of the feed as JSON: those of the objects that changed. Nil when nothing changed, when they exceed the
     /// limit of one job, and where the store keeps none.
-    package var feedKeys: [UInt8]? {
-        get { rare?.parts.feedKeys }
-        set { change { $0.feedKeys = newValue } }
-    }
+    package var feedKeys: [UInt8]?
 
     package init() {}
 
-    /// The members of the contract's `completed` for the outcome, except `timing`: JSON without the braces.
-    package var members: [UInt8] { written?.members ?? members(rejectedBytes: .max, warningBytes: .max) }
-
     /// ``members`` and ``storedObject``, if they have been written and nothing has changed since.
-    private final class Written: Sendable {
-        let members: [UInt8]
-        let object: [UInt8]
-
-        init(_ members: [UInt8]) {
-            self.members = members
-            object = Outcome.object(members)
-        }
-    }
-
-    private var written: Written?
-
-    /// The parts that most outcomes lack, in one object: an outcome is copied often.
-    private final class RareParts: Sendable {
-        struct Parts: Sendable {
-            var rejected: [Fault] = []
-            var warnings: [Warning] = []
-            var keys: [UInt8]?
-            var examples: [UInt8]?
-            var objects: ReplyObjects?
-            var feedKeys: [UInt8]?
-        }
-
-        let parts: Parts
-
-        init(_ parts: Parts) { self.parts = parts }
-    }
-
-    private var rare: RareParts?
-
-    private mutating func change(_ change: (inout RareParts.Parts) -> Void) {
-        var parts = rare?.parts ?? RareParts.Parts()
-        change(&parts)
-        rare = RareParts(parts)
-        written = nil
-    }
+    private var written: (members: [UInt8], object: [UInt8])?
 
     /// Writes ``members`` and retains them if ``storedObject`` has the same bytes: both are needed.
     package mutating func writeBrief() {
         guard rejected.isEmpty, warnings.isEmpty else { return }
-        written = Written(members)
+        let members = members
+        written = (members, Self.object(members))
     }
+
+    /// The members of the contract's `completed` for the outcome, except `timing`: JSON without the braces.
+    package var members: [UInt8] { written?.members ?? members(rejectedBytes: .max, warningBytes: .max) }
 
     /// Whether it consists of these changes, and of nothing else.
     package func isOnly(_ others: [(entity: String, counts: ChangeCounts)]) -> Bool {
-        rare == nil && changes.elementsEqual(others) { $0.counts == $1.counts && $0.entity.hasSameBytes(as: $1.entity) }
+        rejected.isEmpty && warnings.isEmpty && keys == nil && examples == nil && objects == nil && feedKeys == nil
+            && changes.elementsEqual(others) { $0.counts == $1.counts && $0.entity.hasSameBytes(as: $1.entity) }
     }
 
     /// A JSON object of ``members``, small enough to be stored for every job: some of the rejections and warnings, and
@@ -164,12 +113,7 @@ package struct Outcome: Sendable {
     }
 
     private static func object(_ members: [UInt8]) -> [UInt8] {
-        var object: [UInt8] = []
-        object.reserveCapacity(members.count + 2)
-        object.append(UInt8(ascii: "{"))
-        object += members
-        object.append(UInt8(ascii: "}"))
-        return object
+        [UInt8(ascii: "{")] + members + [UInt8(ascii: "}")]
     }
 
     /// Bytes of rejections that are stored: at least 200 rejections, as many as a person would read. A frame of some
@@ -187,7 +131,7 @@ package struct Outcome: Sendable {
             }
         }
         writer.key("rejected")
-        let listed = writer.array(of: rejected, within: rejectedBytes) { $0.write(to: &$1) }
+        let listed = writer.faults(rejected, within: rejectedBytes)
         writer.key("warnings")
         writer.warnings(warnings, unlisted: rejected.count - listed, within: warningBytes)
         if let keys {
@@ -203,17 +147,15 @@ package struct Outcome: Sendable {
 }
 
 extension JSONWriter {
-    /// Writes as many elements as begin within the limit of bytes.
+    /// Writes as many faults as begin within the limit of bytes.
     ///
-    /// - Returns: the number of elements written.
-    fileprivate mutating func array<Element>(
-        of elements: [Element], within bytes: Int, _ write: (Element, inout JSONWriter) -> Void
-    ) -> Int {
+    /// - Returns: their number.
+    fileprivate mutating func faults(_ faults: [Fault], within bytes: Int) -> Int {
         var listed = 0
         array { writer in
             let start = writer.bytes.count
-            while listed < elements.count, writer.bytes.count - start < bytes {
-                write(elements[listed], &writer)
+            while listed < faults.count, writer.bytes.count - start < bytes {
+                faults[listed].write(to: &writer)
                 listed += 1
             }
         }
@@ -226,22 +168,16 @@ extension JSONWriter {
         let others = warnings.filter { $0.code != .rejectedNotListed }
         array { writer in
             let start = writer.bytes.count
-            struct Unlisted: Hashable {
-                let code: Warning.Code
-                let entity: String
+            let listed = others.prefix { warning in
+                guard writer.bytes.count - start < bytes else { return false }
+                warning.write(to: &writer)
+                return true
             }
-            var rest: [Unlisted: Int] = [:]
-            for warning in others {
-                if writer.bytes.count - start < bytes {
-                    warning.write(to: &writer)
-                } else {
-                    rest[Unlisted(code: warning.code, entity: warning.entity), default: 0] += warning.count
-                }
-            }
-            // The rejections that are not listed are counted together, without a key.
-            let sorted = rest.sorted { ($0.key.entity, $0.key.code.rawValue) < ($1.key.entity, $1.key.code.rawValue) }
-            for (unlisted, count) in sorted {
-                Warning(unlisted.code, entity: unlisted.entity, count: count).write(to: &writer)
+            // Those that are not listed are counted together, without a key.
+            let rest = Dictionary(grouping: others.dropFirst(listed.count)) { [$0.entity, $0.code.rawValue] }
+            for (_, alike) in rest.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+                let count = alike.reduce(0) { $0 + $1.count }
+                Warning(alike[0].code, entity: alike[0].entity, count: count).write(to: &writer)
             }
             if counted + unlisted > 0 {
                 Warning(.rejectedNotListed, entity: "", count: counted + unlisted).write(to: &writer)
@@ -269,16 +205,11 @@ extension Warning {
 
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
-            writer.key("code")
-            writer.string(code.rawValue)
-            writer.key("entity")
-            writer.string(entity)
-            if let key {
-                writer.key("key")
-                writer.string(key.utf8.count <= Self.longestKey ? key : String(key.unicodeScalars.prefix(64)) + "…")
-            }
-            writer.key("count")
-            writer.integer(count)
+            writer.member("code", code.rawValue)
+            writer.member("entity", entity)
+            writer.member(
+                "key", key.map { $0.utf8.count <= Self.longestKey ? $0 : String($0.unicodeScalars.prefix(64)) + "…" })
+            writer.member("count", count)
         }
     }
 }
@@ -362,14 +293,8 @@ package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
             writer.member("path", path)
             writer.member("entity", entity)
             writer.member("attribute", attribute)
-            if let retryAfterMilliseconds {
-                writer.key("retryAfterMilliseconds")
-                writer.integer(retryAfterMilliseconds)
-            }
-            if let oldest {
-                writer.key("oldest")
-                writer.integer(oldest)
-            }
+            if let retryAfterMilliseconds { writer.member("retryAfterMilliseconds", retryAfterMilliseconds) }
+            if let oldest { writer.member("oldest", oldest) }
         }
     }
 }

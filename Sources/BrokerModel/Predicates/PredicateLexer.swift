@@ -51,19 +51,9 @@ extension PredicateLexer {
     private mutating func word() -> PredicateToken.Kind {
         let word = takeWord()
         guard word.utf8.count <= 10 else { return .word(word) }
-        switch word.uppercased() {
-        case "AND": return .and
-        case "OR": return .or
-        case "NOT": return .not
-        case "IN": return .relation(.isIn)
-        case "BETWEEN": return .relation(.between)
-        case "BEGINSWITH": return .relation(.beginsWith)
-        case "ENDSWITH": return .relation(.endsWith)
-        case "CONTAINS": return .relation(.contains)
-        case "LIKE": return .relation(.like)
-        case "MATCHES": return .relation(.matches)
-        default: return .word(word)
-        }
+        let keyword = word.uppercased()
+        if let sign = PredicateToken.Sign(rawValue: keyword) { return .sign(sign) }
+        return PredicateRelation.Kind(rawValue: keyword).map { .relation($0) } ?? .word(word)
     }
 
     private mutating func takeWord() -> String {
@@ -116,9 +106,10 @@ extension PredicateLexer {
 
     private static let signs: [(sign: StaticString, kind: PredicateToken.Kind)] = [
         ("==", .relation(.equal)), ("=<", .relation(.atMost)), ("=>", .relation(.atLeast)), ("=", .relation(.equal)),
-        ("!=", .relation(.notEqual)), ("!", .not), ("<>", .relation(.notEqual)), ("<=", .relation(.atMost)),
-        ("<", .relation(.less)), (">=", .relation(.atLeast)), (">", .relation(.greater)), ("&&", .and), ("||", .or),
-        ("(", .open), (")", .close), ("{", .openList), ("}", .closeList), (",", .comma), (".", .point),
+        ("!=", .relation(.notEqual)), ("!", .sign(.not)), ("<>", .relation(.notEqual)), ("<=", .relation(.atMost)),
+        ("<", .relation(.less)), (">=", .relation(.atLeast)), (">", .relation(.greater)), ("&&", .sign(.and)),
+        ("||", .sign(.or)), ("(", .sign(.open)), (")", .sign(.close)), ("{", .sign(.openList)),
+        ("}", .sign(.closeList)), (",", .sign(.comma)), (".", .sign(.point)),
     ]
 
     private mutating func sign(_ byte: UInt8) throws(PredicateFault) -> PredicateToken.Kind {
@@ -258,11 +249,16 @@ struct PredicateToken {
         case relation(PredicateRelation.Kind)
         /// The text between brackets.
         case options(String)
-        case and, or, not
-        case open, close, openList, closeList, comma, point
+        case sign(Sign)
         /// `%@` and `%K`.
         case argument, nameArgument
         case end
+    }
+
+    /// As messages show them.
+    enum Sign: String {
+        case and = "AND", or = "OR", not = "NOT"
+        case open = "(", close = ")", openList = "{", closeList = "}", comma = ",", point = "."
     }
 
     let kind: Kind
@@ -280,15 +276,7 @@ extension PredicateToken {
         case .number(let digits): String(decoding: digits, as: UTF8.self).briefly
         case .relation(let relation): "\"\(relation.rawValue)\""
         case .options(let options): "[\(options)]".quotedBriefly
-        case .and: "\"AND\""
-        case .or: "\"OR\""
-        case .not: "\"NOT\""
-        case .open: "\"(\""
-        case .close: "\")\""
-        case .openList: "\"{\""
-        case .closeList: "\"}\""
-        case .comma: "\",\""
-        case .point: "\".\""
+        case .sign(let sign): "\"\(sign.rawValue)\""
         case .argument: "%@"
         case .nameArgument: "%K"
         case .end: "the end"
@@ -297,9 +285,7 @@ extension PredicateToken {
 
     /// The keyword's upper-case form; nil for a token that is no word.
     var keyword: String? {
-        guard case .word(let word) = kind, word.utf8.count <= Self.longestKeyword else { return nil }
+        guard case .word(let word) = kind, word.utf8.count <= 14 else { return nil }
         return word.uppercased()
     }
-
-    private static let longestKeyword = 14
 }

@@ -42,9 +42,7 @@ package struct PredicateParser {
         guard token.kind == .end else {
             throw PredicateFault("expected AND, OR or the end, saw \(token.shown)", at: token.offset)
         }
-        var array: [UInt8] = [UInt8(ascii: "[")]
-        array += literals.bytes
-        array.append(UInt8(ascii: "]"))
+        let array = [UInt8(ascii: "[")] + literals.bytes + [UInt8(ascii: "]")]
         do throws(JSONError) {
             let document = try JSONDocument(parsing: JSONText(copying: array))
             return PredicateText(syntax: syntax, literals: document, argumentOffsets: argumentOffsets)
@@ -55,8 +53,8 @@ package struct PredicateParser {
 
     private mutating func advance() throws(PredicateFault) { token = try lexer.next() }
 
-    private mutating func take(_ kind: PredicateToken.Kind) throws(PredicateFault) -> Bool {
-        guard token.kind == kind else { return false }
+    private mutating func take(_ sign: PredicateToken.Sign) throws(PredicateFault) -> Bool {
+        guard token.kind == .sign(sign) else { return false }
         try advance()
         return true
     }
@@ -142,7 +140,7 @@ extension PredicateParser {
         }
         // SQL's lists, such as IN ('a') and BETWEEN 1 AND 2.
         let takesList = relation.kind == .isIn || relation.kind == .between
-        if takesList, token.kind == .open {
+        if takesList, token.kind == .sign(.open) {
             throw PredicateFault(
                 "a list is in braces, not in parentheses: \(relation.kind.rawValue) {\(lexer.parenthesised ?? "1, 2")}",
                 at: token.offset)
@@ -180,7 +178,7 @@ extension PredicateParser {
     ]
 
     private func missingRelation() -> PredicateFault {
-        if token.kind == .not {
+        if token.kind == .sign(.not) {
             return PredicateFault("NOT goes before the whole comparison, as in NOT (age IN {1, 2})", at: token.offset)
         }
         let form = token.keyword.flatMap { Self.forms[$0] }.map { "; \($0)" } ?? ""
@@ -197,10 +195,10 @@ extension PredicateParser {
             literals.raw(number)
             return try literal(at: start)
         case .argument: return try argument(at: start)
-        case .openList: return try list(at: start)
+        case .sign(.openList): return try list(at: start)
         case .escapedWord, .nameArgument: return try path(at: start)
         case .word: return try word(at: start)
-        case .open:
+        case .sign(.open):
             throw PredicateFault(
                 "expected a value, saw \"(\"; lists are written {1, 2}, and parentheses hold whole comparisons",
                 at: start)
@@ -243,7 +241,7 @@ extension PredicateParser {
         var elements: [PredicateTerm] = []
         if try take(.closeList) { return PredicateTerm(kind: .list([]), offset: start) }
         repeat {
-            guard token.kind != .openList else {
+            guard token.kind != .sign(.openList) else {
                 throw PredicateFault("a list holds no other lists", at: token.offset)
             }
             let element = try term()
@@ -266,7 +264,7 @@ extension PredicateParser {
             case .word(let name), .escapedWord(let name):
                 names.append(PredicateName(kind: .written(name), offset: place))
                 try advance()
-                if token.kind == .open {
+                if token.kind == .sign(.open) {
                     throw PredicateFault("functions are not supported, and \(name.briefly)(…) is one", at: place)
                 }
             case .nameArgument:

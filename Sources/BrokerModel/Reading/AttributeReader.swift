@@ -4,16 +4,11 @@ import BrokerJSON
 struct AttributeDraft {
     var attribute: Attribute
     let key: ModelNode
+    var fields: ModelFields?
     /// False when the model gives no known type; then the attribute has a substitute.
     var isTyped = false
-    /// The position of `optional`; nil without one.
-    var optional: ModelNode?
-    /// The position of the default, which may be null.
-    var defaultNode: ModelNode?
     var isIndexed = false
     var isUnique = false
-    /// The position of the former name.
-    var renamedFrom: ModelNode?
 }
 
 /// Reads one attribute: a type name, or an object.
@@ -42,19 +37,23 @@ struct AttributeReader {
         } else {
             fields.node.report("an attribute needs a \"type\"; add one of \(AttributeType.list)")
         }
-        let name = draft.attribute.name
+        draft.fields = fields
         draft.attribute.description = fields.description
-        draft.attribute.keyPaths = KeyPaths.read(fields["key"], name: name, style: keyStyle, mayNameHolder: true)
-        draft.optional = fields["optional"]
+        draft.attribute.keyPaths = KeyPaths.read(
+            fields["key"], name: draft.attribute.name, style: keyStyle, mayNameHolder: true)
         draft.attribute.isOptional = fields["optional"]?.bool() ?? true
         draft.attribute.onInvalid = fields["onInvalid"]?.choice() ?? .fail
         draft.isIndexed = fields.flag("indexed")
         draft.isUnique = fields.flag("unique")
-        draft.defaultNode = fields["default"]
-        draft.renamedFrom = fields["renamedFrom"]
-        draft.attribute.renamedFrom = draft.renamedFrom?.string()
+        draft.attribute.renamedFrom = fields["renamedFrom"]?.string()
         let type = draft.isTyped ? draft.attribute.type : nil
-        draft.attribute.defaultValue = readDefault(fields, type: type, isOptional: draft.attribute.isOptional)
+        // A default of null is no default; an optional attribute without one is null.
+        if let node = fields["default"], !node.value.isNull {
+            draft.attribute.defaultValue = node.fragment(for: type)
+        } else if !draft.attribute.isOptional {
+            fields["default"]?.report(
+                "a required attribute cannot be null by default; give a value, or \"optional\": true")
+        }
         draft.attribute.usesDefaultWhenMissing = fields.flag("defaultWhenMissing")
         if draft.attribute.usesDefaultWhenMissing, fields["default"]?.value.isNull ?? true {
             fields["defaultWhenMissing"]?.report(
@@ -62,26 +61,16 @@ struct AttributeReader {
         }
         readDates(fields, type: type, into: &draft.attribute)
         readStorage(fields, type: type, into: &draft.attribute)
-        draft.attribute.constraints = ConstraintsReader(fields: fields, type: type).read()
-        draft.attribute.transforms = readTransforms(fields, type: type)
+        draft.attribute.constraints = readConstraints(fields, type: type)
+        fields.refuse("transform", unless: type?.isText, isFor: "text")
+        let transforms = fields["transform"]?.oneOrMore(expected: "an array of transforms", mayBeEmpty: true) ?? []
+        draft.attribute.transforms = transforms.compactMap { $0.choice() }
     }
 
     private func setType(from node: ModelNode, of draft: inout AttributeDraft) {
         guard let type: AttributeType = node.choice() else { return }
         draft.attribute.type = type
         draft.isTyped = true
-    }
-
-    /// A default of null is no default; an optional attribute without one is null.
-    private func readDefault(_ fields: ModelFields, type: AttributeType?, isOptional: Bool) -> JSONFragment? {
-        guard let node = fields["default"] else { return nil }
-        if node.value.isNull {
-            if !isOptional {
-                node.report("a required attribute cannot be null by default; give a value, or \"optional\": true")
-            }
-            return nil
-        }
-        return node.fragment(for: type)
     }
 
     private func readDates(_ fields: ModelFields, type: AttributeType?, into attribute: inout Attribute) {
@@ -136,25 +125,52 @@ struct AttributeReader {
     /// The digits that every integer of 64 bits has.
     private static let largestScale = 18
 
-    private func readTransforms(_ fields: ModelFields, type: AttributeType?) -> [Transform] {
-        fields.refuse("transform", unless: type?.isText, isFor: "text")
-        let nodes = fields["transform"]?.oneOrMore(expected: "an array of transforms", mayBeEmpty: true) ?? []
-        return nodes.compactMap { $0.choice() }
-    }
-}
-
-extension ModelFields {
-    /// Reports a field that has no meaning for the attribute's type; nil is an unknown type.
-    func refuse(_ name: String, unless isApplicable: Bool?, isFor subject: String) {
-        guard isApplicable == false, let node = self[name] else { return }
-        node.report("\"\(name)\" is for \(subject); take it out, or give the attribute another type")
+    /// Whether the values themselves can be converted is checked when they are compiled.
+    private func readConstraints(_ fields: ModelFields, type: AttributeType?) -> ValueConstraints {
+        for name in ["min", "max"] {
+            fields.refuse(name, unless: type.map { $0.isNumber || $0.isDate }, isFor: "numbers and dates")
+        }
+        for name in ["minLength", "maxLength", "pattern"] {
+            fields.refuse(name, unless: type?.isText, isFor: "text")
+        }
+        func bound(_ name: String) -> JSONFragment? {
+            guard let node = fields[name] else { return nil }
+            guard node.value.kind == .number || node.value.kind == .string else {
+                node.reportExpected(type?.isDate == true ? "a date" : "a number")
+                return nil
+            }
+            return node.fragment(for: nil)
+        }
+        var constraints = ValueConstraints(
+            minimum: bound("min"), maximum: bound("max"), minimumLength: fields["minLength"]?.count(),
+            maximumLength: fields["maxLength"]?.count())
+        if let minimum = constraints.minimumLength, let maximum = constraints.maximumLength, minimum > maximum {
+            fields["minLength"]?.report(
+                "\"minLength\" \(minimum) and \"maxLength\" \(maximum) allow no value; raise \"maxLength\"")
+        }
+        constraints.pattern = fields["pattern"]?.string()
+        let allowed = fields["enum"]?.elements(expected: "an array of the allowed values") ?? []
+        constraints.allowed = allowed.compactMap { node in
+            guard node.value.isNull else { return node.fragment(for: type) }
+            node.report("null needs no place among the allowed values; say \"optional\": true instead")
+            return nil
+        }
+        return constraints
     }
 }
 
 extension ModelNode {
+    /// The keys of a path; nil, with a report, when one is empty.
+    func keyPath(_ text: String) -> [String]? {
+        let keys = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        guard keys.contains("") else { return keys }
+        report("the key path \"\(text)\" has an empty key; take out the dot too many")
+        return nil
+    }
+
     /// The value as it was written, when its kind can become that type; nil is an unknown type.
     func fragment(for type: AttributeType?) -> JSONFragment? {
-        if let type, !type.canComeFrom(value.kind) {
+        if let type, !type.traits.sources.contains(value.kind) {
             report("\(value.kind.phrase) cannot become a value of type \(type.rawValue)")
             return nil
         }
@@ -162,23 +178,6 @@ extension ModelNode {
         value.write(to: &writer)
         return JSONFragment(String(decoding: writer.bytes, as: UTF8.self))
     }
-}
-
-extension AttributeType {
-    /// Its values are strings in JSON, and have a length.
-    var isText: Bool { self == .string || self == .uri || self == .uuid }
-
-    /// Whether any value of that JSON kind can be converted; the conversion may still refuse a value.
-    func canComeFrom(_ kind: JSONValue.Kind) -> Bool {
-        switch kind {
-        case .string: true
-        case .number: isNumber || self == .string || self == .boolean || self == .date || self == .transformable
-        case .true, .false: isNumber || self == .string || self == .boolean || self == .transformable
-        case .null, .array, .object: self == .transformable
-        }
-    }
-
-    static var list: String { allCases.map(\.rawValue).joined(separator: ", ") }
 }
 
 /// The key paths of an attribute or relationship.
@@ -195,21 +194,16 @@ enum KeyPaths {
         return paths(node, mayNameHolder: mayNameHolder) ?? implied
     }
 
-    /// The paths of a field that has nothing but paths.
-    static func read(_ node: ModelNode) -> [[String]] { paths(node, mayNameHolder: false) ?? [] }
-
     /// Nil when there is none because of faults.
-    private static func paths(_ node: ModelNode, mayNameHolder: Bool) -> [[String]]? {
+    static func paths(_ node: ModelNode, mayNameHolder: Bool) -> [[String]]? {
         let expected = "a key path like \"contact.email\" or an array of them"
         guard let elements = node.oneOrMore(expected: expected, mayBeEmpty: true) else { return nil }
         if elements.isEmpty { return [] }
         var paths: [[String]] = []
         for element in elements {
             guard let text = element.string() else { continue }
-            let path = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
-            if path.contains("") {
-                element.report("the key path \"\(text)\" has an empty key; take out the dot too many")
-            } else if paths.contains(path) {
+            guard let path = element.keyPath(text) else { continue }
+            if paths.contains(path) {
                 element.report("the key path \"\(text)\" occurs twice here; take one out")
             } else if let fault = holderFault(path, mayNameHolder: mayNameHolder) {
                 element.report(fault)
@@ -230,58 +224,6 @@ enum KeyPaths {
         return HolderValue(path) == nil
             ? "\"\(text)\" leads to no attribute of the record around this one; write \"@parent.<attribute>\" or "
                 + "\"@parent.@index\"" : nil
-    }
-}
-
-/// Reads the limits of an attribute's values. Whether the values themselves can be converted is checked when they are
-/// compiled.
-struct ConstraintsReader {
-    let fields: ModelFields
-    /// Nil when the model gives no known one.
-    let type: AttributeType?
-
-    func read() -> ValueConstraints {
-        refuseMisplaced()
-        var constraints = ValueConstraints()
-        constraints.minimum = bound("min")
-        constraints.maximum = bound("max")
-        constraints.minimumLength = fields["minLength"]?.count()
-        constraints.maximumLength = fields["maxLength"]?.count()
-        if let minimum = constraints.minimumLength, let maximum = constraints.maximumLength, minimum > maximum {
-            fields["minLength"]?.report(
-                "\"minLength\" \(minimum) and \"maxLength\" \(maximum) allow no value; raise \"maxLength\"")
-        }
-        constraints.pattern = fields["pattern"]?.string()
-        constraints.allowed =
-            fields["enum"]?.elements(expected: "an array of the allowed values")?
-            .compactMap(allowedValue) ?? []
-        return constraints
-    }
-
-    private func refuseMisplaced() {
-        for name in ["min", "max"] {
-            fields.refuse(name, unless: type.map { $0.isNumber || $0.isDate }, isFor: "numbers and dates")
-        }
-        for name in ["minLength", "maxLength", "pattern"] {
-            fields.refuse(name, unless: type?.isText, isFor: "text")
-        }
-    }
-
-    private func bound(_ name: String) -> JSONFragment? {
-        guard let node = fields[name] else { return nil }
-        guard node.value.kind == .number || node.value.kind == .string else {
-            node.reportExpected(type?.isDate == true ? "a date" : "a number")
-            return nil
-        }
-        return node.fragment(for: nil)
-    }
-
-    private func allowedValue(_ node: ModelNode) -> JSONFragment? {
-        if node.value.isNull {
-            node.report("null needs no place among the allowed values; say \"optional\": true instead")
-            return nil
-        }
-        return node.fragment(for: type)
     }
 }
 
@@ -348,78 +290,4 @@ struct HolderCheck {
                 "\(leads), and its \"\(name)\" is \(form); \"\(own.name)\" has the key \(path) and needs the same type")
         }
     }
-}
-
-/// The fields of one of the model's objects, all of them known.
-struct ModelFields {
-    let node: ModelNode
-    /// For people; allowed in every object.
-    private(set) var description: String?
-    private var nodes: [String: ModelNode] = [:]
-
-    /// Nil, with a report, when the node is no object. Fields outside of its vocabulary are reported and omitted.
-    init?(of node: ModelNode, vocabulary: ModelVocabulary) {
-        guard let members = node.members(expected: "an object that describes \(vocabulary.subject)") else { return nil }
-        self.node = node
-        for member in members {
-            if vocabulary.fields.contains(member.name) {
-                nodes[member.name] = member.node
-            } else if member.name == "description" {
-                description = member.node.string()
-            } else {
-                let question = NearMiss.question(member.name, among: vocabulary.fields)
-                member.key.report("\(vocabulary.subject) has no field \"\(member.name)\"" + question)
-            }
-        }
-    }
-
-    subscript(name: String) -> ModelNode? { nodes[name] }
-
-    /// The field's boolean; false when it is absent.
-    func flag(_ name: String) -> Bool { nodes[name]?.bool() ?? false }
-}
-
-/// The possible fields of one kind of the model's objects.
-struct ModelVocabulary: Sendable {
-    /// The kind as in a sentence: "an entity".
-    let subject: String
-    let fields: [String]
-
-    static let model = ModelVocabulary(
-        subject: "a model", fields: ["$schema", "keyStyle", "inferred", "entities", "mappings", "routes"])
-
-    static let entity = ModelVocabulary(
-        subject: "an entity",
-        fields: [
-            "table", "root", "ignore", "identity", "identityOptional", "attributes", "relationships", "unique",
-            "indexes",
-            "parent", "abstract", "modified", "tombstone", "renamedFrom",
-        ])
-
-    static let attribute = ModelVocabulary(
-        subject: "an attribute",
-        fields: [
-            "type", "key", "optional", "default", "defaultWhenMissing", "format", "formats", "timeZone", "min", "max",
-            "minLength",
-            "maxLength", "pattern", "enum", "transform", "onInvalid", "indexed", "unique", "storage", "scale",
-            "precision",
-            "renamedFrom",
-        ])
-
-    static let relationship = ModelVocabulary(
-        subject: "a relationship",
-        fields: [
-            "entity", "toMany", "inverse", "key", "deleteRule", "assignment", "missing", "none", "ordered", "owned",
-            "mapping", "renamedFrom",
-        ])
-
-    static let mapping = ModelVocabulary(
-        subject: "a mapping", fields: ["entity", "attributes", "relationships", "nestingKey", "collection", "select"])
-
-    static let mappedRelationship = ModelVocabulary(
-        subject: "a mapped relationship", fields: ["relationship", "mapping"])
-
-    static let select = ModelVocabulary(subject: "a select", fields: ["key", "cases", "otherwise"])
-
-    static let route = ModelVocabulary(subject: "a route", fields: ["path", "keyPath", "mapping", "error"])
 }

@@ -9,8 +9,6 @@ struct EntityDraft {
     let key: ModelNode
     /// The position of the table's name: at `table`, or at the entity's own name.
     var tableNode: ModelNode
-    /// The position of the former name.
-    var renamedFrom: ModelNode?
     var fields: ModelFields?
     /// By index of the entity's attributes, those that its objects have.
     var attributesByIndex: [Int: AttributeDraft] = [:]
@@ -18,7 +16,6 @@ struct EntityDraft {
     var ownedIdentity: [String]?
 
     var name: String { entity.name }
-    var parentNode: ModelNode? { fields?["parent"] }
 }
 
 /// Reads one entity, first as far as that is possible without the others; and the rest, when its attributes are
@@ -41,7 +38,7 @@ struct EntityReader {
             draft.tableNode = node
         }
         draft.entity.root = fields["root"]?.string()
-        draft.entity.ignoredPaths = fields["ignore"].map { KeyPaths.read($0) } ?? []
+        draft.entity.ignoredPaths = fields["ignore"].flatMap { KeyPaths.paths($0, mayNameHolder: false) } ?? []
         draft.entity.isAbstract = fields.flag("abstract")
         draft.attributes =
             fields["attributes"]?.members(expected: "an object of attributes by name")?
@@ -49,8 +46,7 @@ struct EntityReader {
         draft.relationships =
             fields["relationships"]?.members(expected: "an object of relationships by name")?
             .map(RelationshipReader(keyStyle: keyStyle).read) ?? []
-        draft.renamedFrom = fields["renamedFrom"]
-        draft.entity.renamedFrom = draft.renamedFrom?.string()
+        draft.entity.renamedFrom = fields["renamedFrom"]?.string()
         FormerNames.check(draft.attributes, draft.relationships)
         return draft
     }
@@ -120,7 +116,7 @@ extension PropertyNamesReader {
                     "\"\(draft.attribute.name)\" is a scaled decimal and cannot identify an object; let its \"storage\" be "
                         + "\"text\", or choose another")
             }
-            if let defaultNode = draft.defaultNode, !defaultNode.value.isNull {
+            if let defaultNode = draft.fields?["default"], !defaultNode.value.isNull {
                 defaultNode.report(
                     "an identity has no default, or all records without one would be one object; take it out")
             }
@@ -130,7 +126,7 @@ extension PropertyNamesReader {
             return
         }
         if let first = entity.identity.first, entity.identity.allSatisfy({ !entity.attributes[$0].isOptional }) {
-            attributes[first]?.optional?.report(
+            attributes[first]?.fields?["optional"]?.report(
                 "the entity says \"identityOptional\", so its identity is optional; take this out")
         }
     }
@@ -234,7 +230,7 @@ extension PropertyNamesReader {
                 "every record of an entity without identity is a new object; take this out, or add \"identity\"")
         } else if entity.identity.contains(index) {
             node.report("\"\(attribute.name)\" identifies the object and so is never newer; choose another")
-        } else if draft.isTyped, !attribute.type.isComparable {
+        } else if draft.isTyped, !attribute.type.traits.isOrdered {
             node.report(
                 "\"\(attribute.name)\" is \(attribute.type.rawValue), and of those none is newer than another; "
                     + "choose a date, a number or a string")
@@ -254,60 +250,46 @@ extension PropertyNamesReader {
     }
 }
 
-extension AttributeType {
-    /// Its values have an order in which a later value is newer.
-    fileprivate var isComparable: Bool {
-        switch self {
-        case .integer16, .integer32, .integer64, .decimal, .double, .float, .date, .calendarDate, .string: true
-        case .boolean, .binary, .uuid, .uri, .transformable: false
-        }
-    }
-}
-
 /// Checks the former names (`renamedFrom`) of a model's parts.
 ///
 /// A store finds a part by its name, or else by its former name. So no former name may be the name of another part, or
 /// the former name of two parts.
 struct FormerNames {
-    /// By the bytes of the name: the part that has it, as in a sentence.
-    private var owners: [[UInt8]: String] = [:]
+    /// By name, the part that has it, as in a sentence.
+    private var owners: [ExactText: String] = [:]
     private var claims: [(name: String, owner: String, node: ModelNode)] = []
 
     static func check(_ entities: [EntityDraft]) {
         var names = FormerNames()
-        for draft in entities { names.add(draft.name, "the entity \"\(draft.name)\"", draft.renamedFrom) }
+        for draft in entities { names.add(draft.name, "entity", draft.fields) }
         names.check()
     }
 
     /// The names of one entity: its attributes and relationships share one name space.
     static func check(_ attributes: [AttributeDraft], _ relationships: [RelationshipDraft]) {
         var names = FormerNames()
-        for draft in attributes {
-            names.add(draft.attribute.name, "the attribute \"\(draft.attribute.name)\"", draft.renamedFrom)
-        }
-        for draft in relationships {
-            names.add(draft.name, "the relationship \"\(draft.name)\"", draft.renamedFrom)
-        }
+        for draft in attributes { names.add(draft.attribute.name, "attribute", draft.fields) }
+        for draft in relationships { names.add(draft.name, "relationship", draft.fields) }
         names.check()
     }
 
-    private mutating func add(_ name: String, _ owner: String, _ node: ModelNode?) {
-        owners[Array(name.utf8)] = owner
-        if let node, let former = node.value.string { claims.append((former, owner, node)) }
+    private mutating func add(_ name: String, _ kind: String, _ fields: ModelFields?) {
+        let owner = "the \(kind) \"\(name)\""
+        owners[name] = owner
+        if let node = fields?["renamedFrom"], let former = node.value.string { claims.append((former, owner, node)) }
     }
 
     private func check() {
-        var claimed: [[UInt8]: String] = [:]
+        var claimed: [ExactText: String] = [:]
         for claim in claims {
-            let name = Array(claim.name.utf8)
-            if let owner = owners[name] {
+            if let owner = owners[claim.name] {
                 claim.node.report(
                     "\"\(claim.name)\" is still the name of \(owner), so nothing can be renamed from it; take this out, "
                         + "or rename that as well")
-            } else if let other = claimed[name] {
+            } else if let other = claimed[claim.name] {
                 claim.node.report("\(other) is renamed from \"\(claim.name)\" already; only one can be")
             } else {
-                claimed[name] = claim.owner
+                claimed[claim.name] = claim.owner
             }
         }
     }
@@ -317,13 +299,6 @@ struct FormerNames {
 struct RelationshipDraft {
     var relationship: Relationship
     let key: ModelNode
-    /// The positions of the destination and the inverse; nil without one.
-    var destinationNode: ModelNode?
-    var inverseNode: ModelNode?
-    /// The position of the former name.
-    var renamedFrom: ModelNode?
-    /// The position of the name of the mapping of its values.
-    var mappingNode: ModelNode?
     var fields: ModelFields?
     /// False until the destination is found; until then the relationship has a substitute.
     var isResolved = false
@@ -343,15 +318,10 @@ struct RelationshipReader {
         guard let fields = ModelFields(of: member.node, vocabulary: .relationship) else { return draft }
         draft.relationship.description = fields.description
         draft.fields = fields
-        if let entity = fields["entity"] {
-            draft.destinationNode = entity
-        } else {
+        if fields["entity"] == nil {
             fields.node.report("a relationship needs an \"entity\"; add the name of the entity that it leads to")
         }
-        draft.inverseNode = fields["inverse"]
-        draft.renamedFrom = fields["renamedFrom"]
-        draft.relationship.renamedFrom = draft.renamedFrom?.string()
-        draft.mappingNode = fields["mapping"]
+        draft.relationship.renamedFrom = fields["renamedFrom"]?.string()
         draft.relationship.isToMany = fields.flag("toMany")
         draft.relationship.keyPaths = KeyPaths.read(fields["key"], name: member.name, style: keyStyle)
         draft.relationship.deleteRule = fields["deleteRule"]?.choice() ?? .nullify

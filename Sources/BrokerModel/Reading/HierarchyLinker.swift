@@ -78,11 +78,9 @@ struct HierarchyLinker {
         var entity = drafts[member].entity
         entity.attributes = attributes
         entity.relationships = relationships
-        for index in parent?.entity.attributeIndices ?? [] {
-            entity.attributes[index] = parent!.entity.attributes[index]
-        }
-        for index in parent?.entity.relationshipIndices ?? [] {
-            entity.relationships[index] = parent!.entity.relationships[index]
+        if let parent = parent?.entity {
+            for index in parent.attributeIndices { entity.attributes[index] = parent.attributes[index] }
+            for index in parent.relationshipIndices { entity.relationships[index] = parent.relationships[index] }
         }
         var byIndex = parent?.attributesByIndex ?? [:]
         for (draft, index) in zip(drafts[member].attributes, own.attributes) {
@@ -148,9 +146,9 @@ struct HierarchyLinker {
 extension EntityDraft {
     /// A property of its own, compared without ASCII case.
     fileprivate func hasProperty(named name: String) -> Bool {
-        let folded = ModelName.folded(name)
-        return attributes.contains { ModelName.folded($0.attribute.name).hasSameBytes(as: folded) }
-            || relationships.contains { ModelName.folded($0.name).hasSameBytes(as: folded) }
+        let folded = FoldedName(name)
+        return attributes.contains { FoldedName($0.attribute.name) == folded }
+            || relationships.contains { FoldedName($0.name) == folded }
     }
 }
 
@@ -159,29 +157,22 @@ private struct ColumnPlan {
     /// By entity, the index of each of its own attributes.
     private(set) var attributes: [Int: [Int]] = [:]
     private(set) var relationships: [Int: [Int]] = [:]
-    /// Folded names of several columns.
-    private var divided: Set<[UInt8]> = []
+    /// Names of several columns.
+    private var divided: Set<FoldedName> = []
 
     init(_ members: [(index: Int, draft: EntityDraft)]) {
-        var claims: [[UInt8]: [Claim]] = [:]
-        for (_, draft) in members {
+        var claims: [FoldedName: [Claim]] = [:]
+        for (_, draft) in members where members.count > 1 {
             for attribute in draft.attributes {
-                claims[Self.key(attribute.attribute.name), default: []].append(.attribute(attribute.attribute))
+                claims[FoldedName(attribute.attribute.name), default: []].append(.attribute(attribute.attribute))
             }
             for relationship in draft.relationships where !relationship.relationship.isToMany {
-                claims[Self.key(relationship.name), default: []].append(.relationship(relationship.relationship))
+                claims[FoldedName(relationship.name), default: []].append(.relationship(relationship.relationship))
             }
         }
-        for (name, claims) in claims
-        where members.count > 1 && !claims.dropFirst().allSatisfy({ claims[0].canShare($0) }) {
-            divided.insert(name)
-        }
-        placeAll(members)
-    }
-
-    private mutating func placeAll(_ members: [(index: Int, draft: EntityDraft)]) {
-        var attributePlaces: [[UInt8]: Int] = [:]
-        var relationshipPlaces: [[UInt8]: Int] = [:]
+        divided = Set(claims.filter { !$1.dropFirst().allSatisfy($1[0].canShare) }.keys)
+        var attributePlaces: [ExactText: Int] = [:]
+        var relationshipPlaces: [ExactText: Int] = [:]
         var counts = (attributes: 0, relationships: 0)
         for (index, draft) in members {
             attributes[index] = draft.attributes.map {
@@ -211,30 +202,27 @@ private struct ColumnPlan {
     }
 
     private func place(
-        _ name: String, isShared: Bool, _ places: inout [[UInt8]: Int], _ count: inout Int
+        _ name: String, isShared: Bool, _ places: inout [ExactText: Int], _ count: inout Int
     ) -> Int {
-        let bytes = Array(name.utf8)
-        if isShared, !divided.contains(Self.key(name)), let place = places[bytes] { return place }
-        places[bytes] = count
+        if isShared, !divided.contains(FoldedName(name)), let place = places[name] { return place }
+        places[name] = count
         count += 1
         return count - 1
     }
 
     func named(_ attribute: Attribute, of entity: String) -> Attribute {
         var attribute = attribute
-        if divided.contains(Self.key(attribute.name)) { attribute.column = "\(entity)_\(attribute.name)" }
+        if divided.contains(FoldedName(attribute.name)) { attribute.column = "\(entity)_\(attribute.name)" }
         return attribute
     }
 
     func named(_ relationship: Relationship, of entity: String) -> Relationship {
         var relationship = relationship
-        if divided.contains(Self.key(relationship.name)), !relationship.isToMany {
+        if divided.contains(FoldedName(relationship.name)), !relationship.isToMany {
             relationship.column = "\(entity)_\(relationship.name)"
         }
         return relationship
     }
-
-    private static func key(_ name: String) -> [UInt8] { Array(ModelName.folded(name).utf8) }
 }
 
 /// The rules for the names of a model's parts. The store quotes names, so almost all characters are allowed.
@@ -246,15 +234,15 @@ enum ModelName {
             return
                 "a name with a dot cannot be distinguished from a path; take the dot out and give the path as \"key\""
         }
-        if folded(name) == "_pk" { return "the column \"_pk\" is Broker's own; choose another name" }
+        if FoldedName(name) == FoldedName("_pk") { return "the column \"_pk\" is Broker's own; choose another name" }
         return nil
     }
 
     /// The fault of a table's name; nil for a valid name.
     static func fault(ofTable name: String) -> String? {
         if let fault = fault(of: name) { return fault }
-        for (prefix, owner) in [("_broker_", "Broker's"), ("sqlite_", "SQLite's")] where folded(name).hasPrefix(prefix)
-        {
+        for (prefix, owner) in [("_broker_", "Broker's"), ("sqlite_", "SQLite's")]
+        where FoldedName(name).hasPrefix(prefix) {
             return "tables whose names begin with \"\(prefix)\" are \(owner) own; choose another name"
         }
         return nil
@@ -267,11 +255,6 @@ enum ModelName {
         }
         return nil
     }
-
-    /// Equal for names that SQLite treats as equal: it ignores the case of ASCII letters only.
-    static func folded(_ name: String) -> String {
-        String(decoding: name.utf8.map { (0x41...0x5A).contains($0) ? $0 + 0x20 : $0 }, as: UTF8.self)
-    }
 }
 
 /// Resolves the references between entities, and checks rules about several of them.
@@ -283,12 +266,11 @@ enum ModelName {
 struct ModelLinker {
     var drafts: [EntityDraft]
     /// The first entity of each name.
-    private let indexByName: [[UInt8]: Int]
+    private let indexByName: [ExactText: Int]
 
     init(_ drafts: [EntityDraft]) {
         self.drafts = drafts
-        indexByName = Dictionary(
-            drafts.enumerated().map { (Array($1.name.utf8), $0) }, uniquingKeysWith: { first, _ in first })
+        indexByName = Dictionary(firstOf: drafts.enumerated().map { ($1.name, $0) })
     }
 
     /// The entities with relationships that have a destination; only meaningful when no fault was reported.
@@ -315,13 +297,13 @@ struct ModelLinker {
     /// The entity that a node names; nil, with a report, when there is none.
     private func entity(namedBy node: ModelNode) -> Int? {
         guard let name = node.string() else { return nil }
-        if let index = indexByName[Array(name.utf8)] { return index }
+        if let index = indexByName[name] { return index }
         node.report("the model has no entity \"\(name)\"" + NearMiss.question(name, among: drafts.map(\.name)))
         return nil
     }
 
     private mutating func resolveDestination(of index: Int, in entity: Int) {
-        guard let node = drafts[entity].relationships[index].destinationNode,
+        guard let node = drafts[entity].relationships[index].fields?["entity"],
             let destination = self.entity(namedBy: node)
         else { return }
         drafts[entity].relationships[index].relationship.destination = destination
@@ -334,11 +316,10 @@ struct ModelLinker {
 extension ModelLinker {
     private mutating func resolveParents() {
         for index in drafts.indices {
-            guard let node = drafts[index].parentNode else { continue }
-            drafts[index].entity.parent = entity(namedBy: node)
+            drafts[index].entity.parent = drafts[index].fields?["parent"].flatMap(entity(namedBy:))
         }
         for index in drafts.indices where isInCircle(index) {
-            drafts[index].parentNode?.report(
+            drafts[index].fields?["parent"]?.report(
                 "\(drafts[index].name) would inherit from itself, over its parents; one of them must have no parent")
         }
         // From here on, no loop over ancestors meets a circle.
@@ -363,7 +344,7 @@ extension ModelLinker {
     /// Links both sides when this one names its inverse; the other side need not name it.
     private mutating func resolveInverse(of index: Int, in entity: Int) {
         let draft = drafts[entity].relationships[index]
-        guard let node = draft.inverseNode, let name = node.string(), draft.isResolved else { return }
+        guard let node = draft.fields?["inverse"], let name = node.string(), draft.isResolved else { return }
         let destination = drafts[draft.relationship.destination]
         guard let otherIndex = destination.relationships.firstIndex(where: { $0.name.hasSameBytes(as: name) }) else {
             return reportNoInverse(named: name, at: node, of: destination)
@@ -377,7 +358,7 @@ extension ModelLinker {
                     + "an inverse leads back")
             return
         }
-        if let back = other.inverseNode?.value.string, !back.hasSameBytes(as: draft.name) {
+        if let back = other.fields?["inverse"]?.value.string, !back.hasSameBytes(as: draft.name) {
             node.report(
                 "\"\(name)\" of \(destination.name) names \"\(back)\" as its inverse, not \"\(draft.name)\"; "
                     + "let each name the other")

@@ -6,13 +6,12 @@ struct MappingReader {
     let entities: [Entity]
     /// In the order of the document.
     private let members: [ModelMember]
-    private let indexByName: [[UInt8]: Int]
+    private let indexByName: [ExactText: Int]
 
     init(_ members: [ModelMember], _ entities: [Entity]) {
         self.members = members
         self.entities = entities
-        indexByName = Dictionary(
-            members.enumerated().map { (Array($1.name.utf8), $0) }, uniquingKeysWith: { first, _ in first })
+        indexByName = Dictionary(firstOf: members.enumerated().map { ($1.name, $0) })
     }
 
     /// Only meaningful when no fault was reported.
@@ -28,7 +27,7 @@ struct MappingReader {
     /// Returns the index of the mapping that a node names; a name without a mapping is reported.
     func mapping(namedBy node: ModelNode) -> Int? {
         guard let name = node.string() else { return nil }
-        if let index = indexByName[Array(name.utf8)] { return index }
+        if let index = indexByName[name] { return index }
         let question = NearMiss.question(name, among: members.map(\.name))
         node.report(members.isEmpty ? "the model has no mappings" : "the model has no mapping \"\(name)\"\(question)")
         return nil
@@ -132,11 +131,7 @@ extension MappingReader {
 
     /// A member's name as a key path; `(username).email` begins below the nesting key.
     private func path(_ member: ModelMember, _ nestingName: String?) -> MappedPath? {
-        var keys = member.name.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
-        if keys.contains("") {
-            member.key.report("the key path \"\(member.name)\" has an empty key; take out the dot too many")
-            return nil
-        }
+        guard var keys = member.key.keyPath(member.name) else { return nil }
         if let fault = KeyPaths.holderFault(keys, mayNameHolder: false) {
             member.key.report(fault)
             return nil
@@ -201,7 +196,7 @@ extension MappingReader {
         var select = SelectMapping(key: [], cases: [])
         guard let fields = ModelFields(of: node, vocabulary: .select) else { return select }
         if let key = fields["key"] {
-            select.key = KeyPaths.read(key, name: "", style: .exact).first ?? []
+            select.key = KeyPaths.paths(key, mayNameHolder: false)?.first ?? []
         } else {
             node.report("a select needs a \"key\": the key whose value selects the mapping")
         }
@@ -254,7 +249,7 @@ extension MappingReader {
         let model = Model(entities: entities, mappings: mappings)
         for owner in drafts.indices {
             for draft in drafts[owner].relationships {
-                guard let node = draft.mappingNode, let mapping = mapping(namedBy: node),
+                guard let node = draft.fields?["mapping"], let mapping = mapping(namedBy: node),
                     let place = entities[owner].index(ofRelationship: draft.name)
                 else { continue }
                 check(mapping, fits: draft.relationship, at: node, model)
@@ -278,6 +273,40 @@ extension MappingReader {
                     + "\"\(model.mappings[mapping].name)\" makes objects of \(model.entities[entity].name); "
                     + "name one that makes \(model.entities[relationship.destination].name)")
         }
+    }
+}
+
+/// Reads the model's `routes`.
+struct RouteReader {
+    let mappings: MappingReader
+
+    /// Only meaningful when no fault was reported.
+    func read(_ nodes: [ModelNode]) -> [Route] { nodes.compactMap(read) }
+
+    private func read(_ node: ModelNode) -> Route? {
+        guard let fields = ModelFields(of: node, vocabulary: .route) else { return nil }
+        var route = Route(mapping: nil, place: node.place)
+        if let path = fields["path"], let text = path.string() {
+            do throws(PathPatternError) {
+                route.pattern = try PathPattern(text)
+            } catch {
+                path.report(error.description)
+            }
+        }
+        if let keyPath = fields["keyPath"] { route.keyPath = keyPath.string().flatMap(keyPath.keyPath) }
+        if fields["path"] == nil, fields["keyPath"] == nil {
+            node.report("the route does not say which payloads it is for; add a \"path\" or a \"keyPath\"")
+        }
+        let isError = fields.flag("error")
+        switch (fields["mapping"], isError) {
+        case (let mapping?, false): route.mapping = mappings.mapping(namedBy: mapping)
+        case (let mapping?, true):
+            mapping.report("a route leads either to a mapping or to an error; take one out")
+        case (nil, true): break
+        case (nil, false):
+            node.report("the route leads nowhere; add \"mapping\" with the name of one, or \"error\": true")
+        }
+        return route
     }
 }
 

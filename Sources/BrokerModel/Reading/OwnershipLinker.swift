@@ -16,8 +16,8 @@ struct OwnershipLinker {
     private var completed: Set<Int> = []
     /// Entities that others inherit from.
     private let parents: Set<Int>
-    /// By entity, the folded names of its attributes and relationships, as bytes.
-    private var takenNames: [Int: Set<[UInt8]>] = [:]
+    /// By entity, the names of its attributes and relationships.
+    private var takenNames: [Int: Set<FoldedName>] = [:]
 
     /// The relationship that owns an entity's objects: the entity that declares it, and its index there.
     private struct Owner {
@@ -110,7 +110,7 @@ struct OwnershipLinker {
         guard let owner = owners[entity], completed.insert(entity).inserted else { return }
         complete(owner.entity)
         let properties = drafts[entity].attributes.map(\.attribute.name) + drafts[entity].relationships.map(\.name)
-        takenNames[entity] = Set(properties.map(Self.folded))
+        takenNames[entity] = Set(properties.map(FoldedName.init))
         guard let parts = identity(of: owner) else { return }
         let own = Self.names(drafts[entity].fields?["identity"])
         if let node = drafts[entity].fields?["identityOptional"], node.value.bool == true {
@@ -200,7 +200,8 @@ struct OwnershipLinker {
         let place = drafts[owner.entity].relationships[owner.relationship]
         var draft = AttributeDraft(
             attribute: Attribute(
-                name: freeName(name, entity), type: part?.attribute.type ?? .integer64, keyPaths: [value.path],
+                name: Self.numbered(name) { !isTaken($0, entity) }, type: part?.attribute.type ?? .integer64,
+                keyPaths: [value.path],
                 isOptional: false, place: place.relationship.place),
             key: place.key)
         if let part {
@@ -218,7 +219,7 @@ struct OwnershipLinker {
                     + "give it one with the key \"\(value.text)\"")
         }
         added.append(draft)
-        takenNames[entity]?.insert(Self.folded(draft.attribute.name))
+        takenNames[entity]?.insert(FoldedName(draft.attribute.name))
         return draft.attribute.name
     }
 
@@ -283,15 +284,9 @@ struct OwnershipLinker {
 
     // MARK: - Names
 
-    private func freeName(_ name: String, _ entity: Int) -> String {
-        Self.numbered(name) { !isTaken($0, entity) }
-    }
-
     private func isTaken(_ name: String, _ entity: Int) -> Bool {
-        takenNames[entity]?.contains(Self.folded(name)) ?? false
+        takenNames[entity]?.contains(FoldedName(name)) ?? false
     }
-
-    private static func folded(_ name: String) -> [UInt8] { Array(ModelName.folded(name).utf8) }
 
     /// The name, or with a number, from 2, if it is not free.
     private static func numbered(_ name: String, where isFree: (String) -> Bool) -> String {
@@ -304,8 +299,5 @@ struct OwnershipLinker {
     private static func lowercasedFirst(_ name: String) -> String { name.prefix(1).lowercased() + name.dropFirst() }
 
     /// The names in a field `identity`; faults in it are reported where it is read.
-    private static func names(_ node: ModelNode?) -> [String] {
-        guard let value = node?.value else { return [] }
-        return value.string.map { [$0] } ?? value.elements.compactMap(\.string)
-    }
+    private static func names(_ node: ModelNode?) -> [String] { node?.value.oneOrMoreStrings ?? [] }
 }

@@ -38,9 +38,11 @@ struct StoreNames {
         var seen = (attributes: Set<Int>(), relationships: Set<Int>())
         for member in members {
             let entity = entities[member]
-            let places = attributePlaces(entity)
+            // Of two equal names, the last.
+            let places = Dictionary(
+                entity.attributeIndices.map { (ExactText(entity.attributes[$0].name), $0) }, uniquingKeysWith: { $1 })
             for draft in drafts[member].attributes {
-                guard let place = places[Array(draft.attribute.name.utf8)], seen.attributes.insert(place).inserted
+                guard let place = places[draft.attribute.name], seen.attributes.insert(place).inserted
                 else { continue }
                 columns.add(
                     entity.attributes[place].column, of: "the attribute \"\(draft.attribute.name)\"", at: draft.key)
@@ -54,18 +56,13 @@ struct StoreNames {
                 for column in Self.columns(of: relationship, to: entities[relationship.destination]) {
                     columns.add(column, of: "the relationship \"\(relationship.name)\"", at: draft.key)
                 }
-                if let position = relationship.inverse.flatMap({ positionColumn(relationship, inverse: $0) }) {
+                let inverse = relationship.inverse.map { entities[relationship.destination].relationships[$0] }
+                if let position = inverse.flatMap({ Model.positionColumn(of: relationship, inverse: $0) }) {
                     columns.add(position, of: "the order of the inverse of \"\(relationship.name)\"", at: draft.key)
                 }
             }
         }
         checkTable(columns, of: topmost)
-    }
-
-    /// By the bytes of its name, the index of each attribute; of two equal names, the last.
-    private func attributePlaces(_ entity: Entity) -> [[UInt8]: Int] {
-        Dictionary(
-            entity.attributeIndices.map { (Array(entity.attributes[$0].name.utf8), $0) }, uniquingKeysWith: { $1 })
     }
 
     private func topmost(of index: Int) -> Int {
@@ -98,11 +95,6 @@ struct StoreNames {
         return destination.identity.map { "\(relationship.column)_\(destination.attributes[$0].column)" }
     }
 
-    /// The column of the position in the ordered to-many relationship at the other side.
-    private func positionColumn(_ relationship: Relationship, inverse: Int) -> String? {
-        Model.positionColumn(of: relationship, inverse: entities[relationship.destination].relationships[inverse])
-    }
-
     /// To-many without a to-one inverse; of a pair, the one whose entity, then whose own name, comes first.
     private func ownsJoinTable(_ relationship: Relationship, of index: Int) -> Bool {
         guard relationship.isToMany else { return false }
@@ -117,8 +109,7 @@ struct StoreNames {
 /// The names so far, and their owners.
 private struct NameRegister {
     let kind: String
-    /// By the bytes of the folded name: names that differ only in Unicode's normal form are different names to SQLite.
-    private var owners: [[UInt8]: String] = [:]
+    private var owners: [FoldedName: String] = [:]
 
     init(kind: String) {
         self.kind = kind
@@ -127,12 +118,12 @@ private struct NameRegister {
     var count: Int { owners.count }
 
     /// A name that no part of the model may have.
-    mutating func reserve(_ name: String, for meaning: String) { owners[Array(ModelName.folded(name).utf8)] = meaning }
+    mutating func reserve(_ name: String, for meaning: String) { owners[FoldedName(name)] = meaning }
 
-    func has(_ name: String) -> Bool { owners[Array(name.utf8)] != nil }
+    func has(_ name: String) -> Bool { owners[FoldedName(name)] != nil }
 
     mutating func add(_ name: String, of owner: String, at node: ModelNode) {
-        let folded = Array(ModelName.folded(name).utf8)
+        let folded = FoldedName(name)
         guard let other = owners[folded] else {
             owners[folded] = owner
             return

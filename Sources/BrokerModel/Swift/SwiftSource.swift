@@ -6,8 +6,8 @@ package struct SwiftSource {
     private let model: Model
     private let access: String
     private var lines: [String] = []
-    private var needsFoundation = false
-    private var needsBroker = false
+    /// Those that the types of attributes are from.
+    private var modules: Set<String> = []
     private var needsPaths = false
 
     /// - Parameter isPublic: the declarations are `public`; else they have no access level.
@@ -23,8 +23,7 @@ package struct SwiftSource {
             "// Made by `broker model swift` from a model. When the model changes, make the file again instead of editing it.",
             "// swift-format-ignore-file",
         ]
-        if needsBroker { head.append("import Broker") }
-        if needsFoundation { head.append("import Foundation") }
+        head += modules.sorted().map { "import \($0)" }
         return (head + [""] + lines.dropLast() + (needsPaths ? [""] + Self.pathKey : [])).joined(separator: "\n")
     }
 
@@ -152,26 +151,10 @@ package struct SwiftSource {
     }
 
     private mutating func type(of attribute: Attribute) -> String {
-        switch attribute.type {
-        case .integer16: return "Int16"
-        case .integer32: return "Int32"
-        case .integer64: return "Int64"
-        case .double: return "Double"
-        case .float: return "Float"
-        case .string, .calendarDate: return "String"
-        case .boolean: return "Bool"
-        case .transformable:
-            needsBroker = true
-            return "RawJSON"
-        case .date, .decimal, .binary, .uuid, .uri:
-            needsFoundation = true
-            return Self.foundationTypes[attribute.type] ?? "String"
-        }
+        let (name, module) = attribute.type.traits.swift
+        if let module { modules.insert(module) }
+        return name
     }
-
-    private static let foundationTypes: [AttributeType: String] = [
-        .date: "Date", .decimal: "Decimal", .binary: "Data", .uuid: "UUID", .uri: "URL",
-    ]
 
     private static func literal(_ path: [String]) -> String {
         "[\(path.map(SwiftName.literal).joined(separator: ", "))]"
@@ -228,4 +211,67 @@ package struct SwiftSource {
         }
         """
     ]
+}
+
+/// Names of a model as Swift writes them.
+enum SwiftName {
+    private static let keywords = words(
+        """
+        as associatedtype break case catch class continue default defer deinit do else enum extension \
+        fallthrough false fileprivate for func guard if import in init inout internal is let nil operator \
+        package precedencegroup private protocol public repeat rethrows return self Self static struct \
+        subscript super switch throw throws true try typealias var where while
+        """)
+
+    /// Names that a struct cannot have without a conflict with what the file uses.
+    private static let taken = words(
+        """
+        Array Bool CodingKey Data Date Decimal Decoder Double Encoder Float Int16 Int32 Int64 Optional Protocol \
+        RawJSON RecordPath Self Set String Type URL UUID
+        """)
+
+    private static func words(_ list: String) -> Set<String> { Set(list.split(separator: " ").map(String.init)) }
+
+    static func type(_ name: String) -> String {
+        var type = identifier(name)
+        if taken.contains(type) || keywords.contains(type) { type += "Record" }
+        return type
+    }
+
+    /// As a declaration or a parameter has it.
+    static func member(_ name: String) -> String {
+        let name = identifier(name)
+        return keywords.contains(name) ? "`\(name)`" : name
+    }
+
+    /// Letters, digits and underscores; names of models have no others but those of Unicode.
+    private static func identifier(_ name: String) -> String {
+        var text = ""
+        for scalar in name.unicodeScalars {
+            let isAllowed = scalar == "_" || scalar.properties.isXIDContinue
+            text.unicodeScalars.append(isAllowed ? scalar : "_")
+        }
+        guard let first = text.unicodeScalars.first, first == "_" || first.properties.isXIDStart else {
+            return "_" + text
+        }
+        return text
+    }
+
+    static func literal(_ text: String) -> String {
+        var literal = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"", "\\": literal += "\\" + String(scalar)
+            case "\n": literal += "\\n"
+            case "\r": literal += "\\r"
+            default:
+                if scalar.value < 0x20 {
+                    literal += "\\u{" + String(scalar.value, radix: 16) + "}"
+                } else {
+                    literal.unicodeScalars.append(scalar)
+                }
+            }
+        }
+        return literal + "\""
+    }
 }

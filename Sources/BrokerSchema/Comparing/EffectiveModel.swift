@@ -1,39 +1,38 @@
 internal import BrokerJSON
-package import BrokerModel
+import BrokerModel
 
 /// The effective model of an opened store: the model in force, and after its parts the retained parts of earlier
 /// models.
 ///
 /// The tables are always those of the effective model. So a retained part is found again, with its meaning, when a
 /// later model has it.
-package struct EffectiveModel {
-    package let model: Model
+struct EffectiveModel {
+    let model: Model
     /// The match of the stored model with `model`.
-    package let match: ModelMatch
+    let match: ModelMatch
     /// Some part is retained.
-    package let keepsParts: Bool
+    let keepsParts: Bool
     /// Why the retained parts conflict with the wanted model; nil when they do not.
-    package let fault: String?
+    let fault: String?
 
     /// - Parameters:
     ///   - stored: the effective model of the store before.
     ///   - keeps: whether a part that the wanted model lacks is retained.
-    package init(
+    init(
         _ wanted: Model, keepingFrom stored: Model, _ match: ModelMatch, inForce: Model, removal: RemovalPolicy
     ) {
-        var draft = EffectiveModelDraft(wanted, stored, match)
-        if removal != .drop { draft.keep(besides: inForce, keepsAll: removal == .keep) }
-        guard draft.keepsParts else {
-            (model, self.match, keepsParts, fault) = (wanted, match, false, nil)
+        let retained = RetainedModel(wanted, stored, match, besides: inForce, keepsAll: removal == .keep)
+        keepsParts = removal != .drop && !retained.isEmpty
+        guard keepsParts else {
+            (model, self.match, fault) = (wanted, match, nil)
             return
         }
-        keepsParts = true
         do throws(ModelError) {
-            let held = try ModelReader.read(JSONText(copying: Array(draft.model.text.utf8)))
+            let held = try ModelReader.read(JSONText(copying: retained.text()))
             let fault = Self.fault(of: held, for: wanted)
             // For a store that is refused, the plan is made for the wanted model.
             model = fault == nil ? held : wanted
-            self.match = fault == nil ? draft.match(of: held) : match
+            self.match = fault == nil ? retained.match(of: held) : match
             self.fault = fault
         } catch {
             (model, self.match) = (wanted, match)
@@ -61,218 +60,190 @@ package struct EffectiveModel {
     }
 }
 
-/// A draft of the effective model: sufficient for writing it; reading it resolves it again.
-private struct EffectiveModelDraft {
-    package private(set) var keepsParts = false
+/// The parts of a stored model that a wanted one lacks and a store retains, and the document of both.
+private struct RetainedModel {
     private let stored: Model
     private let wanted: Model
     private let before: ModelMatch
-    private var entities: [Entity]
-    /// By entity of the draft: its index in the stored model.
-    private var olds: [Int?]
-    /// By entity of the draft: its own parts, without inherited ones.
-    private var own: [(attributes: [Int], relationships: [Int])]
-    /// Retained relationships, with their definitions in the stored model.
-    private var unlinked: [(entity: Int, place: Int, before: Relationship)] = []
+    /// Entities of the stored model, parents first.
+    private var entities: [Int] = []
+    /// Parts of the stored model, by the index of the wanted model's entity that retains them.
+    private var parts: [Int: [(kind: PartKind, place: Int)]] = [:]
+    /// All retained parts, also those of retained entities.
+    private var all: Set<StoredPart> = []
 
-    package init(_ wanted: Model, _ stored: Model, _ match: ModelMatch) {
+    init(_ wanted: Model, _ stored: Model, _ match: ModelMatch, besides inForce: Model, keepsAll: Bool) {
         (self.stored, self.wanted, before) = (stored, wanted, match)
-        entities = wanted.entities.map(Self.cleared)
-        olds = match.entities.map(\.old)
-        own = wanted.entities.map { entity in
-            let parent = entity.parent.map { wanted.entities[$0] }
-            return (
-                Array(entity.attributeIndices.dropFirst(parent?.attributeIndices.count ?? 0)),
-                Array(entity.relationshipIndices.dropFirst(parent?.relationshipIndices.count ?? 0))
-            )
+        let unused = RetainedParts(in: stored, besides: inForce)
+        entities = stored.entities.indices.filter {
+            before.entity(for: $0) == nil && (keepsAll || unused.has(entity: $0))
+        }.sorted { stored.ancestors(of: $0).count < stored.ancestors(of: $1).count }
+        for index in entities {
+            for kind in PartKind.allCases {
+                all.formUnion(stored.entities[index].indices(of: kind).map { stored.part(kind, $0, of: index) })
+            }
+        }
+        for (new, old) in before.entities.map(\.old).enumerated() {
+            guard let old else { continue }
+            for kind in PartKind.allCases {
+                for place in stored.entities[old].indices(of: kind)
+                where before.place(kind, for: place, of: new) == nil
+                    && !before.inherits(kind, place, of: new, stored, wanted)
+                    && (keepsAll || unused.has(kind, place, of: old))
+                    && !before.released.contains(stored.part(kind, place, of: old))
+                {
+                    parts[new, default: []].append((kind, place))
+                    all.insert(stored.part(kind, place, of: old))
+                }
+            }
         }
     }
 
+    var isEmpty: Bool { entities.isEmpty && parts.isEmpty }
+
+    // MARK: - Names
+
+    private func name(ofEntity old: Int) -> String? {
+        if let new = before.entity(for: old) { return wanted.entities[new].name }
+        return entities.contains(old) ? stored.entities[old].name : nil
+    }
+
+    /// The name of a part of an entity of the stored model; nil when neither the wanted model nor the store has it.
+    private func name(of kind: PartKind, _ place: Int, of old: Int) -> (name: String, isRetained: Bool)? {
+        for entity in [old] + stored.ancestors(of: old) {
+            guard let new = before.entity(for: entity), let found = before.place(kind, for: place, of: new) else {
+                continue
+            }
+            return (wanted.entities[new].name(of: kind, found), false)
+        }
+        let isRetained = all.contains(stored.part(kind, place, of: old))
+        return isRetained ? (stored.entities[old].name(of: kind, place), true) : nil
+    }
+
+    // MARK: - The document
+
+    /// The wanted model's entities with the retained parts, then the retained entities.
+    func text() throws(ModelError) -> [UInt8] {
+        var root = try Self.document(of: wanted)
+        let former = try Self.document(of: stored)["entities"]?.members.map(\.value) ?? []
+        var members = root["entities"]?.members ?? []
+        for index in members.indices {
+            members[index].value = Self.cleared(members[index].value)
+            guard let old = before.entities[index].old else { continue }
+            for (kind, place) in parts[index] ?? [] {
+                let name = stored.entities[old].name(of: kind, place)
+                let owners = [old] + stored.ancestors(of: old)
+                guard let part = owners.lazy.compactMap({ former[$0][kind.key]?[name] }).first else { continue }
+                let list = members[index].value[kind.key]?.members ?? []
+                let own = ModelValue.Member(name, at: .unknown, linked(part, kind, place, of: old))
+                members[index].value[member: kind.key] = ModelValue(.object(list + [own]), at: .unknown)
+            }
+            retainLists(of: old, in: &members[index].value)
+        }
+        members += entities.map { ModelValue.Member(stored.entities[$0].name, at: .unknown, retained($0, former[$0])) }
+        root.content = .object(root.members.filter { $0.key == "keyStyle" })
+        root[member: "entities"] = ModelValue(.object(members), at: .unknown)
+        var writer = JSONWriter()
+        root.write(to: &writer)
+        return writer.bytes
+    }
+
+    private static func document(of model: Model) throws(ModelError) -> ModelValue {
+        try ModelDocument(parsing: JSONText(copying: Array(model.text.utf8))).root
+    }
+
     /// A retained part may have a name that another part had before, and mappings are not retained.
-    private static func cleared(_ entity: Entity) -> Entity {
+    private static func cleared(_ entity: ModelValue) -> ModelValue {
         var entity = entity
-        entity.renamedFrom = nil
-        for index in entity.attributes.indices { entity.attributes[index].renamedFrom = nil }
-        for index in entity.relationships.indices {
-            entity.relationships[index].renamedFrom = nil
-            entity.relationships[index].mapping = nil
+        entity[member: "renamedFrom"] = nil
+        for kind in PartKind.allCases {
+            guard var parts = entity[kind.key]?.members else { continue }
+            for index in parts.indices {
+                parts[index].value[member: "renamedFrom"] = nil
+                parts[index].value[member: "mapping"] = nil
+            }
+            entity[member: kind.key] = ModelValue(.object(parts), at: .unknown)
         }
         return entity
     }
 
-    // MARK: - Retained parts
-
-    package mutating func keep(besides inForce: Model, keepsAll: Bool) {
-        let retained = RetainedParts(in: stored, besides: inForce)
-        let gone = stored.entities.indices.filter {
-            before.entity(for: $0) == nil && (keepsAll || retained.has(entity: $0))
+    private func retained(_ old: Int, _ value: ModelValue) -> ModelValue {
+        var value = value
+        let entity = stored.entities[old]
+        value[member: "parent"] = entity.parent.flatMap(name(ofEntity:)).map(Self.text)
+        if value["identity"] != nil {
+            let names = entity.identity.compactMap { name(of: .attribute, $0, of: old)?.name }
+            value[member: "identity"] = ModelValue(.array(names.map(Self.text)), at: .unknown)
         }
-        // Parents first.
-        for index in gone.sorted(by: { stored.ancestors(of: $0).count < stored.ancestors(of: $1).count }) {
-            keep(entity: index)
-        }
-        for new in wanted.entities.indices {
-            guard let old = olds[new] else { continue }
-            let entity = stored.entities[old]
-            for kind in PartKind.allCases {
-                for place in entity.indices(of: kind)
-                where before.place(kind, for: place, of: new) == nil
-                    && !before.inherits(kind, place, of: new, stored, wanted)
-                    && (keepsAll || retained.has(kind, place, of: old))
-                    && !before.released.contains(stored.part(kind, place, of: old))
-                {
-                    keepsParts = true
-                    keep(kind, place, of: old, in: new)
-                }
-            }
-        }
-        guard keepsParts else { return }
-        compose()
-        retainLists()
-        link()
-    }
-
-    private mutating func keep(entity old: Int) {
-        keepsParts = true
-        var entity = Self.cleared(stored.entities[old])
-        let parent = entity.parent
-        entity.parent = parent.flatMap(heldEntity)
-        // In a hierarchy that continues, the changed model decides the order of its entities' parts.
-        if let top = entity.parent.map(topmost) {
-            (entity.attributes, entity.relationships) = (entities[top].attributes, entities[top].relationships)
-        } else {
-            (entity.attributes, entity.relationships) = ([], [])
-        }
-        (entity.unique, entity.indexes) = ([], [])
         // They concern records, and retained entities receive none.
-        (entity.modified, entity.tombstone) = (nil, nil)
-        let identity = entity.identity
-        let new = entities.count
-        entities.append(entity)
-        olds.append(old)
-        own.append(([], []))
-        let inherited = parent.map { stored.entities[$0] }
+        for key in ["renamedFrom", "modified", "tombstone", "unique", "indexes"] { value[member: key] = nil }
         for kind in PartKind.allCases {
-            for place in entity.indices(of: kind) where inherited?.indices(of: kind).contains(place) != true {
-                keep(kind, place, of: old, in: new)
+            let parts = value[kind.key]?.members.map { part in
+                let place = entity.index(of: kind, named: part.key)!
+                return ModelValue.Member(part.key, at: .unknown, linked(part.value, kind, place, of: old))
             }
+            value[member: kind.key] = ModelValue(.object(parts ?? []), at: .unknown)
         }
-        entities[new].attributeIndices = []
-        entities[new].relationshipIndices = []
-        retainedIdentities.append((new, identity))
+        retainLists(of: old, in: &value)
+        return value
     }
 
-    /// Identities of retained entities, by indices of the stored model.
-    private var retainedIdentities: [(entity: Int, identity: [Int])] = []
-
-    private func heldEntity(_ old: Int) -> Int? { olds.firstIndex { $0 == old } }
-
-    private func topmost(of entity: Int) -> Int {
-        var topmost = entity
-        while let parent = entities[topmost].parent { topmost = parent }
-        return topmost
-    }
-
-    private mutating func keep(_ kind: PartKind, _ place: Int, of old: Int, in new: Int) {
-        let retained = Self.cleared(stored.entities[old])
-        let topmost = topmost(of: new)
-        let members = entities.indices.filter { self.topmost(of: $0) == topmost }
-        switch kind {
-        case .attribute:
-            own[new].attributes.append(entities[new].attributes.count)
-            for index in members { entities[index].attributes.append(retained.attributes[place]) }
-        case .relationship:
-            unlinked.append((new, entities[new].relationships.count, retained.relationships[place]))
-            own[new].relationships.append(entities[new].relationships.count)
-            for index in members { entities[index].relationships.append(retained.relationships[place]) }
-        }
-    }
-
-    /// Composes each entity from the parts of its parent and its own.
-    private mutating func compose() {
-        for index in entities.indices {
-            var line = [index]
-            while let parent = entities[line[0]].parent { line.insert(parent, at: 0) }
-            entities[index].attributeIndices = line.flatMap { own[$0].attributes }
-            entities[index].relationshipIndices = line.flatMap { own[$0].relationships }
-        }
-        for (entity, identity) in retainedIdentities {
-            entities[entity].identity = identity.compactMap { heldAttribute($0, olds[entity]!, in: entity) }
-        }
-    }
-
-    /// The index of an earlier attribute of an entity; it may have another name, unless it is retained.
-    private func heldAttribute(_ old: Int, _ oldEntity: Int, in entity: Int) -> Int? {
-        var ancestor: Int? = entity
-        while let current = ancestor {
-            if current < wanted.entities.count, let place = before.place(.attribute, for: old, of: current) {
-                return place
-            }
-            ancestor = entities[current].parent
-        }
-        return entities[entity].index(ofAttribute: stored.entities[oldEntity].attributes[old].name)
-    }
-
-    private func heldRelationship(_ old: Int, _ oldEntity: Int, in entity: Int) -> Int? {
-        if entity < wanted.entities.count, let place = before.place(.relationship, for: old, of: entity) {
-            return place
-        }
-        return entities[entity].index(ofRelationship: stored.entities[oldEntity].relationships[old].name)
+    /// A retained part, with the present names of what it leads to.
+    private func linked(_ part: ModelValue, _ kind: PartKind, _ place: Int, of old: Int) -> ModelValue {
+        var part = part
+        part[member: "renamedFrom"] = nil
+        guard kind == .relationship else { return part }
+        part[member: "mapping"] = nil
+        let relationship = stored.entities[old].relationships[place]
+        let destination = name(ofEntity: relationship.destination)
+        // The destination is missing: then the store is refused anyway, and this model only serves to report why.
+        part[member: "entity"] = (destination ?? name(ofEntity: old)).map(Self.text)
+        let inverse =
+            destination == nil
+            ? nil : relationship.inverse.flatMap { name(of: .relationship, $0, of: relationship.destination) }
+        part[member: "inverse"] = inverse.map { Self.text($0.name) }
+        // The model in force has no inverse, so the links end with the objects to which they lead.
+        if let inverse, !inverse.isRetained { part[member: "deleteRule"] = Self.text(DeleteRule.nullify.rawValue) }
+        return part
     }
 
     /// Retains unique lists and indexes that need a retained attribute.
-    private mutating func retainLists() {
-        for index in entities.indices {
-            guard let old = olds[index] else { continue }
-            let entity = stored.entities[old]
-            let topmost = topmost(of: index)
-            let keptFrom = topmost < wanted.entities.count ? wanted.entities[topmost].attributes.count : 0
-            func mapped(_ list: [Int]) -> [Int]? {
-                guard list.allSatisfy(entity.attributeIndices.contains) else { return nil }
-                let places = list.compactMap { heldAttribute($0, old, in: index) }
-                return places.count == list.count && places.contains { $0 >= keptFrom } ? places : nil
+    private func retainLists(of old: Int, in value: inout ModelValue) {
+        let entity = stored.entities[old]
+        for (key, lists) in [("unique", entity.unique), ("indexes", entity.indexes)] {
+            var elements = value[key]?.elements ?? []
+            for list in lists where list.allSatisfy(entity.attributeIndices.contains) {
+                let names = list.compactMap { name(of: .attribute, $0, of: old) }
+                guard names.count == list.count, names.contains(where: \.isRetained) else { continue }
+                elements.append(ModelValue(.array(names.map { Self.text($0.name) }), at: .unknown))
             }
-            let (unique, indexes) = (entity.unique.compactMap(mapped), entity.indexes.compactMap(mapped))
-            for member in entities.indices where self.topmost(of: member) == topmost {
-                for list in unique where !entities[member].unique.contains(list) {
-                    entities[member].unique.append(list)
-                }
-                for list in indexes where !entities[member].indexes.contains(list) {
-                    entities[member].indexes.append(list)
-                }
-            }
+            value[member: key] = elements.isEmpty ? nil : ModelValue(.array(elements), at: .unknown)
         }
     }
 
-    /// Links retained relationships with their destinations and inverses.
-    private mutating func link() {
-        for (entity, place, old) in unlinked {
-            // The destination is missing: then the store is refused anyway, and this model only serves to report why.
-            let found = heldEntity(old.destination)
-            let destination = found ?? entity
-            let inverse =
-                found == nil ? nil : old.inverse.flatMap { heldRelationship($0, old.destination, in: destination) }
-            entities[entity].relationships[place].destination = destination
-            entities[entity].relationships[place].inverse = inverse
-            guard let inverse else { continue }
-            entities[destination].relationships[inverse].inverse = place
-            if destination < wanted.entities.count, inverse < wanted.entities[destination].relationships.count {
-                // The model in force has no inverse, so the links end with the objects to which they lead.
-                entities[entity].relationships[place].deleteRule = .nullify
+    private static func text(_ text: String) -> ModelValue { ModelValue(.string(text), at: .unknown) }
+
+    // MARK: - The match
+
+    /// The match of the stored model with the one that was read from ``text()``.
+    func match(of held: Model) -> ModelMatch {
+        let olds = before.entities.map(\.old) + entities
+        func place(_ kind: PartKind, named name: String, of entity: Int) -> Int? {
+            guard let old = olds[entity] else { return nil }
+            if entity < wanted.entities.count, let place = wanted.entities[entity].index(of: kind, named: name) {
+                return before.entities[entity][kind][place]
             }
+            if let parent = held.entities[entity].parent, held.entities[parent].index(of: kind, named: name) != nil,
+                let found = place(kind, named: name, of: parent)
+            {
+                return stored.entities[old].indices(of: kind).contains(found) ? found : nil
+            }
+            return stored.entities[old].index(of: kind, named: name)
         }
-    }
-
-    // MARK: - The complete model
-
-    package var model: Model { Model(entities: entities) }
-
-    /// The match of the stored model with this one, after it is written and read.
-    package func match(of held: Model) -> ModelMatch {
         let entities = held.entities.enumerated().map { index, entity in
             func places(_ kind: PartKind) -> [Int?] {
-                entity.names(of: kind).enumerated().map { place, name in
-                    entity.indices(of: kind).contains(place) ? self.place(kind, named: name, of: index) : nil
+                entity.names(of: kind).enumerated().map { position, name in
+                    entity.indices(of: kind).contains(position) ? place(kind, named: name, of: index) : nil
                 }
             }
             return ModelMatch.Entity(
@@ -280,24 +251,27 @@ private struct EffectiveModelDraft {
         }
         return ModelMatch(from: stored, to: held, entities: entities)
     }
+}
 
-    private func place(_ kind: PartKind, named name: String, of entity: Int) -> Int? {
-        guard let old = olds[entity] else { return nil }
-        if entity < wanted.entities.count, let place = wanted.entities[entity].index(of: kind, named: name) {
-            return before.entities[entity][kind][place]
+extension ModelValue {
+    /// A member of an object; nil for one that it lacks, or is to lose.
+    fileprivate subscript(member key: String) -> ModelValue? {
+        get { self[key] }
+        set {
+            let others = members.filter { !$0.key.hasSameBytes(as: key) }
+            content = .object(others + (newValue.map { [Member(key, at: .unknown, $0)] } ?? []))
         }
-        if let parent = entities[entity].parent, entities[parent].index(of: kind, named: name) != nil,
-            let found = place(kind, named: name, of: parent)
-        {
-            return stored.entities[old].indices(of: kind).contains(found) ? found : nil
-        }
-        return stored.entities[old].index(of: kind, named: name)
     }
 }
 
 /// The kinds of an entity's parts. Both are matched, retained and compared by the same rules.
-package enum PartKind: CaseIterable {
+enum PartKind: CaseIterable {
     case attribute, relationship
+}
+
+extension PartKind {
+    /// In a model's document.
+    fileprivate var key: String { self == .attribute ? "attributes" : "relationships" }
 }
 
 extension Entity {

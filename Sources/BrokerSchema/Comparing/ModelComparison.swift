@@ -1,4 +1,4 @@
-package import BrokerModel
+import BrokerModel
 
 /// The changes that a changed model would make to the store: every change in the order of the stored model, then the
 /// new parts.
@@ -7,20 +7,20 @@ package import BrokerModel
 /// records may change freely: keys, `root`, formats and time zones, transforms, limits, `onInvalid`, defaults,
 /// `assignment`, `missing`, `modified`. Unique lists, an identity that is given later, and whether the rows satisfy them, are
 /// compared in the tables: ``StorePlan``.
-package struct ModelComparison {
-    package private(set) var changes: [StoreChange] = []
-    package let stored: Model
-    package let wanted: Model
-    package let match: ModelMatch
+struct ModelComparison {
+    private(set) var changes: [StoreChange] = []
+    let stored: Model
+    let wanted: Model
+    let match: ModelMatch
     private let removal: RemovalPolicy
     /// Entities of the stored model that may have no rows in the changed model, and have some.
-    package let populated: Set<Int>
+    let populated: Set<Int>
     /// Values that attributes of another type or storage may not hold: ``StoredRows``.
     private let inexact: [StoredPart: String]
     /// Parts of the stored model for whose values a change is refused: without values they may change freely.
-    package private(set) var obstacles: Set<StoredPart> = []
+    private(set) var obstacles: Set<StoredPart> = []
     /// The parts of the stored model that the wanted one lacks, by the subjects of their changes.
-    package private(set) var removed: [String: RemovedPart] = [:]
+    private(set) var removed: [String: RemovedPart] = [:]
     /// The parts of the stored model that were not in force any more.
     private let retained: RetainedParts
 
@@ -29,7 +29,7 @@ package struct ModelComparison {
     ///   - inForce: the last model with which the store was opened.
     ///   - populated: see ``StoredRows``.
     ///   - inexact: see ``StoredRows``.
-    package init(
+    init(
         from stored: Model, inForce: Model, to wanted: Model, _ match: ModelMatch, _ removal: RemovalPolicy,
         populated: Set<Int>, inexact: [StoredPart: String]
     ) {
@@ -61,10 +61,21 @@ package struct ModelComparison {
         }
     }
 
-    package mutating func change(
+    private mutating func change(
         _ verdict: StoreChange.Verdict, _ subject: String, _ text: String, remedy: String? = nil
     ) {
         changes.append(StoreChange(verdict, subject, text, remedy: remedy))
+    }
+
+    /// Refuses a subject that is something else in the model.
+    ///
+    /// - Parameter what: the beginning of the sentence, instead of the subject.
+    private mutating func refuse(
+        _ subject: String, _ what: String? = nil, is stored: String, becoming wanted: String, remedy: String
+    ) {
+        change(
+            .refused, subject, "\(what ?? subject) is \(stored) in the store, and \(wanted) in the model",
+            remedy: remedy)
     }
 
     /// - Parameter obstacle: why it cannot stay in the file.
@@ -150,15 +161,14 @@ package struct ModelComparison {
         let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
         guard !inheritsIdentity(oldIndex, newIndex), !gainsIdentity(oldIndex, newIndex) else { return }
         guard old.identity.map({ match.place(.attribute, for: $0, of: newIndex) }) == new.identity else {
-            return change(
-                .refused, new.name,
-                "\(new.name) is identified by \(old.identityNames) in the store, and by \(new.identityNames) in the model",
+            return refuse(
+                new.name, is: "identified by \(old.identityNames)", becoming: "by \(new.identityNames)",
                 remedy: "keep the identity, or make another entity")
         }
         guard old.isIdentityOptional != new.isIdentityOptional else { return compareRowKey(oldIndex, newIndex) }
         let words = old.isIdentityOptional ? ("optional", "required") : ("required", "optional")
-        change(
-            .refused, new.name, "the identity of \(new.name) is \(words.0) in the store, and \(words.1) in the model",
+        refuse(
+            new.name, "the identity of \(new.name)", is: words.0, becoming: words.1,
             remedy: "keep it \(words.0), or make another entity")
     }
 
@@ -189,33 +199,34 @@ package struct ModelComparison {
                 .migrated, name, "\(name) is the column \(old.column) in the store, and \(new.column) in the model")
         }
         if old.type != new.type {
-            let text = "\(name) is \(old.type.rawValue) in the store, and \(new.type.rawValue) in the model"
-            if let number = inexact[part] {
-                change(.refused, name, "\(text), which does not hold \(number)", remedy: new.remedyForLostDigits)
-            } else if new.type.change(from: old.type) != nil {
-                change(.migrated, name, text)
-            } else {
-                change(.refused, name, text, remedy: "keep the type, or give the new one another name")
-            }
+            let canChange = new.type.change(from: old.type) != nil
+            compare(
+                name, "\(name) is \(old.type.rawValue)", new.type.rawValue, part, remedy: new.remedyForLostDigits,
+                refusal: canChange ? nil : "keep the type, or give the new one another name")
         } else if old.decimalScale != new.decimalScale {
-            let text = "\(name) is stored as \(old.decimalForm) in the store, and as \(new.decimalForm) in the model"
-            if let number = inexact[part] {
-                change(.refused, name, "\(text), which does not hold \(number)", remedy: new.remedyForLostDigits)
-            } else {
-                change(.migrated, name, text)
-            }
+            compare(
+                name, "\(name) is stored as \(old.decimalForm)", "as \(new.decimalForm)", part,
+                remedy: new.remedyForLostDigits)
         } else if old.type == .date, old.dateStorage != new.dateStorage {
-            change(
-                .refused, name,
-                "\(name) is stored as \(old.dateStorage.rawValue) in the store, and as \(new.dateStorage.rawValue) in "
-                    + "the model", remedy: "keep the storage, or give the new one another name")
+            refuse(
+                name, is: "stored as \(old.dateStorage.rawValue)", becoming: "as \(new.dateStorage.rawValue)",
+                remedy: "keep the storage, or give the new one another name")
         } else if old.precision != new.precision {
-            let text = "\(name) has the precision \(old.precision) in the store, and \(new.precision) in the model"
-            if let date = inexact[part] {
-                change(.refused, name, "\(text), which does not hold \(date)", remedy: "keep the precision")
-            } else {
-                change(.migrated, name, text)
-            }
+            compare(
+                name, "\(name) has the precision \(old.precision)", "\(new.precision)", part,
+                remedy: "keep the precision")
+        }
+    }
+
+    /// Refuses another form if it does not hold some stored value, or cannot be taken at all.
+    private mutating func compare(
+        _ name: String, _ stored: String, _ wanted: String, _ part: StoredPart, remedy: String, refusal: String? = nil
+    ) {
+        let text = "\(stored) in the store, and \(wanted) in the model"
+        if let value = inexact[part] {
+            change(.refused, name, "\(text), which does not hold \(value)", remedy: remedy)
+        } else {
+            change(refusal == nil ? .migrated : .refused, name, text, remedy: refusal)
         }
     }
 
@@ -330,8 +341,7 @@ extension ModelComparison {
         }
         guard old.isToMany == new.isToMany else {
             let words = old.isToMany ? ("to-many", "to-one") : ("to-one", "to-many")
-            return change(
-                .refused, name, "\(name) is \(words.0) in the store, and \(words.1) in the model", remedy: remedy)
+            return refuse(name, is: words.0, becoming: words.1, remedy: remedy)
         }
         if new.isOwned, !old.isOwned {
             change(
@@ -340,12 +350,11 @@ extension ModelComparison {
         }
         if old.isOrdered != new.isOrdered {
             let words = old.isOrdered ? ("ordered", "not ordered") : ("not ordered", "ordered")
-            change(.refused, name, "\(name) is \(words.0) in the store, and \(words.1) in the model", remedy: remedy)
+            refuse(name, is: words.0, becoming: words.1, remedy: remedy)
         }
         guard !keepsItsLinks(old, new) else { return }
         let (was, now) = (stored.inverse(of: old)?.name ?? "none", wanted.inverse(of: new)?.name ?? "none")
-        change(
-            .refused, name, "the inverse of \(name) is \(was) in the store, and \(now) in the model", remedy: remedy)
+        refuse(name, "the inverse of \(name)", is: was, becoming: now, remedy: remedy)
     }
 
     /// Whether the inverse is the same, or was added or removed, and the links stay where they are or move without
@@ -368,6 +377,111 @@ extension ModelComparison {
     }
 }
 
+// MARK: - Hierarchies, whose objects share a table
+
+extension ModelComparison {
+    private mutating func compareTable(_ oldIndex: Int, _ newIndex: Int) {
+        let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
+        let isDefault = old.table.hasSameBytes(as: old.name) && new.table.hasSameBytes(as: new.name)
+        guard !old.table.hasSameBytes(as: new.table), !isDefault, (old.parent == nil) == (new.parent == nil) else {
+            return
+        }
+        let words = old.parent == nil ? "stored in the table" : "seen in the view"
+        change(
+            .migrated, new.name,
+            "\(new.name) is \(words) \(old.table) in the store, and in \(new.table) in the model")
+    }
+
+    private mutating func compareHierarchy(_ oldIndex: Int, _ newIndex: Int) {
+        let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
+        let table = stored.table(of: oldIndex)
+        let remedy = "keep what it inherits from, or make another entity"
+        guard match.tables[newIndex] == stored.topmost(of: oldIndex) else {
+            let others = wanted.subentities(of: wanted.topmost(of: newIndex)).filter {
+                $0 != newIndex && match.entities[$0].old.map(stored.topmost) == match.tables[newIndex]
+            }
+            guard let other = others.first, match.tables[newIndex] != nil else {
+                return change(
+                    .refused, new.name,
+                    "\(new.name) lies in the table \(table) with others in the store, and in a table of its own, "
+                        + "\(wanted.table(of: newIndex)), in the model", remedy: remedy)
+            }
+            return change(
+                .refused, new.name,
+                "\(new.name) lies in the table \(table) in the store, and in one table with "
+                    + "\(wanted.entities[other].name) in the model; the rows of two tables are not put together",
+                remedy: remedy)
+        }
+        if populated.contains(oldIndex) {
+            change(
+                .refused, new.name,
+                "\(new.name) is abstract in the model, and the store has objects that are nothing more",
+                remedy: "delete them with the model before, or keep it as it was")
+        }
+        guard old.parent.flatMap(match.entity(for:)) != new.parent || (old.parent == nil) != (new.parent == nil) else {
+            return
+        }
+        let words = [old.parent.map { stored.entities[$0].name }, new.parent.map { wanted.entities[$0].name }].map {
+            $0 ?? "nothing"
+        }
+        let moved =
+            table.hasSameBytes(as: wanted.table(of: newIndex))
+            ? "" : ", and its table \(table) becomes \(wanted.table(of: newIndex))"
+        change(
+            .migrated, new.name,
+            "\(new.name) inherits from \(words[0]) in the store, and from \(words[1]) in the model\(moved)")
+    }
+
+    /// Refuses a model without an entity that has objects in a table that stays: their entity could not be determined
+    /// any more.
+    private mutating func refuseLosingRows(of index: Int) {
+        let name = stored.entities[index].name
+        change(
+            .refused, name, "\(name) is in the store, but not in the model, and the store has objects of it",
+            remedy: "delete them with the model before, \"renamedFrom\" renames it")
+    }
+
+    private func obstacle(toRetainingConcreteEntity index: Int) -> String? {
+        let topmost = stored.topmost(of: index)
+        guard let taker = match.tables.firstIndex(of: topmost), match.entity(for: topmost) == nil else { return nil }
+        return "its table is that of \(wanted.entities[wanted.topmost(of: taker)].name) in the model"
+    }
+
+    /// Identities are compared with the entities that declare them.
+    private func inheritsIdentity(_ oldIndex: Int, _ newIndex: Int) -> Bool {
+        guard let old = stored.entities[oldIndex].parent, let new = wanted.entities[newIndex].parent,
+            match.entity(for: old) == new
+        else { return false }
+        return !stored.entities[old].identity.isEmpty && !wanted.entities[new].identity.isEmpty
+    }
+
+    /// An identity either is the key of its rows, or is stored beside a row key, which links refer to.
+    private mutating func compareRowKey(_ oldIndex: Int, _ newIndex: Int) {
+        let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
+        guard old.hasRowKey != new.hasRowKey else { return }
+        let words = { (hasRowKey: Bool) in hasRowKey ? "its own, beside a key of the store's" : "its whole table's" }
+        refuse(
+            new.name, "the identity of \(new.name)", is: "\(words(old.hasRowKey)),", becoming: words(new.hasRowKey),
+            remedy: "have the identity with the same entity as before, topmost or below it")
+    }
+
+    /// To-many links have a table of their own, which is neither divided nor merged with another.
+    private mutating func compareLinkTables(
+        _ place: Int, _ relationship: Relationship, _ oldIndex: Int, _ newPlace: Int, _ newIndex: Int
+    ) {
+        guard relationship.isToMany else { return }
+        let members = wanted.subentities(of: wanted.topmost(of: newIndex)).filter {
+            match.entities[$0].old.map(stored.topmost) == stored.topmost(of: oldIndex)
+        }
+        let targets = Set(members.compactMap { match.place(.relationship, for: place, of: $0) })
+        let sources = Set(members.compactMap { match.entities[$0].relationships[newPlace] })
+        guard targets.count > 1 || sources.count > 1 else { return }
+        let name = "\(wanted.entities[newIndex].name).\(relationship.name)"
+        let words = targets.count > 1 ? ("one relationship", "several") : ("one of several relationships", "one")
+        refuse(name, is: words.0, becoming: words.1, remedy: "have it with the same entity as before")
+    }
+}
+
 extension Attribute {
     fileprivate var decimalForm: String { decimalScale.map { "scaled with the scale \($0)" } ?? "text" }
 
@@ -383,24 +497,24 @@ extension Entity {
 }
 
 /// A part of the stored model that the wanted one lacks, by its indices.
-package enum RemovedPart {
+enum RemovedPart {
     case entity(Int)
     case part(PartKind, Int, of: Int)
 }
 
 /// The parts of a store that are not in force: retained from earlier models, unused.
-package struct RetainedParts {
+struct RetainedParts {
     private let stored: Model
     private let inForce: Model
 
-    package init(in stored: Model, besides inForce: Model) {
+    init(in stored: Model, besides inForce: Model) {
         self.stored = stored
         self.inForce = inForce
     }
 
-    package func has(entity: Int) -> Bool { inForce.index(ofEntity: stored.entities[entity].name) == nil }
+    func has(entity: Int) -> Bool { inForce.index(ofEntity: stored.entities[entity].name) == nil }
 
-    package func has(_ kind: PartKind, _ index: Int, of entity: Int) -> Bool {
+    func has(_ kind: PartKind, _ index: Int, of entity: Int) -> Bool {
         let entity = stored.entities[entity]
         guard let found = inForce.index(ofEntity: entity.name) else { return false }
         return inForce.entities[found].index(of: kind, named: entity.name(of: kind, index)) == nil
@@ -408,7 +522,7 @@ package struct RetainedParts {
 }
 
 /// An attribute or a relationship of the stored model, found by its table: the entities of a hierarchy share their parts.
-package struct StoredPart: Hashable {
+struct StoredPart: Hashable {
     let kind: PartKind
     /// The topmost entity of its hierarchy.
     let topmost: Int

@@ -1,12 +1,12 @@
-package import BrokerModel
+import BrokerModel
 
 /// Matches the parts of a changed model with those of the model before: by name, or by the earlier name.
 ///
 /// For each entity, the match covers all attributes and relationships of its objects, also inherited ones: a part that
 /// moves from a subentity to its parent, or the other way, is found. New parts have no counterpart; earlier parts
 /// without a match are removed.
-package struct ModelMatch {
-    package struct Entity {
+struct ModelMatch {
+    struct Entity {
         /// Nil when the entity is new.
         var old: Int?
         /// By index in the entity's hierarchy; nil where its objects do not have the attribute, or did not have it.
@@ -17,16 +17,16 @@ package struct ModelMatch {
     }
 
     /// By entity of the changed model.
-    package private(set) var entities: [Entity]
+    private(set) var entities: [Entity]
     /// Parts of the earlier model without a value in any row, which no part of the changed model continues.
-    package private(set) var released: Set<StoredPart> = []
+    private(set) var released: Set<StoredPart> = []
     /// By entity of the changed model, the topmost entity of the earlier hierarchy whose table has its objects; nil
     /// when they have a new table.
-    package let tables: [Int?]
+    let tables: [Int?]
     /// By entity of the earlier model.
     private let successors: [Int: Int]
 
-    package init(from old: Model, to new: Model) {
+    init(from old: Model, to new: Model) {
         self.init(
             from: old, to: new,
             entities: new.entities.map { entity in
@@ -36,7 +36,7 @@ package struct ModelMatch {
             })
     }
 
-    package init(from old: Model, to new: Model, entities: [Entity]) {
+    init(from old: Model, to new: Model, entities: [Entity]) {
         self.entities = entities
         successors = Dictionary(
             entities.enumerated().compactMap { index, entity in entity.old.map { ($0, index) } },
@@ -55,7 +55,7 @@ package struct ModelMatch {
     }
 
     /// Separates parts without values from their counterparts: they are removed, and the counterparts are new.
-    package mutating func release(_ parts: Set<StoredPart>, of old: Model) {
+    mutating func release(_ parts: Set<StoredPart>, of old: Model) {
         released.formUnion(parts)
         for index in entities.indices {
             guard let former = entities[index].old else { continue }
@@ -88,10 +88,10 @@ package struct ModelMatch {
     }
 
     /// The entity of the changed model that matches the earlier one with that index; nil when there is none.
-    package func entity(for old: Int) -> Int? { successors[old] }
+    func entity(for old: Int) -> Int? { successors[old] }
 
     /// The part of an entity of the changed model that matches the earlier one with that index; nil when there is none.
-    package func place(_ kind: PartKind, for old: Int, of entity: Int) -> Int? {
+    func place(_ kind: PartKind, for old: Int, of entity: Int) -> Int? {
         entities[entity][kind].firstIndex { $0 == old }
     }
 }
@@ -101,7 +101,7 @@ package struct ModelMatch {
 extension ModelMatch {
     /// The earlier relationship that leads to the owner, from which stored objects can take an attribute that identifies
     /// them now; nil where that is no new attribute with a value of the owner, or the owner had an identity before.
-    package func ownerLink(for attribute: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Int? {
+    func ownerLink(for attribute: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Int? {
         let added = wanted.entities[entity].attributes[attribute]
         guard added.holderValue != nil, entities[entity].attributes[attribute] == nil,
             let owner = wanted.holders.owners[entity], !wanted.entities[owner.entity].hasRowKey,
@@ -109,7 +109,7 @@ extension ModelMatch {
             let old = entities[entity].old, let link = entities[entity].relationships[inverse]
         else { return nil }
         let before = stored.entities[old]
-        let isTaken = before.attributes.contains { Name($0.column) == Name(added.column) }
+        let isTaken = before.attributes.contains { FoldedName($0.column) == FoldedName(added.column) }
         let relationship = before.relationships[link]
         guard before.identity.isEmpty, !isTaken, !relationship.isToMany,
             stored.entities[stored.topmost(of: relationship.destination)].hasRowKey
@@ -123,7 +123,7 @@ extension ModelMatch {
 extension ModelMatch {
     /// Whether an entity inherited a part, and still inherits its counterpart: the change is then reported, and the part
     /// retained, with the ancestor.
-    package func inherits(_ kind: PartKind, _ old: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Bool {
+    func inherits(_ kind: PartKind, _ old: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Bool {
         let now = place(kind, for: old, of: entity)
         return ancestors(of: entity, stored, wanted).contains {
             stored.entities[$0.old].indices(of: kind).contains(old) && place(kind, for: old, of: $0.new) == now
@@ -134,8 +134,6 @@ extension ModelMatch {
     private func ancestors(of entity: Int, _ stored: Model, _ wanted: Model) -> [(old: Int, new: Int)] {
         guard let old = entities[entity].old else { return [] }
         let above = stored.ancestors(of: old)
-        // Retained entities come after those of the wanted model, and have no ancestors there.
-        guard entity < wanted.entities.count else { return [] }
         return wanted.ancestors(of: entity).compactMap { ancestor in
             guard let found = entities[ancestor].old, above.contains(found) else { return nil }
             return (found, ancestor)

@@ -1,35 +1,30 @@
 package import BrokerModel
-package import BrokerSQLite
+internal import BrokerSQLite
 
 /// The SQL comments in CREATE TABLE, for readers who have the file alone: SQLite stores the text of the statement.
 ///
 /// They are no part of the comparison with a store: a table gets its comments when it is made, and keeps them when only
 /// a description changes.
-package struct SchemaComments: Sendable {
+struct SchemaComments {
     private let model: Model
     private let naming: ColumnNaming
     private let readable: ReadableViews.Names
-    /// By the bytes of the table's name: the topmost entity.
-    private let entities: [[UInt8]: Int]
-    /// By the bytes of the table's name: the index of the table of links.
-    private let linkTables: [[UInt8]: Int]
+    /// By the name of the table, the topmost entity.
+    private let entities: [ExactText: Int]
+    private let linkTables: [ExactText: LinkTable]
 
-    package init(_ model: Model) {
+    init(_ model: Model) {
         self.model = model
-        let naming = ColumnNaming(model: model, layout: RowLayout(model))
+        let naming = ColumnNaming(model)
         self.naming = naming
         readable = ReadableViews.Names(naming)
-        entities = Dictionary(
-            model.tableEntities.map { (Array(model.entities[$0].table.utf8), $0) },
-            uniquingKeysWith: { first, _ in first })
-        linkTables = Dictionary(
-            naming.layout.linkTables.enumerated().map { (Array(naming.linkTable($1).utf8), $0) },
-            uniquingKeysWith: { first, _ in first })
+        entities = Dictionary(firstOf: model.tableEntities.map { (model.entities[$0].table, $0) })
+        linkTables = Dictionary(firstOf: naming.layout.linkTables.map { (naming.linkTable($0), $0) })
     }
 
-    package func comments(on table: Schema.Table) -> TableComments {
-        if let entity = entities[Array(table.name.utf8)] { return comments(onTableOf: entity) }
-        return linkTables[Array(table.name.utf8)].map { comments(on: naming.layout.linkTables[$0]) } ?? TableComments()
+    func comments(on table: Schema.Table) -> TableComments {
+        if let entity = entities[table.name] { return comments(onTableOf: entity) }
+        return linkTables[table.name].map { comments(on: $0) } ?? TableComments()
     }
 
     // MARK: - Entities
@@ -48,7 +43,8 @@ package struct SchemaComments: Sendable {
             let owners = members.filter { model.entities[$0].attributeIndices.contains(position) }
             let own = owners.first.map { model.entities[$0].attributes[position] } ?? attribute
             comments.add(
-                attribute.column, form(of: own, readable[index]), role(of: position, in: entity),
+                attribute.column, form(of: own, readable[index]),
+                entity.identity.contains(position) ? "identity" : nil,
                 owners.count == members.count
                     ? nil : "only of \(owners.map { model.entities[$0].name }.joined(separator: ", "))",
                 own.description)
@@ -59,28 +55,16 @@ package struct SchemaComments: Sendable {
         return comments
     }
 
-    private func role(of position: Int, in entity: Entity) -> String? {
-        entity.identity.contains(position) ? "identity" : nil
-    }
-
     /// The form of the stored values, and how SQL treats them right.
     private func form(of attribute: Attribute, _ view: String?) -> String {
-        switch attribute.type {
-        case .decimal: return Self.decimal(attribute, view)
-        case .boolean: return "boolean: 0 or 1"
-        case .calendarDate: return "day like 2011-12-22"
-        case .transformable: return "JSON"
-        case .uuid: return "UUID in upper case"
-        case .date:
-            switch attribute.dateStorage {
-            case .iso8601:
-                let fraction = attribute.precision == 0 ? "" : "." + String(repeating: "0", count: attribute.precision)
-                return "time in UTC like 2011-12-22T02:24:51\(fraction)Z"
-            case .unix: return "time in seconds since 1970-01-01 UTC"
-            case .coreData: return "time in seconds since 2001-01-01 UTC"
-            }
-        case .integer16, .integer32, .integer64, .double, .float, .string, .binary, .uri:
-            return attribute.type.rawValue
+        switch (attribute.type, attribute.dateStorage) {
+        case (.decimal, _): return Self.decimal(attribute, view)
+        case (.date, .iso8601):
+            let fraction = attribute.precision == 0 ? "" : "." + String(repeating: "0", count: attribute.precision)
+            return "time in UTC like 2011-12-22T02:24:51\(fraction)Z"
+        case (.date, .unix): return "time in seconds since 1970-01-01 UTC"
+        case (.date, .coreData): return "time in seconds since 2001-01-01 UTC"
+        default: return attribute.type.traits.form ?? attribute.type.rawValue
         }
     }
 
@@ -96,15 +80,14 @@ package struct SchemaComments: Sendable {
     private func add(_ relationship: Relationship, to comments: inout TableComments) {
         let columns = naming.linkColumns(relationship)
         for (column, key) in zip(columns, naming.keyColumns(relationship.destination)) {
-            comments.add(column, "\(key.name) of \(table(of: relationship.destination))", relationship.description)
+            comments.add(
+                column, "\(key.name) of \(model.table(of: relationship.destination))", relationship.description)
         }
         guard let position = model.positionColumn(of: relationship), let inverse = model.inverse(of: relationship)
         else { return }
         comments.add(
             position, "position in \(model.entities[relationship.destination].name).\(inverse.name), with gaps")
     }
-
-    private func table(of entity: Int) -> String { model.table(of: entity) }
 
     // MARK: - Links
 
@@ -121,7 +104,7 @@ package struct SchemaComments: Sendable {
             relationship.description)
         for (columns, entity) in zip(naming.linkSides(link), [link.source, link.destination]) {
             for (column, key) in zip(columns, naming.keyColumns(entity)) {
-                comments.add(column, "\(key.name) of \(table(of: entity))")
+                comments.add(column, "\(key.name) of \(model.table(of: entity))")
             }
         }
         comments.add(LinkPosition.position.rawValue, "position in \(name), with gaps")
@@ -141,17 +124,17 @@ package struct SchemaComments: Sendable {
 ///
 /// A view of such a name belongs to Broker only if its text begins as Broker's do. Other tables and views of these names
 /// stay as they are, and the entity has no readable view.
-package struct ReadableViews {
+struct ReadableViews {
     /// The names, by entity; nil for an entity without such a view, because the model has a table or view of the name.
-    package struct Names: Sendable {
+    struct Names {
         private let names: [String?]
         /// The columns of the views, if they are too many; then there is none.
         let excess: Int?
 
-        package init(_ naming: ColumnNaming) {
+        init(_ naming: ColumnNaming) {
             let model = naming.model
             let taken = Set(
-                (model.entities.map(\.table) + naming.layout.linkTables.map(naming.linkTable)).map(Name.init))
+                (model.entities.map(\.table) + naming.layout.linkTables.map(naming.linkTable)).map(FoldedName.init))
             // The columns of all views; those of a large hierarchy have most of its columns each.
             let columns = model.entities.reduce(0) { $0 + $1.attributeIndices.count + $1.relationshipIndices.count }
             excess = columns > ReadableViews.mostColumns ? columns : nil
@@ -161,42 +144,37 @@ package struct ReadableViews {
             }
             names = model.entities.map { entity in
                 let name = entity.table + ReadableViews.suffix
-                return taken.contains(Name(name)) ? nil : name
+                return taken.contains(FoldedName(name)) ? nil : name
             }
         }
 
-        package subscript(_ entity: Int) -> String? { names[entity] }
+        subscript(_ entity: Int) -> String? { names[entity] }
     }
 
     static let suffix = "_readable"
     /// SQLite parses all views whenever a connection opens, some 7 µs a column.
     private static let mostColumns = 5_000
 
-    package struct View: Equatable {
-        let name: String
-        let sql: String
-    }
-
-    package let views: [View]
+    let views: [Schema.View]
     /// Why there are no views, for the operator; nil when there are.
-    package let note: String?
+    let note: String?
 
-    package init(_ model: Model) {
-        let naming = ColumnNaming(model: model, layout: RowLayout(model))
+    init(_ model: Model) {
+        let naming = ColumnNaming(model)
         let names = Names(naming)
         note = names.excess.map {
             "The model has \($0) attributes and relationships. There are readable views up to \(Self.mostColumns), because "
                 + "each connection reads all views, so there is none for an entity."
         }
         views = model.entities.indices.compactMap { index in
-            names[index].map { View(name: $0, sql: ReadableView(of: index, naming).sql(named: $0)) }
+            names[index].map { Schema.View(name: $0, sql: Self.sql(named: $0, of: index, naming)) }
         }
     }
 
     // MARK: - In a store
 
     /// The ledger for readers.
-    private static let jobs = View(
+    private static let jobs = Schema.View(
         name: "_broker_jobs_readable",
         sql: """
             \(beginning("_broker_jobs_readable"))
@@ -225,25 +203,25 @@ package struct ReadableViews {
     }
 
     /// The names of Broker's views of this kind in a store.
-    package static func names(on connection: Connection) throws(StoreError) -> [String] {
+    static func names(on connection: Connection) throws(StoreError) -> [String] {
         try present(on: connection).filter(\.isOurs).map(\.name)
     }
 
     /// Removes Broker's views of this kind. Runs inside the caller's transaction.
-    package static func drop(on connection: Connection) throws(StoreError) {
+    static func drop(on connection: Connection) throws(StoreError) {
         for name in try names(on: connection) { try connection.execute("DROP VIEW \(quoted(name))") }
     }
 
     /// Makes the store's views those of the model. Runs inside the caller's transaction.
     ///
     /// - Returns: the names that other programs' tables and views have.
-    package func update(on connection: Connection) throws(StoreError) -> [String] {
+    func update(on connection: Connection) throws(StoreError) -> [String] {
         let present = Dictionary(
-            try Self.present(on: connection).map { (Name($0.name), $0) }, uniquingKeysWith: { first, _ in first })
-        var staying: Set<Name> = []
-        var (taken, missing): ([String], [View]) = ([], [])
+            try Self.present(on: connection).map { (FoldedName($0.name), $0) }, uniquingKeysWith: { first, _ in first })
+        var staying: Set<FoldedName> = []
+        var (taken, missing): ([String], [Schema.View]) = ([], [])
         for view in views + [Self.jobs] {
-            let name = Name(view.name)
+            let name = FoldedName(view.name)
             guard let found = present[name] else {
                 missing.append(view)
                 continue
@@ -275,53 +253,33 @@ extension Schema {
     }
 }
 
-/// The readable view of one entity.
-struct ReadableView {
-    private var columns: [String] = []
-    private let source: String
-    private let condition: String?
+// MARK: - The SQL of a view
+
+extension ReadableViews {
     /// The alias of the entity's table.
     private static let row = "r"
     /// SQLite's limit on the columns of a view.
-    private static let mostColumns = 2_000
+    private static let mostColumnsOfAView = 2_000
 
-    init(of index: Int, _ naming: ColumnNaming) {
+    private static func sql(named view: String, of index: Int, _ naming: ColumnNaming) -> String {
         let model = naming.model
-        let entity = model.entities[index]
-        source = "\(quoted(model.table(of: index))) AS \(Self.row)"
-        condition = naming.entityCondition(index, alias: Self.row)
-        let isTopmost = entity.parent == nil
-        // The topmost entity's table has the columns of all its subentities, with the names that the table gives them.
-        var names: Set<Name> = []
-        func add(_ expression: String, as name: String) {
-            names.insert(Name(name))
-            columns.append("\(expression) AS \(quoted(name))")
+        // The topmost entity's view has the columns of all its subentities, with the names that the table gives them.
+        var columns = naming.viewColumns(of: index).map { column, name, attribute in
+            let value = "\(row).\(quoted(column))"
+            return (value: attribute?.readable(value) ?? value, name: name)
         }
-        if entity.hasRowKey { add("\(Self.row).\(quoted(rowKeyName))", as: rowKeyName) }
-        for position in isTopmost ? Array(entity.attributes.indices) : entity.attributeIndices {
-            let attribute = entity.attributes[position]
-            add(
-                attribute.readable("\(Self.row).\(quoted(attribute.column))"),
-                as: isTopmost ? attribute.column : attribute.name)
-        }
-        let links = (isTopmost ? Array(entity.relationships.indices) : entity.relationshipIndices)
-            .map { entity.relationships[$0] }.filter { !$0.isToMany }
-        for relationship in links {
-            var own = relationship
-            if !isTopmost { own.column = relationship.name }
-            let pairs = zip(naming.linkColumns(relationship), naming.linkColumns(own))
-            for (column, name) in pairs { add("\(Self.row).\(quoted(column))", as: name) }
-            let places = [relationship, own].compactMap(model.positionColumn)
-            if places.count == 2 { add("\(Self.row).\(quoted(places[0]))", as: places[1]) }
-        }
-        if model.isInHierarchy(index) { add("\(Self.row).\(quoted(entityColumnName))", as: entityColumnName) }
-        for relationship in links where columns.count < Self.mostColumns {
+        let names = Set(columns.map { FoldedName($0.name) })
+        let isTopmost = model.entities[index].parent == nil
+        for relationship in naming.viewLinks(of: index) where columns.count < mostColumnsOfAView {
             guard let title = model.entities[relationship.destination].title else { continue }
             let name = "\(isTopmost ? relationship.column : relationship.name)_\(title.name)"
             // A column of the table comes first.
-            guard !names.contains(Name(name)) else { continue }
-            add(Self.title(title, of: relationship, naming), as: name)
+            guard !names.contains(FoldedName(name)) else { continue }
+            columns.append((Self.title(title, of: relationship, naming), name))
         }
+        let list = columns.map { "\($0.value) AS \(quoted($0.name))" }.joined(separator: ",\n        ")
+        return "\(beginning(view))\n    SELECT \(list)\n    FROM \(quoted(model.table(of: index))) AS \(row)"
+            + (naming.entityCondition(index, alias: row).map { "\n    WHERE \($0)" } ?? "")
     }
 
     /// The SQL of the name of the object to which a relationship leads. A subquery, because a join of more than 64 tables
@@ -332,11 +290,6 @@ struct ReadableView {
         let conditions = zip(keys, links).map { "\($0) = \($1)" }.joined(separator: " AND ")
         let table = quoted(naming.model.table(of: relationship.destination))
         return "(SELECT d.\(quoted(title.column)) FROM \(table) AS d WHERE \(conditions))"
-    }
-
-    func sql(named name: String) -> String {
-        "\(ReadableViews.beginning(name))\n    SELECT \(columns.joined(separator: ",\n        "))\n    FROM \(source)"
-            + (condition.map { "\n    WHERE \($0)" } ?? "")
     }
 }
 
@@ -356,12 +309,12 @@ extension Attribute {
 func powerOfTen(_ scale: Int) -> String { "1\(String(repeating: "0", count: scale)).0" }
 
 extension Entity {
-    private static let titles = ["name", "title", "label", "displayName", "fullName"].map(Name.init)
+    private static let titles = ["name", "title", "label", "displayName", "fullName"].map(FoldedName.init)
 
     /// The attribute that names its objects for people.
     fileprivate var title: Attribute? {
         let found = Self.titles.lazy.compactMap { title in
-            attributeIndices.first { attributes[$0].type == .string && Name(attributes[$0].name) == title }
+            attributeIndices.first { attributes[$0].type == .string && FoldedName(attributes[$0].name) == title }
         }.first
         // Such an identity is in the link itself.
         guard let found, hasRowKey || identity != [found] else { return nil }

@@ -6,45 +6,40 @@ package import BrokerModel
 /// A table has the columns of a whole hierarchy. For each column, the search compares the earlier columns of every
 /// concrete entity's rows: mostly all of them had one column, which stays; otherwise the rows of each concrete entity
 /// take the values of their own.
-package struct SchemaOrigins {
+struct SchemaOrigins {
     /// By the name of the changed table.
-    private var origins: [[UInt8]: TableOrigin] = [:]
+    private var origins: [ExactText: TableOrigin] = [:]
     private let old: Model
     private let new: Model
     private let match: ModelMatch
     private let sides: (old: ColumnNaming, new: ColumnNaming)
-    /// By entity of the changed model.
-    private let places: (attributes: [[Int?]], relationships: [[Int?]])
     /// By entity with a table of its own, what becomes of its keys, if anything.
     private var keyChanges: [Int: KeyChange] = [:]
     /// Tables of links that were in a column before.
-    package private(set) var filledTables: [FilledTable] = []
+    private(set) var filledTables: [FilledTable] = []
 
-    package subscript(table: String) -> TableOrigin? { origins[Array(table.utf8)] }
+    subscript(table: String) -> TableOrigin? { origins[table] }
 
     /// - Parameters:
     ///   - fill: returns the default of an entity's attribute of the changed model, as SQL.
     ///   - convert: see ``AttributeConversion``.
-    package init(
+    init(
         from old: Model, to new: Model, _ match: ModelMatch, fill: (_ entity: Int, _ attribute: Int) -> String?,
         convert: AttributeConversion
     ) {
         (self.old, self.new, self.match) = (old, new, match)
-        places = (match.entities.map(\.attributes), match.entities.map(\.relationships))
-        sides = (
-            ColumnNaming(model: old, layout: RowLayout(old)), ColumnNaming(model: new, layout: RowLayout(new))
-        )
+        sides = (ColumnNaming(old), ColumnNaming(new))
         for index in new.tableEntities {
             guard let former = match.tables[index] else { continue }
             keyChanges[index] = keyChange(of: index, former, convert)
         }
         for index in new.tableEntities {
             guard let former = match.tables[index] else { continue }
-            origins[Array(new.entities[index].table.utf8)] = origin(of: index, former, fill, convert)
+            origins[new.entities[index].table] = origin(of: index, former, fill, convert)
         }
         for link in sides.new.layout.linkTables {
             if let origin = origin(of: link) {
-                origins[Array(sides.new.linkTable(link).utf8)] = origin
+                origins[sides.new.linkTable(link)] = origin
             } else if let filled = filledTable(of: link) {
                 filledTables.append(filled)
             }
@@ -62,7 +57,7 @@ package struct SchemaOrigins {
     }
 
     /// The topmost entities of the earlier model whose objects have other keys, or other values in their identities.
-    package var changedKeys: [Int] {
+    var changedKeys: [Int] {
         new.tableEntities.filter { topmost in
             keyChanges[topmost] != nil
                 || new.subentities(of: topmost).contains { member in
@@ -148,18 +143,18 @@ package struct SchemaOrigins {
             table: old.entities[former].table, hasConcreteEntities: old.isInHierarchy(former),
             concreteEntities: members.filter(\.hasRows).map { (old.entities[$0.old].name, new.entities[$0.new].name) })
         let (entity, before) = (new.entities[topmost], old.entities[former])
-        if entity.hasRowKey, before.hasRowKey { origin.add([(rowKeyName, rowKeyName)]) }
+        if entity.hasRowKey, before.hasRowKey { origin.add(rowKeyName, from: rowKeyName) }
         if old.isInHierarchy(former), new.isInHierarchy(topmost) {
-            origin.add([(entityColumnName, entityColumnName)])
+            origin.add(entityColumnName, from: entityColumnName)
         }
-        let attributes = Sources(members, places.attributes) { old.entities[$0].attributeIndices }
+        let attributes = Sources(.attribute, members, old, match)
         for (place, attribute) in entity.attributes.enumerated() {
             let former = { (source: Int) in
                 let change = Self.change(from: before.attributes[source], to: attribute, convert)
                 return [TableOrigin.Source(column: before.attributes[source].column, change: change)]
             }
             attributes.add(
-                [attribute.column], from: place, former, to: &origin, name: { old.entities[$0].name }
+                [attribute.column], from: place, former, to: &origin
             ) { member, source in
                 guard new.entities[member.new].attributeIndices.contains(place) else { return nil }
                 guard let source else { return fill(member.new, place) }
@@ -194,13 +189,13 @@ package struct SchemaOrigins {
     }
 
     /// Names of tables whose rows take columns from their owner, owners first.
-    package var ownedTables: [String] {
+    var ownedTables: [String] {
         func depth(_ entity: Int) -> Int { new.holders.owners[entity].map { depth($0.entity) + 1 } ?? 0 }
         return new.holders.owners.keys.sorted { (depth($0), $0) < (depth($1), $1) }.map { new.entities[$0].table }
     }
 
     private func addLinks(of entity: Entity, _ before: Entity, _ members: [Member], to origin: inout TableOrigin) {
-        let links = Sources(members, places.relationships) { old.entities[$0].relationshipIndices }
+        let links = Sources(.relationship, members, old, match)
         for (place, relationship) in entity.relationships.enumerated() where !relationship.isToMany {
             let position = new.positionColumn(of: relationship)
             let names = sides.new.linkColumns(relationship) + [position].compactMap { $0 }
@@ -212,56 +207,56 @@ package struct SchemaOrigins {
                 return linkSources(count, sides.old.linkColumns(found), to: relationship.destination)
                     + [place].compactMap { $0.map { TableOrigin.Source(column: $0) } }
             }
-            links.add(names, from: place, former, to: &origin, name: { old.entities[$0].name }) { _, _ in nil }
+            links.add(names, from: place, former, to: &origin) { _, _ in nil }
         }
     }
 
     /// The sources of a hierarchy's columns: indices of the earlier hierarchy, by indices of the changed one.
     private struct Sources {
+        private let kind: PartKind
         private let members: [Member]
-        /// By entity of the changed model and index.
-        private let places: [[Int?]]
-        /// The indices of an earlier entity.
-        private let had: (Int) -> [Int]
+        private let old: Model
+        private let match: ModelMatch
         /// By earlier index, the indices that take values from it.
         private var targets: [Int: Set<Int>] = [:]
 
-        init(_ members: [Member], _ places: [[Int?]], had: @escaping (Int) -> [Int]) {
-            (self.members, self.places, self.had) = (members, places, had)
+        init(_ kind: PartKind, _ members: [Member], _ old: Model, _ match: ModelMatch) {
+            (self.kind, self.members, self.old, self.match) = (kind, members, old, match)
             for member in members {
-                for (place, source) in places[member.new].enumerated() {
+                for (place, source) in match.entities[member.new][kind].enumerated() {
                     if let source { targets[source, default: []].insert(place) }
                 }
             }
         }
 
+        /// - Parameters:
+        ///   - former: the columns of an earlier index.
+        ///   - fill: the SQL of the value that replaces NULL in rows of an entity.
         func add(
             _ columns: [String], from place: Int, _ former: (Int) -> [TableOrigin.Source],
-            to origin: inout TableOrigin, name: (Int) -> String, fill: (Member, Int?) -> String?
+            to origin: inout TableOrigin, fill: (Member, Int?) -> String?
         ) {
-            let sources = Set(members.compactMap { places[$0.new][place] })
+            let sources = Set(members.compactMap { match.entities[$0.new][kind][place] })
             // All rows with the attribute had it in one column, and no other column takes values from that.
             let only = sources.count == 1 && targets[sources.first!] == [place] ? sources.first : nil
-            if let only {
-                for (column, source) in zip(columns, former(only)) where !source.isReplaced {
-                    origin.add(column, from: source)
-                }
-            }
             for (index, column) in columns.enumerated() {
                 func found(_ source: Int) -> TableOrigin.Source? { former(source).dropFirst(index).first }
-                let stays = only.flatMap(found).flatMap { $0.isReplaced ? nil : $0.column }
+                let stays = only.flatMap(found).flatMap { $0.isReplaced ? nil : $0 }
+                if let stays { origin.add(column, from: stays) }
                 let values = members.filter(\.hasRows).map { member in
-                    let source = places[member.new][place]
-                    let taken = source.flatMap(found)
-                    // Rows that did not have the attribute have NULL in the column that stays.
-                    let lacked = only.flatMap { !had(member.old).contains($0) ? stays : nil }
+                    let source = match.entities[member.new][kind][place]
                     let fill = fill(member, source)
-                    return TableOrigin.EntityValue(
-                        entity: name(member.old),
-                        column: source == nil ? (fill == nil ? lacked : nil) : taken?.column, change: taken?.change,
-                        fill: fill)
+                    var taken = source.flatMap(found)
+                    // Rows that did not have the attribute have NULL in the column that stays.
+                    if source == nil, fill == nil, let only, !old.entities[member.old].indices(of: kind).contains(only)
+                    {
+                        taken = stays.map { TableOrigin.Source(column: $0.column) }
+                    }
+                    return TableOrigin.EntityValue(entity: old.entities[member.old].name, source: taken, fill: fill)
                 }
-                if !values.allSatisfy({ $0.column == stays && $0.fill == nil }) { origin.add(column, values) }
+                if !values.allSatisfy({ $0.source?.column == stays?.column && $0.fill == nil }) {
+                    origin.add(column, values)
+                }
             }
         }
     }
@@ -276,11 +271,9 @@ package struct SchemaOrigins {
     /// For a relationship of a hierarchy, the earlier topmost entity and the index there; nil when it is new.
     private func source(ofRelationship place: Int, in topmost: Int) -> (topmost: Int, relationship: Int)? {
         for member in new.subentities(of: topmost) {
-            guard let found = match.entities[member].old, let source = match.entities[member].relationships[place]
-            else {
-                continue
+            if let found = match.entities[member].old, let source = match.entities[member].relationships[place] {
+                return (old.topmost(of: found), source)
             }
-            return (old.topmost(of: found), source)
         }
         return nil
     }
@@ -289,48 +282,34 @@ package struct SchemaOrigins {
     /// renaming, that may be the other side.
     private func origin(of link: LinkTable) -> TableOrigin? {
         let relationship = new.entities[link.source].relationships[link.relationship]
-        let isFound: (table: Int, isReversed: Bool)?
-        if let before = source(ofRelationship: link.relationship, in: link.source) {
-            isFound = linkTable(of: before, isSeenFromBehind: false)
-        } else if let inverse = relationship.inverse,
-            let before = source(ofRelationship: inverse, in: link.destination)
-        {
-            isFound = linkTable(of: before, isSeenFromBehind: true)
-        } else {
-            isFound = nil
-        }
-        guard let (table, isReversed) = isFound else { return nil }
+        let own = source(ofRelationship: link.relationship, in: link.source)
+        let inverse = relationship.inverse.flatMap { source(ofRelationship: $0, in: link.destination) }
+        guard let before = own ?? inverse,
+            case .linkTable(let table, let isSeenFromBehind) =
+                sides.old.layout.entities[before.topmost].forms[before.relationship]
+        else { return nil }
+        let isReversed = isSeenFromBehind != (own == nil)
         let former = sides.old.layout.linkTables[table]
         var origin = TableOrigin(table: sides.old.linkTable(former))
-        let (columns, before) = (sides.new.linkSides(link), sides.old.linkSides(former))
-        let (positions, places) = (LinkPosition.allCases, LinkPosition.allCases)
+        let (columns, formerColumns) = (sides.new.linkSides(link), sides.old.linkSides(former))
+        let positions = LinkPosition.allCases
         for side in 0..<2 {
             let other = isReversed ? 1 - side : side
             let entity = side == 0 ? link.source : link.destination
-            let sources = linkSources(columns[side].count, before[other], to: entity)
+            let sources = linkSources(columns[side].count, formerColumns[other], to: entity)
             guard columns[side].count == sources.count else { return nil }
             for (column, source) in zip(columns[side], sources) {
                 if source.isReplaced {
-                    origin.add(
-                        column,
-                        [TableOrigin.EntityValue(entity: "", column: source.column, change: source.change, fill: nil)])
+                    origin.add(column, [TableOrigin.EntityValue(entity: "", source: source, fill: nil)])
                 } else {
                     origin.add(column, from: source)
                 }
             }
-            if positions[side].isUsed(by: link), places[other].isUsed(by: former) {
-                origin.add([(positions[side].rawValue, places[other].rawValue)])
+            if positions[side].isUsed(by: link), positions[other].isUsed(by: former) {
+                origin.add(positions[side].rawValue, from: positions[other].rawValue)
             }
         }
         return origin
-    }
-
-    private func linkTable(
-        of before: (topmost: Int, relationship: Int), isSeenFromBehind: Bool
-    ) -> (table: Int, isReversed: Bool)? {
-        let form = sides.old.layout.entities[before.topmost].forms[before.relationship]
-        guard case .linkTable(let table, let isReversed) = form else { return nil }
-        return (table, isReversed != isSeenFromBehind)
     }
 
     /// A table of the links of a to-one relationship that is to-many now; nil for a relationship that is new.
@@ -356,7 +335,7 @@ package typealias AttributeConversion = (_ old: Attribute, _ new: Attribute) -> 
 package let conversionFunction = "_broker_converted"
 
 /// A new table of links, which takes those that were in a column of an entity's table.
-package struct FilledTable {
+struct FilledTable {
     let table: String
     /// The table of the entity, by its new name.
     let entityTable: String
@@ -372,7 +351,7 @@ package struct FilledTable {
     /// The statement that fills it, while the entity's table has its earlier columns under their new names.
     ///
     /// - Parameter migration: of the entity's table.
-    package func sql(_ migration: TableMigration) -> String {
+    func sql(_ migration: TableMigration) -> String {
         let current = { (column: String) in migration.renamings.current(column) }
         let columns = source + destination + [position].compactMap { $0 }
         let values =

@@ -1,26 +1,26 @@
-internal import BrokerJSON
-package import BrokerModel
-package import BrokerSQLite
+import BrokerJSON
+import BrokerModel
+import BrokerSQLite
 
 /// The changes of a store's tables to those of a changed model: determined by reading alone.
-package struct StorePlan {
+struct StorePlan {
     /// Changes besides those that the comparison of the models reports.
-    package private(set) var changes: [StoreChange] = []
-    package private(set) var tables: [TableMigration] = []
-    package private(set) var newTables: [Schema.Table] = []
+    private(set) var changes: [StoreChange] = []
+    private(set) var tables: [TableMigration] = []
+    private(set) var newTables: [Schema.Table] = []
     /// Names of tables that are dropped.
-    package private(set) var goneTables: [String] = []
+    private(set) var goneTables: [String] = []
     /// Views of subentities that are changed or removed.
-    package private(set) var goneViews: [Schema.View] = []
-    package private(set) var newViews: [Schema.View] = []
+    private(set) var goneViews: [Schema.View] = []
+    private(set) var newViews: [Schema.View] = []
     /// Statements that give rows columns of their owner.
-    package private(set) var ownerStatements: [String] = []
+    private(set) var ownerStatements: [String] = []
     /// Statements that fill tables of links.
-    package private(set) var fillings: [String] = []
+    private(set) var fillings: [String] = []
     /// Every existing table, by name.
-    package private(set) var presentTables: [String]
+    private(set) var presentTables: [String]
     /// The comments of new tables and columns.
-    package let comments: SchemaComments
+    let comments: SchemaComments
     private let connection: Connection
 
     /// - Parameters:
@@ -28,7 +28,7 @@ package struct StorePlan {
     ///   - held: the effective model after.
     ///   - wanted: the wanted model, to whose indices `defaults` refers.
     ///   - convert: see ``AttributeConversion``.
-    package init(
+    init(
         of connection: Connection, from stored: Model, to held: EffectiveModel, _ wanted: Model,
         _ defaults: AttributeDefaults, _ convert: AttributeConversion, removal: RemovalPolicy
     ) throws(StoreError) {
@@ -41,14 +41,14 @@ package struct StorePlan {
         let origins = SchemaOrigins(
             from: stored, to: held.model, held.match, fill: { Self.fill(held.model, $0, $1, wanted, defaults) },
             convert: convert)
-        var staying: [[UInt8]: (name: String, origin: TableOrigin)] = [:]
+        var staying: [ExactText: (name: String, origin: TableOrigin)] = [:]
         for table in schema.tables {
             guard let origin = origins[table.name], present.table(named: origin.table) != nil else { continue }
-            staying[Array(origin.table.utf8)] = (table.name, origin)
+            staying[origin.table] = (table.name, origin)
         }
         let views = Schema(stored).views
         let known = try Set(
-            (presentTables + views.map(\.name) + ReadableViews.names(on: connection)).map(Name.init))
+            (presentTables + views.map(\.name) + ReadableViews.names(on: connection)).map(FoldedName.init))
         for table in schema.tables {
             refuseTaken(table.name, "the table \(table.name)", known, present)
             guard let origin = origins[table.name], let old = present.table(named: origin.table) else {
@@ -57,30 +57,36 @@ package struct StorePlan {
             }
             tables.append(TableMigration(from: old, to: table, origin, staying))
         }
-        try planViews(from: views, to: schema.views, known, present)
-        goneTables = presentTables.filter { staying[Array($0.utf8)] == nil }
+        goneViews = views.filter { !schema.views.contains($0) && present.has(["view"], $0.name) }
+        for view in schema.views {
+            refuseTaken(view.name, view.name, known, present)
+            if !views.contains(view) || !present.has(["view"], view.name) { newViews.append(view) }
+        }
+        goneTables = presentTables.filter { staying[$0] == nil }
         for table in tables { try report(table, removal) }
         for name in origins.ownedTables {
             ownerStatements += tables.first { $0.new.name.hasSameBytes(as: name) }?.ownerStatements ?? []
         }
-        for filled in origins.filledTables {
-            guard let table = tables.first(where: { $0.new.name.hasSameBytes(as: filled.entityTable) }) else {
-                continue
-            }
-            fillings.append(filled.sql(table))
+        fillings = origins.filledTables.compactMap { filled in
+            tables.first { $0.new.name.hasSameBytes(as: filled.entityTable) }.map(filled.sql)
         }
         try refuseOpenSyncs(
             of: origins.changedKeys.flatMap { stored.subentities(of: $0).map { stored.entities[$0].name } })
+    }
+
+    private mutating func change(
+        _ verdict: StoreChange.Verdict, _ subject: String, _ text: String, remedy: String? = nil
+    ) {
+        changes.append(StoreChange(verdict, subject, text, remedy: remedy))
     }
 
     /// Refuses other keys for objects that a sync in parts has named by their keys.
     private mutating func refuseOpenSyncs(of entities: [String]) throws(StoreError) {
         let syncs = OpenSyncs(on: connection)
         for name in entities where try syncs.has(entity: name) {
-            changes.append(
-                StoreChange(
-                    .refused, name, "\(name) has other keys in the model, and a sync in parts of it is open",
-                    remedy: "send its last part with the model before"))
+            change(
+                .refused, name, "\(name) has other keys in the model, and a sync in parts of it is open",
+                remedy: "send its last part with the model before")
         }
     }
 
@@ -98,26 +104,12 @@ package struct StorePlan {
 
     /// Refuses a new table or view whose name another program's has.
     private mutating func refuseTaken(
-        _ name: String, _ what: String, _ known: Set<Name>, _ present: StoredTables
+        _ name: String, _ what: String, _ known: Set<FoldedName>, _ present: StoredTables
     ) {
-        guard !known.contains(Name(name)), present.has(["table", "view"], name) else { return }
-        changes.append(
-            StoreChange(
-                .refused, name, "\(what) is there already, and not the model's that made the store",
-                remedy: "drop it, or give the entity another \"table\""))
-    }
-
-    private mutating func planViews(
-        from old: [Schema.View], to new: [Schema.View], _ known: Set<Name>, _ present: StoredTables
-    ) throws(StoreError) {
-        for view in old where !new.contains(view) {
-            if present.has(["view"], view.name) { goneViews.append(view) }
-        }
-        for view in new {
-            refuseTaken(view.name, view.name, known, present)
-            if old.contains(view), present.has(["view"], view.name) { continue }
-            newViews.append(view)
-        }
+        guard !known.contains(FoldedName(name)), present.has(["table", "view"], name) else { return }
+        change(
+            .refused, name, "\(what) is there already, and not the model's that made the store",
+            remedy: "drop it, or give the entity another \"table\"")
     }
 
     // MARK: - Changes seen in the tables
@@ -130,46 +122,37 @@ package struct StorePlan {
             let text = "\(name) is unique in the model, but not in the store"
             let values = list.map { table.expression(for: $0, isRenamed: false) }
             if let collisions = try collisions(of: values, in: table) {
-                changes.append(
-                    StoreChange(
-                        .refused, name, "\(text), where \(collisions)",
-                        remedy: "change these rows, or take the list out"))
+                change(
+                    .refused, name, "\(text), where \(collisions)", remedy: "change these rows, or take the list out")
             } else {
-                changes.append(StoreChange(.migrated, name, text))
+                change(.migrated, name, text)
             }
         }
         for list in table.convertedUniqueLists {
             guard let collisions = try equalAfterConversion(list, in: table) else { continue }
-            changes.append(
-                StoreChange(
-                    .refused, named(list), "\(named(list)) is unique in the model, where \(collisions) would be equal",
-                    remedy: "change these rows, or keep the type and the storage"))
+            change(
+                .refused, named(list), "\(named(list)) is unique in the model, where \(collisions) would be equal",
+                remedy: "change these rows, or keep the type and the storage")
         }
         for list in table.goneUniqueLists {
             let name = named(list)
             let text = "\(name) is unique in the store, but not in the model"
-            let change =
-                switch removal {
-                case .drop: StoreChange(.dropped, name, text)
-                case .keep:
-                    StoreChange(
-                        .refused, name, "\(text), and cannot be retained: it would refuse rows that the model allows",
-                        remedy: StoreChange.remedyByDropping)
-                case .refuse: StoreChange(.refused, name, text, remedy: StoreChange.remedyByDropping)
-                }
-            changes.append(change)
+            let reason = ", and cannot be retained: it would refuse rows that the model allows"
+            if removal == .drop {
+                change(.dropped, name, text)
+            } else {
+                change(
+                    .refused, name, text + (removal == .keep ? reason : ""), remedy: StoreChange.remedyByDropping)
+            }
         }
         for (columns, old, new) in table.changedReferences {
             let name = "\(table.new.name).\(columns.joined(separator: ", "))"
-            changes.append(
-                StoreChange(
-                    .migrated, name, "\(name) refers to \(old.target) in the store, and to \(new.target) in the model"))
+            change(
+                .migrated, name, "\(name) refers to \(old.target) in the store, and to \(new.target) in the model")
         }
-        for (lists, verdict, words) in [
-            (table.newIndexes, StoreChange.Verdict.migrated, "is new"),
-            (table.droppedIndexes, .dropped, "is in the store, but not in the model"),
-        ] {
-            changes += lists.map(named).map { StoreChange(verdict, $0, "the index of \($0) \(words)") }
+        for name in table.newIndexes.map(named) { change(.migrated, name, "the index of \(name) is new") }
+        for name in table.droppedIndexes.map(named) {
+            change(.dropped, name, "the index of \(name) is in the store, but not in the model")
         }
     }
 
@@ -189,11 +172,10 @@ package struct StorePlan {
         let isUnique = columns.contains { $0.identity == nil }
         var faults = try isUnique ? [] : collisions(of: values, in: table).map { [$0] } ?? []
         if let count, count > 0 { faults.insert("\(count) \(count == 1 ? "row has" : "rows have") none", at: 0) }
-        guard !faults.isEmpty else { return changes.append(StoreChange(.migrated, name, text)) }
-        changes.append(
-            StoreChange(
-                .refused, name, "\(text), where \(faults.joined(separator: ", and "))",
-                remedy: "change these rows, or choose another identity"))
+        guard !faults.isEmpty else { return change(.migrated, name, text) }
+        change(
+            .refused, name, "\(text), where \(faults.joined(separator: ", and "))",
+            remedy: "change these rows, or choose another identity")
     }
 
     /// Stored values of a unique list that become the same, for people; nil when there are none.
@@ -247,7 +229,7 @@ package struct StorePlan {
     }
 
     /// Nothing is to be done.
-    package var isIdle: Bool {
+    var isIdle: Bool {
         newTables.isEmpty && goneTables.isEmpty && goneViews.isEmpty && newViews.isEmpty
             && tables.allSatisfy(\.isIdle)
     }
@@ -258,15 +240,15 @@ package struct StorePlan {
 package typealias AttributeDefaults = (_ entity: Int, _ attribute: Int) -> String?
 
 /// The syncs whose parts are still arriving. The definition of each begins with the name of its entity.
-package struct OpenSyncs {
+struct OpenSyncs {
     private let connection: Connection
 
-    package init(on connection: Connection) { self.connection = connection }
+    init(on connection: Connection) { self.connection = connection }
 
     /// Renames their entities: the next part will have the new name.
     ///
     /// - Parameter renamed: old names and new ones.
-    package func rename(_ renamed: [(old: String, new: String)]) throws(StoreError) {
+    func rename(_ renamed: [(old: String, new: String)]) throws(StoreError) {
         guard !renamed.isEmpty else { return }
         var changed: [(number: Int64, definition: [UInt8])] = []
         for (number, definition) in try definitions() {
@@ -284,7 +266,7 @@ package struct OpenSyncs {
     }
 
     /// Whether one is a sync of the entity of that name.
-    package func has(entity: String) throws(StoreError) -> Bool {
+    func has(entity: String) throws(StoreError) -> Bool {
         try definitions().contains { $0.definition.starts(with: Self.beginning(entity)) }
     }
 

@@ -1,20 +1,20 @@
-package import BrokerSQLite
-package import BrokerModel
+import BrokerModel
+import BrokerSQLite
 
 /// Finds in a store's rows what decides whether a changed model loses something.
-package struct StoredRows {
+struct StoredRows {
     private let connection: Connection
     private let stored: Model
     private let naming: ColumnNaming
 
-    package init(of connection: Connection, _ stored: Model) {
+    init(of connection: Connection, _ stored: Model) {
         self.connection = connection
         self.stored = stored
-        naming = ColumnNaming(model: stored, layout: RowLayout(stored))
+        naming = ColumnNaming(stored)
     }
 
     /// Entities of the stored model with rows in a table that stays, which are missing or abstract in the wanted model.
-    package func populated(_ wanted: Model, _ match: ModelMatch) throws(StoreError) -> Set<Int> {
+    func populated(_ wanted: Model, _ match: ModelMatch) throws(StoreError) -> Set<Int> {
         var populated: Set<Int> = []
         let staying = Set(match.tables.compactMap { $0 })
         for (index, entity) in stored.entities.enumerated()
@@ -36,33 +36,16 @@ package struct StoredRows {
     // MARK: - Parts without values
 
     /// Those of the parts that are null in every row, or have no links.
-    package func empty(_ parts: Set<StoredPart>) throws(StoreError) -> Set<StoredPart> {
+    func empty(_ parts: Set<StoredPart>) throws(StoreError) -> Set<StoredPart> {
         var empty: Set<StoredPart> = []
         for part in parts where try isEmpty(part) { empty.formUnion(stored.both(part)) }
         return empty
     }
 
     private func isEmpty(_ part: StoredPart) throws(StoreError) -> Bool {
-        let entity = stored.entities[part.topmost]
-        guard part.kind == .relationship else {
-            return try isEmpty(entity.attributes[part.index].column, of: part.topmost)
-        }
-        let relationship = entity.relationships[part.index]
-        switch naming.layout.entities[part.topmost].forms[part.index] {
-        case .column: return try isEmpty(naming.linkColumns(relationship)[0], of: part.topmost)
-        case .destinationColumn:
-            guard let inverse = stored.inverse(of: relationship) else { return false }
-            return try isEmpty(naming.linkColumns(inverse)[0], of: relationship.destination)
-        case .linkTable(let number, _):
-            let table = naming.linkTable(naming.layout.linkTables[number])
-            guard try has(nil, in: table) else { return false }
-            return try !hasRow(in: table, where: "1")
-        }
-    }
-
-    private func isEmpty(_ column: String, of entity: Int) throws(StoreError) -> Bool {
-        guard try has(column, in: stored.table(of: entity)) else { return false }
-        return try !hasRow(in: stored.table(of: entity), where: "\(quoted(column)) IS NOT NULL")
+        let (table, column) = naming.place(of: part.kind, part.index, of: part.topmost)
+        guard try has(column, in: table) else { return false }
+        return try !hasRow(in: table, where: column.map { "\(quoted($0)) IS NOT NULL" } ?? "1")
     }
 
     // MARK: - Numbers
@@ -71,7 +54,7 @@ package struct StoredRows {
     /// attributes that would become scaled decimals, one value with too many digits.
     ///
     /// - Parameter convert: see ``AttributeConversion``.
-    package func inexact(
+    func inexact(
         _ wanted: Model, _ match: ModelMatch, _ convert: AttributeConversion
     ) throws(StoreError) -> [StoredPart: String] {
         var inexact: [StoredPart: String] = [:]
@@ -131,5 +114,140 @@ package struct StoredRows {
         let statement = try connection.prepare("SELECT 1 FROM \(quoted(table)) WHERE \(condition) LIMIT 1")
         defer { statement.reset() }
         return try statement.step()
+    }
+}
+
+extension ColumnNaming {
+    /// The table with the values of a part, and the first of its columns there; nil for a table of links, whose rows are the
+    /// values.
+    fileprivate func place(of kind: PartKind, _ index: Int, of entity: Int) -> (table: String, column: String?) {
+        guard kind == .relationship else {
+            return (model.table(of: entity), model.entities[entity].attributes[index].column)
+        }
+        let relationship = model.entities[entity].relationships[index]
+        switch layout.entities[entity].forms[index] {
+        case .column: return (model.table(of: entity), linkColumns(relationship)[0])
+        case .destinationColumn:
+            return (model.table(of: relationship.destination), linkColumns(model.inverse(of: relationship)!)[0])
+        case .linkTable(let number, _): return (linkTable(layout.linkTables[number]), nil)
+        }
+    }
+}
+
+/// Counts what goes with the parts that a changed model lacks, if they are dropped.
+struct StoreLosses {
+    /// The number of rows that are reported with their contents.
+    private static let maximumExamples = 10
+    /// The number of characters of a value that are reported.
+    private static let maximumCharacters = 60
+
+    let stored: Model
+    let wanted: Model
+    let match: ModelMatch
+    /// By the subjects of the changes.
+    let removed: [String: RemovedPart]
+
+    /// The changes with their losses. Reads every row of the tables concerned.
+    func adding(to changes: [StoreChange], on connection: Connection) throws(StoreError) -> [StoreChange] {
+        var changes = changes
+        for index in changes.indices {
+            guard [.dropped, .refused].contains(changes[index].verdict),
+                let rows = removed[changes[index].subject].flatMap(rows)
+            else { continue }
+            changes[index].loss = try rows.loss(on: connection)
+        }
+        return changes
+    }
+
+    /// The rows that have what is lost.
+    private struct Rows {
+        let kind: StoreLoss.Kind
+        let table: String
+        let condition: String
+        /// The columns that name the object, and those that are lost.
+        let columns: (key: [String], lost: [String])
+
+        func loss(on connection: Connection) throws(StoreError) -> StoreLoss? {
+            let rows = "FROM \(quoted(table)) WHERE \(condition)"
+            guard let count = try connection.integer("SELECT count(*) \(rows)"), count > 0 else { return nil }
+            let names = (columns.key + columns.lost).map(quoted).map { name in
+                // Not all of a large value is copied.
+                "quote(CASE WHEN typeof(\(name)) IN ('text', 'blob') THEN substr(\(name), 1, \(maximumCharacters)) ELSE \(name) END)"
+            }
+            let statement = try connection.prepare(
+                "SELECT \(names.joined(separator: ", ")) \(rows) LIMIT \(maximumExamples)")
+            var examples: [String] = []
+            while try statement.step() {
+                let texts = names.indices.map(statement.text)
+                let parts = [texts.prefix(columns.key.count), texts.dropFirst(columns.key.count)]
+                examples.append(
+                    parts.filter { !$0.isEmpty }.map { $0.joined(separator: ", ") }.joined(separator: ": "))
+            }
+            return StoreLoss(kind, count: count, examples: examples)
+        }
+    }
+
+    /// Nil where nothing is lost.
+    private func rows(of part: RemovedPart) -> Rows? {
+        let naming = ColumnNaming(stored)
+        switch part {
+        case .entity(let entity):
+            guard !stored.entities[entity].isAbstract else { return nil }
+            return Rows(
+                kind: .objects, table: stored.table(of: entity), condition: condition([entity]),
+                columns: (naming.nameColumns(entity), []))
+        case .part(.attribute, let index, let entity):
+            return rows(.values, [stored.entities[entity].attributes[index].column], .attribute, index, entity, naming)
+        case .part(.relationship, let index, let entity):
+            let relationship = stored.entities[entity].relationships[index]
+            if hasInverse(relationship) { return nil }
+            switch naming.layout.entities[entity].forms[index] {
+            case .column:
+                return rows(.links, naming.linkColumns(relationship), .relationship, index, entity, naming)
+            case .destinationColumn:
+                guard let inverse = stored.inverse(of: relationship) else { return nil }
+                let columns = naming.linkColumns(inverse)
+                return Rows(
+                    kind: .links, table: stored.table(of: relationship.destination),
+                    condition: "\(quoted(columns[0])) IS NOT NULL",
+                    columns: (columns, naming.nameColumns(relationship.destination)))
+            case .linkTable(let number, let isReversed):
+                let link = naming.layout.linkTables[number]
+                let sides = naming.linkSides(link)
+                return Rows(
+                    kind: .links, table: naming.linkTable(link), condition: "1",
+                    columns: (sides[isReversed ? 1 : 0], sides[isReversed ? 0 : 1]))
+            }
+        }
+    }
+
+    /// Whether the model still has the inverse, which retains the links.
+    private func hasInverse(_ relationship: Relationship) -> Bool {
+        guard let inverse = relationship.inverse, let destination = match.entity(for: relationship.destination) else {
+            return false
+        }
+        return match.place(.relationship, for: inverse, of: destination) != nil
+    }
+
+    /// Rows of the entity, and of subentities with which the loss is reported, that have values in columns.
+    private func rows(
+        _ lost: StoreLoss.Kind, _ columns: [String], _ kind: PartKind, _ index: Int, _ entity: Int,
+        _ naming: ColumnNaming
+    ) -> Rows {
+        let subentities = stored.subentities(of: entity).filter { subentity in
+            guard let new = match.entity(for: subentity) else { return false }
+            return match.inherits(kind, index, of: new, stored, wanted)
+        }
+        return Rows(
+            kind: lost, table: stored.table(of: entity),
+            condition: "\(quoted(columns[0])) IS NOT NULL AND \(condition([entity] + subentities))",
+            columns: (naming.nameColumns(entity), columns))
+    }
+
+    /// The condition that a row is an object of exactly one of the entities, which share a table.
+    private func condition(_ entities: [Int]) -> String {
+        guard stored.isInHierarchy(entities[0]) else { return "1" }
+        let names = entities.map { textLiteral(stored.entities[$0].name) }
+        return "\(quoted(entityColumnName)) IN (\(names.joined(separator: ", ")))"
     }
 }

@@ -1,42 +1,39 @@
-internal import BrokerModel
-package import BrokerSQLite
+import BrokerModel
+import BrokerSQLite
 
 /// The migration of one existing table.
 ///
 /// Names are changed and columns are added in place where SQLite can (`ALTER TABLE`). Where a constraint changes, or a
 /// column is removed, a new table is created and the rows are copied (https://sqlite.org/lang_altertable.html, section
 /// 7).
-package struct TableMigration {
+struct TableMigration {
     /// The table in the store.
-    package let old: Schema.Table
+    let old: Schema.Table
     /// The table after the migration.
-    package let new: Schema.Table
-    package let origin: TableOrigin
+    let new: Schema.Table
+    let origin: TableOrigin
     /// The old table with the names of the new one; removed columns keep theirs.
     private let renamed: Schema.Table
-    /// The bytes of the old table's names.
-    private let oldNames: Set<[UInt8]>
-    package let renamings: RenameSequence
+    private let oldNames: Set<ExactText>
+    let renamings: RenameSequence
 
     /// - Parameter tables: by old name, the origins of all tables that stay and their new names.
-    package init(
+    init(
         from old: Schema.Table, to new: Schema.Table, _ origin: TableOrigin,
-        _ tables: [[UInt8]: (name: String, origin: TableOrigin)]
+        _ tables: [ExactText: (name: String, origin: TableOrigin)]
     ) {
         self.old = old
         self.new = new
         self.origin = origin
-        let oldNames = Set((old.columns.map(\.name) + origin.ownerColumns.map(\.name)).map { Array($0.utf8) })
+        let oldNames = Set((old.columns.map(\.name) + origin.ownerColumns.map(\.name)).map(ExactText.init))
         self.oldNames = oldNames
         let pairs = new.columns.compactMap { column in
             origin.old(column.name).map { (old: $0, new: column.name) }
         }
-        renamings = RenameSequence(old.columns.map(\.name), pairs.filter { oldNames.contains(Array($0.old.utf8)) })
+        renamings = RenameSequence(old.columns.map(\.name), pairs.filter { oldNames.contains(ExactText($0.old)) })
         func mapped(_ origin: TableOrigin) -> (String) -> String {
-            let names = Dictionary(
-                origin.columns.map { (Array($1.utf8), String(decoding: $0, as: UTF8.self)) },
-                uniquingKeysWith: { first, _ in first })
-            return { names[Array($0.utf8)] ?? $0 }
+            let names = [ExactText: String](firstOf: origin.staying.map { ($1.column, $0.text) })
+            return { names[$0] ?? $0 }
         }
         let name = mapped(origin)
         renamed = Schema.Table(
@@ -44,36 +41,33 @@ package struct TableMigration {
             columns: old.columns.map { Schema.Column(name: name($0.name), type: $0.type, isRequired: $0.isRequired) },
             primaryKey: old.primaryKey.map(name), unique: old.unique.map { $0.map(name) },
             foreignKeys: old.foreignKeys.map { key in
-                let target = tables[Array(key.table.utf8)]
+                let target = tables[key.table]
                 return Schema.ForeignKey(
                     columns: key.columns.map(name), table: target?.name ?? key.table,
                     keys: key.keys.map(target.map { mapped($0.origin) } ?? { $0 }), onDelete: key.onDelete)
             },
-            indexes: old.indexes.map { $0.map(name) },
-            checks: old.checks.map { Schema.Check(column: name($0.column), entities: $0.entities) },
-            partialUnique: old.partialUnique.map {
-                Schema.PartialList(entity: $0.entity, columns: $0.columns.map(name), condition: $0.condition)
-            })
+            indexes: old.indexes.map { Schema.Index(columns: $0.columns.map(name), unique: $0.unique) },
+            checks: old.checks.map { Schema.Check(column: name($0.column), entities: $0.entities) })
     }
 
     // MARK: - Columns
 
     /// Columns of the new table, before anything has been copied into it.
-    package var addedColumns: [Schema.Column] { new.columns.filter { !isThere($0.name) } }
+    var addedColumns: [Schema.Column] { new.columns.filter { !isThere($0.name) } }
 
     private func isThere(_ column: String) -> Bool {
-        origin.old(column).map { oldNames.contains(Array($0.utf8)) } ?? false
+        origin.old(column).map { oldNames.contains(ExactText($0)) } ?? false
     }
 
     private var goneColumns: [Schema.Column] {
         let taken = origin.sources
-        return old.columns.filter { !taken.contains(Array($0.name.utf8)) }
+        return old.columns.filter { !taken.contains(ExactText($0.name)) }
     }
 
     /// The SQL of a column's value, over rows with the store's names of concrete entities.
     ///
     /// - Parameter isRenamed: whether the store's columns have their new names.
-    package func expression(for column: String, isRenamed: Bool) -> String {
+    func expression(for column: String, isRenamed: Bool) -> String {
         let isConcreteEntity = column.hasSameBytes(as: entityColumnName) && new.columns.last?.name == entityColumnName
         guard isThere(column) || isConcreteEntity || changesRows(column) else { return "NULL" }
         let renamings = isRenamed ? renamings : nil
@@ -81,10 +75,10 @@ package struct TableMigration {
     }
 
     /// Whether some rows need another value than that of the column that stays.
-    private func changesRows(_ column: String) -> Bool { origin.values[Array(column.utf8)] != nil }
+    private func changesRows(_ column: String) -> Bool { origin.values[column] != nil }
 
     /// Columns with rows that need new values, where the table is not rebuilt, and the SQL of these values.
-    package var updates: [(column: String, value: String)] {
+    var updates: [(column: String, value: String)] {
         new.columns.compactMap { column in
             let value = expression(for: column.name, isRenamed: true)
             let isPlain = value == (isThere(column.name) ? quoted(column.name) : "NULL")
@@ -95,17 +89,17 @@ package struct TableMigration {
     // MARK: - Required changes
 
     /// The identity that takes the place of the row key; nil when the key stays.
-    package var newIdentity: [String]? { replacesRowKey ? new.primaryKey : nil }
+    var newIdentity: [String]? { replacesRowKey ? new.primaryKey : nil }
 
     /// Statements that add the columns of rows that take them from their owner, after all renamings.
-    package var ownerStatements: [String] {
+    var ownerStatements: [String] {
         origin.ownerColumns.flatMap { $0.statements(new.name) { renamings.current($0) } }
     }
 
     private var replacesRowKey: Bool { old.primaryKey == [rowKeyName] && new.primaryKey != [rowKeyName] }
 
     /// Whether a constraint changes that SQLite cannot change in place.
-    package var needsRebuild: Bool {
+    var needsRebuild: Bool {
         let added = Set(addedColumns.map(\.name))
         let isPlain = { (column: Schema.Column) in
             !column.isRequired && !new.primaryKey.contains(column.name)
@@ -129,7 +123,7 @@ package struct TableMigration {
     }
 
     /// Unique lists that the rows may violate.
-    package var newUniqueLists: [[String]] {
+    var newUniqueLists: [[String]] {
         new.unique.filter { list in
             !renamed.unique.contains(list)
                 || new.columns.contains { column in list.contains(column.name) && changesRows(column.name) }
@@ -137,16 +131,16 @@ package struct TableMigration {
     }
 
     /// Unique lists that stay, with values that are converted: different texts may become equal numbers.
-    package var convertedUniqueLists: [[String]] {
+    var convertedUniqueLists: [[String]] {
         let reported = Set(newUniqueLists)
         return new.unique.filter { list in
             !reported.contains(list)
-                && list.contains { if case .converted = origin.change(of: $0) { true } else { false } }
+                && list.contains { if case .converted = origin.staying[$0]?.change { true } else { false } }
         }
     }
 
     /// Unique lists of columns that stay, which are no longer unique.
-    package var goneUniqueLists: [[String]] {
+    var goneUniqueLists: [[String]] {
         let gone = Set(goneColumns.map(\.name))
         return renamed.unique.filter {
             !new.unique.contains($0) && gone.isDisjoint(with: $0) && Set($0) != Set(new.primaryKey)
@@ -154,7 +148,7 @@ package struct TableMigration {
     }
 
     /// Foreign keys with another target or another action on deletion: before and after.
-    package var changedReferences: [(columns: [String], old: Schema.ForeignKey, new: Schema.ForeignKey)] {
+    var changedReferences: [(columns: [String], old: Schema.ForeignKey, new: Schema.ForeignKey)] {
         new.foreignKeys.compactMap { key in
             renamed.foreignKeys.first { $0.columns == key.columns && $0 != key }.map { (key.columns, $0, key) }
         }
@@ -163,85 +157,54 @@ package struct TableMigration {
     // MARK: - Indexes
 
     /// Names of indexes that are no longer needed, or have another name.
-    package var goneIndexes: [String] {
-        let wanted = Set(new.indexes.map { Array(new.indexName($0).utf8) })
-        return zip(old.indexes, renamed.indexes).map { (old.indexName($0), new.indexName($1)) }
-            .filter { !$0.hasSameBytes(as: $1) || !wanted.contains(Array($1.utf8)) }.map(\.0) + gonePartialIndexes
-    }
-
-    private var gonePartialIndexes: [String] {
-        zip(old.partialUnique, renamed.partialUnique).compactMap { before, now in
-            let name = old.partialIndexName(before)
-            return new.partialUnique.contains(now) && name.hasSameBytes(as: new.partialIndexName(now)) ? nil : name
+    var goneIndexes: [String] {
+        zip(old.indexes, renamed.indexes).compactMap { before, now in
+            let name = old.indexName(before)
+            return new.indexes.contains(now) && name.hasSameBytes(as: new.indexName(now)) ? nil : name
         }
     }
 
-    package var newIndexes: [[String]] { new.indexes.filter { !renamed.indexes.contains($0) } }
-    package var droppedIndexes: [[String]] {
+    /// Lists of columns, without those that are unique.
+    var newIndexes: [[String]] {
+        new.indexes.filter { $0.unique == nil && !renamed.indexes.contains($0) }.map(\.columns)
+    }
+    var droppedIndexes: [[String]] {
         let gone = Set(goneColumns.map(\.name))
-        return renamed.indexes.filter { !new.indexes.contains($0) && gone.isDisjoint(with: $0) }
+        return renamed.indexes.filter {
+            $0.unique == nil && !new.indexes.contains($0) && gone.isDisjoint(with: $0.columns)
+        }.map(\.columns)
     }
 
     /// Nothing in the table changes.
-    package var isIdle: Bool {
+    var isIdle: Bool {
         old.name.hasSameBytes(as: new.name) && renamings.steps.isEmpty && addedColumns.isEmpty && !needsRebuild
-            && goneIndexes.isEmpty && newIndexes.isEmpty && updates.isEmpty
-            && new.partialUnique.allSatisfy(renamed.partialUnique.contains)
+            && goneIndexes.isEmpty && updates.isEmpty && new.indexes.allSatisfy(renamed.indexes.contains)
     }
 }
 
-/// Renamings in an order in which each new name is free, though another part may have it at the beginning. SQLite
+/// Renamings in an order in which each new name is free: first what has the new name of another part steps aside. SQLite
 /// treats names that differ in the case of ASCII letters as equal.
-package struct RenameSequence {
-    package struct Step: Equatable {
-        let from: String
-        let to: String
-    }
-
-    package private(set) var steps: [Step] = []
-    /// By the folded name: the name as written.
-    private var present: [Name: String]
-    private var temporaryCount = 0
+struct RenameSequence {
+    private(set) var steps: [(from: String, to: String)] = []
 
     /// - Parameters:
     ///   - present: every name that is taken.
     ///   - wanted: existing names and their new names, each once.
-    package init(_ present: some Sequence<String>, _ wanted: [(old: String, new: String)]) {
-        self.present = Dictionary(present.map { (Name($0), $0) }, uniquingKeysWith: { first, _ in first })
-        var pending = wanted.filter { !$0.old.hasSameBytes(as: $0.new) }
-        while !pending.isEmpty {
-            let next = pending.removeFirst()
-            guard let occupant = self.present[Name(next.new)] else {
-                rename(next.old, to: next.new)
-                continue
-            }
-            let temporary = temporaryName()
-            rename(occupant, to: temporary)
-            if occupant.hasSameBytes(as: next.old) {
-                rename(temporary, to: next.new)
-                continue
-            }
-            for index in pending.indices where pending[index].old.hasSameBytes(as: occupant) {
-                pending[index].old = temporary
-            }
-            rename(next.old, to: next.new)
+    init(_ present: [String], _ wanted: [(old: String, new: String)]) {
+        let changed = wanted.filter { !$0.old.hasSameBytes(as: $0.new) }
+        let targets = Set(changed.map { FoldedName($0.new) })
+        let taken = Set(present.map(FoldedName.init))
+        var number = 0
+        for name in present where targets.contains(FoldedName(name)) {
+            repeat { number += 1 } while taken.contains(FoldedName("_broker_aside_\(number)"))
+            steps.append((name, "_broker_aside_\(number)"))
         }
+        steps += changed.map { (current($0.old), $0.new) }
     }
 
     /// The final name of the part that had that name at the beginning.
-    package func current(_ name: String) -> String {
+    func current(_ name: String) -> String {
         steps.reduce(name) { name, step in name.hasSameBytes(as: step.from) ? step.to : name }
-    }
-
-    private mutating func rename(_ old: String, to new: String) {
-        steps.append(Step(from: old, to: new))
-        present[Name(old)] = nil
-        present[Name(new)] = new
-    }
-
-    private mutating func temporaryName() -> String {
-        repeat { temporaryCount += 1 } while present[Name("_broker_aside_\(temporaryCount)")] != nil
-        return "_broker_aside_\(temporaryCount)"
     }
 }
 
@@ -254,16 +217,16 @@ package struct RenameSequence {
 ///    `temp_store` is a file.
 /// 3. First all names become those of the changed model, and SQLite changes the names in other programs' additions to
 ///    the file: foreign keys, triggers, views, indexes. All later steps use the new names alone.
-package struct MigrationRun {
+struct MigrationRun {
     private let connection: Connection
     private let plan: StorePlan
 
-    package init(_ plan: StorePlan, on connection: Connection) {
+    init(_ plan: StorePlan, on connection: Connection) {
         self.plan = plan
         self.connection = connection
     }
 
-    package func run() throws(StoreError) {
+    func run() throws(StoreError) {
         // SQLite renames nothing while a view refers to what is gone; new ones are made in the end.
         try ReadableViews.drop(on: connection)
         for view in plan.goneViews { try connection.execute("DROP VIEW IF EXISTS \(quoted(view.name))") }
@@ -353,23 +316,23 @@ package struct MigrationRun {
 
     /// Indexes and triggers on a table that are not the model's.
     private func foreignObjects(on table: Schema.Table) throws(StoreError) -> [(name: String, sql: String)] {
-        let ours = Set(table.indexDefinitions.map { Array($0.name.utf8) })
+        let ours = Set(table.indexDefinitions.map { ExactText($0.name) })
         let statement = try connection.prepare(
             "SELECT name, sql FROM sqlite_schema WHERE lower(tbl_name) = lower(?1) AND type IN ('index', 'trigger') "
                 + "AND sql IS NOT NULL ORDER BY rowid", table.name)
         var others: [(name: String, sql: String)] = []
         while try statement.step() {
-            if !ours.contains(Array(statement.bytes(0))) { others.append((statement.text(0), statement.text(1))) }
+            if !ours.contains(ExactText(statement.text(0))) { others.append((statement.text(0), statement.text(1))) }
         }
         return others
     }
 
     private func makeIndexes(of tables: [Schema.Table]) throws(StoreError) {
         let read = try connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'index'")
-        var present: Set<Name> = []
-        while try read.step() { present.insert(Name(read.text(0))) }
+        var present: Set<FoldedName> = []
+        while try read.step() { present.insert(FoldedName(read.text(0))) }
         for table in tables {
-            for (name, sql) in table.indexDefinitions where present.insert(Name(name)).inserted {
+            for (name, sql) in table.indexDefinitions where present.insert(FoldedName(name)).inserted {
                 try connection.execute(sql)
             }
         }

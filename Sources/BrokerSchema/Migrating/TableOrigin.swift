@@ -1,9 +1,9 @@
-internal import BrokerModel
+import BrokerModel
 
 /// The origins of the columns of a changed model's table.
-package struct TableOrigin {
+struct TableOrigin {
     /// A change of the values of a store's column.
-    package enum Change: Equatable {
+    enum Change: Equatable {
         /// They become values of another type, by the conversion of that number.
         case converted(Int)
         /// They are row keys of another table, and become the values of an identity that it has from now on.
@@ -27,7 +27,7 @@ package struct TableOrigin {
     }
 
     /// A column of the store, and what becomes of its values.
-    package struct Source {
+    struct Source: Equatable {
         let column: String
         var change: Change?
 
@@ -37,104 +37,80 @@ package struct TableOrigin {
         }
 
         /// - Parameter current: the current name of a store's column.
-        package func expression(current: (String) -> String) -> String {
+        func expression(current: (String) -> String) -> String {
             change?.sql(of: current(column)) ?? quoted(current(column))
         }
     }
 
     /// The name of the table in statements that read its rows.
-    package static let rowAlias = "_broker_row"
+    static let rowAlias = "_broker_row"
 
     /// The values of one concrete entity's rows in a column of the changed table.
-    package struct EntityValue: Equatable {
+    struct EntityValue: Equatable {
         /// Their entity, by its name in the store.
         let entity: String
-        /// The store's column; nil when they had no such value.
-        let column: String?
-        var change: Change?
+        /// Nil when they had no such value.
+        let source: Source?
         /// The SQL of the value that replaces NULL.
         let fill: String?
-
-        var source: Source? { column.map { Source(column: $0, change: change) } }
     }
 
     /// The name of the table in the store.
-    package let table: String
+    let table: String
     /// Its rows have the name of their concrete entity.
-    package let hasConcreteEntities: Bool
+    let hasConcreteEntities: Bool
     /// The names of the concrete entities of stored rows, before and now.
-    package let concreteEntities: [(old: String, new: String)]
+    let concreteEntities: [(old: String, new: String)]
     /// By column of the changed table: the store's column, for columns that stay. Other columns are new.
-    package private(set) var columns: [[UInt8]: String] = [:]
-    /// By column of the changed table, what becomes of the values of the column that stays.
-    private var changes: [[UInt8]: Change] = [:]
+    private(set) var staying: [ExactText: Source] = [:]
     /// By column of the changed table, where some rows need another value than that of the column that stays.
-    package private(set) var values: [[UInt8]: [EntityValue]] = [:]
-
+    private(set) var values: [ExactText: [EntityValue]] = [:]
     /// Columns that stored rows take from their owner: they are added before anything else changes.
-    package private(set) var ownerColumns: [OwnerColumn] = []
+    private(set) var ownerColumns: [OwnerColumn] = []
 
-    package init(table: String, hasConcreteEntities: Bool = false, concreteEntities: [(old: String, new: String)] = [])
-    {
+    init(table: String, hasConcreteEntities: Bool = false, concreteEntities: [(old: String, new: String)] = []) {
         self.table = table
         self.hasConcreteEntities = hasConcreteEntities
         self.concreteEntities = concreteEntities
     }
 
-    package func old(_ column: String) -> String? { columns[Array(column.utf8)] }
-
-    package mutating func add(_ pairs: some Sequence<(String, String)>) {
-        for (new, old) in pairs { columns[Array(new.utf8)] = old }
-    }
+    func old(_ column: String) -> String? { staying[column]?.column }
 
     /// Adds a column that stays.
-    package mutating func add(_ column: String, from source: Source) {
-        columns[Array(column.utf8)] = source.column
-        changes[Array(column.utf8)] = source.change
-    }
+    mutating func add(_ column: String, from source: Source) { staying[column] = source }
 
-    package mutating func add(_ column: OwnerColumn) {
+    mutating func add(_ column: String, from old: String) { staying[column] = Source(column: old) }
+
+    mutating func add(_ column: OwnerColumn) {
         ownerColumns.append(column)
-        add(column.name, from: Source(column: column.name))
+        add(column.name, from: column.name)
     }
 
-    package mutating func add(_ column: String, _ values: [EntityValue]) { self.values[Array(column.utf8)] = values }
-
-    /// The change of the values of a column that stays; nil when they stay.
-    package func change(of column: String) -> Change? { changes[Array(column.utf8)] }
+    mutating func add(_ column: String, _ values: [EntityValue]) { self.values[column] = values }
 
     /// Every column of the store whose values are taken; not those that values of another table replace.
-    package var sources: Set<[UInt8]> {
-        Set(columns.values.map { Array($0.utf8) })
-            .union(
-                values.values.joined().compactMap { value in
-                    value.source.flatMap { $0.isReplaced ? nil : Array($0.column.utf8) }
-                })
+    var sources: Set<ExactText> {
+        let others = values.values.joined().compactMap(\.source).filter { !$0.isReplaced }
+        return Set((Array(staying.values) + others).map { ExactText($0.column) })
     }
 
     /// A column takes values of several that do not stay, or one is divided.
-    package var mixesColumns: Bool {
-        values.contains { column, values in columns[column] == nil && values.contains { $0.column != nil } }
+    var mixesColumns: Bool {
+        values.contains { column, values in staying[column] == nil && values.contains { $0.source != nil } }
     }
 
     /// The SQL of a column's value, over rows with the store's names of concrete entities.
     ///
     /// - Parameter current: the current name of a store's column.
-    package func expression(for column: String, isConcreteEntity: Bool, current: (String) -> String) -> String {
+    func expression(for column: String, isConcreteEntity: Bool, current: (String) -> String) -> String {
         if isConcreteEntity { return concreteEntityExpression }
-        guard let values = values[Array(column.utf8)] else {
-            return old(column).map { Source(column: $0, change: change(of: column)).expression(current: current) }
-                ?? "NULL"
+        guard let values = values[column] else {
+            return staying[column]?.expression(current: current) ?? "NULL"
         }
         let branches = values.map { value in
             let found = value.source?.expression(current: current)
-            let expression =
-                switch (found, value.fill) {
-                case (let found?, let fill?): "coalesce(\(found), \(fill))"
-                case (let found?, nil): found
-                case (nil, let fill): fill ?? "NULL"
-                }
-            return (value.entity, expression)
+            let filled = found.flatMap { found in value.fill.map { "coalesce(\(found), \($0))" } }
+            return (value.entity, filled ?? found ?? value.fill ?? "NULL")
         }
         return choice(branches)
     }
@@ -161,7 +137,7 @@ package struct TableOrigin {
 }
 
 /// A column of an owned entity's identity, which its stored rows take from their owner.
-package struct OwnerColumn {
+struct OwnerColumn {
     let name: String
     let type: String
     /// The store's column with the owner's row key.
@@ -172,7 +148,7 @@ package struct OwnerColumn {
     /// The statements that add it to a table.
     ///
     /// - Parameter current: the current name of a store's column.
-    package func statements(_ table: String, current: (String) -> String) -> [String] {
+    func statements(_ table: String, current: (String) -> String) -> [String] {
         let link = TableOrigin.Source(column: link, change: identity)
         let (rows, key) = (TableOrigin.rowAlias, quoted(rowKeyName))
         let update =

@@ -6,47 +6,63 @@ package struct ExistingTable {
     package struct Column {
         let name: String
         let declaredType: String
+        /// `NOT NULL`.
+        let isRequired: Bool
+        let hasDefault: Bool
+        /// From 1, in the primary key; 0 outside of it.
+        let keyPosition: Int64
         let isGenerated: Bool
         /// Generated when it is read, so rows do not store it.
         let isVirtual: Bool
         /// An alias of SQLite's row number.
         let isRowNumber: Bool
-        /// No row can be inserted without it.
-        package let mustBeGiven: Bool
 
+        /// No row can be inserted without it.
+        package var mustBeGiven: Bool { isRequired && !hasDefault && !isGenerated && !isRowNumber }
         package var affinity: Affinity { Affinity(declaredType: declaredType) }
     }
 
-    package struct Reference {
-        var columns: [String]
-        let table: String
-        var keys: [String]
-        let onDelete: String
+    /// Columns that are unique among all rows.
+    struct UniqueList {
+        var columns: [String] = []
+        /// A constraint of the table, and not an index or its key.
+        let isConstraint: Bool
+        /// All columns are compared byte by byte.
+        var isPlain = true
     }
 
     /// `table`, `view`, `virtual` or `shadow`.
-    package let kind: String
-    package let hasRowNumbers: Bool
-    package private(set) var columns: [Column] = []
-    /// Lists of columns that are unique among all rows, and compared byte by byte.
-    package private(set) var uniqueLists: [NameSet] = []
-    package private(set) var references: [Reference] = []
+    let kind: String
+    let hasRowNumbers: Bool
+    private(set) var columns: [Column] = []
+    private(set) var uniqueLists: [UniqueList] = []
+    private(set) var foreignKeys: [Schema.ForeignKey] = []
+    private var positions: [ExactText: Int] = [:]
 
     /// Nil when there is no table of exactly that name.
     package init?(_ name: String, on connection: Connection) throws(StoreError) {
         let find = try connection.prepare(
             "SELECT type, wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1", name)
         guard try find.step() else { return nil }
-        kind = find.text(0)
-        hasRowNumbers = find.integer(1) == 0
+        (kind, hasRowNumbers) = (find.text(0), find.integer(1) == 0)
         find.reset()
         guard kind == "table" else { return }
-        try readColumns(name, connection)
-        try readIndexes(name, connection)
-        try readReferences(name, connection)
+        try read(name, connection)
     }
 
-    package func column(_ name: String) -> Column? { columns.first { $0.name.hasSameBytes(as: name) } }
+    /// A table that Broker made.
+    init(ours name: String, on connection: Connection) throws(StoreError) {
+        (kind, hasRowNumbers) = ("table", true)
+        try read(name, connection)
+    }
+
+    package func column(_ name: String) -> Column? { positions[name].map { columns[$0] } }
+
+    private mutating func read(_ table: String, _ connection: Connection) throws(StoreError) {
+        try readColumns(table, connection)
+        try readIndexes(table, connection)
+        try readForeignKeys(table, connection)
+    }
 
     private mutating func readColumns(_ table: String, _ connection: Connection) throws(StoreError) {
         let read = try connection.prepare(
@@ -56,46 +72,46 @@ package struct ExistingTable {
             let type = read.text(1)
             // Only this exact type makes a primary key the number of the row (sqlite.org/lang_createtable.html#rowid).
             let isRowNumber =
-                hasRowNumbers && read.integer(4) > 0 && read.integer(6) == 1 && Name("INTEGER").isSame(as: type)
-            let hidden = read.integer(5)
-            columns.append(
-                Column(
-                    name: read.text(0), declaredType: type, isGenerated: hidden != 0, isVirtual: hidden == 2,
-                    isRowNumber: isRowNumber,
-                    mustBeGiven: read.integer(2) != 0 && read.integer(3) == 0 && hidden == 0 && !isRowNumber))
-            if isRowNumber { uniqueLists.append(NameSet([read.text(0)])) }
+                hasRowNumbers && read.integer(4) > 0 && read.integer(6) == 1
+                && FoldedName("INTEGER") == FoldedName(type)
+            let column = Column(
+                name: read.text(0), declaredType: type, isRequired: read.integer(2) != 0,
+                hasDefault: read.integer(3) != 0, keyPosition: read.integer(4), isGenerated: read.integer(5) != 0,
+                isVirtual: read.integer(5) == 2, isRowNumber: isRowNumber)
+            positions[column.name] = columns.count
+            columns.append(column)
+            if isRowNumber { uniqueLists.append(UniqueList(columns: [column.name], isConstraint: false)) }
         }
     }
 
     private mutating func readIndexes(_ table: String, _ connection: Connection) throws(StoreError) {
         let read = try connection.prepare(
-            "SELECT l.seq, i.name, i.coll = 'BINARY' AND i.name IS NOT NULL FROM pragma_index_list(?1) AS l, "
-                + "pragma_index_xinfo(l.name) AS i WHERE l.\"unique\" AND NOT l.partial AND i.key ORDER BY l.seq, i.seqno",
-            table)
-        var lists: [Int64: (names: [String], isPlain: Bool)] = [:]
+            "SELECT l.seq, l.origin = 'u', i.name, i.coll = 'BINARY' AND i.name IS NOT NULL FROM "
+                + "pragma_index_list(?1) AS l, pragma_index_xinfo(l.name) AS i WHERE l.\"unique\" AND NOT l.partial "
+                + "AND i.key ORDER BY l.seq, i.seqno", table)
+        var lists: [Int64: UniqueList] = [:]
         while try read.step() {
-            var list = lists[read.integer(0)] ?? ([], true)
-            list.names.append(read.text(1))
-            list.isPlain = list.isPlain && read.integer(2) != 0
+            var list = lists[read.integer(0)] ?? UniqueList(isConstraint: read.integer(1) != 0)
+            list.columns.append(read.text(2))
+            list.isPlain = list.isPlain && read.integer(3) != 0
             lists[read.integer(0)] = list
         }
-        uniqueLists += lists.values.filter(\.isPlain).map { NameSet($0.names) }
+        uniqueLists += lists.values
     }
 
-    private mutating func readReferences(_ table: String, _ connection: Connection) throws(StoreError) {
+    private mutating func readForeignKeys(_ table: String, _ connection: Connection) throws(StoreError) {
         let read = try connection.prepare(
             "SELECT f.id, f.\"from\", f.\"table\", coalesce(f.\"to\", (SELECT name FROM pragma_table_info(f.\"table\") "
                 + "WHERE pk = f.seq + 1), ''), f.on_delete FROM pragma_foreign_key_list(?1) AS f ORDER BY f.id, f.seq",
             table)
-        var last: Int64 = -1
+        var keys: [Int64: Schema.ForeignKey] = [:]
         while try read.step() {
-            if read.integer(0) != last {
-                references.append(Reference(columns: [], table: read.text(2), keys: [], onDelete: read.text(4)))
-                last = read.integer(0)
-            }
-            references[references.count - 1].columns.append(read.text(1))
-            references[references.count - 1].keys.append(read.text(3))
+            let known = keys[read.integer(0)]
+            keys[read.integer(0)] = Schema.ForeignKey(
+                columns: (known?.columns ?? []) + [read.text(1)], table: read.text(2),
+                keys: (known?.keys ?? []) + [read.text(3)], onDelete: read.text(4))
         }
+        foreignKeys = keys.sorted { $0.key < $1.key }.map(\.value)
     }
 }
 
@@ -124,71 +140,4 @@ package enum Affinity {
         case .text, .blob: true
         }
     }
-}
-
-/// The type of a column: the form of its values, and the name in CREATE TABLE, which tools show and interpret.
-///
-/// Types with the same storage are equal: earlier programs declared the storage alone, and their tables stay as they are.
-package struct ColumnType: Sendable {
-    /// The names of SQLite's storage classes; each is also a declared type with that affinity.
-    package enum Storage: String, Sendable {
-        case integer = "INTEGER"
-        case real = "REAL"
-        case text = "TEXT"
-        case blob = "BLOB"
-
-        var affinity: Affinity {
-            switch self {
-            case .integer: .integer
-            case .real: .real
-            case .text: .text
-            case .blob: .blob
-            }
-        }
-    }
-
-    package let storage: Storage
-    /// It contains the storage's name and no other one, so that it has the same affinity (sqlite.org/datatype3.html,
-    /// 3.1).
-    package let declared: String
-
-    /// - Parameter meaning: the part before the storage: `DATETIME` for `DATETIME_TEXT`.
-    private init(_ storage: Storage, _ meaning: String = "") {
-        self.storage = storage
-        declared = meaning.isEmpty ? storage.rawValue : "\(meaning)_\(storage.rawValue)"
-    }
-
-    static let integer = ColumnType(.integer)
-    static let text = ColumnType(.text)
-
-    /// The type of an attribute's column. Exact decimals and dates are texts, unless the model stores them otherwise.
-    init(_ attribute: Attribute) {
-        switch attribute.type {
-        case .integer16, .integer32, .integer64: self.init(.integer)
-        case .boolean: self.init(.integer, "BOOLEAN")
-        case .double, .float: self.init(.real)
-        case .string: self.init(.text)
-        case .decimal: self.init(attribute.decimalScale == nil ? .text : .integer, "DECIMAL")
-        case .calendarDate: self.init(.text, "DATE")
-        case .uuid: self.init(.text, "UUID")
-        case .uri: self.init(.text, "URI")
-        case .transformable: self.init(.text, "JSON")
-        case .binary: self.init(.blob)
-        case .date:
-            switch attribute.dateStorage {
-            case .iso8601: self.init(.text, "DATETIME")
-            case .unix: self.init(.integer, "DATETIME")
-            case .coreData: self.init(.real, "DATETIME")
-            }
-        }
-    }
-}
-
-extension ColumnType: Equatable {
-    package static func == (left: ColumnType, right: ColumnType) -> Bool { left.storage == right.storage }
-}
-
-extension Attribute {
-    /// The form of its values in the store.
-    package var columnStorage: ColumnType.Storage { ColumnType(self).storage }
 }

@@ -21,11 +21,21 @@ package struct Schema: Sendable {
         let primaryKey: [String]
         let unique: [[String]]
         let foreignKeys: [ForeignKey]
-        let indexes: [[String]]
+        let indexes: [Index]
         /// Columns that rows of some entities of a hierarchy require.
-        var checks: [Check] = []
-        /// Columns that are unique among the rows of some entities of a hierarchy.
-        var partialUnique: [PartialList] = []
+        let checks: [Check]
+    }
+
+    /// One that is not the beginning of the primary key.
+    package struct Index: Sendable, Equatable {
+        let columns: [String]
+        /// The entity of a hierarchy among whose objects the columns are unique, and the condition for these.
+        var unique: Unique?
+
+        struct Unique: Equatable {
+            let entity: String
+            let condition: String
+        }
     }
 
     /// A column that rows of some entities of a hierarchy must have.
@@ -46,11 +56,9 @@ package struct Schema: Sendable {
         }
     }
 
-    /// Columns that are unique among the rows for which a condition holds.
-    package struct PartialList: Sendable, Equatable {
-        let entity: String
-        let columns: [String]
-        let condition: String
+    package struct View: Sendable, Equatable {
+        let name: String
+        let sql: String
     }
 
     /// Entities in the model's order, then link tables.
@@ -59,29 +67,27 @@ package struct Schema: Sendable {
     package let views: [View]
 
     package init(_ model: Model) {
-        let layout = RowLayout(model)
-        let naming = ColumnNaming(model: model, layout: layout)
+        let naming = ColumnNaming(model)
         tables =
-            model.tableEntities.map { Self.entityTable($0, model, layout, naming) }
-            + layout.linkTables.map { Self.linkTable($0, model, naming) }
-        views = model.entities.indices.filter { model.entities[$0].parent != nil }.map { View(of: $0, naming) }
+            model.tableEntities.map { Self.entityTable($0, naming) }
+            + naming.layout.linkTables.map { Self.linkTable($0, naming) }
+        views = model.entities.indices.filter { model.entities[$0].parent != nil }.map { Self.view(of: $0, naming) }
     }
 
-    private static func entityTable(
-        _ index: Int, _ model: Model, _ layout: RowLayout, _ naming: ColumnNaming
-    ) -> Table {
+    private static func entityTable(_ index: Int, _ naming: ColumnNaming) -> Table {
+        let model = naming.model
         let entity = model.entities[index]
         var columns = entity.hasRowKey ? [Column(name: rowKeyName, type: .integer, isRequired: false)] : []
         columns += entity.attributes.enumerated().map { position, attribute in
             Column(
-                name: attribute.column, type: ColumnType(attribute),
+                name: attribute.column, type: attribute.columnType,
                 isRequired: entity.identity.contains(position)
                     ? !entity.isIdentityOptional
                     : !attribute.isOptional && entity.attributeIndices.contains(position))
         }
         var foreignKeys: [ForeignKey] = []
         var indexes: [[String]] = []
-        for link in layout.entities[index].links {
+        for link in naming.layout.entities[index].links {
             let relationship = entity.relationships[link.relationship]
             let names = naming.linkColumns(relationship)
             let keys = naming.keyColumns(link.destination)
@@ -102,12 +108,12 @@ package struct Schema: Sendable {
             primaryKey: entity.hasRowKey ? [rowKeyName] : names(entity.identity),
             unique: (entity.hasRowKey && !entity.identity.isEmpty ? [names(entity.identity)] : [])
                 + entity.unique.map(names),
-            foreignKeys: foreignKeys, indexes: indexes + entity.indexes.map(names),
-            checks: isHierarchy ? checks(index, naming) : [],
-            partialUnique: isHierarchy ? ownIdentities(index, naming) : [])
+            foreignKeys: foreignKeys,
+            indexes: ownIdentities(index, naming) + (indexes + entity.indexes.map(names)).map { Index(columns: $0) },
+            checks: isHierarchy ? checks(index, naming) : [])
     }
 
-    private static func linkTable(_ link: LinkTable, _ model: Model, _ naming: ColumnNaming) -> Table {
+    private static func linkTable(_ link: LinkTable, _ naming: ColumnNaming) -> Table {
         let ends = naming.linkSides(link)
         let sides = zip(ends, [link.source, link.destination])
         let positions = LinkPosition.allCases.filter { $0.isUsed(by: link) }
@@ -121,11 +127,56 @@ package struct Schema: Sendable {
             primaryKey: ends.flatMap { $0 }, unique: [],
             foreignKeys: sides.map { names, entity in
                 ForeignKey(
-                    columns: names, table: model.table(of: entity), keys: naming.keyColumns(entity).map(\.name),
+                    columns: names, table: naming.model.table(of: entity), keys: naming.keyColumns(entity).map(\.name),
                     onDelete: "CASCADE")
             },
-            indexes: [ends[1] + reversed]
-                + positions.filter { $0 == .position }.map { ends[0] + [$0.rawValue] })
+            indexes: ([ends[1] + reversed] + positions.filter { $0 == .position }.map { ends[0] + [$0.rawValue] })
+                .map { Index(columns: $0) },
+            checks: [])
+    }
+
+    /// The view of a subentity has its own and inherited columns, over its objects and those of its subentities.
+    private static func view(of index: Int, _ naming: ColumnNaming) -> View {
+        let name = naming.model.entities[index].table
+        let list = naming.viewColumns(of: index).map {
+            $0.column == $0.name ? quoted($0.name) : "\(quoted($0.column)) AS \(quoted($0.name))"
+        }
+        return View(
+            name: name,
+            sql: "CREATE VIEW \(quoted(name)) AS\n    SELECT \(list.joined(separator: ", "))\n"
+                + "    FROM \(quoted(naming.model.table(of: index))) WHERE \(naming.entityCondition(index)!)")
+    }
+
+    /// The columns that entities below the topmost one require.
+    private static func checks(_ topmost: Int, _ naming: ColumnNaming) -> [Check] {
+        let model = naming.model
+        let top = model.entities[topmost]
+        var requiring: [Int: [Int]] = [:]
+        for member in model.subentities(of: topmost) {
+            let entity = model.entities[member]
+            for position in entity.attributeIndices where !top.attributeIndices.contains(position) {
+                let isRequired =
+                    entity.identity.contains(position)
+                    ? !entity.isIdentityOptional : !entity.attributes[position].isOptional
+                if isRequired { requiring[position, default: []].append(member) }
+            }
+        }
+        return requiring.sorted { $0.key < $1.key }.map { position, members in
+            Check(column: top.attributes[position].column, entities: members.map { model.entities[$0].name })
+        }
+    }
+
+    /// Identities that entities below the topmost one declare themselves.
+    private static func ownIdentities(_ topmost: Int, _ naming: ColumnNaming) -> [Index] {
+        let model = naming.model
+        return model.subentities(of: topmost).compactMap { member in
+            let entity = model.entities[member]
+            let isHead = entity.parent.map { model.entities[$0].identity.isEmpty } ?? false
+            guard isHead, !entity.identity.isEmpty, let condition = naming.entityCondition(member) else { return nil }
+            return Index(
+                columns: entity.identity.map { entity.attributes[$0].column },
+                unique: Index.Unique(entity: entity.name, condition: condition))
+        }
     }
 }
 
@@ -157,13 +208,15 @@ package struct ColumnNaming {
         self.layout = layout
     }
 
+    init(_ model: Model) { self.init(model: model, layout: RowLayout(model)) }
+
     /// The columns to which links to that entity refer: its identity's, or the row key.
     package func keyColumns(_ entity: Int) -> [Schema.Column] {
         let entity = model.entities[entity]
         if entity.hasRowKey { return [Schema.Column(name: rowKeyName, type: .integer, isRequired: true)] }
         return entity.identity.map {
             let attribute = entity.attributes[$0]
-            return Schema.Column(name: attribute.column, type: ColumnType(attribute), isRequired: true)
+            return Schema.Column(name: attribute.column, type: attribute.columnType, isRequired: true)
         }
     }
 
@@ -201,174 +254,6 @@ package struct ColumnNaming {
     }
 }
 
-extension DeleteRule {
-    /// The action on rows that refer to the deleted one. Both refusing actions wait for the end of the job.
-    fileprivate var foreignKeyAction: String {
-        switch self {
-        case .nullify: "SET NULL"
-        case .cascade: "CASCADE"
-        case .deny, .noAction: "NO ACTION"
-        }
-    }
-}
-
-/// A name as a quoted SQL identifier.
-package func quoted(_ name: String) -> String {
-    "\"\(name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""
-}
-
-package func quotedList(_ names: [String]) -> String { names.map(quoted).joined(separator: ", ") }
-
-/// Columns, each equal to a parameter of its own: `"a" = ?1 AND "b" = ?2`.
-package func equations(_ names: [String], from first: Int = 1, by separator: String = " AND ") -> String {
-    names.enumerated().map { "\(quoted($1)) = ?\(first + $0)" }.joined(separator: separator)
-}
-
-extension Schema.Table {
-    /// - Parameters:
-    ///   - other: a name that the table has instead of its own.
-    ///   - comments: of the table and of its columns.
-    package func sql(named other: String? = nil, _ comments: TableComments) -> String {
-        // Only a column's own PRIMARY KEY becomes SQLite's row number, the fastest key there is.
-        let isRowNumber = primaryKey.count == 1 && columns.contains { $0.name == primaryKey[0] && $0.type == .integer }
-        var lines = columns.map { column in
-            // Only the exact type INTEGER makes one (sqlite.org/lang_createtable.html#rowid).
-            let definition =
-                isRowNumber && column.name == primaryKey[0]
-                ? "\(quoted(column.name)) INTEGER PRIMARY KEY" : definition(of: column)
-            return definition + comments.suffix(of: column)
-        }
-        if !isRowNumber { lines.append("PRIMARY KEY (\(quotedList(primaryKey)))") }
-        lines += checks.map { "CHECK (\($0.condition))" }
-        lines += unique.map { "UNIQUE (\(quotedList($0)))" }
-        lines += foreignKeys.filter { $0.columns.count > 1 }.map {
-            "FOREIGN KEY (\(quotedList($0.columns))) \($0.reference)"
-        }
-        return
-            "CREATE TABLE \(quoted(other ?? name)) (\n    \(comments.heading)\(lines.joined(separator: ",\n    "))\n)"
-    }
-
-    /// One index for every list of columns that is unique among some rows, then one for every list that is not the
-    /// beginning of the primary key.
-    package var indexDefinitions: [(name: String, sql: String)] {
-        partialUnique.map { list in
-            let index = partialIndexName(list)
-            let columns = "\(quoted(name)) (\(quotedList(list.columns)))"
-            return (index, "CREATE UNIQUE INDEX \(quoted(index)) ON \(columns) WHERE \(list.condition)")
-        }
-            + indexes.map { columns in
-                let index = indexName(columns)
-                return (index, "CREATE INDEX \(quoted(index)) ON \(quoted(name)) (\(quotedList(columns)))")
-            }
-    }
-
-    /// A dot distinguishes index names from table names, which share one namespace.
-    package func indexName(_ columns: [String]) -> String { "\(name).\(columns.joined(separator: "."))" }
-
-    package func partialIndexName(_ list: Schema.PartialList) -> String {
-        "\(name).\(list.entity).\(list.columns.joined(separator: "."))"
-    }
-
-    /// A column as in CREATE TABLE and ALTER TABLE ADD COLUMN.
-    package func definition(of column: Schema.Column) -> String {
-        var definition = "\(quoted(column.name)) \(column.type.declared)"
-        if column.isRequired { definition += " NOT NULL" }
-        if let key = foreignKeys.first(where: { $0.columns == [column.name] }) { definition += " \(key.reference)" }
-        return definition
-    }
-}
-
-extension Schema.ForeignKey {
-    /// Deferred to the end of the job's transaction, so that rows may arrive in any order. Changes of the key cascade.
-    package var reference: String {
-        "REFERENCES \(quoted(table)) (\(quotedList(keys))) "
-            + "ON UPDATE CASCADE ON DELETE \(onDelete) DEFERRABLE INITIALLY DEFERRED"
-    }
-}
-
-/// The checks and views of a hierarchy's table: checks for columns that only some of its entities require, and a view
-/// for each entity but the topmost.
-extension Schema {
-    package struct View: Sendable, Equatable {
-        let name: String
-        let table: String
-        /// A column of the table, with its name in the view.
-        let columns: [Renamed]
-        let condition: String
-
-        struct Renamed: Sendable, Equatable {
-            let column: String
-            let name: String
-        }
-
-        /// The view has the entity's own and inherited columns, over its objects and those of its subentities.
-        init(of index: Int, _ naming: ColumnNaming) {
-            let model = naming.model
-            let entity = model.entities[index]
-            var columns = entity.hasRowKey ? [Renamed(column: rowKeyName, name: rowKeyName)] : []
-            columns += entity.attributeIndices.map {
-                Renamed(column: entity.attributes[$0].column, name: entity.attributes[$0].name)
-            }
-            for position in entity.relationshipIndices {
-                let relationship = entity.relationships[position]
-                guard !relationship.isToMany else { continue }
-                var own = relationship
-                own.column = relationship.name
-                columns += zip(naming.linkColumns(relationship), naming.linkColumns(own)).map {
-                    Renamed(column: $0, name: $1)
-                }
-                let places = [relationship, own].compactMap(model.positionColumn)
-                if places.count == 2 { columns.append(Renamed(column: places[0], name: places[1])) }
-            }
-            columns.append(Renamed(column: entityColumnName, name: entityColumnName))
-            name = entity.table
-            table = model.table(of: index)
-            self.columns = columns
-            condition = naming.entityCondition(index)!
-        }
-
-        var sql: String {
-            let list = columns.map {
-                $0.column == $0.name ? quoted($0.name) : "\(quoted($0.column)) AS \(quoted($0.name))"
-            }
-            return "CREATE VIEW \(quoted(name)) AS\n    SELECT \(list.joined(separator: ", "))\n"
-                + "    FROM \(quoted(table)) WHERE \(condition)"
-        }
-    }
-
-    /// The columns that entities below the topmost one require.
-    package static func checks(_ topmost: Int, _ naming: ColumnNaming) -> [Check] {
-        let model = naming.model
-        let top = model.entities[topmost]
-        var requiring: [Int: [Int]] = [:]
-        for member in model.subentities(of: topmost) {
-            let entity = model.entities[member]
-            for position in entity.attributeIndices where !top.attributeIndices.contains(position) {
-                let isRequired =
-                    entity.identity.contains(position)
-                    ? !entity.isIdentityOptional : !entity.attributes[position].isOptional
-                if isRequired { requiring[position, default: []].append(member) }
-            }
-        }
-        return requiring.sorted { $0.key < $1.key }.map { position, members in
-            Check(column: top.attributes[position].column, entities: members.map { model.entities[$0].name })
-        }
-    }
-
-    /// Identities that entities below the topmost one declare themselves.
-    package static func ownIdentities(_ topmost: Int, _ naming: ColumnNaming) -> [PartialList] {
-        let model = naming.model
-        return model.subentities(of: topmost).compactMap { member in
-            let entity = model.entities[member]
-            let isHead = entity.parent.map { model.entities[$0].identity.isEmpty } ?? false
-            guard isHead, !entity.identity.isEmpty, let condition = naming.entityCondition(member) else { return nil }
-            return PartialList(
-                entity: entity.name, columns: entity.identity.map { entity.attributes[$0].column }, condition: condition
-            )
-        }
-    }
-}
-
 extension ColumnNaming {
     /// The condition that a row of the entity's table is an object of the entity or of a subentity; nil when all are.
     ///
@@ -383,64 +268,79 @@ extension ColumnNaming {
     package func names(_ entities: [Int]) -> String {
         entities.map { textLiteral(model.entities[$0].name) }.joined(separator: ", ")
     }
-}
 
-/// A text as an SQL literal. It has no control characters, because it is a name of the model.
-package func textLiteral(_ text: String) -> String {
-    "'\(text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''"))'"
-}
-
-/// The comments of one table and of its columns.
-package struct TableComments {
-    package var table: String?
-    /// By the bytes of the column's name.
-    private var columns: [[UInt8]: String] = [:]
-
-    package init() {}
-
-    package mutating func add(_ column: String, _ parts: String?...) {
-        columns[Array(column.utf8)] = parts.compactMap { $0 }.joined(separator: "; ")
-    }
-
-    /// The comment that begins the list of columns.
-    package var heading: String { table.map { "\(SQLComment($0).text)\n    " } ?? "" }
-
-    /// The comment after a column's definition.
-    package func suffix(of column: Schema.Column) -> String {
-        columns[Array(column.name.utf8)].map { " \(SQLComment($0).text)" } ?? ""
-    }
-}
-
-/// A comment in SQL. No text can end it, break its line, or make a statement long.
-struct SQLComment {
-    /// Unicode scalars of a comment. A table of 2,000 columns stays a statement of few megabytes.
-    static let longest = 300
-
-    let text: String
-
-    init(_ content: String) {
-        var scalars = String.UnicodeScalarView()
-        var count = 0
-        var isAfterSpace = true
-        for scalar in content.unicodeScalars {
-            let isSpace = scalar.properties.isWhitespace || Self.isUnprintable(scalar)
-            if isSpace, isAfterSpace { continue }
-            guard count < Self.longest else {
-                scalars.append("…")
-                break
-            }
-            // Neither the end of a comment nor the beginning of another one, which some tools nest.
-            let isEnd = scalars.last == "*" && scalar == "/" || scalars.last == "/" && scalar == "*"
-            if isEnd { scalars.append(" ") }
-            scalars.append(isSpace ? " " : scalar)
-            count += 1
-            isAfterSpace = isSpace
+    /// The columns of an entity's rows, with their names in its views: for the topmost entity all those of the table, for
+    /// a subentity its own and inherited ones, under the names of its attributes and relationships.
+    func viewColumns(of index: Int) -> [(column: String, name: String, attribute: Attribute?)] {
+        let entity = model.entities[index]
+        let isTopmost = entity.parent == nil
+        var columns: [(column: String, name: String, attribute: Attribute?)] = []
+        if entity.hasRowKey { columns.append((rowKeyName, rowKeyName, nil)) }
+        for position in isTopmost ? Array(entity.attributes.indices) : entity.attributeIndices {
+            let attribute = entity.attributes[position]
+            columns.append((attribute.column, isTopmost ? attribute.column : attribute.name, attribute))
         }
-        text = "/* \(String(scalars)) */"
+        for relationship in viewLinks(of: index) {
+            var own = relationship
+            if !isTopmost { own.column = relationship.name }
+            columns += zip(linkColumns(relationship), linkColumns(own)).map { ($0, $1, nil) }
+            if let place = model.positionColumn(of: relationship), let name = model.positionColumn(of: own) {
+                columns.append((place, name, nil))
+            }
+        }
+        if model.isInHierarchy(index) { columns.append((entityColumnName, entityColumnName, nil)) }
+        return columns
     }
 
-    /// Characters that end a line, end the text for SQLite, or change the order of what follows on a screen.
-    private static func isUnprintable(_ scalar: Unicode.Scalar) -> Bool {
-        scalar.properties.generalCategory == .control || scalar.properties.isBidiControl
+    /// The to-one relationships in the views of an entity.
+    func viewLinks(of index: Int) -> [Relationship] {
+        let entity = model.entities[index]
+        let places = entity.parent == nil ? Array(entity.relationships.indices) : entity.relationshipIndices
+        return places.map { entity.relationships[$0] }.filter { !$0.isToMany }
+    }
+}
+
+/// The SQL that joins the rows at the two ends of a relationship.
+extension ColumnNaming {
+    /// The join of a relationship's link table as `links`; empty where the row of one of the objects has the link.
+    package func linkJoin(_ entity: Int, _ relationship: Int, as links: String) -> String {
+        guard case .linkTable(let number, _) = layout.entities[entity].forms[relationship] else { return "" }
+        return "CROSS JOIN \(quoted(linkTable(layout.linkTables[number]))) AS \(links) "
+    }
+
+    /// The condition that the relationship leads from the row `near` of an entity to the row `far` of its destination.
+    ///
+    /// - Parameter links: the name in ``linkJoin(_:_:as:)``.
+    package func isLinked(
+        _ entity: Int, _ relationship: Int, from near: String, to far: String, over links: String
+    ) -> String {
+        let own = model.entities[entity].relationships[relationship]
+        let (nearKey, farKey) = (keyColumns(entity).map(\.name), keyColumns(own.destination).map(\.name))
+        func equal(_ left: String, _ leftNames: [String], _ right: String, _ rightNames: [String]) -> String {
+            zip(leftNames, rightNames).map { "\(left).\(quoted($0)) = \(right).\(quoted($1))" }
+                .joined(separator: " AND ")
+        }
+        switch layout.entities[entity].forms[relationship] {
+        case .column: return equal(far, farKey, near, linkColumns(own))
+        case .destinationColumn(let column):
+            let link = layout.entities[own.destination].link(atColumn: column)
+            let inverse = model.entities[own.destination].relationships[link.relationship]
+            return equal(far, linkColumns(inverse), near, nearKey)
+        case .linkTable(let number, let isReversed):
+            let sides = linkSides(layout.linkTables[number])
+            return equal(links, sides[isReversed ? 1 : 0], near, nearKey) + " AND "
+                + equal(far, farKey, links, sides[isReversed ? 0 : 1])
+        }
+    }
+}
+
+extension DeleteRule {
+    /// The action on rows that refer to the deleted one. Both refusing actions wait for the end of the job.
+    fileprivate var foreignKeyAction: String {
+        switch self {
+        case .nullify: "SET NULL"
+        case .cascade: "CASCADE"
+        case .deny, .noAction: "NO ACTION"
+        }
     }
 }

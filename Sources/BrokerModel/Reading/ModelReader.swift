@@ -1,5 +1,4 @@
 package import BrokerJSON
-import BrokerPaths
 
 /// The maximum size of a model: far more than any that people write, and small enough that reading one, and creating
 /// its tables, takes seconds and megabytes.
@@ -28,17 +27,10 @@ package enum ModelLimits {
     package static let fileFault =
         "the model has more than \(largestFile >> 20) MiB, and no real model is that large; check the path, or split it"
 
-    /// Reports the parts that exceed a limit, before anything is built from them.
-    ///
-    /// - Returns: whether the model is within all limits.
-    static func check(_ root: ModelNode) -> Bool {
-        var check = ModelLimitCheck(faults: root.faults)
-        check.check(root.value)
-        return check.isWithin
-    }
 }
 
-/// A check of a model's document, of which only the JSON syntax is known to be valid.
+/// Reports the parts that exceed a limit, before anything is built from them: of the document only the JSON syntax is
+/// known to be valid.
 private struct ModelLimitCheck {
     let faults: ModelFaultLog
     private(set) var isWithin = true
@@ -54,10 +46,9 @@ private struct ModelLimitCheck {
         hold(entities.count, ModelLimits.mostEntities, "entities", "split the model", node, "/entities")
         guard isWithin else { return }
         let counts = entities.map { check($0) }
-        let properties = counts.reduce(0, +)
         hold(
-            properties, ModelLimits.mostPropertiesInAll, "attributes and relationships in all", "split the model", node,
-            "/entities")
+            counts.reduce(0, +), ModelLimits.mostPropertiesInAll, "attributes and relationships in all",
+            "split the model", node, "/entities")
         checkHierarchies(entities, counts, node)
     }
 
@@ -88,9 +79,8 @@ private struct ModelLimitCheck {
     ///
     /// - Parameter counts: the properties of each entity.
     private mutating func checkHierarchies(_ entities: [ModelValue.Member], _ counts: [Int], _ node: ModelValue) {
-        let places = Dictionary(
-            entities.enumerated().map { (Array($1.key.utf8), $0) }, uniquingKeysWith: { first, _ in first })
-        let parents = entities.map { $0.value["parent"]?.string.flatMap { places[Array($0.utf8)] } }
+        let places = [ExactText: Int](firstOf: entities.enumerated().map { ($1.key, $0) })
+        let parents = entities.map { $0.value["parent"]?.string.flatMap { places[$0] } }
         var topmost = [Int?](repeating: nil, count: entities.count)
         var relatives = [Int](repeating: 0, count: entities.count)
         var properties = relatives
@@ -141,211 +131,6 @@ private struct ModelLimitCheck {
     }
 }
 
-/// A value of the model's document with its pointer, which reports its faults.
-///
-/// The reading functions return nil after they reported a fault.
-struct ModelNode {
-    let value: ModelValue
-    let pointer: String
-    let faults: ModelFaultLog
-
-    var place: ModelPlace { faults.place(of: self) }
-
-    func report(_ message: String) {
-        faults.report(message, at: self)
-    }
-
-    func reportExpected(_ expected: String) {
-        report("expected \(expected), saw \(value.kind.phrase)")
-    }
-}
-
-/// A key of an object with its value.
-struct ModelMember {
-    let name: String
-    /// Positioned at the key, for faults of the name; its pointer is the value's.
-    let key: ModelNode
-    let node: ModelNode
-}
-
-// MARK: - Scalars
-
-extension ModelNode {
-    var isEmptyArray: Bool { value.kind == .array && value.elements.first { _ in true } == nil }
-
-    /// A string that is not empty.
-    func string() -> String? {
-        guard let string = value.string else {
-            reportExpected("a string")
-            return nil
-        }
-        guard !string.isEmpty else {
-            report("the string is empty; write a value or take the field out")
-            return nil
-        }
-        return string
-    }
-
-    func bool() -> Bool? {
-        guard let bool = value.bool else {
-            reportExpected("true or false")
-            return nil
-        }
-        return bool
-    }
-
-    /// A whole number from 0.
-    func count() -> Int? {
-        guard let number = value.int64, let count = Int(exactly: number), count >= 0 else {
-            reportExpected("a whole number from 0 on")
-            return nil
-        }
-        return count
-    }
-
-    /// One of the raw values of `Choice`.
-    func choice<Choice: CaseIterable & RawRepresentable<String>>() -> Choice? {
-        if let choice = value.string.flatMap(Choice.init) { return choice }
-        let names = Choice.allCases.map(\.rawValue)
-        let expected = "one of " + names.map { "\"\($0)\"" }.joined(separator: ", ")
-        guard let seen = value.string else {
-            reportExpected(expected)
-            return nil
-        }
-        report("expected \(expected), saw \"\(seen)\"" + NearMiss.question(seen, among: names))
-        return nil
-    }
-}
-
-// MARK: - Containers
-
-extension ModelNode {
-    /// The members of an object in order; a key that occurs twice is reported and returned once.
-    func members(expected: String) -> [ModelMember]? {
-        guard value.kind == .object else {
-            reportExpected(expected)
-            return nil
-        }
-        // By bytes: names that differ only in Unicode's normal form are different names.
-        var lines: [[UInt8]: Int] = [:]
-        var members: [ModelMember] = []
-        for member in value.members {
-            let name = member.key
-            let pointer = pointer + "/" + name.asPointerToken
-            let key = ModelValue(.string(name), at: member.keyPlace)
-            let keyNode = ModelNode(value: key, pointer: pointer, faults: faults)
-            if let line = lines[Array(name.utf8)] {
-                keyNode.report("\"\(name)\" occurs twice here, first on line \(line); keep one of them")
-                continue
-            }
-            lines[Array(name.utf8)] = keyNode.place.line
-            let node = ModelNode(value: member.value, pointer: pointer, faults: faults)
-            members.append(ModelMember(name: name, key: keyNode, node: node))
-        }
-        return members
-    }
-
-    /// The elements of an array; an empty one is reported unless it is allowed.
-    func elements(expected: String, mayBeEmpty: Bool = false) -> [ModelNode]? {
-        guard value.kind == .array else {
-            reportExpected(expected)
-            return nil
-        }
-        let nodes = value.elements.enumerated().map { index, value in
-            ModelNode(value: value, pointer: "\(pointer)/\(index)", faults: faults)
-        }
-        guard !nodes.isEmpty || mayBeEmpty else {
-            report("the array is empty; expected \(expected)")
-            return nil
-        }
-        return nodes
-    }
-
-    /// The node itself when it is a string, otherwise the elements of an array.
-    func oneOrMore(expected: String, mayBeEmpty: Bool = false) -> [ModelNode]? {
-        value.kind == .string ? [self] : elements(expected: expected, mayBeEmpty: mayBeEmpty)
-    }
-}
-
-/// The faults that one reading of a model has found so far. Belongs to one reading on one thread.
-final class ModelFaultLog {
-    /// The index of each source.
-    private let ranks: [String: Int]
-    private var found: [ModelFault]
-
-    init(of document: ModelDocument) {
-        ranks = Dictionary(
-            document.sources.enumerated().map { ($0.element, $0.offset) }, uniquingKeysWith: { first, _ in first })
-        found = document.faults
-    }
-
-    var isEmpty: Bool { found.isEmpty }
-
-    func report(_ message: String, at node: ModelNode) {
-        found.append(ModelFault(message, at: place(of: node)))
-    }
-
-    func place(of node: ModelNode) -> ModelPlace {
-        let place = node.value.place
-        return ModelPlace(pointer: node.pointer, source: place.source, line: place.line, column: place.column)
-    }
-
-    /// By position; faults of one position in the order in which they were found.
-    var inDocumentOrder: [ModelFault] {
-        found.enumerated()
-            .sorted { order(of: $0.element.place, $0.offset) < order(of: $1.element.place, $1.offset) }
-            .map(\.element)
-    }
-
-    private func order(of place: ModelPlace, _ index: Int) -> (Int, Int, Int, Int) {
-        (ranks[place.source] ?? ranks.count, place.line, place.column, index)
-    }
-}
-
-/// Reads the model's `routes`.
-struct RouteReader {
-    let mappings: MappingReader
-
-    /// Only meaningful when no fault was reported.
-    func read(_ nodes: [ModelNode]) -> [Route] { nodes.compactMap(read) }
-
-    private func read(_ node: ModelNode) -> Route? {
-        guard let fields = ModelFields(of: node, vocabulary: .route) else { return nil }
-        var route = Route(mapping: nil, place: node.place)
-        if let path = fields["path"], let text = path.string() {
-            do throws(PathPatternError) {
-                route.pattern = try PathPattern(text)
-            } catch {
-                path.report(error.description)
-            }
-        }
-        if let keyPath = fields["keyPath"] { route.keyPath = self.keyPath(keyPath) }
-        if fields["path"] == nil, fields["keyPath"] == nil {
-            node.report("the route does not say which payloads it is for; add a \"path\" or a \"keyPath\"")
-        }
-        let isError = fields.flag("error")
-        switch (fields["mapping"], isError) {
-        case (let mapping?, false): route.mapping = mappings.mapping(namedBy: mapping)
-        case (let mapping?, true):
-            mapping.report("a route leads either to a mapping or to an error; take one out")
-        case (nil, true): break
-        case (nil, false):
-            node.report("the route leads nowhere; add \"mapping\" with the name of one, or \"error\": true")
-        }
-        return route
-    }
-
-    private func keyPath(_ node: ModelNode) -> [String]? {
-        guard let text = node.string() else { return nil }
-        let keys = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
-        guard !keys.contains("") else {
-            node.report("the key path \"\(text)\" has an empty key; take out the dot too many")
-            return nil
-        }
-        return keys
-    }
-}
-
 /// Reads a model from its JSON form (`protocol/model.schema.json`), from any source, and checks it completely.
 ///
 /// A model that is read has the properties that ``Model`` promises: indices in range, names unique, inverses on both
@@ -362,7 +147,9 @@ package enum ModelReader {
     package static func read(_ document: ModelDocument) throws(ModelError) -> Model {
         let faults = ModelFaultLog(of: document)
         let root = ModelNode(value: document.root, pointer: "", faults: faults)
-        let parts = ModelLimits.check(root) ? read(root) : nil
+        var limits = ModelLimitCheck(faults: faults)
+        limits.check(root.value)
+        let parts = limits.isWithin ? read(root) : nil
         guard faults.isEmpty, let parts else { throw ModelError(faults: faults.inDocumentOrder) }
         return Model(
             entities: parts.entities, mappings: parts.mappings, routes: parts.routes,
