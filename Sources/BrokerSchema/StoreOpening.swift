@@ -13,15 +13,12 @@ package struct StoreOpening {
     private let isNew: Bool
     /// Nil for another program's database, whose tables do not change.
     private let plan: StorePlan?
-    /// The contents of another program's database.
     private let foreignContents: String?
     private let renamedEntities: [(old: String, new: String)]
     /// Nil for another program's database.
     private let losses: StoreLosses?
 
-    /// - Parameters:
-    ///   - defaults: the values that a migration gives to rows without the attribute.
-    ///   - convert: see ``AttributeConversion``.
+    /// - Parameter defaults: the values that a migration gives to rows without the attribute.
     /// - Throws: ``StoreError`` when the database is no store, or a newer one.
     package init(
         of connection: Connection, path: String, to model: Model, removal: RemovalPolicy = .refuse,
@@ -197,7 +194,6 @@ package struct StoreOpening {
         try insert.run()
     }
 
-    /// Reads the stored text of a model.
     package static func read(_ text: String, _ path: String) throws(StoreError) -> Model {
         do throws(ModelError) {
             return try ModelReader.read(JSONText(copying: Array(text.utf8)))

@@ -58,7 +58,6 @@ extension ModelDocument {
         return root.described("", texts)
     }
 
-    /// The model, an entity, an attribute or a relationship.
     private static func bearsDescription(_ pointer: String) -> Bool {
         let parts = pointer.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
         switch parts.count {
@@ -118,12 +117,10 @@ extension ModelDocument {
     }
 }
 
-/// One merge of two trees.
 private struct ModelMerge {
     var notes: [ModelNote]
     var faults: [ModelFault]
 
-    /// The kind of an object's member, for merging.
     private enum Level {
         case model, entities, entity, attributes, attribute, relationships, relationship, mappings
         /// The fields of mappings, routes and the like, which follow the general rule.

@@ -7,21 +7,31 @@ package enum AttributeType: String, Sendable, CaseIterable {
 
     package var traits: AttributeTraits { AttributeTraits.table[self]! }
 
-    package var isInteger: Bool { traits.family == .integer }
-    package var isNumber: Bool { isInteger || traits.family == .number }
+    enum Family { case integer, number, date, text, other }
+
+    /// Asked for every value of a fetch, and therefore no row of the table.
+    var family: Family {
+        switch self {
+        case .integer16, .integer32, .integer64: .integer
+        case .decimal, .double, .float: .number
+        case .date, .calendarDate: .date
+        case .string, .uuid, .uri: .text
+        case .boolean, .binary, .transformable: .other
+        }
+    }
+
+    package var isInteger: Bool { family == .integer }
+    package var isNumber: Bool { isInteger || family == .number }
     /// A time or a day: texts of these have formats.
-    package var isDate: Bool { traits.family == .date }
+    package var isDate: Bool { family == .date }
     /// Its values are strings in JSON, and have a length.
-    var isText: Bool { traits.family == .text }
+    var isText: Bool { family == .text }
 
     static var list: String { allCases.map(\.rawValue).joined(separator: ", ") }
 }
 
 /// What a type is to models, stores and programs: one row for each.
 package struct AttributeTraits: Sendable {
-    enum Family { case integer, number, date, text, other }
-
-    let family: Family
     /// A later value is newer.
     let isOrdered: Bool
     /// The kinds of JSON of which values can be converted; the conversion may still refuse a value.
@@ -34,10 +44,9 @@ package struct AttributeTraits: Sendable {
     let swift: (name: String, module: String?)
 
     private init(
-        _ family: Family, isOrdered: Bool = false, from sources: Set<JSONValue.Kind>, _ column: ColumnType,
-        form: String? = nil, swift: String, of module: String? = nil
+        isOrdered: Bool = false, from sources: Set<JSONValue.Kind>, _ column: ColumnType, form: String? = nil,
+        swift: String, of module: String? = nil
     ) {
-        self.family = family
         self.isOrdered = isOrdered
         self.sources = sources
         self.column = column
@@ -49,29 +58,29 @@ package struct AttributeTraits: Sendable {
     private static let all: Set<JSONValue.Kind> = scalars.union([.null, .array, .object])
 
     fileprivate static let table: [AttributeType: AttributeTraits] = [
-        .integer16: AttributeTraits(.integer, isOrdered: true, from: scalars, ColumnType(.integer), swift: "Int16"),
-        .integer32: AttributeTraits(.integer, isOrdered: true, from: scalars, ColumnType(.integer), swift: "Int32"),
-        .integer64: AttributeTraits(.integer, isOrdered: true, from: scalars, ColumnType(.integer), swift: "Int64"),
+        .integer16: AttributeTraits(isOrdered: true, from: scalars, ColumnType(.integer), swift: "Int16"),
+        .integer32: AttributeTraits(isOrdered: true, from: scalars, ColumnType(.integer), swift: "Int32"),
+        .integer64: AttributeTraits(isOrdered: true, from: scalars, ColumnType(.integer), swift: "Int64"),
         .decimal: AttributeTraits(
-            .number, isOrdered: true, from: scalars, ColumnType(.text, "DECIMAL"), swift: "Decimal", of: "Foundation"),
-        .double: AttributeTraits(.number, isOrdered: true, from: scalars, ColumnType(.real), swift: "Double"),
-        .float: AttributeTraits(.number, isOrdered: true, from: scalars, ColumnType(.real), swift: "Float"),
-        .string: AttributeTraits(.text, isOrdered: true, from: scalars, ColumnType(.text), swift: "String"),
+            isOrdered: true, from: scalars, ColumnType(.text, "DECIMAL"), swift: "Decimal", of: "Foundation"),
+        .double: AttributeTraits(isOrdered: true, from: scalars, ColumnType(.real), swift: "Double"),
+        .float: AttributeTraits(isOrdered: true, from: scalars, ColumnType(.real), swift: "Float"),
+        .string: AttributeTraits(isOrdered: true, from: scalars, ColumnType(.text), swift: "String"),
         .boolean: AttributeTraits(
-            .other, from: scalars, ColumnType(.integer, "BOOLEAN"), form: "boolean: 0 or 1", swift: "Bool"),
+            from: scalars, ColumnType(.integer, "BOOLEAN"), form: "boolean: 0 or 1", swift: "Bool"),
         .date: AttributeTraits(
-            .date, isOrdered: true, from: [.string, .number], ColumnType(.text, "DATETIME"), swift: "Date",
+            isOrdered: true, from: [.string, .number], ColumnType(.text, "DATETIME"), swift: "Date",
             of: "Foundation"),
         .calendarDate: AttributeTraits(
-            .date, isOrdered: true, from: [.string], ColumnType(.text, "DATE"), form: "day like 2011-12-22",
+            isOrdered: true, from: [.string], ColumnType(.text, "DATE"), form: "day like 2011-12-22",
             swift: "String"),
-        .binary: AttributeTraits(.other, from: [.string], ColumnType(.blob), swift: "Data", of: "Foundation"),
+        .binary: AttributeTraits(from: [.string], ColumnType(.blob), swift: "Data", of: "Foundation"),
         .uuid: AttributeTraits(
-            .text, from: [.string], ColumnType(.text, "UUID"), form: "UUID in upper case", swift: "UUID",
+            from: [.string], ColumnType(.text, "UUID"), form: "UUID in upper case", swift: "UUID",
             of: "Foundation"),
-        .uri: AttributeTraits(.text, from: [.string], ColumnType(.text, "URI"), swift: "URL", of: "Foundation"),
+        .uri: AttributeTraits(from: [.string], ColumnType(.text, "URI"), swift: "URL", of: "Foundation"),
         .transformable: AttributeTraits(
-            .other, from: all, ColumnType(.text, "JSON"), form: "JSON", swift: "RawJSON", of: "Broker"),
+            from: all, ColumnType(.text, "JSON"), form: "JSON", swift: "RawJSON", of: "Broker"),
     ]
 }
 
@@ -131,7 +140,6 @@ package struct ColumnType: Sendable, Equatable {
     package static func == (left: ColumnType, right: ColumnType) -> Bool { left.storage == right.storage }
 }
 
-/// The form of a date in its column.
 package enum DateStorage: String, Sendable, CaseIterable {
     /// TEXT, `2011-12-22T02:24:51.000Z`.
     case iso8601
@@ -141,7 +149,6 @@ package enum DateStorage: String, Sendable, CaseIterable {
     case coreData
 }
 
-/// The form of a decimal in its column.
 package enum DecimalStorage: String, Sendable, CaseIterable {
     /// TEXT: all digits, as many as there are.
     case text
@@ -159,7 +166,6 @@ package enum InvalidValuePolicy: String, Sendable, CaseIterable {
     case fail
     /// As if the record lacked the value.
     case skip
-    /// As if it were null.
     case null
 }
 
@@ -204,7 +210,7 @@ package struct Attribute: Sendable {
     package var type: AttributeType
     /// The key paths of the value in a record, most preferred first.
     package var keyPaths: [[String]]
-    package var isOptional: Bool
+    package var isOptional = true
     /// The value for inserts of records without one.
     package var defaultValue: JSONFragment?
     /// A record that lacks the attribute sets its default, also in an existing object.
@@ -221,7 +227,7 @@ package struct Attribute: Sendable {
     package var constraints: ValueConstraints
     /// Applied to strings in order, before they are checked.
     package var transforms: [Transform]
-    package var onInvalid: InvalidValuePolicy
+    package var onInvalid = InvalidValuePolicy.fail
     /// The former name: a store that has the attribute under that name retains its values.
     package var renamedFrom: String?
     /// For people.
@@ -229,25 +235,20 @@ package struct Attribute: Sendable {
     package var place: ModelPlace
 
     package init(
-        name: String, type: AttributeType, keyPaths: [[String]]? = nil, isOptional: Bool = true,
-        defaultValue: JSONFragment? = nil, dateFormats: [String] = [], timeZone: String? = nil,
-        dateStorage: DateStorage = .iso8601, constraints: ValueConstraints = ValueConstraints(),
-        transforms: [Transform] = [], onInvalid: InvalidValuePolicy = .fail, renamedFrom: String? = nil,
-        place: ModelPlace = .unknown
+        name: String, type: AttributeType, defaultValue: JSONFragment? = nil, dateFormats: [String] = [],
+        timeZone: String? = nil, dateStorage: DateStorage = .iso8601,
+        constraints: ValueConstraints = ValueConstraints(), transforms: [Transform] = [], place: ModelPlace = .unknown
     ) {
         self.name = name
         column = name
         self.type = type
-        self.keyPaths = keyPaths ?? [[name]]
-        self.isOptional = isOptional
+        keyPaths = [[name]]
         self.defaultValue = defaultValue
         self.dateFormats = dateFormats
         self.timeZone = timeZone
         self.dateStorage = dateStorage
         self.constraints = constraints
         self.transforms = transforms
-        self.onInvalid = onInvalid
-        self.renamedFrom = renamedFrom
         self.place = place
     }
 
@@ -302,7 +303,6 @@ package enum HolderValue: Sendable, Equatable {
         }
     }
 
-    /// The key as the model writes it.
     var text: String { path.joined(separator: ".") }
 
     static func isHolderPath(_ path: [String]) -> Bool { path.count > 1 && path[0].hasSameBytes(as: first) }

@@ -1,3 +1,5 @@
+package import BrokerPaths
+
 /// A kind of object. An entity without relatives has a table in the store; the entities of a hierarchy share one.
 package struct Entity: Sendable {
     package var name: String
@@ -8,7 +10,7 @@ package struct Entity: Sendable {
     /// Indices of the attributes that identify an object, in order; empty when it has no identity.
     package var identity: [Int]
     /// A record without identity becomes a new object with NULL there, and is no error.
-    package var isIdentityOptional: Bool
+    package var isIdentityOptional = false
     /// In a hierarchy, the attributes of all its entities: the columns of their one table. Relatives have the same
     /// attributes at the same indices, with their own definitions of those that they have.
     package var attributes: [Attribute]
@@ -21,13 +23,13 @@ package struct Entity: Sendable {
     /// Index of the entity that it inherits from; nil for a topmost entity and for an entity without relatives.
     package var parent: Int?
     /// All its objects are objects of its subentities.
-    package var isAbstract: Bool
+    package var isAbstract = false
     /// The topmost entity of its hierarchy has no identity, but this entity, or one between the two, has.
     package var hasIdentityOfItsOwn = false
     /// Sets of attribute indices that are unique together, besides the identity.
-    package var unique: [[Int]]
+    package var unique: [[Int]] = []
     /// Sets of attribute indices that have an index.
-    package var indexes: [[Int]]
+    package var indexes: [[Int]] = []
     /// Index of the attribute that orders records by age; nil accepts every record.
     package var modified: Int?
     /// A predicate on a record's attributes: a record that matches it deletes its object. It is checked when the model
@@ -42,25 +44,14 @@ package struct Entity: Sendable {
     package var place: ModelPlace
 
     package init(
-        name: String, table: String, root: String? = nil, identity: [Int] = [], isIdentityOptional: Bool = false,
-        attributes: [Attribute] = [], relationships: [Relationship] = [], unique: [[Int]] = [],
-        indexes: [[Int]] = [], modified: Int? = nil, tombstone: String? = nil, parent: Int? = nil,
-        isAbstract: Bool = false, renamedFrom: String? = nil, place: ModelPlace = .unknown
+        name: String, table: String, identity: [Int] = [], attributes: [Attribute] = [],
+        relationships: [Relationship] = [], place: ModelPlace = .unknown
     ) {
         self.name = name
         self.table = table
-        self.root = root
         self.identity = identity
-        self.isIdentityOptional = isIdentityOptional
         self.attributes = attributes
         self.relationships = relationships
-        self.unique = unique
-        self.indexes = indexes
-        self.modified = modified
-        self.tombstone = tombstone
-        self.renamedFrom = renamedFrom
-        self.parent = parent
-        self.isAbstract = isAbstract
         attributeIndices = Array(attributes.indices)
         relationshipIndices = Array(relationships.indices)
         self.place = place
@@ -77,19 +68,15 @@ package struct Entity: Sendable {
     /// The attribute of a single-attribute identity.
     package var singleIdentity: Attribute? { identity.count == 1 ? attributes[identity[0]] : nil }
 
-    /// Among those that its objects have.
     package func index(ofAttribute name: String) -> Int? {
         attributeIndices.first { attributes[$0].name.hasSameBytes(as: name) }
     }
 
-    /// Among those that its objects have.
     package func index(ofRelationship name: String) -> Int? {
         relationshipIndices.first { relationships[$0].name.hasSameBytes(as: name) }
     }
 
-    /// Among those that its objects have.
     package var attributeNames: [String] { attributeIndices.map { attributes[$0].name } }
-    /// Among those that its objects have.
     package var relationshipNames: [String] { relationshipIndices.map { relationships[$0].name } }
 }
 
@@ -128,21 +115,21 @@ package struct Relationship: Sendable {
     package var owner: Int?
     /// Index of the destination entity in the model.
     package var destination: Int
-    package var isToMany: Bool
+    package var isToMany = false
     /// Index of the inverse among the destination's relationships.
     package var inverse: Int?
     /// The key paths of the value in a record, most preferred first.
     package var keyPaths: [[String]]
     /// The effect of deleting this side's object on the objects of the other side.
-    package var deleteRule: DeleteRule
-    package var assignment: Assignment
-    package var missing: MissingDestination
+    package var deleteRule = DeleteRule.nullify
+    package var assignment = Assignment.union
+    package var missing = MissingDestination.stub
     /// Values that mean no object, besides null: texts, whole numbers, booleans and the empty array.
     package var none: [JSONFragment] = []
     /// The objects of the other side live in this side's object: they have no other one, and end with it.
     package var isOwned = false
     /// A to-many relationship stores the order in which records name its objects.
-    package var isOrdered: Bool
+    package var isOrdered = false
     /// The former name: a store that has the relationship under that name retains its links.
     package var renamedFrom: String?
     /// Index of the mapping that reads the nested records; nil reads them as records of the destination.
@@ -151,22 +138,139 @@ package struct Relationship: Sendable {
     package var description: String?
     package var place: ModelPlace
 
-    package init(
-        name: String, destination: Int, isToMany: Bool = false, inverse: Int? = nil, keyPaths: [[String]]? = nil,
-        deleteRule: DeleteRule = .nullify, assignment: Assignment = .union, missing: MissingDestination = .stub,
-        isOrdered: Bool = false, renamedFrom: String? = nil, place: ModelPlace = .unknown
-    ) {
+    package init(name: String, destination: Int, place: ModelPlace = .unknown) {
         self.name = name
         column = name
         self.destination = destination
-        self.isToMany = isToMany
-        self.inverse = inverse
-        self.keyPaths = keyPaths ?? [[name]]
-        self.deleteRule = deleteRule
-        self.assignment = assignment
-        self.missing = missing
-        self.isOrdered = isOrdered
-        self.renamedFrom = renamedFrom
+        keyPaths = [[name]]
         self.place = place
     }
+}
+
+/// The rule by which values of one shape become objects: a named part of the model, for `map`, routes and
+/// relationships.
+package struct Mapping: Sendable {
+    package enum Form: Sendable {
+        case record(RecordMapping)
+        case select(SelectMapping)
+    }
+
+    package var name: String
+    package var form: Form
+    package var place: ModelPlace
+}
+
+/// Records of one entity. Parts that it does not name follow the entity.
+package struct RecordMapping: Sendable {
+    package var entity: Int
+    /// By attribute, most preferred first: the paths of its value, which replace those of the entity.
+    package var attributes: [Int: [MappedPath]] = [:]
+    package var relationships: [Int: MappedRelationship] = [:]
+    package var nesting: KeyNesting?
+}
+
+/// A record is a dictionary whose key is one of its values: `{"blake": {"email": …}}`.
+package struct KeyNesting: Sendable {
+    /// The attribute that takes the key.
+    package var attribute: Int
+    /// The dictionary has many records, one for each key.
+    package var isCollection: Bool
+}
+
+/// A path of keys in a mapping.
+package struct MappedPath: Sendable, Equatable {
+    /// The path begins below the key that is a value: `(username).email`.
+    package var isBelowKey = false
+    package var keys: [String]
+}
+
+/// The mapping of a relationship.
+package struct MappedRelationship: Sendable {
+    /// Most preferred first.
+    package var paths: [MappedPath]
+    /// Index of the mapping of its values; nil follows the model's relationship.
+    package var mapping: Int?
+}
+
+/// Chooses a mapping for each record by the value at a key.
+package struct SelectMapping: Sendable {
+    /// The treatment of a record that no case matches.
+    package enum Otherwise: Sendable, Equatable {
+        case mapping(Int)
+        /// It is ignored without a warning.
+        case decline
+        /// It is `unmappable`.
+        case refuse
+    }
+
+    /// The path of the key.
+    package var key: [String]
+    /// The values as text, and the mappings' indices.
+    package var cases: [(value: String, mapping: Int)]
+    package var otherwise = Otherwise.refuse
+}
+
+/// The position of a payload's objects: the mapping for a resource path and a key path.
+package struct Route: Sendable {
+    /// Matches a job's `path`; nil matches every job, also one without a path.
+    package var pattern: PathPattern?
+    /// Nil for the whole payload.
+    package var keyPath: [String]?
+    /// Nil for a route to errors.
+    package var mapping: Int?
+    /// The value is an error of the payload's sender.
+    package var isError: Bool { mapping == nil }
+    package var place: ModelPlace
+
+    /// For people: `/articles/:articleID` and `articles`.
+    package var summary: String {
+        let parts = [pattern.map { "path \($0.text)" }, keyPath.map { "key path \($0.joined(separator: "."))" }]
+        let text = parts.compactMap { $0 }.joined(separator: " and ")
+        return text.isEmpty ? "any payload" : text
+    }
+}
+
+/// The position of a part in the model's document, for faults: a JSON Pointer (RFC 6901), line and column from 1.
+package struct ModelPlace: Sendable, Hashable {
+    package var pointer: String
+    package var source: String
+    package var line: Int
+    package var column: Int
+
+    package init(pointer: String, source: String = "", line: Int, column: Int) {
+        self.pointer = pointer
+        self.source = source
+        self.line = line
+        self.column = column
+    }
+
+    package static let unknown = ModelPlace(pointer: "", line: 0, column: 0)
+}
+
+package struct ModelFault: Sendable, Hashable, CustomStringConvertible {
+    package let place: ModelPlace
+    package let message: String
+
+    package init(_ message: String, at place: ModelPlace) {
+        self.message = message
+        self.place = place
+    }
+
+    package var description: String {
+        let source = place.source.isEmpty ? "" : place.source + ": "
+        guard place.line > 0 else { return source + message }
+        let pointer = place.pointer.isEmpty ? "" : " (\(place.pointer))"
+        return "\(source)line \(place.line), column \(place.column)\(pointer): \(message)"
+    }
+}
+
+/// A model was refused: all its faults, in the order of the document.
+package struct ModelError: Error, Sendable, CustomStringConvertible {
+    package let faults: [ModelFault]
+
+    package init(faults: [ModelFault]) {
+        self.faults = faults
+    }
+
+    package var description: String { faults.map(\.description).joined(separator: "\n") }
 }

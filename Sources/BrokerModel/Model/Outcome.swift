@@ -72,28 +72,79 @@ package struct ReplyObjects: Sendable, Equatable {
 package struct Outcome: Sendable {
     /// By entity name, sorted; only the entities that the job changed or named.
     package var changes: [(entity: String, counts: ChangeCounts)] = [] { didSet { written = nil } }
-    package var rejected: [Fault] = [] { didSet { written = nil } }
-    package var warnings: [Warning] = [] { didSet { written = nil } }
+    package var rejected: [Fault] {
+        get { rare?.parts.rejected ?? [] }
+        set { parts.rejected = newValue }
+    }
+    package var warnings: [Warning] {
+        get { rare?.parts.warnings ?? [] }
+        set { parts.warnings = newValue }
+    }
     /// The `keys` of the answer as JSON, when the job asked for them.
-    package var keys: [UInt8]? { didSet { written = nil } }
+    package var keys: [UInt8]? {
+        get { rare?.parts.keys }
+        set { parts.keys = newValue }
+    }
     /// Some of the `keys` as JSON, for a dry run.
-    package var examples: [UInt8]? { didSet { written = nil } }
+    package var examples: [UInt8]? {
+        get { rare?.parts.examples }
+        set { parts.examples = newValue }
+    }
     /// The objects of the job's own records, when the job asked for them: in the answer only, not in ``members``.
-    package var objects: ReplyObjects?
+    package var objects: ReplyObjects? {
+        get { rare?.parts.objects }
+        set { parts.objects = newValue }
+    }
     /// The `keys` of the feed as JSON: those of the objects that changed. Nil when nothing changed, when they exceed the
     /// limit of one job, and where the store keeps none.
-    package var feedKeys: [UInt8]?
+    package var feedKeys: [UInt8]? {
+        get { rare?.parts.feedKeys }
+        set { parts.feedKeys = newValue }
+    }
 
     package init() {}
 
+    /// The parts that most outcomes lack, in one object: an outcome is copied often, and copies of a struct of all of them
+    /// take more than three times as long.
+    private final class Rare: Sendable {
+        struct Parts {
+            var rejected: [Fault] = []
+            var warnings: [Warning] = []
+            var keys: [UInt8]?
+            var examples: [UInt8]?
+            var objects: ReplyObjects?
+            var feedKeys: [UInt8]?
+        }
+
+        let parts: Parts
+
+        init(_ parts: Parts) { self.parts = parts }
+    }
+
+    private var rare: Rare?
+
+    private var parts: Rare.Parts {
+        get { rare?.parts ?? Rare.Parts() }
+        set { (rare, written) = (Rare(newValue), nil) }
+    }
+
     /// ``members`` and ``storedObject``, if they have been written and nothing has changed since.
-    private var written: (members: [UInt8], object: [UInt8])?
+    private final class Written: Sendable {
+        let members: [UInt8]
+        let object: [UInt8]
+
+        init(_ members: [UInt8]) {
+            self.members = members
+            object = Outcome.object(members)
+        }
+    }
+
+    private var written: Written?
 
     /// Writes ``members`` and retains them if ``storedObject`` has the same bytes: both are needed.
     package mutating func writeBrief() {
         guard rejected.isEmpty, warnings.isEmpty else { return }
-        let members = members
-        written = (members, Self.object(members))
+        written = Written(members)
     }
 
     /// The members of the contract's `completed` for the outcome, except `timing`: JSON without the braces.
@@ -101,8 +152,7 @@ package struct Outcome: Sendable {
 
     /// Whether it consists of these changes, and of nothing else.
     package func isOnly(_ others: [(entity: String, counts: ChangeCounts)]) -> Bool {
-        rejected.isEmpty && warnings.isEmpty && keys == nil && examples == nil && objects == nil && feedKeys == nil
-            && changes.elementsEqual(others) { $0.counts == $1.counts && $0.entity.hasSameBytes(as: $1.entity) }
+        rare == nil && changes.elementsEqual(others) { $0.counts == $1.counts && $0.entity.hasSameBytes(as: $1.entity) }
     }
 
     /// A JSON object of ``members``, small enough to be stored for every job: some of the rejections and warnings, and
@@ -148,8 +198,6 @@ package struct Outcome: Sendable {
 
 extension JSONWriter {
     /// Writes as many faults as begin within the limit of bytes.
-    ///
-    /// - Returns: their number.
     fileprivate mutating func faults(_ faults: [Fault], within bytes: Int) -> Int {
         var listed = 0
         array { writer in
@@ -285,7 +333,6 @@ package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
         path.map { "\(code.rawValue) at \($0): \(message)" } ?? "\(code.rawValue): \(message)"
     }
 
-    /// Writes the fault as the contract's object.
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             writer.member("code", code.rawValue)
@@ -297,4 +344,12 @@ package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
             if let oldest { writer.member("oldest", oldest) }
         }
     }
+}
+
+/// The number of objects that a job may delete, those that a delete rule deletes included.
+package enum DeletionLimit: Sendable, Equatable {
+    case objects(Int)
+    /// A part of the objects that an entity, with its subentities, had before the job, for each entity: in thousandths
+    /// of a percent, so that the decision takes whole numbers only and is the same on every machine.
+    case share(thousandthsOfPercent: Int)
 }

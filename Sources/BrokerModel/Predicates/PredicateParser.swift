@@ -379,7 +379,6 @@ package struct PredicateText {
 
 /// A predicate that cannot be used.
 package struct PredicateFault: Error {
-    /// The fault and the remedy.
     package let message: String
     /// The position in the text, in bytes; nil when the fault has none.
     package let offset: Int?

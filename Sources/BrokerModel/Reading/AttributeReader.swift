@@ -11,7 +11,6 @@ struct AttributeDraft {
     var isUnique = false
 }
 
-/// Reads one attribute: a type name, or an object.
 struct AttributeReader {
     let keyStyle: KeyStyle
 
@@ -136,8 +135,7 @@ struct AttributeReader {
         func bound(_ name: String) -> JSONFragment? {
             guard let node = fields[name] else { return nil }
             guard node.value.kind == .number || node.value.kind == .string else {
-                node.reportExpected(type?.isDate == true ? "a date" : "a number")
-                return nil
+                return node.refuseExpected(type?.isDate == true ? "a date" : "a number")
             }
             return node.fragment(for: nil)
         }
@@ -152,8 +150,7 @@ struct AttributeReader {
         let allowed = fields["enum"]?.elements(expected: "an array of the allowed values") ?? []
         constraints.allowed = allowed.compactMap { node in
             guard node.value.isNull else { return node.fragment(for: type) }
-            node.report("null needs no place among the allowed values; say \"optional\": true instead")
-            return nil
+            return node.refuse("null needs no place among the allowed values; say \"optional\": true instead")
         }
         return constraints
     }
@@ -164,15 +161,13 @@ extension ModelNode {
     func keyPath(_ text: String) -> [String]? {
         let keys = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard keys.contains("") else { return keys }
-        report("the key path \"\(text)\" has an empty key; take out the dot too many")
-        return nil
+        return refuse("the key path \"\(text)\" has an empty key; take out the dot too many")
     }
 
     /// The value as it was written, when its kind can become that type; nil is an unknown type.
     func fragment(for type: AttributeType?) -> JSONFragment? {
         if let type, !type.traits.sources.contains(value.kind) {
-            report("\(value.kind.phrase) cannot become a value of type \(type.rawValue)")
-            return nil
+            return refuse("\(value.kind.phrase) cannot become a value of type \(type.rawValue)")
         }
         var writer = JSONWriter()
         value.write(to: &writer)
@@ -230,7 +225,6 @@ enum KeyPaths {
 /// Checks the attributes whose values come from the record around their own (``HolderValue``).
 struct HolderCheck {
     let drafts: [EntityDraft]
-    /// The same entities, linked.
     let entities: [Entity]
 
     func check() {

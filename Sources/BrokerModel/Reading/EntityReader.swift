@@ -2,9 +2,7 @@
 struct EntityDraft {
     /// Its attributes and relationships are complete when the linker has united those of its hierarchy.
     var entity: Entity
-    /// Its own attributes.
     var attributes: [AttributeDraft] = []
-    /// Its own relationships.
     var relationships: [RelationshipDraft] = []
     let key: ModelNode
     /// The position of the table's name: at `table`, or at the entity's own name.
@@ -52,8 +50,6 @@ struct EntityReader {
     }
 
     /// Reads the fields that name attributes, which may be inherited ones.
-    ///
-    /// - Parameter parent: the completed parent; nil for a topmost entity.
     static func complete(_ draft: inout EntityDraft, inheritingFrom parent: EntityDraft?) {
         guard let fields = draft.fields else { return }
         let reader = PropertyNamesReader(fields: fields, attributes: draft.attributesByIndex)
@@ -306,7 +302,6 @@ struct RelationshipDraft {
     var name: String { relationship.name }
 }
 
-/// Reads one relationship.
 struct RelationshipReader {
     let keyStyle: KeyStyle
 
@@ -342,7 +337,6 @@ struct RelationshipReader {
         return draft
     }
 
-    /// Limit on the values that mean no object.
     private static let mostNoneValues = 16
 
     private func readNone(_ fields: ModelFields) -> [JSONFragment] {
@@ -358,9 +352,8 @@ struct RelationshipReader {
             case .number where node.value.int64 != nil: break
             case .array where node.isEmptyArray: break
             default:
-                node.reportExpected(
+                return node.refuseExpected(
                     "a text, a whole number, true, false or an empty array; null always means no object")
-                return nil
             }
             return node.fragment(for: nil)
         }

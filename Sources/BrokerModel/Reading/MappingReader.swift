@@ -29,8 +29,8 @@ struct MappingReader {
         guard let name = node.string() else { return nil }
         if let index = indexByName[name] { return index }
         let question = NearMiss.question(name, among: members.map(\.name))
-        node.report(members.isEmpty ? "the model has no mappings" : "the model has no mapping \"\(name)\"\(question)")
-        return nil
+        return node.refuse(
+            members.isEmpty ? "the model has no mappings" : "the model has no mapping \"\(name)\"\(question)")
     }
 
     private func form(of node: ModelNode) -> Mapping.Form {
@@ -59,8 +59,8 @@ extension MappingReader {
     private func record(_ node: ModelNode, _ fields: ModelFields) -> RecordMapping? {
         guard let name = node.string() else { return nil }
         guard let index = entities.firstIndex(where: { $0.name.hasSameBytes(as: name) }) else {
-            node.report("the model has no entity \"\(name)\"" + NearMiss.question(name, among: entities.map(\.name)))
-            return nil
+            return node.refuse(
+                "the model has no entity \"\(name)\"" + NearMiss.question(name, among: entities.map(\.name)))
         }
         var mapping = RecordMapping(entity: index)
         let entity = entities[index]
@@ -133,32 +133,27 @@ extension MappingReader {
     private func path(_ member: ModelMember, _ nestingName: String?) -> MappedPath? {
         guard var keys = member.key.keyPath(member.name) else { return nil }
         if let fault = KeyPaths.holderFault(keys, mayNameHolder: false) {
-            member.key.report(fault)
-            return nil
+            return member.key.refuse(fault)
         }
         func isNested(_ key: String) -> Bool { key.hasPrefix("(") && key.hasSuffix(")") && key.utf8.count > 2 }
         guard let first = keys.first, isNested(first) else {
             guard let nestingName, keys.contains("(\(nestingName))") else { return MappedPath(keys: keys) }
-            member.key.report(
+            return member.key.refuse(
                 "\"(\(nestingName))\" is the first key of a path, as the record is below it; begin with it")
-            return nil
         }
         if let second = keys.dropFirst().first(where: isNested) {
-            member.key.report(
+            return member.key.refuse(
                 "a mapping takes one level of keys as values, and \"\(member.name)\" has \"\(first)\" and \"\(second)\"; read the "
                     + "objects below the first key through a relationship, whose mapping has the other nesting key")
-            return nil
         }
         let name = String(first.dropFirst().dropLast())
         guard let nestingName, nestingName.hasSameBytes(as: name) else {
             let remedy = nestingName.map { "write (\($0))" } ?? "add \"nestingKey\": \"\(name)\""
-            member.key.report("\"\(first)\" names no nesting key of this mapping; \(remedy)")
-            return nil
+            return member.key.refuse("\"\(first)\" names no nesting key of this mapping; \(remedy)")
         }
         keys.removeFirst()
         guard !keys.isEmpty else {
-            member.key.report("\"\(first)\" is the key itself; write a key after it, \"\(first).email\"")
-            return nil
+            return member.key.refuse("\"\(first)\" is the key itself; write a key after it, \"\(first).email\"")
         }
         return MappedPath(isBelowKey: true, keys: keys)
     }
@@ -168,24 +163,21 @@ extension MappingReader {
         if let index = entity.index(ofAttribute: name) {
             let attribute = entity.attributes[index]
             guard let value = attribute.holderValue, attribute.recordPaths.isEmpty else { return index }
-            node.report(
+            return node.refuse(
                 "\"\(name)\" of \(entity.name) has the key \"\(value.text)\", so its value comes from the record around "
                     + "this one; take this out")
-            return nil
         }
         let question = NearMiss.question(name, among: entity.attributeNames)
         let other =
             entity.index(ofRelationship: name) == nil ? "" : "; it is a relationship: name it in \"relationships\""
-        node.report("\(entity.name) has no attribute \"\(name)\"" + (other.isEmpty ? question : other))
-        return nil
+        return node.refuse("\(entity.name) has no attribute \"\(name)\"" + (other.isEmpty ? question : other))
     }
 
     private func relationship(_ node: ModelNode, _ entity: Entity) -> Int? {
         guard let name = node.string() else { return nil }
         if let index = entity.index(ofRelationship: name) { return index }
         let question = NearMiss.question(name, among: entity.relationshipNames)
-        node.report("\(entity.name) has no relationship \"\(name)\"" + question)
-        return nil
+        return node.refuse("\(entity.name) has no relationship \"\(name)\"" + question)
     }
 }
 
@@ -276,7 +268,6 @@ extension MappingReader {
     }
 }
 
-/// Reads the model's `routes`.
 struct RouteReader {
     let mappings: MappingReader
 

@@ -17,9 +17,19 @@ struct ModelNode {
     func reportExpected(_ expected: String) {
         report("expected \(expected), saw \(value.kind.phrase)")
     }
+
+    /// Reports a fault, so that there is no value.
+    func refuse<Value>(_ message: String) -> Value? {
+        report(message)
+        return nil
+    }
+
+    func refuseExpected<Value>(_ expected: String) -> Value? {
+        reportExpected(expected)
+        return nil
+    }
 }
 
-/// A key of an object with its value.
 struct ModelMember {
     let name: String
     /// Positioned at the key, for faults of the name; its pointer is the value's.
@@ -34,30 +44,20 @@ extension ModelNode {
 
     /// A string that is not empty.
     func string() -> String? {
-        guard let string = value.string else {
-            reportExpected("a string")
-            return nil
-        }
-        guard !string.isEmpty else {
-            report("the string is empty; write a value or take the field out")
-            return nil
-        }
+        guard let string = value.string else { return refuseExpected("a string") }
+        guard !string.isEmpty else { return refuse("the string is empty; write a value or take the field out") }
         return string
     }
 
     func bool() -> Bool? {
-        guard let bool = value.bool else {
-            reportExpected("true or false")
-            return nil
-        }
+        guard let bool = value.bool else { return refuseExpected("true or false") }
         return bool
     }
 
     /// A whole number from 0.
     func count() -> Int? {
         guard let number = value.int64, let count = Int(exactly: number), count >= 0 else {
-            reportExpected("a whole number from 0 on")
-            return nil
+            return refuseExpected("a whole number from 0 on")
         }
         return count
     }
@@ -67,12 +67,8 @@ extension ModelNode {
         if let choice = value.string.flatMap(Choice.init) { return choice }
         let names = Choice.allCases.map(\.rawValue)
         let expected = "one of " + names.map { "\"\($0)\"" }.joined(separator: ", ")
-        guard let seen = value.string else {
-            reportExpected(expected)
-            return nil
-        }
-        report("expected \(expected), saw \"\(seen)\"" + NearMiss.question(seen, among: names))
-        return nil
+        guard let seen = value.string else { return refuseExpected(expected) }
+        return refuse("expected \(expected), saw \"\(seen)\"" + NearMiss.question(seen, among: names))
     }
 }
 
@@ -81,10 +77,7 @@ extension ModelNode {
 extension ModelNode {
     /// The members of an object in order; a key that occurs twice is reported and returned once.
     func members(expected: String) -> [ModelMember]? {
-        guard value.kind == .object else {
-            reportExpected(expected)
-            return nil
-        }
+        guard value.kind == .object else { return refuseExpected(expected) }
         var lines: [ExactText: Int] = [:]
         var members: [ModelMember] = []
         for member in value.members {
@@ -105,17 +98,11 @@ extension ModelNode {
 
     /// The elements of an array; an empty one is reported unless it is allowed.
     func elements(expected: String, mayBeEmpty: Bool = false) -> [ModelNode]? {
-        guard value.kind == .array else {
-            reportExpected(expected)
-            return nil
-        }
+        guard value.kind == .array else { return refuseExpected(expected) }
         let nodes = value.elements.enumerated().map { index, value in
             ModelNode(value: value, pointer: "\(pointer)/\(index)", faults: faults)
         }
-        guard !nodes.isEmpty || mayBeEmpty else {
-            report("the array is empty; expected \(expected)")
-            return nil
-        }
+        guard !nodes.isEmpty || mayBeEmpty else { return refuse("the array is empty; expected \(expected)") }
         return nodes
     }
 
@@ -127,7 +114,6 @@ extension ModelNode {
 
 /// The faults that one reading of a model has found so far. Belongs to one reading on one thread.
 final class ModelFaultLog {
-    /// The index of each source.
     private let ranks: [ExactText: Int]
     private var found: [ModelFault]
 

@@ -1,4 +1,5 @@
 package import BrokerJSON
+internal import Glibc
 
 /// The maximum size of a model: far more than any that people write, and small enough that reading one, and creating
 /// its tables, takes seconds and megabytes.
@@ -76,8 +77,6 @@ private struct ModelLimitCheck {
     }
 
     /// By the names of parents, which need not exist, and may form a circle.
-    ///
-    /// - Parameter counts: the properties of each entity.
     private mutating func checkHierarchies(_ entities: [ModelValue.Member], _ counts: [Int], _ node: ModelValue) {
         let places = [ExactText: Int](firstOf: entities.enumerated().map { ($1.key, $0) })
         let parents = entities.map { $0.value["parent"]?.string.flatMap { places[$0] } }
@@ -125,7 +124,6 @@ private struct ModelLimitCheck {
         faults.report(message, at: ModelNode(value: ModelValue(.null, at: place), pointer: pointer, faults: faults))
     }
 
-    /// A name, shortened for a message.
     private static func shortened(_ name: String) -> String {
         name.utf8.count > ModelLimits.longestName ? "\(name.prefix(32))…" : name
     }
@@ -166,8 +164,7 @@ package enum ModelReader {
         }
         let keyStyle: KeyStyle = fields["keyStyle"]?.choice() ?? .exact
         guard let node = fields["entities"] else {
-            root.report("a model needs \"entities\"; add an object of entities by name")
-            return nil
+            return root.refuse("a model needs \"entities\"; add an object of entities by name")
         }
         guard let members = node.members(expected: "an object of entities by name") else { return nil }
         if members.isEmpty { node.report("the model has no entity; add one, or nothing can be stored") }
@@ -180,5 +177,47 @@ package enum ModelReader {
         mappings.resolveRelationships(of: linker.drafts, in: &entities, read)
         let routes = fields["routes"]?.elements(expected: "an array of routes", mayBeEmpty: true) ?? []
         return (entities, read, RouteReader(mappings: mappings).read(routes))
+    }
+}
+
+/// Opens configurations and models. A pipe among them would stop a server until another program writes to it.
+package enum RegularFile {
+    /// The end of a sentence that begins with the path.
+    package struct Refusal: Error {
+        package let reason: String
+    }
+
+    /// - Returns: a descriptor, which the caller closes.
+    package static func open(_ path: String) throws(Refusal) -> Int32 {
+        // Without a reader or writer at the other end, a pipe is opened at once.
+        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+        guard descriptor >= 0 else { throw Refusal(reason: "cannot be read: \(String(cString: strerror(errno)))") }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+            close(descriptor)
+            let isFolder = status.st_mode & S_IFMT == S_IFDIR
+            throw Refusal(
+                reason: "cannot be read: it is a \(isFolder ? "folder" : "pipe or device"), and no regular file")
+        }
+        return descriptor
+    }
+
+    /// - Parameter limit: of a longer file, one byte more than that is read.
+    package static func bytes(of path: String, limit: Int) throws(Refusal) -> [UInt8] {
+        let descriptor = try open(path)
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        while bytes.count <= limit {
+            var count = 0
+            bytes += [UInt8](unsafeUninitializedCapacity: min(limit + 1 - bytes.count, 1 << 20)) { space, filled in
+                count = read(descriptor, space.baseAddress, space.count)
+                filled = max(0, count)
+            }
+            guard count > 0 else {
+                if count == 0 { return bytes }
+                throw Refusal(reason: "cannot be read: \(String(cString: strerror(errno)))")
+            }
+        }
+        return bytes
     }
 }

@@ -136,16 +136,14 @@ struct OwnershipLinker {
         guard let head = names.lastIndex(where: { !$0.isEmpty }) else { return [] }
         let name = drafts[line[head]].name
         guard head == line.count - 1 else {
-            owner.node.report(
+            return owner.node.refuse(
                 "the identity of \(name) does not hold for \(drafts[line.last!].name), the topmost entity of its "
                     + "hierarchy, so it cannot identify owned objects; give it to the topmost entity, or take this out")
-            return nil
         }
         if drafts[line[head]].fields?["identityOptional"]?.value.bool == true {
-            owner.node.report(
+            return owner.node.refuse(
                 "the identity of \(name) is optional, so it cannot identify owned objects; take \"identityOptional\" "
                     + "out, or this")
-            return nil
         }
         let attributes = names[head].compactMap { name in
             drafts[line[head]].attributes.first { $0.attribute.name.hasSameBytes(as: name) }
@@ -155,10 +153,6 @@ struct OwnershipLinker {
     }
 
     /// The complete identity of an owned entity, which gets the attributes that it lacks.
-    ///
-    /// - Parameters:
-    ///   - parts: the attributes of the owner's identity.
-    ///   - own: the names of the identity in the model.
     private mutating func identity(
         of entity: Int, _ parts: [AttributeDraft], _ own: [String], _ owner: Owner
     ) -> [String] {
@@ -183,8 +177,6 @@ struct OwnershipLinker {
     }
 
     /// The name of the attribute with that value. If the entity has none, one is added.
-    ///
-    /// - Parameter part: the owner's attribute with the value.
     private mutating func attribute(
         _ value: HolderValue, _ name: String, like part: AttributeDraft?, _ entity: Int, _ owner: Owner,
         _ added: inout [AttributeDraft]
@@ -198,12 +190,11 @@ struct OwnershipLinker {
             return known.attribute.name
         }
         let place = drafts[owner.entity].relationships[owner.relationship]
-        var draft = AttributeDraft(
-            attribute: Attribute(
-                name: Self.numbered(name) { !isTaken($0, entity) }, type: part?.attribute.type ?? .integer64,
-                keyPaths: [value.path],
-                isOptional: false, place: place.relationship.place),
-            key: place.key)
+        var owned = Attribute(
+            name: Self.numbered(name) { !isTaken($0, entity) }, type: part?.attribute.type ?? .integer64,
+            place: place.relationship.place)
+        (owned.keyPaths, owned.isOptional) = ([value.path], false)
+        var draft = AttributeDraft(attribute: owned, key: place.key)
         if let part {
             draft.attribute.dateFormats = part.attribute.dateFormats
             draft.attribute.timeZone = part.attribute.timeZone
@@ -231,8 +222,8 @@ struct OwnershipLinker {
         if let inverse = relationship.inverse { return check(inverse, of: entity) }
         let owning = drafts[owner.entity]
         var inverse = Relationship(
-            name: inverseName(of: owning.name, entity, parts), destination: owner.entity,
-            inverse: owner.relationship, keyPaths: [], place: relationship.place)
+            name: inverseName(of: owning.name, entity, parts), destination: owner.entity, place: relationship.place)
+        (inverse.inverse, inverse.keyPaths) = (owner.relationship, [])
         inverse.renamedFrom = owning.entity.renamedFrom.map(Self.lowercasedFirst)
         var draft = RelationshipDraft(relationship: inverse, key: owning.relationships[owner.relationship].key)
         draft.isResolved = true

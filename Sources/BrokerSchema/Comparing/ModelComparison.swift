@@ -21,14 +21,11 @@ struct ModelComparison {
     private(set) var obstacles: Set<StoredPart> = []
     /// The parts of the stored model that the wanted one lacks, by the subjects of their changes.
     private(set) var removed: [String: RemovedPart] = [:]
-    /// The parts of the stored model that were not in force any more.
     private let retained: RetainedParts
 
     /// - Parameters:
     ///   - stored: the effective model of the store: the model in force, and the retained parts of earlier models.
     ///   - inForce: the last model with which the store was opened.
-    ///   - populated: see ``StoredRows``.
-    ///   - inexact: see ``StoredRows``.
     init(
         from stored: Model, inForce: Model, to wanted: Model, _ match: ModelMatch, _ removal: RemovalPolicy,
         populated: Set<Int>, inexact: [StoredPart: String]

@@ -1,3 +1,4 @@
+internal import BrokerJSON
 import BrokerModel
 
 /// Matches the parts of a changed model with those of the model before: by name, or by the earlier name.
@@ -7,7 +8,6 @@ import BrokerModel
 /// without a match are removed.
 struct ModelMatch {
     struct Entity {
-        /// Nil when the entity is new.
         var old: Int?
         /// By index in the entity's hierarchy; nil where its objects do not have the attribute, or did not have it.
         var attributes: [Int?]
@@ -16,14 +16,12 @@ struct ModelMatch {
         subscript(kind: PartKind) -> [Int?] { kind == .attribute ? attributes : relationships }
     }
 
-    /// By entity of the changed model.
     private(set) var entities: [Entity]
     /// Parts of the earlier model without a value in any row, which no part of the changed model continues.
     private(set) var released: Set<StoredPart> = []
     /// By entity of the changed model, the topmost entity of the earlier hierarchy whose table has its objects; nil
     /// when they have a new table.
     let tables: [Int?]
-    /// By entity of the earlier model.
     private let successors: [Int: Int]
 
     init(from old: Model, to new: Model) {
@@ -130,7 +128,6 @@ extension ModelMatch {
         }
     }
 
-    /// Entities above it in both models.
     private func ancestors(of entity: Int, _ stored: Model, _ wanted: Model) -> [(old: Int, new: Int)] {
         guard let old = entities[entity].old else { return [] }
         let above = stored.ancestors(of: old)
@@ -138,5 +135,294 @@ extension ModelMatch {
             guard let found = entities[ancestor].old, above.contains(found) else { return nil }
             return (found, ancestor)
         }
+    }
+}
+
+/// The effective model of an opened store: the model in force, and after its parts the retained parts of earlier
+/// models.
+///
+/// The tables are always those of the effective model. So a retained part is found again, with its meaning, when a
+/// later model has it.
+struct EffectiveModel {
+    let model: Model
+    let match: ModelMatch
+    /// Some part is retained.
+    let keepsParts: Bool
+    /// Why the retained parts conflict with the wanted model; nil when they do not.
+    let fault: String?
+
+    init(
+        _ wanted: Model, keepingFrom stored: Model, _ match: ModelMatch, inForce: Model, removal: RemovalPolicy
+    ) {
+        let retained = RetainedModel(wanted, stored, match, besides: inForce, keepsAll: removal == .keep)
+        keepsParts = removal != .drop && !retained.isEmpty
+        guard keepsParts else {
+            (model, self.match, fault) = (wanted, match, nil)
+            return
+        }
+        do throws(ModelError) {
+            let held = try ModelReader.read(JSONText(copying: retained.text()))
+            let fault = Self.fault(of: held, for: wanted)
+            // For a store that is refused, the plan is made for the wanted model.
+            model = fault == nil ? held : wanted
+            self.match = fault == nil ? retained.match(of: held) : match
+            self.fault = fault
+        } catch {
+            (model, self.match) = (wanted, match)
+            fault = error.faults.first.map(\.message) ?? "\(error)"
+        }
+    }
+
+    /// The wanted model's rows must find their columns under the same names, and no other column may require a value.
+    private static func fault(of held: Model, for wanted: Model) -> String? {
+        let (there, needed) = (Schema(held), Schema(wanted))
+        for table in needed.tables {
+            guard let found = there.tables.first(where: { $0.name.hasSameBytes(as: table.name) }) else {
+                return "the links of \(table.name) would be in another table"
+            }
+            for column in table.columns
+            where !found.columns.contains(where: { $0.name.hasSameBytes(as: column.name) && $0.type == column.type }) {
+                return "\(table.name).\(column.name) would have another name beside the retained tables"
+            }
+            for column in found.columns
+            where column.isRequired && !table.columns.contains(where: { $0.name.hasSameBytes(as: column.name) }) {
+                return "no row of \(table.name) could be inserted without its \(column.name)"
+            }
+        }
+        return nil
+    }
+}
+
+/// The parts of a stored model that a wanted one lacks and a store retains, and the document of both.
+private struct RetainedModel {
+    private let stored: Model
+    private let wanted: Model
+    private let before: ModelMatch
+    /// Entities of the stored model, parents first.
+    private var entities: [Int] = []
+    /// Parts of the stored model, by the index of the wanted model's entity that retains them.
+    private var parts: [Int: [(kind: PartKind, place: Int)]] = [:]
+    /// All retained parts, also those of retained entities.
+    private var all: Set<StoredPart> = []
+
+    init(_ wanted: Model, _ stored: Model, _ match: ModelMatch, besides inForce: Model, keepsAll: Bool) {
+        (self.stored, self.wanted, before) = (stored, wanted, match)
+        let unused = RetainedParts(in: stored, besides: inForce)
+        entities = stored.entities.indices.filter {
+            before.entity(for: $0) == nil && (keepsAll || unused.has(entity: $0))
+        }.sorted { stored.ancestors(of: $0).count < stored.ancestors(of: $1).count }
+        for index in entities {
+            for kind in PartKind.allCases {
+                all.formUnion(stored.entities[index].indices(of: kind).map { stored.part(kind, $0, of: index) })
+            }
+        }
+        for (new, old) in before.entities.map(\.old).enumerated() {
+            guard let old else { continue }
+            for kind in PartKind.allCases {
+                for place in stored.entities[old].indices(of: kind)
+                where before.place(kind, for: place, of: new) == nil
+                    && !before.inherits(kind, place, of: new, stored, wanted)
+                    && (keepsAll || unused.has(kind, place, of: old))
+                    && !before.released.contains(stored.part(kind, place, of: old))
+                {
+                    parts[new, default: []].append((kind, place))
+                    all.insert(stored.part(kind, place, of: old))
+                }
+            }
+        }
+    }
+
+    var isEmpty: Bool { entities.isEmpty && parts.isEmpty }
+
+    // MARK: - Names
+
+    private func name(ofEntity old: Int) -> String? {
+        if let new = before.entity(for: old) { return wanted.entities[new].name }
+        return entities.contains(old) ? stored.entities[old].name : nil
+    }
+
+    /// The name of a part of an entity of the stored model; nil when neither the wanted model nor the store has it.
+    private func name(of kind: PartKind, _ place: Int, of old: Int) -> (name: String, isRetained: Bool)? {
+        for entity in [old] + stored.ancestors(of: old) {
+            guard let new = before.entity(for: entity), let found = before.place(kind, for: place, of: new) else {
+                continue
+            }
+            return (wanted.entities[new].name(of: kind, found), false)
+        }
+        let isRetained = all.contains(stored.part(kind, place, of: old))
+        return isRetained ? (stored.entities[old].name(of: kind, place), true) : nil
+    }
+
+    // MARK: - The document
+
+    /// The wanted model's entities with the retained parts, then the retained entities.
+    func text() throws(ModelError) -> [UInt8] {
+        var root = try Self.document(of: wanted)
+        let former = try Self.document(of: stored)["entities"]?.members.map(\.value) ?? []
+        var members = root["entities"]?.members ?? []
+        for index in members.indices {
+            members[index].value = Self.cleared(members[index].value)
+            guard let old = before.entities[index].old else { continue }
+            for (kind, place) in parts[index] ?? [] {
+                let name = stored.entities[old].name(of: kind, place)
+                let owners = [old] + stored.ancestors(of: old)
+                guard let part = owners.lazy.compactMap({ former[$0][kind.key]?[name] }).first else { continue }
+                let list = members[index].value[kind.key]?.members ?? []
+                let own = ModelValue.Member(name, at: .unknown, linked(part, kind, place, of: old))
+                members[index].value[member: kind.key] = ModelValue(.object(list + [own]), at: .unknown)
+            }
+            retainLists(of: old, in: &members[index].value)
+        }
+        members += entities.map { ModelValue.Member(stored.entities[$0].name, at: .unknown, retained($0, former[$0])) }
+        root.content = .object(root.members.filter { $0.key == "keyStyle" })
+        root[member: "entities"] = ModelValue(.object(members), at: .unknown)
+        var writer = JSONWriter()
+        root.write(to: &writer)
+        return writer.bytes
+    }
+
+    private static func document(of model: Model) throws(ModelError) -> ModelValue {
+        try ModelDocument(parsing: JSONText(copying: Array(model.text.utf8))).root
+    }
+
+    /// A retained part may have a name that another part had before, and mappings are not retained.
+    private static func cleared(_ entity: ModelValue) -> ModelValue {
+        var entity = entity
+        entity[member: "renamedFrom"] = nil
+        for kind in PartKind.allCases {
+            guard var parts = entity[kind.key]?.members else { continue }
+            for index in parts.indices {
+                parts[index].value[member: "renamedFrom"] = nil
+                parts[index].value[member: "mapping"] = nil
+            }
+            entity[member: kind.key] = ModelValue(.object(parts), at: .unknown)
+        }
+        return entity
+    }
+
+    private func retained(_ old: Int, _ value: ModelValue) -> ModelValue {
+        var value = value
+        let entity = stored.entities[old]
+        value[member: "parent"] = entity.parent.flatMap(name(ofEntity:)).map(Self.text)
+        if value["identity"] != nil {
+            let names = entity.identity.compactMap { name(of: .attribute, $0, of: old)?.name }
+            value[member: "identity"] = ModelValue(.array(names.map(Self.text)), at: .unknown)
+        }
+        // They concern records, and retained entities receive none.
+        for key in ["renamedFrom", "modified", "tombstone", "unique", "indexes"] { value[member: key] = nil }
+        for kind in PartKind.allCases {
+            let parts = value[kind.key]?.members.map { part in
+                let place = entity.index(of: kind, named: part.key)!
+                return ModelValue.Member(part.key, at: .unknown, linked(part.value, kind, place, of: old))
+            }
+            value[member: kind.key] = ModelValue(.object(parts ?? []), at: .unknown)
+        }
+        retainLists(of: old, in: &value)
+        return value
+    }
+
+    /// A retained part, with the present names of what it leads to.
+    private func linked(_ part: ModelValue, _ kind: PartKind, _ place: Int, of old: Int) -> ModelValue {
+        var part = part
+        part[member: "renamedFrom"] = nil
+        guard kind == .relationship else { return part }
+        part[member: "mapping"] = nil
+        let relationship = stored.entities[old].relationships[place]
+        let destination = name(ofEntity: relationship.destination)
+        // The destination is missing: then the store is refused anyway, and this model only serves to report why.
+        part[member: "entity"] = (destination ?? name(ofEntity: old)).map(Self.text)
+        let inverse =
+            destination == nil
+            ? nil : relationship.inverse.flatMap { name(of: .relationship, $0, of: relationship.destination) }
+        part[member: "inverse"] = inverse.map { Self.text($0.name) }
+        // The model in force has no inverse, so the links end with the objects to which they lead.
+        if let inverse, !inverse.isRetained { part[member: "deleteRule"] = Self.text(DeleteRule.nullify.rawValue) }
+        return part
+    }
+
+    /// Retains unique lists and indexes that need a retained attribute.
+    private func retainLists(of old: Int, in value: inout ModelValue) {
+        let entity = stored.entities[old]
+        for (key, lists) in [("unique", entity.unique), ("indexes", entity.indexes)] {
+            var elements = value[key]?.elements ?? []
+            for list in lists where list.allSatisfy(entity.attributeIndices.contains) {
+                let names = list.compactMap { name(of: .attribute, $0, of: old) }
+                guard names.count == list.count, names.contains(where: \.isRetained) else { continue }
+                elements.append(ModelValue(.array(names.map { Self.text($0.name) }), at: .unknown))
+            }
+            value[member: key] = elements.isEmpty ? nil : ModelValue(.array(elements), at: .unknown)
+        }
+    }
+
+    private static func text(_ text: String) -> ModelValue { ModelValue(.string(text), at: .unknown) }
+
+    // MARK: - The match
+
+    /// The match of the stored model with the one that was read from ``text()``.
+    func match(of held: Model) -> ModelMatch {
+        let olds = before.entities.map(\.old) + entities
+        func place(_ kind: PartKind, named name: String, of entity: Int) -> Int? {
+            guard let old = olds[entity] else { return nil }
+            if entity < wanted.entities.count, let place = wanted.entities[entity].index(of: kind, named: name) {
+                return before.entities[entity][kind][place]
+            }
+            if let parent = held.entities[entity].parent, held.entities[parent].index(of: kind, named: name) != nil,
+                let found = place(kind, named: name, of: parent)
+            {
+                return stored.entities[old].indices(of: kind).contains(found) ? found : nil
+            }
+            return stored.entities[old].index(of: kind, named: name)
+        }
+        let entities = held.entities.enumerated().map { index, entity in
+            func places(_ kind: PartKind) -> [Int?] {
+                entity.names(of: kind).enumerated().map { position, name in
+                    entity.indices(of: kind).contains(position) ? place(kind, named: name, of: index) : nil
+                }
+            }
+            return ModelMatch.Entity(
+                old: olds[index], attributes: places(.attribute), relationships: places(.relationship))
+        }
+        return ModelMatch(from: stored, to: held, entities: entities)
+    }
+}
+
+extension ModelValue {
+    /// A member of an object; nil for one that it lacks, or is to lose.
+    fileprivate subscript(member key: String) -> ModelValue? {
+        get { self[key] }
+        set {
+            let others = members.filter { !$0.key.hasSameBytes(as: key) }
+            content = .object(others + (newValue.map { [Member(key, at: .unknown, $0)] } ?? []))
+        }
+    }
+}
+
+/// The kinds of an entity's parts. Both are matched, retained and compared by the same rules.
+enum PartKind: CaseIterable {
+    case attribute, relationship
+}
+
+extension PartKind {
+    fileprivate var key: String { self == .attribute ? "attributes" : "relationships" }
+}
+
+extension Entity {
+    /// Indices of the parts that its objects have, inherited ones first.
+    func indices(of kind: PartKind) -> [Int] { kind == .attribute ? attributeIndices : relationshipIndices }
+
+    func names(of kind: PartKind) -> [String] {
+        kind == .attribute ? attributes.map(\.name) : relationships.map(\.name)
+    }
+
+    func name(of kind: PartKind, _ index: Int) -> String {
+        kind == .attribute ? attributes[index].name : relationships[index].name
+    }
+
+    func index(of kind: PartKind, named name: String) -> Int? {
+        kind == .attribute ? index(ofAttribute: name) : index(ofRelationship: name)
+    }
+
+    func renamedFrom(_ kind: PartKind, _ index: Int) -> String? {
+        kind == .attribute ? attributes[index].renamedFrom : relationships[index].renamedFrom
     }
 }

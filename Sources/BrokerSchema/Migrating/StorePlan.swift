@@ -8,26 +8,18 @@ struct StorePlan {
     private(set) var changes: [StoreChange] = []
     private(set) var tables: [TableMigration] = []
     private(set) var newTables: [Schema.Table] = []
-    /// Names of tables that are dropped.
     private(set) var goneTables: [String] = []
     /// Views of subentities that are changed or removed.
     private(set) var goneViews: [Schema.View] = []
     private(set) var newViews: [Schema.View] = []
     /// Statements that give rows columns of their owner.
     private(set) var ownerStatements: [String] = []
-    /// Statements that fill tables of links.
     private(set) var fillings: [String] = []
-    /// Every existing table, by name.
     private(set) var presentTables: [String]
-    /// The comments of new tables and columns.
     let comments: SchemaComments
     private let connection: Connection
 
-    /// - Parameters:
-    ///   - stored: the effective model before.
-    ///   - held: the effective model after.
-    ///   - wanted: the wanted model, to whose indices `defaults` refers.
-    ///   - convert: see ``AttributeConversion``.
+    /// - Parameter wanted: the wanted model, to whose indices `defaults` refers.
     init(
         of connection: Connection, from stored: Model, to held: EffectiveModel, _ wanted: Model,
         _ defaults: AttributeDefaults, _ convert: AttributeConversion, removal: RemovalPolicy
@@ -191,8 +183,6 @@ struct StorePlan {
     private static let maximumCollisions = 3
 
     /// Rows that would have the same values, for people; nil when there are none.
-    ///
-    /// - Parameter values: SQL.
     private func collisions(of values: [String], in table: TableMigration) throws(StoreError) -> String? {
         try groups(
             of: values, in: table,
@@ -204,10 +194,7 @@ struct StorePlan {
 
     /// Groups of rows with the same values, for people; nil when there are none.
     ///
-    /// - Parameters:
-    ///   - values: SQL.
-    ///   - shown: the SQL of the shown columns of a group, over the names of the values.
-    ///   - text: the text of a group.
+    /// - Parameter shown: the SQL of the shown columns of a group, over the names of the values.
     private func groups(
         of values: [String], in table: TableMigration, showing shown: ([String]) -> String,
         _ text: (Statement) -> String
@@ -228,7 +215,6 @@ struct StorePlan {
         return groups.prefix(Self.maximumCollisions).joined(separator: ", ") + more
     }
 
-    /// Nothing is to be done.
     var isIdle: Bool {
         newTables.isEmpty && goneTables.isEmpty && goneViews.isEmpty && newViews.isEmpty
             && tables.allSatisfy(\.isIdle)
@@ -246,8 +232,6 @@ struct OpenSyncs {
     init(on connection: Connection) { self.connection = connection }
 
     /// Renames their entities: the next part will have the new name.
-    ///
-    /// - Parameter renamed: old names and new ones.
     func rename(_ renamed: [(old: String, new: String)]) throws(StoreError) {
         guard !renamed.isEmpty else { return }
         var changed: [(number: Int64, definition: [UInt8])] = []

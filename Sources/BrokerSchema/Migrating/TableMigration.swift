@@ -7,9 +7,7 @@ import BrokerSQLite
 /// column is removed, a new table is created and the rows are copied (https://sqlite.org/lang_altertable.html, section
 /// 7).
 struct TableMigration {
-    /// The table in the store.
     let old: Schema.Table
-    /// The table after the migration.
     let new: Schema.Table
     let origin: TableOrigin
     /// The old table with the names of the new one; removed columns keep theirs.
@@ -89,14 +87,14 @@ struct TableMigration {
     // MARK: - Required changes
 
     /// The identity that takes the place of the row key; nil when the key stays.
-    var newIdentity: [String]? { replacesRowKey ? new.primaryKey : nil }
+    var newIdentity: [String]? {
+        old.primaryKey == [rowKeyName] && new.primaryKey != [rowKeyName] ? new.primaryKey : nil
+    }
 
     /// Statements that add the columns of rows that take them from their owner, after all renamings.
     var ownerStatements: [String] {
         origin.ownerColumns.flatMap { $0.statements(new.name) { renamings.current($0) } }
     }
-
-    private var replacesRowKey: Bool { old.primaryKey == [rowKeyName] && new.primaryKey != [rowKeyName] }
 
     /// Whether a constraint changes that SQLite cannot change in place.
     var needsRebuild: Bool {
@@ -175,7 +173,6 @@ struct TableMigration {
         }.map(\.columns)
     }
 
-    /// Nothing in the table changes.
     var isIdle: Bool {
         old.name.hasSameBytes(as: new.name) && renamings.steps.isEmpty && addedColumns.isEmpty && !needsRebuild
             && goneIndexes.isEmpty && updates.isEmpty && new.indexes.allSatisfy(renamed.indexes.contains)
@@ -187,9 +184,6 @@ struct TableMigration {
 struct RenameSequence {
     private(set) var steps: [(from: String, to: String)] = []
 
-    /// - Parameters:
-    ///   - present: every name that is taken.
-    ///   - wanted: existing names and their new names, each once.
     init(_ present: [String], _ wanted: [(old: String, new: String)]) {
         let changed = wanted.filter { !$0.old.hasSameBytes(as: $0.new) }
         let targets = Set(changed.map { FoldedName($0.new) })

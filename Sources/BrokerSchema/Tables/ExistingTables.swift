@@ -1,5 +1,145 @@
-internal import BrokerModel
-internal import BrokerSQLite
+package import BrokerJSON
+package import BrokerModel
+package import BrokerSQLite
+
+/// A table as SQLite describes it.
+package struct ExistingTable {
+    package struct Column {
+        let name: String
+        let declaredType: String
+        let isRequired: Bool
+        let hasDefault: Bool
+        /// From 1, in the primary key; 0 outside of it.
+        let keyPosition: Int64
+        let isGenerated: Bool
+        /// Generated when it is read, so rows do not store it.
+        let isVirtual: Bool
+        /// An alias of SQLite's row number.
+        let isRowNumber: Bool
+
+        /// No row can be inserted without it.
+        package var mustBeGiven: Bool { isRequired && !hasDefault && !isGenerated && !isRowNumber }
+        package var affinity: Affinity { Affinity(declaredType: declaredType) }
+    }
+
+    /// Columns that are unique among all rows.
+    struct UniqueList {
+        var columns: [String] = []
+        /// A constraint of the table, and not an index or its key.
+        let isConstraint: Bool
+        /// All columns are compared byte by byte.
+        var isPlain = true
+    }
+
+    /// `table`, `view`, `virtual` or `shadow`.
+    let kind: String
+    let hasRowNumbers: Bool
+    private(set) var columns: [Column] = []
+    private(set) var uniqueLists: [UniqueList] = []
+    private(set) var foreignKeys: [Schema.ForeignKey] = []
+    private var positions: [ExactText: Int] = [:]
+
+    /// Nil when there is no table of exactly that name.
+    package init?(_ name: String, on connection: Connection) throws(StoreError) {
+        let find = try connection.prepare(
+            "SELECT type, wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1", name)
+        guard try find.step() else { return nil }
+        (kind, hasRowNumbers) = (find.text(0), find.integer(1) == 0)
+        find.reset()
+        guard kind == "table" else { return }
+        try read(name, connection)
+    }
+
+    init(ours name: String, on connection: Connection) throws(StoreError) {
+        (kind, hasRowNumbers) = ("table", true)
+        try read(name, connection)
+    }
+
+    package func column(_ name: String) -> Column? { positions[name].map { columns[$0] } }
+
+    private mutating func read(_ table: String, _ connection: Connection) throws(StoreError) {
+        try readColumns(table, connection)
+        try readIndexes(table, connection)
+        try readForeignKeys(table, connection)
+    }
+
+    private mutating func readColumns(_ table: String, _ connection: Connection) throws(StoreError) {
+        let read = try connection.prepare(
+            "SELECT name, type, \"notnull\", dflt_value IS NOT NULL, pk, hidden, (SELECT count(*) FROM "
+                + "pragma_table_xinfo(?1) WHERE pk > 0) FROM pragma_table_xinfo(?1) ORDER BY cid", table)
+        while try read.step() {
+            let type = read.text(1)
+            // Only this exact type makes a primary key the number of the row (sqlite.org/lang_createtable.html#rowid).
+            let isRowNumber =
+                hasRowNumbers && read.integer(4) > 0 && read.integer(6) == 1
+                && FoldedName("INTEGER") == FoldedName(type)
+            let column = Column(
+                name: read.text(0), declaredType: type, isRequired: read.integer(2) != 0,
+                hasDefault: read.integer(3) != 0, keyPosition: read.integer(4), isGenerated: read.integer(5) != 0,
+                isVirtual: read.integer(5) == 2, isRowNumber: isRowNumber)
+            positions[column.name] = columns.count
+            columns.append(column)
+            if isRowNumber { uniqueLists.append(UniqueList(columns: [column.name], isConstraint: false)) }
+        }
+    }
+
+    private mutating func readIndexes(_ table: String, _ connection: Connection) throws(StoreError) {
+        let read = try connection.prepare(
+            "SELECT l.seq, l.origin = 'u', i.name, i.coll = 'BINARY' AND i.name IS NOT NULL FROM "
+                + "pragma_index_list(?1) AS l, pragma_index_xinfo(l.name) AS i WHERE l.\"unique\" AND NOT l.partial "
+                + "AND i.key ORDER BY l.seq, i.seqno", table)
+        var lists: [Int64: UniqueList] = [:]
+        while try read.step() {
+            var list = lists[read.integer(0)] ?? UniqueList(isConstraint: read.integer(1) != 0)
+            list.columns.append(read.text(2))
+            list.isPlain = list.isPlain && read.integer(3) != 0
+            lists[read.integer(0)] = list
+        }
+        uniqueLists += lists.values
+    }
+
+    private mutating func readForeignKeys(_ table: String, _ connection: Connection) throws(StoreError) {
+        let read = try connection.prepare(
+            "SELECT f.id, f.\"from\", f.\"table\", coalesce(f.\"to\", (SELECT name FROM pragma_table_info(f.\"table\") "
+                + "WHERE pk = f.seq + 1), ''), f.on_delete FROM pragma_foreign_key_list(?1) AS f ORDER BY f.id, f.seq",
+            table)
+        var keys: [Int64: Schema.ForeignKey] = [:]
+        while try read.step() {
+            let known = keys[read.integer(0)]
+            keys[read.integer(0)] = Schema.ForeignKey(
+                columns: (known?.columns ?? []) + [read.text(1)], table: read.text(2),
+                keys: (known?.keys ?? []) + [read.text(3)], onDelete: read.text(4))
+        }
+        foreignKeys = keys.sorted { $0.key < $1.key }.map(\.value)
+    }
+}
+
+/// The affinity of a column (sqlite.org/datatype3.html, 3.1).
+package enum Affinity {
+    case integer, text, blob, real, numeric
+
+    package init(declaredType: String) {
+        let type = declaredType.uppercased()
+        func has(_ parts: String...) -> Bool { parts.contains { type.contains($0) } }
+        self =
+            has("INT")
+            ? .integer
+            : has("CHAR", "CLOB", "TEXT")
+                ? .text : type.isEmpty || has("BLOB") ? .blob : has("REAL", "FLOA", "DOUB") ? .real : .numeric
+    }
+
+    /// Whether values of one of Broker's own column types are returned as they were, or as equivalent values.
+    ///
+    /// Texts that look like numbers become numbers in numeric columns; that is SQLite's rule, and lookups still find
+    /// them.
+    package func keeps(_ storage: ColumnType.Storage) -> Bool {
+        switch storage {
+        case .integer: self == .integer || self == .numeric || self == .blob
+        case .real: self != .text
+        case .text, .blob: true
+        }
+    }
+}
 
 /// Compares the tables of a database that another program made with those that a model requires: whether Broker's
 /// statements fit them as they are.
@@ -37,7 +177,6 @@ struct ExistingTables {
         faults.append(StoreChange(.refused, subject, text, remedy: remedy))
     }
 
-    /// - Parameter entity: nil for a link table.
     private mutating func compare(_ table: Schema.Table, entity: Int?) throws(StoreError) {
         guard let existing = try ExistingTable(table.name, on: connection) else {
             return refuse(
@@ -165,5 +304,205 @@ struct ExistingTables {
             "row \(check.integer(0)) of \(table) refers to a row of \(check.text(1)) that does not exist",
             "correct the row; PRAGMA foreign_key_check lists all")
         check.reset()
+    }
+}
+
+/// Compares the tables of a database with those of its model.
+///
+/// A missing table is assumed to be new. A table or column that the model does not have, or that differs from the
+/// model, was changed by another program, and is reported.
+struct StoredTables {
+    /// Changes by other programs.
+    private(set) var differences: [StoreChange] = []
+    /// The model's tables, as far as they exist.
+    private(set) var tables: [Schema.Table] = []
+    private var positions: [ExactText: Int] = [:]
+    /// The types of everything in the file, by name as SQLite compares names.
+    private var types: [FoldedName: Set<String>] = [:]
+    private let connection: Connection
+
+    init(_ connection: Connection, of schema: Schema) throws(StoreError) {
+        self.connection = connection
+        let present = try connection.prepare("SELECT name, type FROM sqlite_schema")
+        while try present.step() { types[FoldedName(present.text(0)), default: []].insert(present.text(1)) }
+        for table in schema.tables where has(["table"], table.name) { try compare(table) }
+    }
+
+    func table(named name: String) -> Schema.Table? { positions[name].map { tables[$0] } }
+
+    /// Whether there is one of that name, as SQLite compares names.
+    func has(_ types: Set<String>, _ name: String) -> Bool {
+        self.types[FoldedName(name)].map { !$0.isDisjoint(with: types) } ?? false
+    }
+
+    /// - Parameter wanted: how it is in the model, where the text says how it is in the store.
+    private mutating func differ(_ subject: String, _ text: String, _ wanted: String? = nil) {
+        let text = wanted.map { "\(text) in the store, and \($0) in the model" } ?? text
+        differences.append(
+            StoreChange(.refused, subject, text, remedy: "something else than Broker changed the file: put it back"))
+    }
+
+    private mutating func compare(_ table: Schema.Table) throws(StoreError) {
+        let existing = try ExistingTable(ours: table.name, on: connection)
+        let present = existing.columns.filter { !$0.isGenerated }
+        for column in table.columns {
+            guard let found = existing.column(column.name) else { continue }
+            let subject = "\(table.name).\(column.name)"
+            if found.affinity != Affinity(declaredType: column.type.declared) {
+                differ(subject, "\(subject) is \(found.declaredType)", column.type.declared)
+            }
+            if found.isRequired != column.isRequired, !table.primaryKey.contains(column.name) {
+                let (stored, wanted) = found.isRequired ? ("required", "optional") : ("optional", "required")
+                differ(subject, "\(subject) is \(stored)", wanted)
+            }
+        }
+        let key = present.filter { $0.keyPosition > 0 }.sorted { $0.keyPosition < $1.keyPosition }.map(\.name)
+        if key != table.primaryKey {
+            differ(
+                table.name, "\(table.name) is identified by \(key.joined(separator: ", "))",
+                "by \(table.primaryKey.joined(separator: ", "))")
+        }
+        let wanted = Set(table.columns.map { ExactText($0.name) })
+        for column in present.sorted(by: { $0.name < $1.name }) where !wanted.contains(ExactText(column.name)) {
+            let subject = "\(table.name).\(column.name)"
+            differ(subject, "\(subject) is in the store, but not in the model")
+        }
+        compareConstraints(table, existing)
+        let there = table.columns.filter { existing.column($0.name) != nil }
+        let names = Set(there.map(\.name))
+        positions[table.name] = positions[table.name] ?? tables.count
+        tables.append(
+            Schema.Table(
+                name: table.name, columns: there, primaryKey: table.primaryKey,
+                unique: table.unique.filter { names.isSuperset(of: $0) },
+                foreignKeys: table.foreignKeys.filter { names.isSuperset(of: $0.columns) },
+                indexes: table.indexes.filter { names.isSuperset(of: $0.columns) }, checks: table.checks))
+    }
+
+    /// Compares unique lists and foreign keys, as sets.
+    private mutating func compareConstraints(_ table: Schema.Table, _ existing: ExistingTable) {
+        let stored = Set(existing.uniqueLists.filter(\.isConstraint).map(\.columns))
+        let wanted = Set(table.unique)
+        for columns in wanted.symmetricDifference(stored).sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+            let name = "\(table.name) (\(columns.joined(separator: ", ")))"
+            let (here, there) = wanted.contains(columns) ? ("model", "store") : ("store", "model")
+            differ(name, "\(name) is unique in the \(here), but not in the \(there)")
+        }
+        for key in table.foreignKeys {
+            guard let found = existing.foreignKeys.first(where: { $0.columns == key.columns }),
+                found.target != key.target
+            else { continue }
+            let name = "\(table.name).\(key.columns.joined(separator: ", "))"
+            differ(name, "\(name) refers to \(found.target)", "to \(key.target)")
+        }
+    }
+}
+
+extension Schema.ForeignKey {
+    /// The target of the foreign key, for people.
+    var target: String { "\(table).\(keys.joined(separator: ", ")) ON DELETE \(onDelete)" }
+}
+
+/// The treatment of parts of a store that the model no longer has.
+package enum RemovalPolicy: String, Sendable, CaseIterable {
+    case refuse
+    /// The part stays in the file, unused, so that the earlier model can be used again.
+    case keep
+    case drop
+}
+
+/// A difference between a store and a model, and its treatment.
+package struct StoreChange: Sendable, Equatable {
+    package enum Verdict: String, Sendable, CaseIterable {
+        /// The store is migrated without loss.
+        case migrated
+        /// The part stays in the file, unused.
+        case kept
+        case dropped
+        /// The store cannot be migrated without loss, so nothing at all is changed.
+        case refused
+    }
+
+    package let verdict: Verdict
+    /// The subject of the change: `Entity`, `Entity.attribute`, a table or `table.column`.
+    package let subject: String
+    /// The state in the store and in the model; for people, without the full stop.
+    package let text: String
+    package let remedy: String?
+    /// The contents that go when the part is dropped; nil where nothing does, or it was not counted.
+    package var loss: StoreLoss?
+
+    package static let remedyByDropping = "`broker migrate --drop` drops it"
+
+    package init(
+        _ verdict: Verdict, _ subject: String, _ text: String, remedy: String? = nil, loss: StoreLoss? = nil
+    ) {
+        self.verdict = verdict
+        self.subject = subject
+        self.text = text
+        self.remedy = remedy
+        self.loss = loss
+    }
+
+    /// The text, and the remedy in brackets.
+    package var line: String { remedy.map { "\(text) (\($0))" } ?? text }
+
+    package func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("change", verdict.rawValue)
+            writer.member("subject", subject)
+            writer.member("message", text)
+            writer.member("remedy", remedy)
+            guard let loss else { return }
+            writer.key("loss")
+            writer.object { writer in
+                writer.member("kind", loss.kind.rawValue)
+                writer.member("count", loss.count)
+                writer.key("examples")
+                writer.array { writer in
+                    for example in loss.examples { writer.string(example) }
+                }
+            }
+        }
+    }
+}
+
+/// The changes that were made to a store when it was opened.
+package struct StoreMigration: Sendable, Equatable {
+    package let changes: [StoreChange]
+    package let milliseconds: Int
+    /// Further facts about the database that an operator should know: sentences.
+    package let notes: [String]
+
+    package init(changes: [StoreChange], milliseconds: Int, notes: [String]) {
+        self.changes = changes
+        self.milliseconds = milliseconds
+        self.notes = notes
+    }
+
+    /// For people: a line for each change and one for all, then ``notes``.
+    package var lines: [String] {
+        guard !changes.isEmpty else { return notes }
+        let count = "\(changes.count) change\(changes.count == 1 ? "" : "s")"
+        return changes.map { "The store was changed, \($0.verdict.rawValue): \($0.text)." }
+            + ["The store fits the model now: \(count) in \(milliseconds) ms."] + notes
+    }
+}
+
+/// The rows or values that go when a part of the model is dropped.
+package struct StoreLoss: Sendable, Equatable {
+    package enum Kind: String, Sendable {
+        case objects, values, links
+    }
+
+    package let kind: Kind
+    package let count: Int64
+    /// Some of them, for people: the key of an object, and what it has, in SQL.
+    package let examples: [String]
+
+    package init(_ kind: Kind, count: Int64, examples: [String]) {
+        self.kind = kind
+        self.count = count
+        self.examples = examples
     }
 }

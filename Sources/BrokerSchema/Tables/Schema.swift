@@ -135,7 +135,6 @@ package struct Schema: Sendable {
             checks: [])
     }
 
-    /// The view of a subentity has its own and inherited columns, over its objects and those of its subentities.
     private static func view(of index: Int, _ naming: ColumnNaming) -> View {
         let name = naming.model.entities[index].table
         let list = naming.viewColumns(of: index).map {
@@ -256,15 +255,12 @@ package struct ColumnNaming {
 
 extension ColumnNaming {
     /// The condition that a row of the entity's table is an object of the entity or of a subentity; nil when all are.
-    ///
-    /// - Parameter alias: of the table in the statement.
     package func entityCondition(_ entity: Int, alias: String? = nil) -> String? {
         guard model.entities[entity].parent != nil else { return nil }
         let column = (alias.map { "\($0)." } ?? "") + quoted(entityColumnName)
         return "\(column) IN (\(names(model.subentities(of: entity))))"
     }
 
-    /// The names of entities as SQL literals.
     package func names(_ entities: [Int]) -> String {
         entities.map { textLiteral(model.entities[$0].name) }.joined(separator: ", ")
     }
@@ -309,8 +305,6 @@ extension ColumnNaming {
     }
 
     /// The condition that the relationship leads from the row `near` of an entity to the row `far` of its destination.
-    ///
-    /// - Parameter links: the name in ``linkJoin(_:_:as:)``.
     package func isLinked(
         _ entity: Int, _ relationship: Int, from near: String, to far: String, over links: String
     ) -> String {

@@ -1,4 +1,4 @@
-import BrokerModel
+package import BrokerModel
 import BrokerSQLite
 
 /// Finds in a store's rows what decides whether a changed model loses something.
@@ -52,8 +52,6 @@ struct StoredRows {
 
     /// For attributes of whole numbers that would become doubles, one number that no double holds for certain; for
     /// attributes that would become scaled decimals, one value with too many digits.
-    ///
-    /// - Parameter convert: see ``AttributeConversion``.
     func inexact(
         _ wanted: Model, _ match: ModelMatch, _ convert: AttributeConversion
     ) throws(StoreError) -> [StoredPart: String] {
@@ -144,7 +142,6 @@ struct StoreLosses {
     let stored: Model
     let wanted: Model
     let match: ModelMatch
-    /// By the subjects of the changes.
     let removed: [String: RemovedPart]
 
     /// The changes with their losses. Reads every row of the tables concerned.
@@ -187,7 +184,6 @@ struct StoreLosses {
         }
     }
 
-    /// Nil where nothing is lost.
     private func rows(of part: RemovedPart) -> Rows? {
         let naming = ColumnNaming(stored)
         switch part {
@@ -251,3 +247,10 @@ struct StoreLosses {
         return "\(quoted(entityColumnName)) IN (\(names.joined(separator: ", ")))"
     }
 }
+
+/// Registers the conversion of an attribute's stored values to another type, and returns its number, the first argument of
+/// ``conversionFunction``.
+package typealias AttributeConversion = (_ old: Attribute, _ new: Attribute) -> Int
+
+/// The SQL function that converts a stored value: the number of the conversion, and the value.
+package let conversionFunction = "_broker_converted"

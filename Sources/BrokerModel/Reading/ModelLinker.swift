@@ -11,7 +11,6 @@
 /// own column, prefixed with the entity's name. An entity without relatives is a hierarchy of one.
 struct HierarchyLinker {
     private(set) var drafts: [EntityDraft]
-    /// By entity, its direct subentities.
     private let children: [Int: [Int]]
     /// By entity and index among its own relationships, the index in the hierarchy.
     private var relationshipIndices: [[Int]]
@@ -37,25 +36,70 @@ struct HierarchyLinker {
     private mutating func link(hierarchyOf topmost: Int) {
         let members = members(below: topmost)
         reportRepetitions(members)
-        let columns = ColumnPlan(members.map { ($0, drafts[$0]) })
+        let divided = dividedNames(members)
         var attributes: [Attribute] = []
         var relationships: [Relationship] = []
+        var attributePlaces: [ExactText: Int] = [:]
+        var relationshipPlaces: [ExactText: Int] = [:]
         var own: [Int: (attributes: [Int], relationships: [Int])] = [:]
         for member in members {
-            let places = columns.attributes[member]!
-            for (draft, place) in zip(drafts[member].attributes, places) where place == attributes.count {
-                attributes.append(columns.named(draft.attribute, of: drafts[member].name))
+            let prefix = drafts[member].name
+            let places = drafts[member].attributes.map { draft in
+                var attribute = draft.attribute
+                let isDivided = divided.contains(FoldedName(attribute.name))
+                if !isDivided, let place = attributePlaces[attribute.name] { return place }
+                if isDivided { attribute.column = "\(prefix)_\(attribute.name)" }
+                attributePlaces[attribute.name] = attributes.count
+                attributes.append(attribute)
+                return attributes.count - 1
             }
-            let linkPlaces = columns.relationships[member]!
-            for (draft, place) in zip(drafts[member].relationships, linkPlaces) where place == relationships.count {
-                relationships.append(columns.named(draft.relationship, of: drafts[member].name))
-                relationships[place].owner = members.count > 1 ? member : nil
+            relationshipIndices[member] = drafts[member].relationships.map { draft in
+                var relationship = draft.relationship
+                // Those in a table of links have no column.
+                let hasColumn = !relationship.isToMany
+                let isDivided = divided.contains(FoldedName(relationship.name))
+                if hasColumn, !isDivided, let place = relationshipPlaces[relationship.name] { return place }
+                if hasColumn, isDivided { relationship.column = "\(prefix)_\(relationship.name)" }
+                relationship.owner = members.count > 1 ? member : nil
+                relationshipPlaces[relationship.name] = relationships.count
+                relationships.append(relationship)
+                return relationships.count - 1
             }
-            relationshipIndices[member] = linkPlaces
-            own[member] = (places, linkPlaces)
+            own[member] = (places, relationshipIndices[member])
         }
         for member in members { complete(member, attributes, relationships, own[member]!) }
         shareLists(members)
+    }
+
+    /// Names that parts of relatives have which cannot share a column.
+    private func dividedNames(_ members: [Int]) -> Set<FoldedName> {
+        guard members.count > 1 else { return [] }
+        var claims: [FoldedName: [Claim]] = [:]
+        for draft in members.map({ drafts[$0] }) {
+            for attribute in draft.attributes.map(\.attribute) {
+                claims[FoldedName(attribute.name), default: []].append(.attribute(attribute))
+            }
+            for relationship in draft.relationships.map(\.relationship) where !relationship.isToMany {
+                claims[FoldedName(relationship.name), default: []].append(.relationship(relationship))
+            }
+        }
+        return Set(claims.filter { !$0.value.dropFirst().allSatisfy($0.value[0].canShare) }.keys)
+    }
+
+    private enum Claim {
+        case attribute(Attribute)
+        case relationship(Relationship)
+
+        func canShare(_ other: Claim) -> Bool {
+            switch (self, other) {
+            case (.attribute(let one), .attribute(let other)):
+                one.name.hasSameBytes(as: other.name) && one.isStored(like: other)
+            case (.relationship(let one), .relationship(let other)):
+                one.name.hasSameBytes(as: other.name) && one.destination == other.destination
+                    && one.deleteRule == other.deleteRule && one.inverse == nil && other.inverse == nil
+            default: false
+            }
+        }
     }
 
     /// The topmost entity first, each before its subentities.
@@ -152,79 +196,6 @@ extension EntityDraft {
     }
 }
 
-/// The properties of a hierarchy that share an index, and the names of their columns.
-private struct ColumnPlan {
-    /// By entity, the index of each of its own attributes.
-    private(set) var attributes: [Int: [Int]] = [:]
-    private(set) var relationships: [Int: [Int]] = [:]
-    /// Names of several columns.
-    private var divided: Set<FoldedName> = []
-
-    init(_ members: [(index: Int, draft: EntityDraft)]) {
-        var claims: [FoldedName: [Claim]] = [:]
-        for (_, draft) in members where members.count > 1 {
-            for attribute in draft.attributes {
-                claims[FoldedName(attribute.attribute.name), default: []].append(.attribute(attribute.attribute))
-            }
-            for relationship in draft.relationships where !relationship.relationship.isToMany {
-                claims[FoldedName(relationship.name), default: []].append(.relationship(relationship.relationship))
-            }
-        }
-        divided = Set(claims.filter { !$1.dropFirst().allSatisfy($1[0].canShare) }.keys)
-        var attributePlaces: [ExactText: Int] = [:]
-        var relationshipPlaces: [ExactText: Int] = [:]
-        var counts = (attributes: 0, relationships: 0)
-        for (index, draft) in members {
-            attributes[index] = draft.attributes.map {
-                place($0.attribute.name, isShared: true, &attributePlaces, &counts.attributes)
-            }
-            relationships[index] = draft.relationships.map {
-                let isShared = !$0.relationship.isToMany
-                return place($0.name, isShared: isShared, &relationshipPlaces, &counts.relationships)
-            }
-        }
-    }
-
-    private enum Claim {
-        case attribute(Attribute)
-        case relationship(Relationship)
-
-        func canShare(_ other: Claim) -> Bool {
-            switch (self, other) {
-            case (.attribute(let one), .attribute(let other)):
-                one.name.hasSameBytes(as: other.name) && one.isStored(like: other)
-            case (.relationship(let one), .relationship(let other)):
-                one.name.hasSameBytes(as: other.name) && one.destination == other.destination
-                    && one.deleteRule == other.deleteRule && one.inverse == nil && other.inverse == nil
-            default: false
-            }
-        }
-    }
-
-    private func place(
-        _ name: String, isShared: Bool, _ places: inout [ExactText: Int], _ count: inout Int
-    ) -> Int {
-        if isShared, !divided.contains(FoldedName(name)), let place = places[name] { return place }
-        places[name] = count
-        count += 1
-        return count - 1
-    }
-
-    func named(_ attribute: Attribute, of entity: String) -> Attribute {
-        var attribute = attribute
-        if divided.contains(FoldedName(attribute.name)) { attribute.column = "\(entity)_\(attribute.name)" }
-        return attribute
-    }
-
-    func named(_ relationship: Relationship, of entity: String) -> Relationship {
-        var relationship = relationship
-        if divided.contains(FoldedName(relationship.name)), !relationship.isToMany {
-            relationship.column = "\(entity)_\(relationship.name)"
-        }
-        return relationship
-    }
-}
-
 /// The rules for the names of a model's parts. The store quotes names, so almost all characters are allowed.
 enum ModelName {
     /// The fault of the name of an attribute or relationship; nil for a valid name.
@@ -265,7 +236,6 @@ enum ModelName {
 /// ```
 struct ModelLinker {
     var drafts: [EntityDraft]
-    /// The first entity of each name.
     private let indexByName: [ExactText: Int]
 
     init(_ drafts: [EntityDraft]) {
@@ -298,8 +268,7 @@ struct ModelLinker {
     private func entity(namedBy node: ModelNode) -> Int? {
         guard let name = node.string() else { return nil }
         if let index = indexByName[name] { return index }
-        node.report("the model has no entity \"\(name)\"" + NearMiss.question(name, among: drafts.map(\.name)))
-        return nil
+        return node.refuse("the model has no entity \"\(name)\"" + NearMiss.question(name, among: drafts.map(\.name)))
     }
 
     private mutating func resolveDestination(of index: Int, in entity: Int) {
@@ -388,5 +357,136 @@ extension ModelLinker {
         }
         let question = NearMiss.question(name, among: destination.relationships.map(\.name))
         node.report("\(destination.name) has no relationship \"\(name)\"" + question)
+    }
+}
+
+/// Checks that no two tables of a model, and no two columns of a table, have names that SQLite treats as equal.
+struct StoreNames {
+    let drafts: [EntityDraft]
+    let entities: [Entity]
+
+    func check() {
+        let hierarchies = Dictionary(grouping: entities.indices, by: topmost(of:))
+        var tables = NameRegister(kind: "table")
+        for (draft, entity) in zip(drafts, entities) {
+            tables.add(entity.table, of: "the entity \(entity.name)", at: draft.tableNode)
+        }
+        for index in entities.indices {
+            checkProperties(of: index)
+            if entities[index].parent == nil { checkColumns(of: index, hierarchies[index] ?? []) }
+            for draft in drafts[index].relationships where draft.isResolved {
+                guard let place = entities[index].index(ofRelationship: draft.name) else { continue }
+                let relationship = entities[index].relationships[place]
+                guard ownsJoinTable(relationship, of: index) else { continue }
+                let owner = "the relationship \"\(relationship.name)\" of \(entities[index].name)"
+                tables.add("\(entities[index].name)_\(relationship.name)", of: owner, at: draft.key)
+            }
+        }
+    }
+
+    private func checkProperties(of index: Int) {
+        for draft in drafts[index].relationships where entities[index].index(ofAttribute: draft.name) != nil {
+            draft.key.report("\"\(draft.name)\" is an attribute of the entity as well; rename one of them")
+        }
+    }
+
+    /// The columns of an entity's table, or of its hierarchy's, each once.
+    private func checkColumns(of topmost: Int, _ members: [Int]) {
+        var columns = NameRegister(kind: "column")
+        if members.count > 1 { columns.reserve(entityColumnName, for: "the entity of each object") }
+        var seen = (attributes: Set<Int>(), relationships: Set<Int>())
+        for member in members {
+            let entity = entities[member]
+            // Of two equal names, the last.
+            let places = Dictionary(
+                entity.attributeIndices.map { (ExactText(entity.attributes[$0].name), $0) }, uniquingKeysWith: { $1 })
+            for draft in drafts[member].attributes {
+                guard let place = places[draft.attribute.name], seen.attributes.insert(place).inserted
+                else { continue }
+                columns.add(
+                    entity.attributes[place].column, of: "the attribute \"\(draft.attribute.name)\"", at: draft.key)
+            }
+            for draft in drafts[member].relationships where draft.isResolved && !draft.relationship.isToMany {
+                guard entity.index(ofAttribute: draft.name) == nil,
+                    let place = entity.index(ofRelationship: draft.name),
+                    seen.relationships.insert(place).inserted
+                else { continue }
+                let relationship = entity.relationships[place]
+                for column in Self.columns(of: relationship, to: entities[relationship.destination]) {
+                    columns.add(column, of: "the relationship \"\(relationship.name)\"", at: draft.key)
+                }
+                let inverse = relationship.inverse.map { entities[relationship.destination].relationships[$0] }
+                if let position = inverse.flatMap({ Model.positionColumn(of: relationship, inverse: $0) }) {
+                    columns.add(position, of: "the order of the inverse of \"\(relationship.name)\"", at: draft.key)
+                }
+            }
+        }
+        checkTable(columns, of: topmost)
+    }
+
+    private func topmost(of index: Int) -> Int {
+        var ancestor = index
+        while let parent = entities[ancestor].parent { ancestor = parent }
+        return ancestor
+    }
+
+    /// SQLite's own limits (https://sqlite.org/limits.html), and that the rows can be distinguished.
+    private func checkTable(_ columns: NameRegister, of index: Int) {
+        let entity = entities[index]
+        let count = columns.count + (entity.hasRowKey ? 1 : 0)
+        if count > Self.maximumColumns {
+            drafts[index].tableNode.report(
+                "\(entity.name) would have \(count) columns, and a table of SQLite's has at most "
+                    + "\(Self.maximumColumns); split the entity")
+        }
+        if !entity.hasRowKey, rowNumberNames.allSatisfy(columns.has) {
+            drafts[index].tableNode.report(
+                "\(entity.name) has columns of all three names that SQLite gives a row's number "
+                    + "(\(rowNumberNames.joined(separator: ", "))); rename one of them")
+        }
+    }
+
+    private static let maximumColumns = 2_000
+
+    /// The contract's columns of a to-one relationship: one with its name, or several for a compound identity.
+    private static func columns(of relationship: Relationship, to destination: Entity) -> [String] {
+        guard !destination.hasRowKey, destination.identity.count > 1 else { return [relationship.column] }
+        return destination.identity.map { "\(relationship.column)_\(destination.attributes[$0].column)" }
+    }
+
+    /// To-many without a to-one inverse; of a pair, the one whose entity, then whose own name, comes first.
+    private func ownsJoinTable(_ relationship: Relationship, of index: Int) -> Bool {
+        guard relationship.isToMany else { return false }
+        guard let inverse = relationship.inverse else { return true }
+        let destination = entities[relationship.destination]
+        let other = destination.relationships[inverse]
+        return other.isToMany
+            && (entities[index].name, relationship.name) <= (destination.name, other.name)
+    }
+}
+
+private struct NameRegister {
+    let kind: String
+    private var owners: [FoldedName: String] = [:]
+
+    init(kind: String) {
+        self.kind = kind
+    }
+
+    var count: Int { owners.count }
+
+    /// A name that no part of the model may have.
+    mutating func reserve(_ name: String, for meaning: String) { owners[FoldedName(name)] = meaning }
+
+    func has(_ name: String) -> Bool { owners[FoldedName(name)] != nil }
+
+    mutating func add(_ name: String, of owner: String, at node: ModelNode) {
+        let folded = FoldedName(name)
+        guard let other = owners[folded] else {
+            owners[folded] = owner
+            return
+        }
+        node.report(
+            "\(other) has the \(kind) \"\(name)\" already, whatever the case of its letters; rename one of them")
     }
 }

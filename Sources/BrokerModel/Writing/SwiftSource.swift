@@ -17,7 +17,6 @@ package struct SwiftSource {
         for entity in model.entities { write(entity) }
     }
 
-    /// The whole file.
     package var text: String {
         var head = [
             "// Made by `broker model swift` from a model. When the model changes, make the file again instead of editing it.",

@@ -7,7 +7,6 @@ package struct ModelDiagram {
         let name: String
         let isAbstract: Bool
         let parent: String?
-        /// The lines in the box.
         let lines: [String]
     }
 

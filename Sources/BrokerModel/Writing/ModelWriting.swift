@@ -10,8 +10,8 @@ extension Model {
         writer.object { writer in
             // Every key path is written, so no key style applies.
             writer.member("keyStyle", KeyStyle.exact.rawValue)
-            if let description { writer.member("description", description) }
-            if let inferred { writer.member("inferred", inferred) }
+            writer.member("description", description)
+            writer.member("inferred", inferred)
             writer.key("entities")
             writer.object { writer in
                 for entity in entities { write(entity, to: &writer) }
@@ -25,18 +25,18 @@ extension Model {
         let parent = entity.parent.map { entities[$0] }
         writer.key(entity.name)
         writer.object { writer in
-            if let description = entity.description { writer.member("description", description) }
+            writer.member("description", entity.description)
             writer.member("table", entity.table)
-            if let parent { writer.member("parent", parent.name) }
-            if entity.isAbstract { writer.member("abstract", true) }
-            if let root = entity.root { writer.member("root", root) }
+            writer.member("parent", parent?.name)
+            writer.flag("abstract", entity.isAbstract)
+            writer.member("root", entity.root)
             if !entity.ignoredPaths.isEmpty {
                 writer.member("ignore", entity.ignoredPaths.map { $0.joined(separator: ".") })
             }
-            if let name = entity.renamedFrom { writer.member("renamedFrom", name) }
+            writer.member("renamedFrom", entity.renamedFrom)
             if !entity.identity.isEmpty, parent?.identity.isEmpty ?? true {
                 writer.member("identity", names(entity.identity))
-                if entity.isIdentityOptional { writer.member("identityOptional", true) }
+                writer.flag("identityOptional", entity.isIdentityOptional)
             }
             writer.key("attributes")
             writer.object { writer in
@@ -79,19 +79,19 @@ extension Model {
     private func write(_ relationship: Relationship, to writer: inout JSONWriter) {
         writer.key(relationship.name)
         writer.object { writer in
-            if let description = relationship.description { writer.member("description", description) }
+            writer.member("description", relationship.description)
             writer.member("entity", entities[relationship.destination].name)
             writer.member("toMany", relationship.isToMany)
-            if let inverse = inverse(of: relationship) { writer.member("inverse", inverse.name) }
+            writer.member("inverse", inverse(of: relationship)?.name)
             writer.member("key", relationship.keyPaths.map { $0.joined(separator: ".") })
             writer.member("deleteRule", relationship.deleteRule.rawValue)
             if relationship.isToMany { writer.member("assignment", relationship.assignment.rawValue) }
-            if relationship.isOwned { writer.member("owned", true) }
-            if relationship.isOrdered { writer.member("ordered", true) }
+            writer.flag("owned", relationship.isOwned)
+            writer.flag("ordered", relationship.isOrdered)
             writer.member("missing", relationship.missing.rawValue)
             writer.member("none", relationship.none)
-            if let name = relationship.renamedFrom { writer.member("renamedFrom", name) }
-            if let mapping = relationship.mapping { writer.member("mapping", mappings[mapping].name) }
+            writer.member("renamedFrom", relationship.renamedFrom)
+            writer.member("mapping", relationship.mapping.map { mappings[$0].name })
         }
     }
 }
@@ -101,28 +101,24 @@ extension Attribute {
     fileprivate func write(to writer: inout JSONWriter) {
         writer.key(name)
         writer.object { writer in
-            if let description { writer.member("description", description) }
+            writer.member("description", description)
             writer.member("type", type.rawValue)
             writer.member("key", keyPaths.map { $0.joined(separator: ".") })
             writer.member("optional", isOptional)
             if let defaultValue { writer.member("default", defaultValue) }
-            if usesDefaultWhenMissing { writer.member("defaultWhenMissing", true) }
+            writer.flag("defaultWhenMissing", usesDefaultWhenMissing)
             if !dateFormats.isEmpty { writer.member("formats", dateFormats) }
-            if let timeZone { writer.member("timeZone", timeZone) }
+            writer.member("timeZone", timeZone)
             if type == .date { writer.member("storage", dateStorage.rawValue) }
-            if precision != Self.defaultPrecision {
-                writer.key("precision")
-                writer.integer(precision)
-            }
+            if precision != Self.defaultPrecision { writer.member("precision", precision) }
             if let decimalScale {
                 writer.member("storage", DecimalStorage.scaled.rawValue)
-                writer.key("scale")
-                writer.integer(decimalScale)
+                writer.member("scale", decimalScale)
             }
             constraints.writeMembers(to: &writer)
             if !transforms.isEmpty { writer.member("transform", transforms.map(\.rawValue)) }
             if onInvalid != .fail { writer.member("onInvalid", onInvalid.rawValue) }
-            if let renamedFrom { writer.member("renamedFrom", renamedFrom) }
+            writer.member("renamedFrom", renamedFrom)
         }
     }
 }
@@ -131,25 +127,17 @@ extension ValueConstraints {
     fileprivate func writeMembers(to writer: inout JSONWriter) {
         if let minimum { writer.member("min", minimum) }
         if let maximum { writer.member("max", maximum) }
-        for (key, length) in [("minLength", minimumLength), ("maxLength", maximumLength)] {
-            guard let length else { continue }
-            writer.key(key)
-            writer.integer(length)
-        }
-        if let pattern { writer.member("pattern", pattern) }
+        if let minimumLength { writer.member("minLength", minimumLength) }
+        if let maximumLength { writer.member("maxLength", maximumLength) }
+        writer.member("pattern", pattern)
         writer.member("enum", allowed)
     }
 }
 
 extension JSONWriter {
-    mutating func member(_ key: String, _ value: String) {
-        self.key(key)
-        string(value)
-    }
-
-    mutating func member(_ key: String, _ value: Bool) {
-        self.key(key)
-        bool(value)
+    /// Writes nothing for false.
+    fileprivate mutating func flag(_ key: String, _ isSet: Bool) {
+        if isSet { member(key, true) }
     }
 
     fileprivate mutating func member(_ key: String, _ values: [String]) {
@@ -206,8 +194,8 @@ extension Model {
         let nesting = mapping.nesting.map { entity.attributes[$0.attribute].name }
         writer.object { writer in
             writer.member("entity", entity.name)
-            if let nesting { writer.member("nestingKey", nesting) }
-            if mapping.nesting?.isCollection ?? false { writer.member("collection", true) }
+            writer.member("nestingKey", nesting)
+            writer.flag("collection", mapping.nesting?.isCollection ?? false)
             if !mapping.attributes.isEmpty {
                 writer.key("attributes")
                 writer.object { writer in
@@ -259,13 +247,10 @@ extension Model {
 
     private func write(_ route: Route, to writer: inout JSONWriter) {
         writer.object { writer in
-            if let pattern = route.pattern { writer.member("path", pattern.text) }
-            if let keyPath = route.keyPath { writer.member("keyPath", keyPath.joined(separator: ".")) }
-            if let mapping = route.mapping {
-                writer.member("mapping", mappings[mapping].name)
-            } else {
-                writer.member("error", true)
-            }
+            writer.member("path", route.pattern?.text)
+            writer.member("keyPath", route.keyPath?.joined(separator: "."))
+            writer.member("mapping", route.mapping.map { mappings[$0].name })
+            writer.flag("error", route.isError)
         }
     }
 }
