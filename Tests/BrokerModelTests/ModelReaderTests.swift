@@ -230,6 +230,25 @@ private func entities(_ text: String) -> String { #"{"entities": {"# + text + "}
         "Room": {"relationships": {"people": {"entity": "Person", "toMany": true}}}
         """)
 
+    @Test func `relatives may have a to-one and a to-many relationship of one name`() throws {
+        for flags in [("true", "false"), ("false", "true")] {
+            let model = try read(
+                """
+                {"entities": {
+                  "Top": {"identity": "id", "attributes": {"id": "integer64"}},
+                  "A": {"parent": "Top", "relationships": {"x": {"entity": "Other", "toMany": \(flags.0)}}},
+                  "B": {"parent": "Top", "relationships": {"x": {"entity": "Other", "toMany": \(flags.1)}}},
+                  "Other": {"identity": "id", "attributes": {"id": "integer64"}}}}
+                """)
+            let forms = RowLayout(model).entities[0].forms
+            for entity in model.entities[1...2] {
+                let place = try #require(entity.relationshipIndices.first)
+                let isToMany = entity.relationships[place].isToMany
+                #expect(forms[place] == (isToMany ? .linkTable(0, isReversed: false) : .column(1)))
+            }
+        }
+    }
+
     @Test func `entities of a hierarchy share its columns, and each says which it has`() throws {
         let faults = faults(of: Self.people)
         #expect(faults.map(\.place.pointer) == ["/entities/Person/relationships/boss/inverse"])

@@ -61,7 +61,7 @@ struct HierarchyLinker {
                 if hasColumn, !isDivided, let place = relationshipPlaces[relationship.name] { return place }
                 if hasColumn, isDivided { relationship.column = "\(prefix)_\(relationship.name)" }
                 relationship.owner = members.count > 1 ? member : nil
-                relationshipPlaces[relationship.name] = relationships.count
+                if hasColumn { relationshipPlaces[relationship.name] = relationships.count }
                 relationships.append(relationship)
                 return relationships.count - 1
             }
