@@ -1,17 +1,18 @@
+import Broker
 @testable import LoadTesting
 import Testing
 
 @Suite(.timeLimit(.minutes(5)))
 struct AccountTests {
-    private let completed = Answer(kind: .completed)
+    private let completed = LoadAnswer(kind: .completed)
 
     @Test func `latency is counted from the intended time`() {
         var schedule = Schedule(.open(jobsPerSecond: 1_000), .jobs(10))
         var accounts = JobAccounts()
         // The sender slept for five milliseconds: five jobs are overdue.
-        while let at = schedule.take(at: 5_000_000) { _ = accounts.send(intendedAt: at, records: 1) }
-        #expect(accounts.sent == 6)
-        let latencies = (0..<6).compactMap { accounts.end($0, completed).map { 6_000_000 - $0.intendedAt } }
+        while let at = schedule.take(at: 5_000_000) { accounts.send(intendedAt: at) }
+        #expect(accounts.totals.sent == 6)
+        let latencies = (0..<6).compactMap { accounts.end($0, completed).map { 6_000_000 - $0 } }
         #expect(latencies == [6_000_000, 5_000_000, 4_000_000, 3_000_000, 2_000_000, 1_000_000])
     }
 
@@ -43,10 +44,10 @@ struct AccountTests {
 
     @Test func `an unanswered job is lost, and one with two answers is reported`() {
         var accounts = JobAccounts()
-        for at in 0..<4 { _ = accounts.send(intendedAt: UInt64(at), records: 1) }
-        #expect(accounts.end(0, completed) == JobAccounts.JobEnd(job: 0, intendedAt: 0))
+        for at in 0..<4 { accounts.send(intendedAt: UInt64(at)) }
+        #expect(accounts.end(0, completed) == 0)
         #expect(accounts.end(0, completed) == nil)
-        #expect(accounts.end(2, Answer(kind: .failed(code: "invalidValue", message: "no number"))) != nil)
+        #expect(accounts.end(2, LoadAnswer(kind: .failed(code: "invalidValue", message: "no number"))) != nil)
         #expect(accounts.end(2, completed) == nil)
         #expect(accounts.end(4, completed) == nil)
         #expect(accounts.end(nil, completed) == nil)
@@ -59,20 +60,20 @@ struct AccountTests {
 
     @Test func `busy, duplicate and rejected are counted beside failed and ok`() {
         var accounts = JobAccounts()
-        for _ in 0..<4 { _ = accounts.send(intendedAt: 0, records: 1) }
-        _ = accounts.end(0, Answer(kind: .failed(code: "busy", message: "")))
-        _ = accounts.end(1, Answer(kind: .completed, isDuplicate: true, objects: ObjectCounts(inserted: 3)))
-        _ = accounts.end(2, Answer(kind: .completed, objects: ObjectCounts(inserted: 1, rejected: 2)))
+        for _ in 0..<4 { accounts.send(intendedAt: 0) }
+        _ = accounts.end(0, LoadAnswer(kind: .failed(code: "busy", message: "")))
+        _ = accounts.end(1, LoadAnswer(kind: .completed, isDuplicate: true, objects: Completion.Changes(inserted: 3)))
+        _ = accounts.end(2, LoadAnswer(kind: .completed, objects: Completion.Changes(inserted: 1, rejected: 2)))
         #expect(
             accounts.totals
                 == JobAccounts.Totals(sent: 4, ok: 2, withRejects: 1, failed: 1, busy: 1, duplicate: 1))
-        #expect(accounts.objects == ObjectCounts(inserted: 4, rejected: 2))
+        #expect(accounts.objects == Completion.Changes(inserted: 4, rejected: 2))
         #expect(accounts.lost == 1)
     }
 
     @Test func `only a job in flight can be accepted`() {
         var accounts = JobAccounts()
-        _ = accounts.send(intendedAt: 17, records: 1)
+        accounts.send(intendedAt: 17)
         #expect(accounts.accepted(0) == 17)
         #expect(accounts.accepted(1) == nil)
         _ = accounts.end(0, completed)

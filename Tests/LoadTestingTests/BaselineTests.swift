@@ -62,9 +62,9 @@ struct BaselineTests {
     }
 
     @Test func `a link that is absent leaves the one that was there`() throws {
-        let options = RecordOptions(shape: .flat, presence: 0.5, seed: 4)
+        let options = RecordOptions(presence: 0.5, seed: 4)
         let baseline = Baseline(path: folder.path("f"), records: options)
-        _ = try baseline.load([payloads(RecordOptions(shape: .flat, presence: 1)), payloads(options)])
+        _ = try baseline.load([payloads(RecordOptions(presence: 1)), payloads(options)])
         #expect(try value("SELECT count(*) FROM Employee WHERE department IS NULL OR name IS NULL") == "0")
     }
 

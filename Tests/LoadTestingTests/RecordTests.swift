@@ -48,8 +48,8 @@ struct RecordTests {
     }
 
     @Test func `two versions of a record differ in every value but its identity and links`() throws {
-        for (shape, links) in [(RecordShape.nested, ["department"]), (.wide, [])] {
-            let options = RecordOptions(shape: shape)
+        for (shape, links) in [(RecordShape.nested, ["department"]), (.ragged, [])] {
+            let options = RecordOptions(shape: shape, presence: 1)
             for (first, second) in zip(text(options, 0..<300), text(options, 0..<300, version: 1)) {
                 let (before, after) = (try parse(first), try parse(second))
                 for field in RecordLayout(options).fields {
@@ -63,7 +63,7 @@ struct RecordTests {
     @Test(arguments: RecordKeys.allCases)
     func `no two records have one identity`(keys: RecordKeys) throws {
         let count = Cases.count(5_000, of: 20_000)
-        let identities = try text(RecordOptions(shape: .flat, keys: keys), 0..<count).map { record in
+        let identities = try text(RecordOptions(keys: keys), 0..<count).map { record in
             let document = try parse(record)
             return withExtendedLifetime(document) { document.root["id"]?.jsonText ?? [] }
         }
@@ -95,7 +95,7 @@ struct RecordTests {
 
     @Test func `random key order gives several orders, and declared order gives one`() throws {
         func orders(_ order: RecordKeyOrder) throws -> Int {
-            let records = text(RecordOptions(shape: .flat, keyOrder: order), 0..<100)
+            let records = text(RecordOptions(keyOrder: order), 0..<100)
             return Set(
                 try records.map { record in
                     let document = try parse(record)

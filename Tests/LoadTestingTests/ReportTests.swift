@@ -9,17 +9,15 @@ struct ReportTests {
         for job in 0..<jobs {
             recorder.sent(late: 10, contentBytes: 300, frameBytes: 100)
             if accepted { recorder.accepted(latency: UInt64(job + 1) * 500) }
-            recorder.ended(
-                records: 2, latency: UInt64(job + 1) * 1_000,
-                stages: Answer.Stages(queued: 1, staged: 2, waited: 7, merged: 3, committed: 4))
+            recorder.ended(records: 2, latency: UInt64(job + 1) * 1_000)
             if job % 10 == 9 { recorder.closeInterval(at: Double(job + 1) / 100) }
         }
         var result = RunResult()
         result.seconds = 1
         result.recorder = recorder
-        for _ in 0..<102 { _ = result.accounts.send(intendedAt: 0, records: 2) }
-        for job in 0..<100 { _ = result.accounts.end(job, Answer(kind: .completed)) }
-        _ = result.accounts.end(100, Answer(kind: .failed(code: "invalidValue", message: "<b>no & number</b>")))
+        for _ in 0..<102 { result.accounts.send(intendedAt: 0) }
+        for job in 0..<100 { _ = result.accounts.end(job, LoadAnswer(kind: .completed)) }
+        _ = result.accounts.end(100, LoadAnswer(kind: .failed(code: "invalidValue", message: "<b>no & number</b>")))
         return RunReport(offeredRate: 100, arguments: ["--seed", "1"], result: result)
     }
 
@@ -40,14 +38,13 @@ struct ReportTests {
         #expect(number("latencyMicroseconds", "completed", "p50").map { abs($0 - 50) < 0.1 } == true)
         #expect(number("latencyMicroseconds", "completed", "max").map { abs($0 - 100) < 0.1 } == true)
         #expect(number("latencyMicroseconds", "accepted", "max").map { abs($0 - 50) < 0.1 } == true)
-        #expect(number("stagesMicroseconds", "merged", "p99").map { abs($0 - 3) < 0.01 } == true)
         #expect(document.root["intervals"].map { Array($0.elements).count } == 10)
         #expect(document.root["arguments"]?.elements.compactMap(\.string) == ["--seed", "1"])
     }
 
     @Test func `the server's texts are printed without characters that a terminal interprets`() {
         var report = report()
-        _ = report.result.accounts.end(101, Answer(kind: .failed(code: "bad\u{1B}[2J", message: "no\nfailed 0")))
+        _ = report.result.accounts.end(101, LoadAnswer(kind: .failed(code: "bad\u{1B}[2J", message: "no\nfailed 0")))
         report.result.strangeMessage = "\u{1B}]0;x\u{7}"
         #expect(report.text.contains(#"1 × no\u{A}failed 0 (bad\u{1B}[2J)"#), "\(report.text)")
         #expect(report.text.contains(#"\u{1B}]0;x\u{7}"#))

@@ -1,5 +1,5 @@
 package import Broker
-package import BrokerJSON
+internal import BrokerJSON
 
 /// The content of a run's jobs.
 package struct JobOptions: Sendable {
@@ -25,12 +25,6 @@ package struct JobOptions: Sendable {
     package var idPrefix: String { "\(run)-" }
 }
 
-/// A job, ready to be made a frame.
-package struct JobContent: Sendable {
-    package let bytes: [UInt8]
-    package let records: Int
-}
-
 /// Makes the jobs of a run, one after the other.
 package struct JobSource: Sendable {
     private let options: JobOptions
@@ -51,12 +45,10 @@ package struct JobSource: Sendable {
         if options.mix.shares[.changed] != nil { versions = [Int32](repeating: 0, count: options.existing) }
     }
 
-    /// - Throws: `JSONError` when the records are not one JSON array; brokerload sends nothing else.
-    package mutating func next() throws(JSONError) -> JobContent {
+    /// The message of the next job.
+    package mutating func next() -> [UInt8] {
         defer { job += 1 }
-        let records = RawJSON(nextRecords())
-        try records.prove()
-        return JobContent(bytes: message(records.bytes), records: options.recordsOfJob)
+        return message(nextRecords())
     }
 
     /// The records of the next job as a JSON array.
@@ -194,25 +186,4 @@ struct MixOrder: Sendable {
         place += 1
         return block[place - 1]
     }
-}
-
-/// Why a measurement cannot be made.
-package struct LoadError: Error, Sendable, CustomStringConvertible {
-    package enum Code: Sendable {
-        /// An argument without a valid meaning.
-        case usage
-        case cannotConnect
-        case failed
-    }
-
-    package let code: Code
-    /// What happened and the remedy.
-    package let message: String
-
-    package init(_ code: Code, _ message: String) {
-        self.code = code
-        self.message = message
-    }
-
-    package var description: String { message }
 }

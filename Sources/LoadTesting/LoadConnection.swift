@@ -1,3 +1,5 @@
+internal import Broker
+internal import BrokerFastJSON
 internal import BrokerJSON
 internal import BrokerWire
 internal import Glibc
@@ -66,7 +68,7 @@ final class LoadConnection {
     private static var isBlocked: Bool { errno == EAGAIN || errno == EINTR }
 
     /// Reads once, and calls `body` with the content of every whole frame.
-    func receive(_ body: (JSONText) throws(WireError) -> Void) throws(WireError) {
+    func receive(_ body: (JSONText) throws -> Void) throws {
         let count = incoming.withUnsafeMutableBytes {
             recv(descriptor, $0.baseAddress! + received, $0.count - received, 0)
         }
@@ -76,26 +78,9 @@ final class LoadConnection {
             return
         }
         received += count
-        try readFrames(body)
-    }
-
-    private func readFrames(_ body: (JSONText) throws(WireError) -> Void) throws(WireError) {
-        var (start, wanted) = (0, 0)
-        try incoming.withUnsafeBufferPointer { bytes throws(WireError) in
-            while true {
-                let rest = UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: bytes[start..<received]))
-                switch try FrameScanner.scan(rest) {
-                case .incomplete(let total):
-                    wanted = total ?? 0
-                    return
-                case .frame(let payload):
-                    try body(try decoder.decode(UnsafeRawBufferPointer(rebasing: rest[payload])))
-                    start += payload.upperBound
-                }
-            }
-        }
+        let (start, wanted) = try readFrames(body)
+        let left = received - start
         if start > 0 {
-            let left = received - start
             incoming.withUnsafeMutableBytes { bytes in
                 bytes.baseAddress!.copyMemory(from: bytes.baseAddress! + start, byteCount: left)
             }
@@ -104,6 +89,22 @@ final class LoadConnection {
         // A frame that is larger than the buffer, or the next bytes at least.
         let needed = max(wanted, received + 1)
         if needed > incoming.count { incoming.append(contentsOf: repeatElement(0, count: needed - incoming.count)) }
+    }
+
+    /// - Returns: where the first frame begins that is not whole, and the bytes that it has as far as that is known.
+    private func readFrames(_ body: (JSONText) throws -> Void) throws -> (start: Int, wanted: Int) {
+        var start = 0
+        return try incoming.withUnsafeBytes { bytes in
+            while true {
+                let rest = UnsafeRawBufferPointer(rebasing: bytes[start..<received])
+                switch try FrameScanner.scan(rest) {
+                case .incomplete(let total): return (start, total ?? 0)
+                case .frame(let payload):
+                    try body(try decoder.decode(UnsafeRawBufferPointer(rebasing: rest[payload])))
+                    start += payload.upperBound
+                }
+            }
+        }
     }
 
     /// The process at the other end (unix(7), SO_PEERCRED); nil when the kernel does not report it.
@@ -116,11 +117,15 @@ final class LoadConnection {
     }
 }
 
-/// Nanoseconds of a clock that never goes back.
-package func monotonicNanoseconds() -> UInt64 {
-    var now = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
+/// A server as a run saw it.
+package struct ServerObservations: Sendable {
+    /// Empty before its greeting.
+    var name = ""
+    package var process: Int32?
+    package var before: ProcessUsage?
+    package var after: ProcessUsage?
+    /// The `stats` after the run as JSON text; nil when there was none.
+    package var stats: [UInt8]?
 }
 
 /// A connection of its own on which the server is asked who and how it is.
@@ -128,7 +133,7 @@ final class ServerWatch {
     private let connection: LoadConnection
     private(set) var observations = ServerObservations()
 
-    init(_ socketPath: String) throws(LoadError) {
+    init(_ socketPath: String) throws {
         connection = try LoadConnection(to: socketPath)
         observations.process = connection.peerProcess
         try ask(MessageWriter.hello(client: "brokerload")) { !$0.name.isEmpty }
@@ -141,35 +146,81 @@ final class ServerWatch {
     func begin() { observations.before = observations.process.flatMap(ProcessUsage.init(of:)) }
 
     /// It has ended. A server that is gone says nothing of itself; the run reports its lost jobs.
-    func end() throws(LoadError) {
+    func end() throws {
         observations.after = observations.process.flatMap(ProcessUsage.init(of:))
         try ask(MessageWriter.message("stats") { _ in }) { $0.stats != nil }
     }
 
-    private func ask(_ message: [UInt8], until isAnswered: (ServerObservations) -> Bool) throws(LoadError) {
-        do throws(WireError) {
-            var encoder = FrameEncoder()
-            connection.enqueue(try encoder.encode(message))
-            let deadline = monotonicNanoseconds() + 10_000_000_000
-            while !isAnswered(observations), !connection.isClosed, monotonicNanoseconds() < deadline {
-                connection.flush()
-                var poll = pollfd(fd: connection.descriptor, events: Int16(POLLIN), revents: 0)
-                Glibc.poll(&poll, 1, 1_000)
-                try connection.receive { content throws(WireError) in try read(content) }
+    private func ask(_ message: [UInt8], until isAnswered: (ServerObservations) -> Bool) throws {
+        var encoder = FrameEncoder()
+        connection.enqueue(try encoder.encode(message))
+        let deadline = monotonicNanoseconds() + 10_000_000_000
+        while !isAnswered(observations), !connection.isClosed, monotonicNanoseconds() < deadline {
+            connection.flush()
+            var poll = pollfd(fd: connection.descriptor, events: Int16(POLLIN), revents: 0)
+            Glibc.poll(&poll, 1, 1_000)
+            try connection.receive { content in
+                let document = try JSONDocument(fast: content)
+                withExtendedLifetime(document) {
+                    if document.root["type"]?.string == "stats" { observations.stats = Array(content.bytes) }
+                    if observations.name.isEmpty { observations.name = document.root["server"]?.string ?? "unknown" }
+                }
             }
-        } catch {
-            throw LoadError(.failed, error.message)
         }
         guard isAnswered(observations) || connection.isClosed else {
             throw LoadError(.failed, "The server does not answer `stats` within ten seconds.")
         }
     }
+}
 
-    private func read(_ content: JSONText) throws(WireError) {
-        switch try ServerEnvelope.decode(parsing: content).message {
-        case .welcome(let welcome): observations.name = welcome.name
-        case .stats: observations.stats = Array(content.bytes)
-        default: if observations.name.isEmpty { observations.name = "unknown" }
+/// An answer of the server's, as far as it is measured.
+struct LoadAnswer: Sendable, Equatable {
+    enum Kind: Sendable, Equatable {
+        case accepted
+        case completed
+        /// `failed`, or an `error`.
+        case failed(code: String, message: String)
+        /// One to a message that is no job.
+        case other
+    }
+
+    /// The number of the job in this run; nil for an answer to anything else.
+    var job: Int?
+    var kind: Kind
+    /// The job had been applied before it was sent.
+    var isDuplicate = false
+    var objects = Completion.Changes()
+}
+
+extension LoadAnswer {
+    /// - Parameter idPrefix: the prefix of the number in the ids of the run's jobs.
+    init(_ content: JSONText, idPrefix: String) throws {
+        let document = try JSONDocument(fast: content)
+        defer { withExtendedLifetime(document) {} }
+        let root = document.root
+        guard let type = root["type"]?.string else { throw LoadError(.failed, "It has no type.") }
+        switch type {
+        case "completed": kind = .completed
+        case "accepted": kind = .accepted
+        case "failed", "error":
+            let code = root["error"]?["code"]?.string ?? ""
+            kind = .failed(code: code, message: "\(code): \(root["error"]?["message"]?.string ?? "")")
+        default: kind = .other
         }
+        if let id = root["id"]?.string, id.hasPrefix(idPrefix) { job = Int(id.dropFirst(idPrefix.count)) }
+        guard type == "completed" else { return }
+        isDuplicate = root["duplicate"]?.bool == true
+        guard let changes = root["changes"] else { return }
+        for counts in Completion.Changes.byEntity(changes).values { objects.add(counts) }
+    }
+}
+
+extension Completion.Changes {
+    mutating func add(_ other: Completion.Changes) {
+        inserted += other.inserted
+        updated += other.updated
+        unchanged += other.unchanged
+        deleted += other.deleted
+        rejected += other.rejected
     }
 }
