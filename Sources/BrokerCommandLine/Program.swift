@@ -36,7 +36,7 @@ package enum Program {
     /// - Parameter configure: adds arguments to those of the command line.
     package static func run(
         _ root: any AsyncParsableCommand.Type,
-        configure: @Sendable ([String]) throws(CommandFailure) -> ProgramArguments = { ProgramArguments($0) }
+        configure: @Sendable ([String]) throws -> ProgramArguments = { ProgramArguments($0) }
     ) async -> Never {
         // Writing to a pipe without a reader is an error of the write instead; ``StandardOutput`` says what it means.
         signal(SIGPIPE, SIG_IGN)
@@ -70,10 +70,8 @@ package enum Program {
                 report("\(root._commandName): \(line) (See `\(path.name) --help`.)", .error)
                 exit(ExitStatus.usage.rawValue)
             }
-            do throws(CommandFailure) { try write(HelpText.wrapped(root.fullMessage(for: error))) } catch {
-                exit(error.status.rawValue)
-            }
-            exit(ExitStatus.success.rawValue)
+            let isWritten = (try? write(HelpText.wrapped(root.fullMessage(for: error)))) != nil
+            exit((isWritten ? ExitStatus.success : .failed).rawValue)
         }
     }
 
@@ -102,23 +100,12 @@ package enum Program {
         try StandardOutput.write(Array((document + "\n").utf8))
     }
 
-    /// The weight of a line on standard error.
-    package enum Severity: Sendable {
-        case note, warning, error
-    }
-
     /// Writes a line that is no data to standard error. Characters that a terminal interprets are escaped: messages
     /// quote keys, file names and texts of servers. An error of the write cannot be reported anywhere.
     ///
-    /// - Parameter severity: on a terminal, the beginning of a warning or an error, up to its first space, is in color.
-    package static func report(_ line: String, _ severity: Severity = .note) {
+    /// - Parameter style: on a terminal, that of the beginning of a warning or an error, up to its first space.
+    package static func report(_ line: String, _ style: Terminal.Style? = nil) {
         var line = line.printable
-        let style: Terminal.Style? =
-            switch severity {
-            case .note: nil
-            case .warning: .warning
-            case .error: .error
-            }
         if let style, let end = line.firstIndex(of: " ") {
             line = Terminal.styled(String(line[..<end]), style, on: STDERR_FILENO) + line[end...]
         }
@@ -150,11 +137,9 @@ package struct ProgramArguments: Sendable {
 
 /// A fault of the arguments, as swift-argument-parser reports it.
 enum UsageFault {
-    private static let mark = "- "
-    private static let heading = "Please provide one of the following:"
-
     /// The message on one line. Of the values that an option takes, the one that was probably meant is named.
     static func line(_ message: String) -> String {
+        let (mark, heading) = ("- ", "Please provide one of the following:")
         let lines = message.split(whereSeparator: \.isNewline).map { $0.trimmingPrefix { $0 == " " } }
         let values = lines.filter { $0.hasPrefix(mark) }.map { String($0.dropFirst(mark.count)) }
         let text = lines.filter { !$0.hasPrefix(mark) }.joined(separator: " ")
@@ -301,15 +286,12 @@ extension JSONText {
     package static func file(
         _ path: String, limit: Int = .max >> 2, isRegular: Bool = false
     ) throws(CommandFailure) -> JSONText {
-        var descriptor = STDIN_FILENO
-        if isRegular, path != "-" {
-            do throws(RegularFile.Refusal) {
-                descriptor = try RegularFile.open(path)
-            } catch {
-                throw CommandFailure(.failed, "\(path) \(error.reason).")
-            }
-        } else if path != "-" {
-            descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        let descriptor: Int32
+        do throws(RegularFile.Refusal) {
+            descriptor =
+                path == "-" ? STDIN_FILENO : isRegular ? try RegularFile.open(path) : open(path, O_RDONLY | O_CLOEXEC)
+        } catch {
+            throw CommandFailure(.failed, "\(path) \(error.reason).")
         }
         guard descriptor >= 0 else {
             throw CommandFailure(.failed, "\(path) cannot be read: \(String(cString: strerror(errno))).")

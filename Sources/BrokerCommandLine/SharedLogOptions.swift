@@ -7,14 +7,12 @@ package import BrokerReplication
 /// How the log that several servers share is reached.
 package struct SharedLogOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp(
-            "The user of the log's servers: a file with USER:PASSWORD, or one that `nsc` wrote.", valueName: "file"),
+        help: .value("file", "The user of the log's servers: a file with USER:PASSWORD, or one that `nsc` wrote."),
         completion: .file())
     package var logCredentials: String?
 
     @Option(
-        help: ArgumentHelp(
-            "The authorities that the certificates of the log's servers are checked against.", valueName: "file"),
+        help: .value("file", "The authorities that the certificates of the log's servers are checked against."),
         completion: .file())
     package var logCa: String?
 
@@ -30,6 +28,8 @@ package struct SharedLogOptions: ParsableArguments {
 }
 
 #if Replication
+extension ReplicationError: ExplainedError {}
+
 /// The address of a log, with the users of its servers.
 package struct SharedLogAddress: Sendable {
     package let log: StreamAddress

@@ -116,6 +116,10 @@ package struct StandardErrorLog: LogHandler, EscapingItself {
     package var metadata: Logger.Metadata = [:]
     package var metadataProvider: Logger.MetadataProvider?
 
+    init(label: String, format: LogFormat, logLevel: Logger.Level) {
+        (self.label, self.format, self.logLevel) = (label, format, logLevel)
+    }
+
     package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }
         set { metadata[key] = newValue }
@@ -142,14 +146,6 @@ extension Logger {
     /// Logs messages of at least that level to standard error.
     package static func standardError(label: String, level: Level, format: LogFormat = .text) -> Logger {
         Logger(label: label) { StandardErrorLog(label: $0, format: format, logLevel: level) }
-    }
-}
-
-extension StandardErrorLog {
-    init(label: String, format: LogFormat, logLevel: Logger.Level) {
-        self.label = label
-        self.format = format
-        self.logLevel = logLevel
     }
 }
 

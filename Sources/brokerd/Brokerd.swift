@@ -1,11 +1,12 @@
-import BrokerSchema
 public import ArgumentParser
 import BrokerCommandLine
 import BrokerCoordinator
 import BrokerModel
+import BrokerSchema
 import BrokerServer
 import BrokerStaging
 public import BrokerStore
+import BrokerWire
 import Glibc
 public import Logging
 import UnixSignals
@@ -32,13 +33,13 @@ struct Brokerd: AsyncParsableCommand {
             """, valueName: "file"), completion: .file())
     var model: [String]
 
-    @Option(help: ArgumentHelp("The SQLite database, made when it is new.", valueName: "file"), completion: .file())
+    @Option(help: .value("file", "The SQLite database, made when it is new."), completion: .file())
     var store: String
 
     @Option(
-        help: ArgumentHelp(
-            "The Unix socket to listen on. Not used when a service manager passes a socket (LISTEN_FDS).",
-            valueName: "path"), completion: .file())
+        help: .value(
+            "path", "The Unix socket to listen on. Not used when a service manager passes a socket (LISTEN_FDS)."),
+        completion: .file())
     var socket: String?
 
     @Option(
@@ -97,9 +98,7 @@ struct Brokerd: AsyncParsableCommand {
     static func main() async {
         _ = environment
         Allocator.releaseFreeMemory()
-        await Program.run(Brokerd.self) { given throws(CommandFailure) in
-            try ServerConfiguration.resolve(given) { options }
-        }
+        await Program.run(Brokerd.self) { given in try ServerConfiguration.resolve(given) { options } }
     }
 
     /// Those that a configuration may give.
@@ -131,7 +130,11 @@ struct Brokerd: AsyncParsableCommand {
         var options = try serverOptions(passed)
         let metrics = try observing.metricsFile.map { try MetricsFile($0, besideStore: store, logger) }
         defer { metrics?.end() }
-        let owned = try openStore(plan, options, activity: service.activity, logger: logger)
+        if passed == nil, let path = options.socketPath {
+            try BrokerServer.claimSocket(path, access: options.socketAccess)
+        }
+        let owned = try OwnedStore(
+            plan: plan, options: try coordinatorOptions(activity: service.activity), logger: logger)
         // Must outlive all users of the store.
         defer { withExtendedLifetime(owned) {} }
         // Caught before the first client is served, so that no client sees the server killed.
@@ -141,7 +144,13 @@ struct Brokerd: AsyncParsableCommand {
         options.reload = reload
         options.migrate = migrating(owned.coordinator, service, logger: logger)
         signals.onHangup { await withCheckedContinuation { hangup in reload { _ in hangup.resume() } } }
-        let server = try await startServer(owned, options, logger: logger)
+        let server: BrokerServer
+        do {
+            server = try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
+        } catch {
+            owned.abandon()
+            throw error
+        }
         owned.coordinator.onHalt { _ in
             server.endConnections("the server has halted, and does not know the ends of jobs on their way to the log")
         }
@@ -179,17 +188,7 @@ struct Brokerd: AsyncParsableCommand {
         Program.counted(plan.model.entities.count, "entity", "entities")
     }
 
-    /// Checks that the store and the socket are available before changing anything, and locks the store.
-    private func openStore(
-        _ plan: StagingPlan, _ server: ServerOptions, activity: WriterActivity, logger: Logger
-    ) throws -> OwnedStore {
-        do throws(ServerError) {
-            if server.listeningDescriptor == nil, let path = server.socketPath {
-                try BrokerServer.claimSocket(path, access: server.socketAccess)
-            }
-        } catch {
-            throw CommandFailure(.failed, error.message)
-        }
+    private func coordinatorOptions(activity: WriterActivity) throws -> CoordinatorOptions {
         var options = CoordinatorOptions(storePath: store, limits: limits.coordinator)
         options.keepsJournal = journal
         options.sharedLog = try sharing.source()
@@ -202,11 +201,7 @@ struct Brokerd: AsyncParsableCommand {
             count: limits.keepOutcomes, seconds: limits.keepOutcomesSeconds.seconds)
         options.store.feedBytes = limits.feedBytes.bytes
         options.store.activity = activity
-        do throws(StoreError) {
-            return try OwnedStore(plan: plan, options: options, logger: logger)
-        } catch {
-            throw CommandFailure(.failed, error.message)
-        }
+        return options
     }
 
     private func serverOptions(_ passed: ListeningSocket?) throws -> ServerOptions {
@@ -220,19 +215,177 @@ struct Brokerd: AsyncParsableCommand {
         try access.apply(to: &options)
         return options
     }
-
-    private func startServer(
-        _ owned: OwnedStore, _ options: ServerOptions, logger: Logger
-    ) async throws(CommandFailure) -> BrokerServer {
-        do throws(ServerError) {
-            return try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
-        } catch {
-            owned.abandon()
-            throw CommandFailure(.failed, error.message)
-        }
-    }
 }
 
 extension Synchronous: ExpressibleByArgument {}
 extension RemovalPolicy: ExpressibleByArgument {}
 extension Logger.Level: @retroactive ExpressibleByArgument {}
+
+extension ServerError: ExplainedError {}
+extension StoreError: ExplainedError {}
+
+extension Brokerd {
+    /// The action of SIGHUP and `admin reload`: the model's files are read again, and applied completely or not at all.
+    /// Every change, or the reason why the old model stays, is logged.
+    func reloading(
+        _ coordinator: Coordinator, _ service: ServiceNotifier, logger: Logger
+    ) -> @Sendable (_ notify: @escaping @Sendable (ReloadEnd) -> Void) -> Void {
+        let model = model
+        return { notify in
+            Self.reload(model, in: coordinator, reporting: service, logger: logger) { result in
+                switch result {
+                case .success(let migration): notify(.applied(migration.lines))
+                case .failure(let fault): notify(.refused(fault))
+                }
+            }
+        }
+    }
+
+    /// The admin action `migrate`: as a reload, with what becomes of parts that the model no longer has; or what it would do.
+    func migrating(
+        _ coordinator: Coordinator, _ service: ServiceNotifier, logger: Logger
+    ) -> @Sendable (MigrateMessage, _ notify: @escaping @Sendable (Result<[StoreChange], Fault>) -> Void) -> Void {
+        let model = model
+        return { message, notify in
+            let removal = RemovalPolicy(rawValue: message.removedParts.rawValue) ?? .refuse
+            guard !message.isDryRun else {
+                return coordinator.compare(removal: removal, reading: { Self.read(model) }, notify: notify)
+            }
+            Self.reload(model, removal: removal, in: coordinator, reporting: service, logger: logger) {
+                notify($0.map(\.changes))
+            }
+        }
+    }
+
+    /// - Parameter removal: nil for the option of the start.
+    private static func reload(
+        _ model: [String], removal: RemovalPolicy? = nil, in coordinator: Coordinator,
+        reporting service: ServiceNotifier, logger: Logger,
+        _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
+    ) {
+        service.reloadBegan()
+        coordinator.reload(removal: removal) {
+            read(model)
+        } notify: { result in
+            switch result {
+            case .success(let migration):
+                for line in migration.lines { logger.notice("\(line)") }
+                logger.notice("The model was reloaded, and is in effect.")
+                notify(result)
+                service.reloadEnded(nil)
+            case .failure(let fault):
+                logger.error("The model could not be reloaded, and the old one stays in effect: \(fault.message)")
+                notify(result)
+                service.reloadEnded(fault.message)
+            }
+        }
+    }
+
+    private static func read(_ paths: [String]) -> Result<StagingPlan, Fault> {
+        let file = ModelFile(paths)
+        do throws(ModelError) {
+            return .success(try StagingPlan(ModelReader.read(try file.document())))
+        } catch {
+            let faults = error.faults.map(\.description).joined(separator: "; ")
+            return .failure(Fault(.validationFailed, "The model \(file.name) cannot be used: \(faults)"))
+        }
+    }
+}
+
+/// `--check`: reports what a start would do, or why it would fail. Changes nothing, and waits for no lock.
+extension Brokerd {
+    func checkStart() throws {
+        for (name, hint) in ServerConfiguration.unknownVariables(Self.options) {
+            Program.report("brokerd: \(name) is the variable of no option\(hint.isEmpty ? "." : hint)", .warning)
+        }
+        let plan = try ModelFile(model).planOrComplain()
+        try Program.say("The model is valid: \(Self.entities(of: plan)).")
+        var areUsable = [try sharing.log == nil ? checkStore(plan) : checkReplica(plan)]
+        if areUsable[0], sharing.log == nil { areUsable.append(try checkJournal()) }
+        areUsable += [try checkSocket(), checkMetricsFile()]
+        guard !areUsable.contains(false) else { throw CommandFailure(.failed, "A start would fail.") }
+        try Program.say("A start would succeed.")
+    }
+
+    /// Nil for a fault, which is reported, so that the others are found, too.
+    private func reported<Value>(_ body: () throws -> Value) -> Value? {
+        do {
+            return try body()
+        } catch {
+            Program.report("brokerd: \((error as? any ExplainedError)?.message ?? "\(error)")", .error)
+            return nil
+        }
+    }
+
+    private func checkStore(_ plan: StagingPlan) throws -> Bool {
+        let found = reported { try Store.changesOfOpening(path: store, plan: plan, removal: removal) }
+        guard let found else { return false }
+        guard let changes = found else {
+            try Program.say("The store \(store) would be made.")
+            return true
+        }
+        let isRefused = changes.contains { $0.verdict == .refused }
+        let end = isRefused ? "would not be opened" : changes.isEmpty ? "fits the model" : "would be migrated"
+        try Program.say("The store \(store) \(end)\(changes.isEmpty ? "." : ":")")
+        for change in changes { try Program.say("  \(change.verdict.rawValue): \(change.line)") }
+        return !isRefused
+    }
+
+    /// The log itself is not asked.
+    private func checkReplica(_ plan: StagingPlan) throws -> Bool {
+        _ = try sharing.source()
+        let found = reported {
+            (try ReplicaFinding(store: store), try Store.fingerprintDigits(path: store, plan: plan))
+        }
+        guard let (finding, fingerprint) = found else { return false }
+        let state =
+            finding == .new
+            ? "would be made, and begin as the log does" : "is a replica, and keeps the model of its log"
+        try Program.say("The store \(store) \(state).")
+        try Program.say("The fingerprint is \(fingerprint).")
+        return true
+    }
+
+    private func checkJournal() throws -> Bool {
+        guard let journal = reported({ try JournalFinding(store: store, isKept: self.journal) }) else { return false }
+        switch (journal.state, self.journal) {
+        case (.unused, _): break
+        case (.new, _): try Program.say("The journal \(journal.path) would be made.")
+        case (.present, true): try Program.say("The journal \(journal.path) is that of the store.")
+        case (.present, false):
+            try Program.say("The journal \(journal.path) would be deleted if the store has applied all its jobs.")
+        case (.missing, let isKept):
+            Program.report(
+                "brokerd: The journal \(journal.path) of the store is missing: jobs in it that the store has not applied "
+                    + "would be lost. \(isKept ? "A new one would be begun." : "The store would go on without one.")",
+                .warning)
+        }
+        return true
+    }
+
+    private func checkMetricsFile() -> Bool {
+        guard let path = observing.metricsFile, let cause = MetricsFile.obstacle(at: path, besideStore: store) else {
+            return true
+        }
+        Program.report("brokerd: \(MetricsFile.failure(path, cause))", .error)
+        return false
+    }
+
+    private func checkSocket() throws -> Bool {
+        guard let socket else {
+            try Program.say("There is no --socket: a service manager must pass one.")
+            return true
+        }
+        let permissions = try access.socketAccess()
+        guard let condition = reported({ try BrokerServer.inspectSocket(socket, access: permissions) }) else {
+            return false
+        }
+        switch condition {
+        case .free: try Program.say("The socket \(socket) would be made.")
+        case .stale: try Program.say("The socket \(socket) would be made again: no process listens on it.")
+        case .served(let process):
+            try Program.say("Process \(process) listens on \(socket) now: stop it first, or let it reload the model.")
+        }
+        return true
+    }
+}

@@ -23,7 +23,7 @@ final class MetricsFile: Sendable {
 
     /// - Parameter store: the path of the server's store.
     /// - Throws: when the file could not be written. It is not touched before ``begin(_:)``: it may be another server's.
-    init(_ path: String, besideStore store: String, _ logger: Logger) throws(CommandFailure) {
+    init(_ path: String, besideStore store: String, _ logger: Logger) throws {
         self.path = path
         self.store = store
         self.logger = logger
@@ -39,7 +39,7 @@ final class MetricsFile: Sendable {
         let slash = path.utf8.lastIndex(of: UInt8(ascii: "/"))
         let folder = slash.map { String(path[...$0]) } ?? "."
         guard access(folder, W_OK | X_OK) == 0 else { return "\(String(cString: strerror(errno))). Check its folder." }
-        do throws(StoreError) {
+        do {
             if let owner = try Store.owner(ofFile: path, besideStore: store) {
                 return "it \(owner). Name another file."
             }

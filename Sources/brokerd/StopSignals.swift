@@ -6,15 +6,11 @@ import UnixSignals
 /// The signals that stop the server, caught as long as this object exists: the first one requests a graceful stop, the
 /// second ends the server at once.
 final class StopSignals: Sendable {
-    private struct Calls {
-        var endAtOnce: @Sendable () -> Void = {}
-    }
-
     private let wanted: AsyncStream<Void>
     private let request: AsyncStream<Void>.Continuation
     /// A signal during a reload asks for another after it, once: that one reads what was written before the signal.
     private let hangups: AsyncStream<Void>
-    private let calls = Mutex(Calls())
+    private let endAtOnce = Mutex<@Sendable () -> Void>({})
 
     init() async {
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
@@ -27,7 +23,7 @@ final class StopSignals: Sendable {
                 if signal == .sighup {
                     hangup.yield()
                 } else if isStopping {
-                    calls.withLock { $0.endAtOnce }()
+                    endAtOnce.withLock { $0 }()
                 } else {
                     isStopping = true
                     request.finish()
@@ -48,7 +44,7 @@ final class StopSignals: Sendable {
     ///
     /// - Parameter endAtOnce: called for every later one.
     func first(endAtOnce: @escaping @Sendable () -> Void) async {
-        calls.withLock { $0.endAtOnce = endAtOnce }
+        self.endAtOnce.withLock { $0 = endAtOnce }
         for await _ in wanted {}
     }
 }

@@ -53,20 +53,18 @@ struct RunCommand: AsyncParsableCommand {
 
     @OptionGroup(title: "Sending") var sending: SendingArguments
 
-    @Option(help: ArgumentHelp("Jobs a second, on a fixed schedule.", valueName: "jobs"))
+    @Option(help: .value("jobs", "Jobs a second, on a fixed schedule."))
     var rate: Double?
 
     @Option(help: "Jobs to send: 100, unless there is a --duration.")
     var jobs: Int?
 
-    @Option(
-        help: ArgumentHelp("Send for so long, the warm-up with it.", valueName: "time"))
+    @Option(help: .value("time", "Send for so long, the warm-up with it."))
     var duration: TimeSpan?
 
     @Option(
-        help: ArgumentHelp(
-            "Exclude the first seconds from the figures: a tenth of the --duration, but no more than 2.",
-            valueName: "time"))
+        help: .value(
+            "time", "Exclude the first seconds from the figures: a tenth of the --duration, but no more than 2."))
     var warmUp: TimeSpan?
 
     @OptionGroup(title: "Jobs") var job: JobArguments
@@ -76,14 +74,12 @@ struct RunCommand: AsyncParsableCommand {
     var json = false
 
     mutating func validate() throws {
-        if let jobs { try NumberOption("--jobs", jobs, in: 1...1_000_000_000).check() }
+        try checkRange("--jobs", jobs, in: 1...1_000_000_000)
         guard jobs == nil || duration == nil else { throw ValidationError("Give --jobs or --duration, not both.") }
         if let rate, !(0.001...10_000_000).contains(rate) {
             throw ValidationError("--rate must be 0.001 to 10000000 jobs a second, but is \(rate).")
         }
-        if let duration {
-            try NumberOption("--duration", duration, in: .milliseconds(100)...TimeSpan.seconds(864_000)).check()
-        }
+        try checkRange("--duration", duration, in: .milliseconds(100)...TimeSpan.seconds(864_000))
         if let warmUp, warmUp > duration ?? .seconds(86_400) {
             throw ValidationError("--warm-up must be 0 to the --duration, but is \(warmUp).")
         }
@@ -127,31 +123,24 @@ struct SendingArguments: ParsableArguments {
     @Option(help: "Connections.")
     var connections = 1
 
-    @Option(
-        help: ArgumentHelp(
-            "Jobs without an answer on each connection at most: 16, or 10000 with --rate.", valueName: "count"))
+    @Option(help: .value("count", "Jobs without an answer on each connection at most: 16, or 10000 with --rate."))
     var inFlight: Int?
 
-    @Option(
-        help: ArgumentHelp("Intervals of the figures over time.", valueName: "time"))
+    @Option(help: .value("time", "Intervals of the figures over time."))
     var interval = TimeSpan.milliseconds(500)
 
-    @Option(
-        help: ArgumentHelp(
-            "How long to wait without any answer before what is in flight is lost.", valueName: "time"))
+    @Option(help: .value("time", "How long to wait without any answer before what is in flight is lost."))
     var patience = TimeSpan.seconds(60)
 
-    @Option(help: ArgumentHelp("MiB of frames that are made before the clock starts at most.", valueName: "mebibytes"))
+    @Option(help: .value("mebibytes", "MiB of frames that are made before the clock starts at most."))
     var prepare = 256
 
     mutating func validate() throws {
-        try [
-            NumberOption("--connections", connections, in: 1...100_000),
-            NumberOption("--in-flight", inFlight ?? 1, in: 1...10_000_000),
-            NumberOption("--prepare", prepare, in: 1...65_536),
-            NumberOption("--interval", interval, in: .milliseconds(10)...TimeSpan.seconds(3_600)),
-            NumberOption("--patience", patience, in: .milliseconds(100)...TimeSpan.seconds(86_400)),
-        ].check()
+        try checkRange("--connections", connections, in: 1...100_000)
+        try checkRange("--in-flight", inFlight ?? 1, in: 1...10_000_000)
+        try checkRange("--prepare", prepare, in: 1...65_536)
+        try checkRange("--interval", interval, in: .milliseconds(10)...TimeSpan.seconds(3_600))
+        try checkRange("--patience", patience, in: .milliseconds(100)...TimeSpan.seconds(86_400))
     }
 
     func options(_ schedule: Schedule) -> RunOptions {
@@ -221,10 +210,9 @@ struct JobArguments: ParsableArguments {
     private static let recordsOfPreload = 1_000
 
     mutating func validate() throws {
-        try [
-            NumberOption("--records", records, in: 1...1_000_000), NumberOption("--first", first, in: 0...1 << 52),
-            NumberOption("--existing", existing ?? 0, in: 0...100_000_000),
-        ].check()
+        try checkRange("--records", records, in: 1...1_000_000)
+        try checkRange("--first", first, in: 0...1 << 52)
+        try checkRange("--existing", existing ?? 0, in: 0...100_000_000)
         do throws(LoadError) {
             let mix = try RecordMix(parsing: mix)
             if mix.needsExisting, existing == 0 {
@@ -266,17 +254,17 @@ struct BaselineCommand: AsyncParsableCommand {
     @Option(help: "The SQLite database, which is replaced.", completion: .file())
     var store: String
 
-    @Option(help: ArgumentHelp("Rows in a transaction.", valueName: "rows"))
+    @Option(help: .value("rows", "Rows in a transaction."))
     var transaction = 10_000
 
     @Option(
         name: .customLong("then"), parsing: .singleValue,
-        help: ArgumentHelp(
-            "Then all of it once more, in such shares: unchanged:1 or changed:1,unchanged:9. May be repeated.",
-            valueName: "shares"))
+        help: .value(
+            "shares", "Then all of it once more, in such shares: unchanged:1 or changed:1,unchanged:9. May be repeated."
+        ))
     var mixes: [String] = []
 
-    @Option(help: ArgumentHelp("One-record jobs, of which so many are in flight.", valueName: "jobs"))
+    @Option(help: .value("jobs", "One-record jobs, of which so many are in flight."))
     var group: Int?
 
     @Flag(help: "With --group: each job is noted in a table, in the transaction of its record.")
@@ -289,10 +277,8 @@ struct BaselineCommand: AsyncParsableCommand {
     var json = false
 
     mutating func validate() throws {
-        try [
-            NumberOption("--transaction", transaction, in: 1...1_000_000_000),
-            NumberOption("--group", group ?? 1, in: 1...GroupBaseline.mostInFlight),
-        ].check()
+        try checkRange("--transaction", transaction, in: 1...1_000_000_000)
+        try checkRange("--group", group ?? 1, in: 1...GroupBaseline.mostInFlight)
         if group == nil, ledger {
             throw ValidationError("--ledger is of one-record jobs in groups: add --group N.")
         }
@@ -367,7 +353,7 @@ struct RecordArguments: ParsableArguments {
                 throw ValidationError("--attributes is for --shape ragged; \(shape.rawValue) has its own.")
             }
             // A table has at most 2,000 columns.
-            try NumberOption("--attributes", attributes, in: 1...1_900).check()
+            try checkRange("--attributes", attributes, in: 1...1_900)
         }
         for (name, value) in [("--presence", presence ?? 1), ("--nulls", nulls)] where !(0...1).contains(value) {
             throw ValidationError("\(name) must be 0 to 1, but is \(value).")
@@ -394,12 +380,11 @@ struct SizeArguments: ParsableArguments {
     var first = 0
 
     mutating func validate() throws {
-        try [
-            NumberOption("--jobs", jobs, in: 1...1_000_000), NumberOption("--records", records, in: 1...1_000_000),
-            NumberOption("--first", first, in: 0...1 << 52),
-        ].check()
+        try checkRange("--jobs", jobs, in: 1...1_000_000)
+        try checkRange("--records", records, in: 1...1_000_000)
+        try checkRange("--first", first, in: 0...1 << 52)
         // All of them are in memory before the first is used.
-        try NumberOption("--jobs times --records", jobs * records, in: 1...100_000_000).check()
+        try checkRange("--jobs times --records", jobs * records, in: 1...100_000_000)
     }
 }
 

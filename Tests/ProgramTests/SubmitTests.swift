@@ -370,7 +370,7 @@ import Testing
             if fault, index == ended - 1 { state.inputs[index].fault = InputFault(reason: "broken", place: nil) }
         }
         let program = CommandLine.arguments[0]
-        return SubmissionContinuation(of: state, SubmitCommandLine(command)).lines.map {
+        return SubmissionReport(state: state, command: command).continuation.map {
             $0.replacing([program].shellText + " submit ", with: "")
         }
     }
@@ -433,8 +433,8 @@ import Testing
         ["--store=-s", "--model", "m", "--entity=--", "--id=-"], ["--entity", "", "a"],
     ])
     func `the command has every option that was given`(arguments: [String]) throws {
-        let line = SubmitCommandLine(try SubmitCommand.parse(arguments)).arguments
-        let again = SubmitCommandLine(try SubmitCommand.parse(Array(line.dropFirst(2)))).arguments
+        let line = try SubmitCommand.parse(arguments).arguments
+        let again = try SubmitCommand.parse(Array(line.dropFirst(2))).arguments
         #expect(line == again)
         #expect(Set(line.dropFirst(2)) == Set(arguments))
     }

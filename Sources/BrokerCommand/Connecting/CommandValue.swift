@@ -27,14 +27,12 @@ struct CommandValue: ExpressibleByArgument {
 struct SelectionOptions: ParsableArguments {
     @Option(
         name: .customLong("where"),
-        help: ArgumentHelp(
-            "A predicate on the objects, such as \"department.name == %@ AND age > 30\".", valueName: "predicate"))
+        help: .value("predicate", "A predicate on the objects, such as \"department.name == %@ AND age > 30\"."))
     var format: String?
 
     @Option(
         name: .customLong("argument"), parsing: .unconditionalSingleValue,
-        help: ArgumentHelp(
-            "A value for the predicate's next %@: JSON, or else text. May be given several times.", valueName: "value"))
+        help: .value("value", "A value for the predicate's next %@: JSON, or else text. May be given several times."))
     var arguments: [CommandValue] = []
 
     mutating func validate() throws {

@@ -15,9 +15,10 @@ import Synchronization
 /// Where the server is, or the store when there is none.
 struct ConnectionOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp(
-            "The server's Unix socket. Default: the environment's BROKER_SOCKET, else broker.sock in this folder.",
-            valueName: "path"), completion: .file())
+        help: .value(
+            "path",
+            "The server's Unix socket. Default: the environment's BROKER_SOCKET, else broker.sock in this folder."),
+        completion: .file())
     var socket: String?
 
     @Option(
@@ -46,15 +47,12 @@ struct ConnectionOptions: ParsableArguments {
     var removal: RemovalPolicy?
 
     @Option(
-        help: ArgumentHelp(
-            "With --store: how long to wait while another broker has the store. Default: not at all.",
-            valueName: "time"))
+        help: .value("time", "With --store: how long to wait while another broker has the store. Default: not at all."))
     var wait: TimeSpan?
 
     @Option(
-        help: ArgumentHelp(
-            "How long to try to reconnect after the connection is lost, before unanswered jobs are given up.",
-            valueName: "time"))
+        help: .value(
+            "time", "How long to try to reconnect after the connection is lost, before unanswered jobs are given up."))
     var reconnectTimeout = defaultReconnectTimeout
 
     @Option(
@@ -72,15 +70,15 @@ struct ConnectionOptions: ParsableArguments {
     private static let shortestWait = TimeSpan.milliseconds(10)
 
     mutating func validate() throws {
-        try NumberOption("--reconnect-timeout", reconnectTimeout, in: .seconds(0)...Self.longestWait).check()
-        if let timeout { try NumberOption("--timeout", timeout, in: Self.shortestWait...Self.longestWait).check() }
+        try checkRange("--reconnect-timeout", reconnectTimeout, in: .seconds(0)...Self.longestWait)
+        try checkRange("--timeout", timeout, in: Self.shortestWait...Self.longestWait)
         if store != nil, socket != nil {
             throw ValidationError("--socket names a server, and --store works without one; give one of them.")
         }
         if store == nil, !model.isEmpty {
             throw ValidationError("--model goes with --store; a server has its own model.")
         }
-        if let wait { try NumberOption("--wait", wait, in: .seconds(0)...Self.longestWait).check() }
+        try checkRange("--wait", wait, in: .seconds(0)...Self.longestWait)
         if store == nil, wait != nil {
             throw ValidationError("--wait goes with --store; for a server there is --timeout.")
         }
@@ -128,16 +126,17 @@ struct ConnectionOptions: ParsableArguments {
             defer { withExtendedLifetime(interruption) {} }
             return try await Self.finish(broker, await Swift.Result { try await body(broker) })
         }
-        let start = LocalServerStart()
+        // A signal before the server has started must leave no ``TrialStore``, either.
+        let started = StartedServer()
         let interruption = Interruption {
             onInterruption?()
-            start.stopAndWait()
+            if let local = started.server.withLock({ $0 }) { local.stopAndWait() } else { TrialStore.remove() }
         }
         defer { withExtendedLifetime(interruption) {} }
         let local = try await LocalServer.start(
             store: store, model: try model(of: store, inferred), makesStore: makesStore, isReading: isReading,
             isDryRun: isDryRun, removal: removal ?? .refuse, wait: wait)
-        start.succeeded(local)
+        started.server.withLock { $0 = local }
         let result = await Swift.Result {
             let broker = try await local.connect(options)
             return try await Self.finish(broker, await Swift.Result { try await body(broker) })
@@ -159,18 +158,15 @@ struct ConnectionOptions: ParsableArguments {
         throw CommandFailure(
             .usage,
             (isMissing
-                ? "There is no store \(store), and no model for one. " : "The store \(store) contains no model. ")
-                + (isMissing ? "Check the path, give" : "Give")
+                ? "There is no store \(store), and no model for one. Check the path, give"
+                : "The store \(store) contains no model. Give")
                 + " --model, or put a model at \(LocalModel.file(besideStore: store)). `broker model import` makes one "
                 + "of another program's database, or of sample records.")
     }
 
-    private func connect(
-        _ options: BrokerClientConfiguration, needsServer: Bool
-    ) async throws(CommandFailure) -> BrokerClient {
+    private func connect(_ options: BrokerClientConfiguration, needsServer: Bool) async throws -> BrokerClient {
         do {
-            let path = Self.path(ofSocket: socket)
-            return try await BrokerClient.connect(to: .unixSocket(path), configuration: options)
+            return try await BrokerClient.connect(to: .unixSocket(Self.path(ofSocket: socket)), configuration: options)
         } catch {
             let isElsewhere = needsServer || socket != nil || (error as? BrokerError)?.code != .cannotConnect
             throw CommandFailure(
@@ -249,107 +245,68 @@ extension [(String, String?)] {
     }
 }
 
-/// A server of this process from before its start, so that a signal which ends the command leaves no ``TrialStore``.
-final class LocalServerStart: Sendable {
-    private let server = Mutex<LocalServer?>(nil)
-
-    func succeeded(_ server: LocalServer) { self.server.withLock { $0 = server } }
-
-    /// From a thread that may wait. The process ends after it.
-    func stopAndWait() {
-        if let server = server.withLock({ $0 }) { server.stopAndWait() } else { TrialStore.remove() }
-    }
-}
-
 extension CompletionKind {
     /// The entities of the model that the arguments name: the files of `--model`, else the store of `--store`, else the
     /// server. None when there is no such model: a shell shows no errors while a line is typed.
     static let entity = CompletionKind.custom { words, _, beginning in
-        EntityCompletion(words).names.filter { $0.hasPrefix(beginning) }
-    }
-}
-
-/// The entities that can complete a command line.
-struct EntityCompletion {
-    private let words: [String]
-
-    init(_ words: [String]) { self.words = words }
-
-    var names: [String] {
-        let models = values(of: "--model")
-        if !models.isEmpty { return names(of: try? ModelFile(models).plan()) }
-        if let store = values(of: "--store").last {
-            return names(of: try? LocalModel(ofStore: store)?.plan(isSilent: true))
-        }
-        return ServerEntities.names(ofSocket: ConnectionOptions.path(ofSocket: values(of: "--socket").last))
+        entities(words).filter { $0.hasPrefix(beginning) }
     }
 
-    private func names(of plan: StagingPlan?) -> [String] { plan?.model.entities.map(\.name) ?? [] }
-
-    /// The values of an option, given as `--option value` or `--option=value`.
-    private func values(of option: String) -> [String] {
-        words.indices.compactMap { index in
-            let word = words[index]
-            if word.hasPrefix(option + "=") { return String(word.dropFirst(option.count + 1)) }
-            guard word == option, words.indices.contains(index + 1) else { return nil }
-            return words[index + 1]
+    private static func entities(_ words: [String]) -> [String] {
+        /// The values of an option, given as `--option value` or `--option=value`.
+        func values(of option: String) -> [String] {
+            zip(words, words.dropFirst() + [""]).compactMap { word, next in
+                word.hasPrefix(option + "=") ? String(word.dropFirst(option.count + 1)) : word == option ? next : nil
+            }
         }
+        let (models, store) = (values(of: "--model"), values(of: "--store").last)
+        guard !models.isEmpty || store != nil else {
+            return ServerEntities.names(ofSocket: ConnectionOptions.path(ofSocket: values(of: "--socket").last))
+        }
+        let plan =
+            models.isEmpty
+            ? try? LocalModel(ofStore: store ?? "")?.plan(isSilent: true) : try? ModelFile(models).plan()
+        return plan?.model.entities.map(\.name) ?? []
     }
 }
 
 /// The names that a server's `welcome` has, asked for on the calling thread: the completion of a command line is not
 /// asynchronous.
-enum ServerEntities {
-    /// Milliseconds for each call: a server that is busy must not make a shell wait.
-    private static let patience = 300
+private enum ServerEntities {
+    /// Microseconds for each call: a server that is busy must not make a shell wait.
+    private static let patience = 300_000
 
     /// Empty when there is no server that answers.
     static func names(ofSocket path: String) -> [String] {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return [] }
         defer { close(descriptor) }
-        var patience = timeval(tv_sec: 0, tv_usec: Self.patience * 1_000)
+        var patience = timeval(tv_sec: 0, tv_usec: Self.patience)
         for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
             setsockopt(descriptor, SOL_SOCKET, option, &patience, socklen_t(MemoryLayout<timeval>.size))
         }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        guard path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else { return [] }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let isConnected = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+            }
+        }
         var encoder = FrameEncoder()
-        guard connect(descriptor, path),
-            let hello = try? encoder.encode(Array(#"{"type":"hello","version":1,"client":"broker completion"}"#.utf8)),
+        var frames = FrameInput(descriptor)
+        guard isConnected, let hello = try? encoder.encode(MessageWriter.hello(client: "broker completion")),
             send(descriptor, hello, hello.count, Int32(MSG_NOSIGNAL)) == hello.count,
-            let welcome = try? answer(descriptor),
-            let document = try? JSONDocument(parsing: welcome)
+            let welcome = try? frames.next(), let document = try? JSONDocument(parsing: welcome)
         else { return [] }
         return withExtendedLifetime(document) { document.root["entities"]?.elements.compactMap(\.string) ?? [] }
     }
+}
 
-    private static func connect(_ descriptor: Int32, _ path: String) -> Bool {
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        guard path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else { return false }
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-        return withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
-            }
-        }
-    }
-
-    /// The content of the first frame; nil when the server ends the connection or is silent.
-    private static func answer(_ descriptor: Int32) throws -> JSONText? {
-        var decoder = FrameDecoder()
-        var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 64 << 10)
-        while true {
-            let count = recv(descriptor, &buffer, buffer.count, 0)
-            guard count > 0 else { return nil }
-            bytes += buffer.prefix(count)
-            let content = try bytes.withUnsafeBytes { bytes -> JSONText? in
-                guard case .frame(let payload) = try FrameScanner.scan(bytes) else { return nil }
-                return try decoder.decode(UnsafeRawBufferPointer(rebasing: bytes[payload]))
-            }
-            if let content { return content }
-        }
-    }
+/// The server of this process, for the thread of a signal.
+private final class StartedServer: Sendable {
+    let server = Mutex<LocalServer?>(nil)
 }
 
 /// The treatment of parts that a model no longer has.
@@ -367,11 +324,5 @@ struct RemovalOptions: ParsableArguments {
 
     @Flag var choice: Choice?
 
-    var policy: RemovalPolicy {
-        switch choice {
-        case nil: .refuse
-        case .keep: .keep
-        case .drop: .drop
-        }
-    }
+    var policy: RemovalPolicy { choice.flatMap { RemovalPolicy(rawValue: $0.rawValue) } ?? .refuse }
 }

@@ -40,26 +40,25 @@ struct FetchCommand: AsyncParsableCommand {
     var count = false
 
     @Option(
-        help: ArgumentHelp(
-            "An attribute to sort by, or a key path to it; --sort=-name begins with the last. May be given several times.",
-            valueName: "attribute"))
+        help: .value(
+            "attribute",
+            "An attribute to sort by, or a key path to it; --sort=-name begins with the last. May be given several times."
+        ))
     var sort: [String] = []
 
-    @Option(
-        help: ArgumentHelp(
-            "A path of relationships whose objects are nested. May be given several times.", valueName: "path"))
+    @Option(help: .value("path", "A path of relationships whose objects are nested. May be given several times."))
     var include: [String] = []
 
-    @Option(help: ArgumentHelp("The maximum number of objects. Default: all.", valueName: "count"))
+    @Option(help: .value("count", "The maximum number of objects. Default: all."))
     var limit: Int?
 
-    @Option(help: ArgumentHelp("The number of objects to skip.", valueName: "count"))
+    @Option(help: .value("count", "The number of objects to skip."))
     var offset = 0
 
     @Option(
-        help: ArgumentHelp(
-            "Wait until the server has applied that job, which another server of the same log has completed.",
-            valueName: "sequence"))
+        help: .value(
+            "sequence",
+            "Wait until the server has applied that job, which another server of the same log has completed."))
     var afterSequence: Int64?
 
     @Flag(help: "Use the model's own names, and ISO 8601 for all dates.")
@@ -70,7 +69,7 @@ struct FetchCommand: AsyncParsableCommand {
     @Option(help: "The objects' entity.", completion: .entity)
     var entity: String?
 
-    @Argument(help: ArgumentHelp("The same as --entity.", valueName: "entity"), completion: .entity)
+    @Argument(help: .value("entity", "The same as --entity."), completion: .entity)
     var entityArgument: String?
 
     mutating func validate() throws {
@@ -79,9 +78,9 @@ struct FetchCommand: AsyncParsableCommand {
                 entity == nil
                     ? "Say what to fetch: --entity E." : "The entity is given twice: as --entity, and by itself.")
         }
-        try NumberOption("--offset", offset, in: 0...Int.max).check()
-        if let afterSequence { try NumberOption("--after-sequence", afterSequence, in: 0...Int64.max).check() }
-        if let limit { try NumberOption("--limit", limit, in: 0...Int.max).check() }
+        try checkRange("--offset", offset, in: 0...Int.max)
+        try checkRange("--after-sequence", afterSequence, in: 0...Int64.max)
+        try checkRange("--limit", limit, in: 0...Int.max)
         guard objects.isEmpty || sort.isEmpty && limit == nil && offset == 0 else {
             throw ValidationError("--object names the objects; --sort, --limit and --offset are for all that match.")
         }
@@ -105,7 +104,7 @@ struct FetchCommand: AsyncParsableCommand {
 
     /// One for each `--object`, with its key as text; else one for all that match.
     private var queries: [(key: String?, query: Query)] {
-        var query = Query(entity ?? entityArgument!)
+        var query = Query(fetchedEntity)
         query.predicate = selection.predicate
         query.sort = sort
         query.include = include
@@ -123,9 +122,7 @@ struct FetchCommand: AsyncParsableCommand {
         }
     }
 
-    private func printCount(
-        of queries: [(key: String?, query: Query)], from broker: BrokerClient
-    ) async throws {
+    private func printCount(of queries: [(key: String?, query: Query)], from broker: BrokerClient) async throws {
         var sum = 0
         var missing: [String] = []
         for (key, query) in queries {
@@ -140,8 +137,12 @@ struct FetchCommand: AsyncParsableCommand {
     }
 
     private func print(_ queries: [(key: String?, query: Query)], from broker: BrokerClient) async throws {
-        var printer = FetchPrinter(
-            format.chosen, selection: selectedNames, leading: try await leadingColumns(from: broker))
+        // A table of whole objects begins with these: where it has no room, its last columns are omitted.
+        let leading =
+            format.chosen == .table && selectedNames.isEmpty
+            ? LeadingColumns(entities: try await broker.model().entities, isLocal: local)
+                .paths(of: fetchedEntity, including: include) : []
+        var printer = FetchPrinter(format.chosen, selection: selectedNames, leading: leading)
         var missing: [String] = []
         for (key, query) in queries {
             let before = printer.count
@@ -152,19 +153,13 @@ struct FetchCommand: AsyncParsableCommand {
         try report(missing)
     }
 
-    /// The paths of the values that come first in a table of whole objects.
-    private func leadingColumns(from broker: BrokerClient) async throws -> [String] {
-        guard format.chosen == .table, selectedNames.isEmpty else { return [] }
-        return LeadingColumns(try await broker.model(), isLocal: local).paths(
-            of: entity ?? entityArgument!, including: include)
-    }
+    private var fetchedEntity: String { entity ?? entityArgument ?? "" }
 
-    private func report(_ missing: [String]) throws(CommandFailure) {
+    private func report(_ missing: [String]) throws {
         guard !missing.isEmpty else { return }
         let condition = selection.format == nil ? "" : " that matches --where"
         for key in missing {
-            Program.report(
-                "broker: \(entity ?? entityArgument!) has no object with the key \(key)\(condition).", .error)
+            Program.report("broker: \(fetchedEntity) has no object with the key \(key)\(condition).", .error)
         }
         throw CommandFailure(.failed)
     }
@@ -195,16 +190,11 @@ struct FetchCommand: AsyncParsableCommand {
     }
 }
 
-/// The values that come first in a table of whole objects: where the table has no room, its last columns are omitted.
-struct LeadingColumns {
-    private let entities: [String: ModelDescription.Entity]
-    private let isLocal: Bool
-
-    /// - Parameter isLocal: the objects have the model's own names.
-    init(_ model: ModelDescription, isLocal: Bool) {
-        entities = model.entities
-        self.isLocal = isLocal
-    }
+/// The values that come first in a table of whole objects.
+private struct LeadingColumns {
+    let entities: [String: ModelDescription.Entity]
+    /// The objects have the model's own names.
+    let isLocal: Bool
 
     /// The paths of the identity; then, for each path of relationships, those of the identities on it, and its beginning,
     /// which is that of all its values.

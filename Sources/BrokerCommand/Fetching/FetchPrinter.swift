@@ -46,7 +46,7 @@ struct FetchPrinter {
         case .json: try Program.write(count == 0 ? "[]" : "\n]")
         case .csv where columns == nil && !selection.isEmpty:
             try StandardOutput.write(Array(lines([]).utf8))
-        case .table, .vertical: Program.report("\(count) object\(count == 1 ? "" : "s")")
+        case .table, .vertical: Program.report(Program.counted(count, "object"))
         case .csv, .ndjson: break
         }
         if let omitted = layout?.omitted, !omitted.isEmpty {
@@ -127,9 +127,7 @@ enum FetchFormat: String, CaseIterable, ExpressibleByArgument {
 /// The options that choose it.
 struct FetchFormatOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp(
-            "json, ndjson, csv, table or vertical. Default: table on a terminal, otherwise ndjson.", valueName: "format"
-        ))
+        help: .value("format", "json, ndjson, csv, table or vertical. Default: table on a terminal, otherwise ndjson."))
     var format: FetchFormat?
 
     @Flag(exclusivity: .exclusive)

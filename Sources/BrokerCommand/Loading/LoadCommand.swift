@@ -63,9 +63,10 @@ struct LoadCommand: AsyncParsableCommand {
             if bookmarks == nil {
                 Program.report("broker: the server is of an earlier version, without bookmarks: every page is loaded")
             }
-            var run = try await LoadRun(
-                self, broker, client, bookmarks, entity: anyEntity(of: broker), mapping: inferred?.mapping,
-                root: inferred?.root)
+            // For jobs without records.
+            let entities = try await broker.serverInformation().entities
+            let entity = records.entity ?? entities.first ?? ""
+            var run = LoadRun(self, broker, client, bookmarks, entity: entity, inferred)
             try await run.run(first, unless: version)
         }
     }
@@ -86,21 +87,13 @@ struct LoadCommand: AsyncParsableCommand {
 
     private var mayInfer: Bool { connection.isLocal && connection.model.isEmpty && records.entity != nil }
 
-    /// For jobs without records.
-    private func anyEntity(of broker: BrokerClient) async throws -> String {
-        if let entity = records.entity { return entity }
-        return try await broker.serverInformation().entities.first ?? ""
-    }
-
     private func inferred(from page: Page) async throws -> InferredModel? {
         guard mayInfer, let store = connection.store, let entity = records.entity, let body = page.body else {
             return nil
         }
-        let request = InferredModel.Request(
-            store: store, entity: entity, identities: records.inference.identities(or: entity),
-            ignored: records.inference.ignored(or: entity), evolves: nil)
         let source = records.source(of: page, body, root: nil, maximumBytes: requests.maxBytes.bytes)
-        return try await InferredModel(request, model: try connection.storedModel(), [source])
+        return try await InferredModel(
+            of: [source], entity: entity, store: store, model: try connection.storedModel(), records.inference)
     }
 }
 
@@ -115,9 +108,7 @@ struct LoadRequestOptions: ParsableArguments {
             """, valueName: "path"))
     var nextPath: String?
 
-    @Option(
-        help: ArgumentHelp(
-            "With --next: the value is no URL but a cursor, which this item of the query takes.", valueName: "name"))
+    @Option(help: .value("name", "With --next: the value is no URL but a cursor, which this item of the query takes."))
     var nextParameter: String?
 
     @Flag(
@@ -128,9 +119,8 @@ struct LoadRequestOptions: ParsableArguments {
     var lastPage = false
 
     @Option(
-        help: ArgumentHelp(
-            "The maximum number of pages; the rest is not loaded. Default: 10000, and more are an error.",
-            valueName: "count"))
+        help: .value(
+            "count", "The maximum number of pages; the rest is not loaded. Default: 10000, and more are an error."))
     var maxPages: Int?
 
     @Option(
@@ -143,24 +133,22 @@ struct LoadRequestOptions: ParsableArguments {
     var headers: [String] = []
 
     @Option(
-        help: ArgumentHelp(
-            "How often a page is requested again after 429, 502, 503, 504 or an error of the connection.",
-            valueName: "count"))
+        help: .value(
+            "count", "How often a page is requested again after 429, 502, 503, 504 or an error of the connection."))
     var retries = 5
 
     @Option(
-        help: ArgumentHelp(
-            "The longest wait before a page is requested again; a server that asks for more fails the load.",
-            valueName: "time"))
+        help: .value(
+            "time", "The longest wait before a page is requested again; a server that asks for more fails the load."))
     var maxWait = TimeSpan.seconds(300)
 
-    @Option(help: ArgumentHelp("The maximum bytes of a page, packed and unpacked.", valueName: "size"))
+    @Option(help: .value("size", "The maximum bytes of a page, packed and unpacked."))
     var maxBytes = ByteSize(256 << 20)
 
     @Option(
-        help: ArgumentHelp(
-            "How long to wait for the next bytes of a page. --timeout is for all of them; without it, 10 minutes.",
-            valueName: "time"))
+        help: .value(
+            "time",
+            "How long to wait for the next bytes of a page. --timeout is for all of them; without it, 10 minutes."))
     var requestTimeout = TimeSpan.seconds(60)
 
     @Flag(help: "Load all pages, also those that have not changed since they were committed.")
@@ -173,13 +161,11 @@ struct LoadRequestOptions: ParsableArguments {
     var pageLimit: Int { maxPages ?? Self.defaultMaxPages }
 
     mutating func validate() throws {
-        try [
-            NumberOption("--max-pages", pageLimit, in: 1...10_000_000),
-            NumberOption("--retries", retries, in: 0...1_000),
-            NumberOption("--max-wait", maxWait, in: .seconds(0)...TimeSpan.seconds(86_400)),
-            NumberOption("--max-bytes", maxBytes, in: 1...ByteSize(1 << 40)),
-            NumberOption("--request-timeout", requestTimeout, in: .seconds(1)...TimeSpan.seconds(86_400)),
-        ].check()
+        try checkRange("--max-pages", pageLimit, in: 1...10_000_000)
+        try checkRange("--retries", retries, in: 0...1_000)
+        try checkRange("--max-wait", maxWait, in: .seconds(0)...TimeSpan.seconds(86_400))
+        try checkRange("--max-bytes", maxBytes, in: 1...ByteSize(1 << 40))
+        try checkRange("--request-timeout", requestTimeout, in: .seconds(1)...TimeSpan.seconds(86_400))
         if nextPath == nil, nextParameter != nil {
             throw ValidationError("--next-parameter takes the value that --next leads to; give --next, too.")
         }
@@ -188,10 +174,9 @@ struct LoadRequestOptions: ParsableArguments {
     var next: NextPage? { nextPath.map { NextPage(path: $0, parameter: nextParameter) } }
 
     /// - Parameter timeout: of a page.
-    func options(for url: URL, timeout: TimeSpan?) throws(CommandFailure) -> PageClient.Options {
-        var lines: [String] = []
-        for header in headers {
-            lines += header.hasPrefix("@") ? try Self.lines(ofFile: String(header.dropFirst())) : [header]
+    func options(for url: URL, timeout: TimeSpan?) throws -> PageClient.Options {
+        let lines = try headers.flatMap {
+            $0.hasPrefix("@") ? try Self.lines(ofFile: String($0.dropFirst())) : [$0]
         }
         do throws(PageError) {
             return PageClient.Options(
@@ -256,10 +241,11 @@ struct LoadBookmarks {
             "\(command.requests.lastPage)",
             command.requests.nextParameter ?? "", String(decoding: broker.model().json.bytes, as: UTF8.self),
         ])
-        guard records.sync, let found: CommittedSync = try await value(ofBookmark: name(command.url, "sync")),
+        if records.sync, let found: CommittedSync = try await value(ofBookmark: name(command.url, "sync")),
             found.reading == reading
-        else { return }
-        sync = found.sync
+        {
+            sync = found.sync
+        }
     }
 
     /// The page as it is in the store; nil when that is not known.
@@ -331,11 +317,10 @@ struct LoadRecordOptions: ParsableArguments {
     @Option(help: "The entity of the records.", completion: .entity)
     var entity: String?
 
-    @Option(
-        help: ArgumentHelp("The path whose routes read the pages. Default: the path of each URL.", valueName: "path"))
+    @Option(help: .value("path", "The path whose routes read the pages. Default: the path of each URL."))
     var path: String?
 
-    @Option(help: ArgumentHelp("The model's mapping that reads the pages.", valueName: "name"))
+    @Option(help: .value("name", "The model's mapping that reads the pages."))
     var mapping: String?
 
     @Flag(help: "At the end, delete the objects of the entity that no page named. Needs --entity.")
@@ -345,9 +330,8 @@ struct LoadRecordOptions: ParsableArguments {
 
     @Option(
         name: .customLong("max-delete"),
-        help: ArgumentHelp(
-            "With --sync: the maximum number of objects to delete, or a share of each entity's, as in 10%.",
-            valueName: "count"))
+        help: .value(
+            "count", "With --sync: the maximum number of objects to delete, or a share of each entity's, as in 10%."))
     var maxDelete: Job.DeletionLimit?
 
     @Flag(help: "Pages without any record are no error.")

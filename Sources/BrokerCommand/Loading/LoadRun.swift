@@ -15,8 +15,7 @@ struct LoadRun {
 
     private let command: LoadCommand
     private let client: PageClient
-    private let mapping: String?
-    private let root: RecordRoot?
+    private let inferred: InferredModel?
     /// Nil when the server knows none.
     private let bookmarks: LoadBookmarks?
     /// The entity of jobs without records.
@@ -33,14 +32,13 @@ struct LoadRun {
 
     init(
         _ command: LoadCommand, _ broker: BrokerClient, _ client: PageClient, _ bookmarks: LoadBookmarks?,
-        entity: String, mapping: String?, root: RecordRoot?
+        entity: String, _ inferred: InferredModel?
     ) {
         self.command = command
         self.client = client
         self.bookmarks = bookmarks
         self.entity = entity
-        self.mapping = mapping
-        self.root = root
+        self.inferred = inferred
         let tally = JobTally { [records = command.records] code, status in
             switch code {
             case .tooManyDeletions?: " --max-delete is the limit."
@@ -71,7 +69,7 @@ struct LoadRun {
             try state.summary.write([("pages", pages), ("unchangedPages", unchanged)])
         } else {
             if state.summary.jobs > 0 { try state.summary.say() }
-            try Program.say("\(pages) page\(pages == 1 ? "" : "s") read, \(unchanged) of them unchanged")
+            try Program.say("\(Program.counted(pages, "page")) read, \(unchanged) of them unchanged")
         }
         if state.status != .success { throw CommandFailure(state.status) }
     }
@@ -116,14 +114,11 @@ struct LoadRun {
                 return
             }
             let page: Page
-            if let given = first, given.body != nil || committed?.version == version {
-                page = given
-            } else {
-                do {
-                    page = try await client.page(at: url, unless: committed?.version)
-                } catch let error as PageError where link.isStored && error.isRefusal {
-                    throw BeginAgain()
-                }
+            do {
+                let given = first.flatMap { $0.body != nil || committed?.version == version ? $0 : nil }
+                page = if let given { given } else { try await client.page(at: url, unless: committed?.version) }
+            } catch let error as PageError where link.isStored && error.isRefusal {
+                throw BeginAgain()
             }
             if isCheck, page.body != nil { throw BeginAgain() }
             first = nil
@@ -159,7 +154,7 @@ struct LoadRun {
             doubt = next == nil ? reason(FurtherPages(page, nil, root: nil), url, records: nil) : nil
             return next
         }
-        let answer = try LoadedPage(page, body, of: command, root: root)
+        let answer = try LoadedPage(page, body, of: command, root: inferred?.root)
         do {
             try await submit(answer, url)
         } catch let fault as InputFault {
@@ -247,7 +242,7 @@ extension LoadRun {
         if records.sync, let entity = records.entity {
             return Job.Operation(entity: entity, sync(json, isLast: false))
         }
-        if let mapping = mapping ?? records.mapping { return .map(json: json, by: .mapping(mapping)) }
+        if let mapping = inferred?.mapping ?? records.mapping { return .map(json: json, by: .mapping(mapping)) }
         if let entity = records.entity { return .process(json: json, as: entity) }
         return .map(json: json, by: .path(records.path ?? url.path()))
     }

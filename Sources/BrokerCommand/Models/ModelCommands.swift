@@ -26,9 +26,7 @@ struct ModelFiles: ParsableArguments {
 
     @Option(
         name: .customLong("model"), parsing: .singleValue,
-        help: ArgumentHelp(
-            "Another model, which changes those before it. May be repeated.",
-            valueName: "file"), completion: .file())
+        help: .value("file", "Another model, which changes those before it. May be repeated."), completion: .file())
     var more: [String] = []
 
     var all: [String] { (file.map { [$0] } ?? []) + more }
@@ -47,8 +45,11 @@ struct ModelArguments: ParsableArguments {
     }
 
     /// The model, or every fault on standard error.
-    func readOrComplain() throws(CommandFailure) -> Model {
-        try files.model.readOrComplain().plan.model
+    func readOrComplain() throws -> Model { try files.model.readOrComplain().plan.model }
+
+    /// Writes a text as it is, or as a member of JSON.
+    func write(_ text: String, as key: String) throws {
+        if json { try Program.writeObject { $0.member(key, text) } } else { try Program.write(text) }
     }
 }
 
@@ -94,8 +95,7 @@ struct ModelSchemaCommand: AsyncParsableCommand {
     @OptionGroup var arguments: ModelArguments
 
     func run() async throws {
-        let sql = Schema.sql(of: try arguments.readOrComplain())
-        if arguments.json { try Program.writeObject { $0.member("sql", sql) } } else { try Program.write(sql) }
+        try arguments.write(Schema.sql(of: try arguments.readOrComplain()), as: "sql")
     }
 }
 
@@ -124,8 +124,7 @@ struct ModelSwiftCommand: AsyncParsableCommand {
     var isPublic = false
 
     func run() async throws {
-        let text = SwiftSource(try arguments.readOrComplain(), isPublic: isPublic).text
-        if arguments.json { try Program.writeObject { $0.member("swift", text) } } else { try Program.write(text) }
+        try arguments.write(SwiftSource(try arguments.readOrComplain(), isPublic: isPublic).text, as: "swift")
     }
 }
 
@@ -168,12 +167,10 @@ struct ModelDiffCommand: AsyncParsableCommand {
 
     @Option(
         parsing: .singleValue,
-        help: ArgumentHelp(
-            "The model. May be repeated: each one changes those before it.",
-            valueName: "file"), completion: .file())
+        help: .value("file", "The model. May be repeated: each one changes those before it."), completion: .file())
     var model: [String]
 
-    @Option(help: ArgumentHelp("The SQLite database.", valueName: "file"), completion: .file())
+    @Option(help: .value("file", "The SQLite database."), completion: .file())
     var store: String
 
     @OptionGroup var removal: RemovalOptions
@@ -224,8 +221,7 @@ struct ModelImportCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("model"), parsing: .singleValue,
-        help: ArgumentHelp(
-            "A model that changes those before it. May be repeated.", valueName: "file"), completion: .file())
+        help: .value("file", "A model that changes those before it. May be repeated."), completion: .file())
     var more: [String] = []
 
     @Flag(help: "Print the model on one line.")
@@ -276,8 +272,7 @@ struct ModelShowCommand: AsyncParsableCommand {
 
     @OptionGroup var files: ModelFiles
 
-    @Option(
-        help: ArgumentHelp("The SQLite database whose model is shown.", valueName: "file"), completion: .file())
+    @Option(help: .value("file", "The SQLite database whose model is shown."), completion: .file())
     var store: String?
 
     @Flag(help: "Print the model on one line.")
@@ -296,14 +291,14 @@ struct ModelShowCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        if let store { return try say(try Self.modelInForce(store), []) }
+        if let store {
+            guard let plan = try Store.planInForce(path: store) else {
+                throw CommandFailure(.failed, "There is no store \(store) with a model. Check the path.")
+            }
+            return try say(plan.model, [])
+        }
         let (document, plan) = try files.model.readOrComplain()
         if notes { try say(document.notes) } else { try say(plan.model, document.notes) }
-    }
-
-    private static func modelInForce(_ store: String) throws -> Model {
-        if let plan = try Store.planInForce(path: store) { return plan.model }
-        throw CommandFailure(.failed, "There is no store \(store) with a model. Check the path.")
     }
 
     private func say(_ model: Model, _ notes: [ModelNote]) throws {

@@ -5,7 +5,7 @@ import BrokerCommandLine
 import BrokerCoordinator
 import BrokerJSON
 import BrokerStore
-import Glibc
+import Foundation
 
 struct BackupCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -48,7 +48,7 @@ struct BackupCommand: AsyncParsableCommand {
     mutating func validate() throws {
         guard !file.isEmpty else { throw ValidationError("The file has no name.") }
         if let keep {
-            try NumberOption("--keep", keep, in: 1...1_000_000).check()
+            try checkRange("--keep", keep, in: 1...1_000_000)
             guard !replace else {
                 throw ValidationError("--keep gives each copy a name of its own, so --replace does not apply.")
             }
@@ -62,7 +62,7 @@ struct BackupCommand: AsyncParsableCommand {
             try await $0.backUp(to: path, replacing: replace)
         }
         if verify { try Self.verify(path) }
-        let deleted = try keep.map { count throws(CommandFailure) in try series.prune(keeping: count) } ?? []
+        let deleted = try keep.map { try series.prune(keeping: $0) } ?? []
         guard json else {
             try Program.say(
                 "\(path): \(copy.byteCount) bytes, every job up to \(copy.sequence)\(verify ? ", verified" : "")")
@@ -81,9 +81,9 @@ struct BackupCommand: AsyncParsableCommand {
     }
 
     /// - Throws: when the copy is damaged; it has another name then.
-    private static func verify(_ path: String) throws(CommandFailure) {
+    private static func verify(_ path: String) throws {
         let faults: [String]
-        do throws(StoreError) {
+        do {
             faults = try StoreVerification.faults(of: path)
         } catch {
             throw CommandFailure(.failed, "The copy \(path) cannot be verified. \(error.message)")
@@ -129,9 +129,10 @@ struct BackupSeries {
     /// - Parameter count: how many stay.
     /// - Returns: the paths of the deleted files, the oldest first.
     /// - Throws: when the folder cannot be read, or one of them cannot be deleted.
-    func prune(keeping count: Int) throws(CommandFailure) -> [String] {
+    func prune(keeping count: Int) throws -> [String] {
         // Names sort by their times.
-        let old = try names().sorted().dropLast(count).map(path)
+        let old = try FileManager.default.contentsOfDirectory(atPath: folder).filter(isMember).sorted().dropLast(count)
+            .map(path)
         for file in old where unlink(file) != 0 {
             throw CommandFailure(
                 .failed,
@@ -142,21 +143,6 @@ struct BackupSeries {
     }
 
     private func path(_ name: String) -> String { folder == "/" ? "/\(name)" : "\(folder)/\(name)" }
-
-    private func names() throws(CommandFailure) -> [String] {
-        guard let directory = opendir(folder) else {
-            throw CommandFailure(.failed, "The folder \(folder) cannot be read: \(String(cString: strerror(errno))).")
-        }
-        defer { closedir(directory) }
-        var names: [String] = []
-        while let entry = readdir(directory) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-            }
-            if isMember(name) { names.append(name) }
-        }
-        return names
-    }
 
     private func isMember(_ name: String) -> Bool {
         guard name.hasPrefix("\(stem)-"), name.hasSuffix(ending) else { return false }
@@ -174,7 +160,7 @@ struct RestoreCommand: AsyncParsableCommand {
             are not deleted. The backup is checked first, and stays where it is.
             """)
 
-    @Option(help: ArgumentHelp("The SQLite database that is replaced.", valueName: "file"), completion: .file())
+    @Option(help: .value("file", "The SQLite database that is replaced."), completion: .file())
     var store: String
 
     @Flag(help: "Only say what would be forgotten.")
@@ -195,7 +181,10 @@ struct RestoreCommand: AsyncParsableCommand {
         }
         let restore = StoreRestore(of: backup, to: store, time: Timestamp.now.fileNamePart)
         let survey = try restore.survey()
-        let accepted = AcceptedJobs(of: store, survey)
+        // Jobs that were accepted, and that only the journal of the replaced store has.
+        let accepted = Result { () throws(StoreError) in
+            survey.hasJournal ? try JournalFinding.pendingJobs(store: store) : 0
+        }
         if dryRun { return try report(survey, accepted, replacedPath: nil) }
         if let question = Self.question(survey, accepted), !yes, Confirmation.isPossible,
             !Confirmation.agrees(to: question)
@@ -206,35 +195,18 @@ struct RestoreCommand: AsyncParsableCommand {
         try report(outcome.survey, accepted, replacedPath: outcome.replacedPath)
     }
 
-    /// Jobs that were accepted, and that only the journal of the replaced store has.
-    private struct AcceptedJobs {
-        /// Nil when they are unknown.
-        var count: Int? = 0
-        /// Why they are unknown.
-        var fault: String?
-
-        init(of store: String, _ survey: StoreRestore.Survey) {
-            guard survey.hasJournal else { return }
-            do throws(StoreError) {
-                count = try JournalFinding.pendingJobs(store: store)
-            } catch {
-                (count, fault) = (nil, error.message)
-            }
-        }
-    }
-
     /// Nil when nothing is forgotten.
-    private static func question(_ survey: StoreRestore.Survey, _ accepted: AcceptedJobs) -> String? {
+    private static func question(_ survey: StoreRestore.Survey, _ accepted: Result<Int, StoreError>) -> String? {
         guard let replaced = survey.replaced else { return nil }
         if replaced.fault != nil { return "Replace a store that cannot be read?" }
-        guard let waiting = accepted.count else { return "Replace a store whose journal cannot be read?" }
+        guard case .success(let waiting) = accepted else { return "Replace a store whose journal cannot be read?" }
         let jobs = replaced.forgottenJobs + Int64(waiting)
         return jobs > 0 ? "Forget \(Program.counted(Int(jobs), "job"))?" : nil
     }
 
     private func report(
-        _ survey: StoreRestore.Survey, _ accepted: AcceptedJobs, replacedPath: String?
-    ) throws(CommandFailure) {
+        _ survey: StoreRestore.Survey, _ accepted: Result<Int, StoreError>, replacedPath: String?
+    ) throws {
         guard json else {
             for line in lines(survey, accepted, replacedPath) { try Program.say(line) }
             return
@@ -254,13 +226,13 @@ struct RestoreCommand: AsyncParsableCommand {
             }
             writer.member("journal", survey.hasJournal)
             writer.key("forgottenAcceptedJobs")
-            if let count = accepted.count { writer.integer(count) } else { writer.null() }
+            if case .success(let count) = accepted { writer.integer(count) } else { writer.null() }
             if let replacedPath { writer.member("replaced", replacedPath) }
         }
     }
 
     private func lines(
-        _ survey: StoreRestore.Survey, _ accepted: AcceptedJobs, _ replacedPath: String?
+        _ survey: StoreRestore.Survey, _ accepted: Result<Int, StoreError>, _ replacedPath: String?
     ) -> [String] {
         let time = survey.newestTime.map { ", the newest of \(Timestamp(seconds: Int($0 / 1_000)).text)" } ?? ""
         var lines = ["\(store) \(dryRun ? "would have" : "has") every job up to \(survey.sequence)\(time)"]
@@ -274,12 +246,13 @@ struct RestoreCommand: AsyncParsableCommand {
             let list = ids.isEmpty ? "" : " (newest ids: \(ids.joined(separator: ", "))\(more))"
             lines.append("\(forgotten): \(Program.counted(Int(replaced.forgottenJobs), "job"))\(list)")
         }
-        if let fault = accepted.fault {
-            lines.append("\(forgotten): unknown accepted jobs, because the journal cannot be read: \(fault)")
-        } else if let count = accepted.count, count > 0 {
-            lines.append(
-                "\(forgotten): \(Program.counted(count, "accepted job")) in the journal that the store has not applied"
-            )
+        switch accepted {
+        case .failure(let error):
+            lines.append("\(forgotten): unknown accepted jobs, because the journal cannot be read: \(error.message)")
+        case .success(0): break
+        case .success(let count):
+            let jobs = Program.counted(count, "accepted job")
+            lines.append("\(forgotten): \(jobs) in the journal that the store has not applied")
         }
         if let replacedPath { lines.append("the replaced store is \(replacedPath)") }
         return lines

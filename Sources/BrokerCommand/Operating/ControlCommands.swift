@@ -17,63 +17,55 @@ struct CancelCommand: AsyncParsableCommand {
     @Flag(help: "Print the result for each job as JSON.")
     var json = false
 
-    @Argument(help: ArgumentHelp("The jobs' ids.", valueName: "id"))
+    @Argument(help: .value("id", "The jobs' ids."))
     var ids: [String]
 
     mutating func validate() throws { try connection.requireServer("Only a server cancels jobs") }
 
     func run() async throws {
-        let run = try await connection.connected("broker cancel", needsServer: true) { broker in
-            var run = Run()
-            for id in ids {
-                await run.cancel(id, broker)
-                if run.status == .cannotConnect { break }
-            }
-            return run
-        }
-        for id in run.cancelled where !json { try Program.say("job \(id) cancelled") }
-        for (id, error) in run.failures {
-            Program.report("broker: job \(id): \(error)\(SubmissionIDs.hint(for: id, error))", .error)
-        }
-        if json { try run.write() }
-        if run.status != .success { throw CommandFailure(run.status) }
-    }
-}
-
-extension CancelCommand {
-    /// The outcomes of the jobs so far.
-    private struct Run {
-        private(set) var cancelled: [String] = []
-        private(set) var failures: [(id: String, error: any Error)] = []
-        private(set) var status = ExitStatus.success
-
-        mutating func cancel(_ id: String, _ broker: BrokerClient) async {
-            do {
-                try await broker.cancel(JobID(id))
-                cancelled.append(id)
-            } catch {
-                failures.append((id, error))
-                status = CommandFailure(error).status
-            }
-        }
-
-        func write() throws(CommandFailure) {
-            try Program.writeObject { writer in
-                writer.array("cancelled") { writer in
-                    for id in cancelled { writer.string(id) }
+        var cancelled: [String] = []
+        var failures: [(id: String, error: any Error)] = []
+        var status = ExitStatus.success
+        try await connection.connected("broker cancel", needsServer: true) { broker in
+            for id in ids where status != .cannotConnect {
+                do {
+                    try await broker.cancel(JobID(id))
+                    cancelled.append(id)
+                } catch {
+                    failures.append((id, error))
+                    status = CommandFailure(error).status
                 }
-                writer.array("failures") { writer in
-                    for (id, error) in failures {
-                        let fault = (error as? BrokerError)?.fault
-                        writer.object { writer in
-                            writer.member("id", id)
-                            writer.member("code", fault?.code.rawValue)
-                            writer.member("message", fault?.message ?? "\(error)")
-                        }
+            }
+        }
+        for id in cancelled where !json { try Program.say("job \(id) cancelled") }
+        for (id, error) in failures {
+            Program.report("broker: job \(id): \(error)\(Self.hint(for: id, error))", .error)
+        }
+        if json { try write(cancelled, failures) }
+        if status != .success { throw CommandFailure(status) }
+    }
+
+    private func write(_ cancelled: [String], _ failures: [(id: String, error: any Error)]) throws {
+        try Program.writeObject { writer in
+            writer.array("cancelled") { writer in for id in cancelled { writer.string(id) } }
+            writer.array("failures") { writer in
+                for (id, error) in failures {
+                    let fault = (error as? BrokerError)?.fault
+                    writer.object { writer in
+                        writer.member("id", id)
+                        writer.member("code", fault?.code.rawValue)
+                        writer.member("message", fault?.message ?? "\(error)")
                     }
                 }
             }
         }
+    }
+
+    /// The end of a message about a job's id: empty, unless the id is not known and may be that of a submission.
+    static func hint(for id: String, _ error: any Error) -> String {
+        let isNumbered = id.firstMatch(of: /-[+-]?[0-9]+$/) != nil
+        guard (error as? BrokerError)?.code == .unknownJob, !isNumbered else { return "" }
+        return " The jobs of `submit --id \(id)` are \(id)-1, \(id)-2 and so on."
     }
 }
 
@@ -141,9 +133,9 @@ struct AwaitCommand: AsyncParsableCommand {
     var json = false
 
     @Option(
-        help: ArgumentHelp(
-            "Wait until the server has applied that job, to which another server of the same log gave the sequence.",
-            valueName: "sequence"))
+        help: .value(
+            "sequence",
+            "Wait until the server has applied that job, to which another server of the same log gave the sequence."))
     var after: Int64?
 
     @Argument(help: "The job's id.")
@@ -155,7 +147,7 @@ struct AwaitCommand: AsyncParsableCommand {
                 return try await broker.await(JobID(id), after: after)
             } catch {
                 let failure = CommandFailure(error)
-                throw CommandFailure(failure.status, "\(failure)\(SubmissionIDs.hint(for: id, error))")
+                throw CommandFailure(failure.status, "\(failure)\(CancelCommand.hint(for: id, error))")
             }
         }
         var summary = SubmissionSummary()
@@ -166,20 +158,5 @@ struct AwaitCommand: AsyncParsableCommand {
             try summary.say(countsRecords: false)
         }
         if summary.rejectedCount > 0 { throw CommandFailure(.rejected) }
-    }
-}
-
-/// The ids of the jobs of `submit --id`.
-enum SubmissionIDs {
-    /// The end of a message about a job's id: empty, unless the id is not known and may be that of a submission.
-    static func hint(for id: String, _ error: any Error) -> String {
-        guard (error as? BrokerError)?.code == .unknownJob, !isNumbered(id) else { return "" }
-        return " The jobs of `submit --id \(id)` are \(id)-1, \(id)-2 and so on."
-    }
-
-    /// As the id of one of its jobs.
-    private static func isNumbered(_ id: String) -> Bool {
-        let parts = id.split(separator: "-", omittingEmptySubsequences: false)
-        return parts.count > 1 && Int(parts[parts.count - 1]) != nil
     }
 }

@@ -24,9 +24,7 @@ struct EntitiesCommand: AsyncParsableCommand {
     @Flag(inversion: .prefixedNo, help: "Count the objects.")
     var count = true
 
-    @Argument(
-        help: ArgumentHelp("The entities. Default: all of the model, briefly.", valueName: "entity"),
-        completion: .entity)
+    @Argument(help: .value("entity", "The entities. Default: all of the model, briefly."), completion: .entity)
     var entities: [String] = []
 
     func run() async throws {
@@ -48,7 +46,7 @@ struct EntitiesCommand: AsyncParsableCommand {
         }
     }
 
-    private func find(_ name: String, _ all: [ListedEntity]) throws(CommandFailure) -> ListedEntity {
+    private func find(_ name: String, _ all: [ListedEntity]) throws -> ListedEntity {
         guard let entity = all.first(where: { $0.name.utf8.elementsEqual(name.utf8) }) else {
             let ending = NearMiss.ending(name, among: all.map(\.name))
             throw CommandFailure(

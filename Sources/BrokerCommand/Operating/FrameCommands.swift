@@ -23,7 +23,7 @@ struct UnframeCommand: AsyncParsableCommand {
         abstract: "Prints the messages in the frames on standard input, a line each, as they arrive.")
 
     func run() async throws {
-        var input = FrameInput()
+        var input = FrameInput(STDIN_FILENO)
         while let content = try input.next() {
             try StandardOutput.write(Array(content.bytes) + [UInt8(ascii: "\n")])
             guard StandardOutput.hasReader else { return }
@@ -31,46 +31,37 @@ struct UnframeCommand: AsyncParsableCommand {
     }
 }
 
-/// Frames read from standard input, one after the other.
-private struct FrameInput: ~Copyable {
+/// Frames read from a descriptor, one after the other.
+struct FrameInput: ~Copyable {
+    private let descriptor: Int32
     private var decoder = FrameDecoder()
     private var unread: [UInt8] = []
-    private var isAtEnd = false
+
+    init(_ descriptor: Int32) { self.descriptor = descriptor }
 
     /// The content of the next frame; nil after the last.
     mutating func next() throws -> JSONText? {
-        while true {
-            if let content = try cut() { return content }
-            if isAtEnd { return nil }
-            try readMore()
-        }
-    }
-
-    /// The content of the next frame, when it is there whole.
-    private mutating func cut() throws(WireError) -> JSONText? {
-        let scan = try unread.withUnsafeBufferPointer { bytes throws(WireError) in
-            try FrameScanner.scan(UnsafeRawBufferPointer(bytes))
-        }
-        switch scan {
-        case .frame(let payload):
-            let content = try unread.withUnsafeBufferPointer { bytes throws(WireError) in
-                try decoder.decode(UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: bytes[payload])))
-            }
-            unread.removeFirst(payload.upperBound)
-            return content
-        case .incomplete(let total):
-            if isAtEnd, let error = FrameScanner.endOfStream(unread.count, totalCount: total) { throw error }
-            return nil
-        }
-    }
-
-    private mutating func readMore() throws(CommandFailure) {
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
-        let count = read(STDIN_FILENO, &buffer, buffer.count)
-        guard count >= 0 else {
-            throw CommandFailure(.failed, "Standard input cannot be read: \(String(cString: strerror(errno))).")
+        while true {
+            switch try unread.withUnsafeBytes({ try FrameScanner.scan($0) }) {
+            case .frame(let payload):
+                let content = try unread.withUnsafeBytes {
+                    try decoder.decode(UnsafeRawBufferPointer(rebasing: $0[payload]))
+                }
+                unread.removeFirst(payload.upperBound)
+                return content
+            case .incomplete(let total):
+                let count = read(descriptor, &buffer, buffer.count)
+                guard count >= 0 else {
+                    throw CommandFailure(
+                        .failed, "Standard input cannot be read: \(String(cString: strerror(errno))).")
+                }
+                if count == 0 {
+                    if let error = FrameScanner.endOfStream(unread.count, totalCount: total) { throw error }
+                    return nil
+                }
+                unread += buffer.prefix(count)
+            }
         }
-        isAtEnd = count == 0
-        unread += buffer.prefix(count)
     }
 }

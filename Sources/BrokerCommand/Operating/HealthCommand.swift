@@ -130,12 +130,12 @@ struct PingCommand: AsyncParsableCommand {
 
     @OptionGroup var connection: ConnectionOptions
 
-    @Option(help: ArgumentHelp("Ask that many times, one after the other.", valueName: "count"))
+    @Option(help: .value("count", "Ask that many times, one after the other."))
     var count = 1
 
     mutating func validate() throws {
         try connection.requireServer("Only a server answers")
-        try NumberOption("--count", count, in: 1...1_000_000).check()
+        try checkRange("--count", count, in: 1...1_000_000)
     }
 
     func run() async throws {

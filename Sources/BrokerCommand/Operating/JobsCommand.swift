@@ -35,20 +35,20 @@ struct JobsCommand: AsyncParsableCommand {
                 + "2026-03-01T12:00:00Z.", valueName: "time"))
     var since: JobsSince?
 
-    @Option(help: ArgumentHelp("List failures of that user, by name or number.", valueName: "user"))
+    @Option(help: .value("user", "List failures of that user, by name or number."))
     var user: String?
 
-    @Option(help: ArgumentHelp("List failures with that code, such as invalidValue.", valueName: "code"))
+    @Option(help: .value("code", "List failures with that code, such as invalidValue."))
     var code: String?
 
-    @Option(help: ArgumentHelp("The number of jobs in each list, at most.", valueName: "count"))
+    @Option(help: .value("count", "The number of jobs in each list, at most."))
     var limit = JobsMessage.defaultLimit
 
     @Flag(help: "Print the server's answer unchanged.")
     var json = false
 
     mutating func validate() throws {
-        try NumberOption("--limit", limit, in: JobsMessage.limits).check()
+        try checkRange("--limit", limit, in: JobsMessage.limits)
         if connection.isLocal, running || slow {
             throw ValidationError("Only a server has jobs that run or were slow; with --store there are failed ones.")
         }

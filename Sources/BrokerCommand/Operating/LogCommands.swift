@@ -13,19 +13,18 @@ struct LogCreateCommand: AsyncParsableCommand {
     @OptionGroup var access: SharedLogOptions
 
     @Option(
-        help: ArgumentHelp(
-            "Bytes of one copy. A log that is full takes no jobs until entries are trimmed. As many as the disks have by default.",
-            valueName: "size"))
+        help: .value(
+            "size",
+            "Bytes of one copy. A log that is full takes no jobs until entries are trimmed. As many as the disks have by default."
+        ))
     var maxBytes: ByteSize?
 
     @Argument(help: "The log's address.")
     var address: String
 
     func run() async throws {
-        let stream = try LogConnection.run { () throws(ReplicationError) in
-            let connection = try LogConnection.open(address, access)
-            return try ReplicatedStream.create(connection, maximumBytes: maxBytes.map { Int64($0.bytes) })
-        }
+        let connection = try LogConnection.open(address, access)
+        let stream = try ReplicatedStream.create(connection, maximumBytes: maxBytes.map { Int64($0.bytes) })
         defer { stream.stop() }
         try Program.say("log \(stream.name) created (identity \(stream.identity))")
     }
@@ -48,19 +47,14 @@ struct LogStatusCommand: AsyncParsableCommand {
     var address: String
 
     func run() async throws {
-        let (name, status, replicas) = try LogConnection.run { () throws(ReplicationError) in
-            let stream = try ReplicatedStream.open(try LogConnection.open(address, access))
-            defer { stream.stop() }
-            let status = try stream.status()
-            let failure = "did not deliver the newest entries of the log \(stream.name)"
-            let replicas = try stream.within(failure: failure) { () throws(ReplicationError) in
-                try LogReplicas(stream, status)
-            }
-            return (stream.name, status, replicas)
+        let stream = try ReplicatedStream.open(try LogConnection.open(address, access))
+        defer { stream.stop() }
+        let (name, status) = (stream.name, try stream.status())
+        let failure = "did not deliver the newest entries of the log \(name)"
+        let replicas = try stream.within(failure: failure) { () throws(ReplicationError) in
+            try LogReplicas(stream, status)
         }
-        guard !json else {
-            return try Program.write(String(decoding: Self.json(name, status, replicas), as: UTF8.self))
-        }
+        guard !json else { return try Program.writeObject { Self.write(name, status, replicas, to: &$0) } }
         try Program.say(
             "log \(name): positions \(status.firstPosition) to \(status.lastPosition), "
                 + "\(ShortText.bytes(Int(status.bytes))) a copy")
@@ -83,37 +77,35 @@ struct LogStatusCommand: AsyncParsableCommand {
         if !table.isEmpty { for line in table.lines(columns: nil) { try Program.say(line) } }
     }
 
-    private static func json(_ name: String, _ status: StreamStatus, _ replicas: LogReplicas) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.object { writer in
-            writer.member("log", name)
-            writer.member("first", status.firstPosition)
-            writer.member("last", status.lastPosition)
-            writer.member("bytes", status.bytes)
-            if let leader = status.leader { writer.member("leader", leader) }
-            writer.object("copies") { writer in
-                for peer in status.peers {
-                    writer.object(peer.name) { writer in
-                        writer.member("current", peer.isCurrent)
-                        writer.member("offline", peer.isOffline)
-                        writer.member("lag", peer.lag)
-                    }
-                }
-            }
-            writer.object("replicas") { writer in
-                for name in replicas.joined.sorted() {
-                    writer.object(name) { writer in
-                        guard let newest = replicas.newest[name] else { return }
-                        writer.member("position", newest.position)
-                        writer.member("digest", newest.digest)
-                        writer.member("fingerprint", newest.fingerprint)
-                        writer.member("durable", newest.durable)
-                        writer.member("backup", newest.backup)
-                    }
+    private static func write(
+        _ name: String, _ status: StreamStatus, _ replicas: LogReplicas, to writer: inout JSONWriter
+    ) {
+        writer.member("log", name)
+        writer.member("first", status.firstPosition)
+        writer.member("last", status.lastPosition)
+        writer.member("bytes", status.bytes)
+        if let leader = status.leader { writer.member("leader", leader) }
+        writer.object("copies") { writer in
+            for peer in status.peers {
+                writer.object(peer.name) { writer in
+                    writer.member("current", peer.isCurrent)
+                    writer.member("offline", peer.isOffline)
+                    writer.member("lag", peer.lag)
                 }
             }
         }
-        return writer.bytes
+        writer.object("replicas") { writer in
+            for name in replicas.joined.sorted() {
+                writer.object(name) { writer in
+                    guard let newest = replicas.newest[name] else { return }
+                    writer.member("position", newest.position)
+                    writer.member("digest", newest.digest)
+                    writer.member("fingerprint", newest.fingerprint)
+                    writer.member("durable", newest.durable)
+                    writer.member("backup", newest.backup)
+                }
+            }
+        }
     }
 }
 
@@ -167,7 +159,7 @@ struct LogUpgradeCommand: AsyncParsableCommand {
 
 /// A connection of one command.
 enum LogConnection {
-    static func open(_ address: String, _ access: SharedLogOptions) throws(ReplicationError) -> StreamConnection {
+    static func open(_ address: String, _ access: SharedLogOptions) throws -> StreamConnection {
         let address = try SharedLogAddress(address, access)
         return try StreamConnection(address.log, files: address.files)
     }
@@ -175,25 +167,11 @@ enum LogConnection {
     /// Appends one note.
     ///
     /// - Returns: its position.
-    static func append(
-        _ note: ReplicaNote, to address: String, _ access: SharedLogOptions
-    ) throws(CommandFailure) -> Int64 {
-        try run { () throws(ReplicationError) in
-            let stream = try ReplicatedStream.open(try open(address, access))
-            defer { stream.stop() }
-            let unknown = "did not answer, so it is not known whether the log \(stream.name) has it"
-            return try stream.within(failure: unknown) { () throws(ReplicationError) in try stream.append(note) }
-        }
-    }
-
-    static func run<Result>(
-        _ body: () throws(ReplicationError) -> Result
-    ) throws(CommandFailure) -> Result {
-        do throws(ReplicationError) {
-            return try body()
-        } catch {
-            throw CommandFailure(.failed, error.message)
-        }
+    static func append(_ note: ReplicaNote, to address: String, _ access: SharedLogOptions) throws -> Int64 {
+        let stream = try ReplicatedStream.open(try open(address, access))
+        defer { stream.stop() }
+        let unknown = "did not answer, so it is not known whether the log \(stream.name) has it"
+        return try stream.within(failure: unknown) { () throws(ReplicationError) in try stream.append(note) }
     }
 }
 
@@ -231,6 +209,7 @@ struct LogReplicas: Sendable {
         }
     }
 }
+
 struct LogCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "log",

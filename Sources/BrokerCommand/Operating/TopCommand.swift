@@ -10,14 +10,6 @@ import Synchronization
 
 /// The screen of `broker top`: measurements of a server at two moments. Each line fits 80 columns.
 struct TopScreen {
-    /// A number that rises, at the two moments, in the last minute, and since the start.
-    private struct Rate {
-        let name: String
-        let total: Int
-        let before: Int?
-        let minute: Int?
-    }
-
     private static let columns = 80
 
     private let now: Statistics
@@ -50,32 +42,27 @@ struct TopScreen {
 
     // MARK: - Rates
 
-    private var rates: [Rate] {
-        let minute = now.lastMinute
-        func rate(_ name: String, _ minute: Int?, _ total: (Statistics) -> Int) -> Rate {
-            Rate(name: name, total: total(now), before: before.map(total), minute: minute)
-        }
-        return [
-            rate("jobs", minute?.jobs.completed) { $0.jobs.completed },
-            rate("failed", minute?.jobs.failed) { $0.jobs.failed },
-            rate("commits", minute?.commits) { $0.commits },
-            rate("inserted", minute?.objects.inserted) { $0.objects.inserted },
-            rate("updated", minute?.objects.updated) { $0.objects.updated },
-            rate("unchanged", minute?.objects.unchanged) { $0.objects.unchanged },
-            rate("deleted", minute?.objects.deleted) { $0.objects.deleted },
-            rate("rejected", minute?.objects.rejected) { $0.objects.rejected },
-        ]
+    /// - Parameter total: a number that rises.
+    private func perSecond(_ total: (Statistics) -> Int) -> String {
+        before.map { ShortText.rate(Double(total(now) - total($0)) / max(seconds, 0.001)) } ?? "-"
     }
 
     private var rateLines: [String] {
-        let header = ["", "a second", "in a minute", "since start"]
-        let rows = rates.map { rate in
-            [
-                rate.name, rate.before.map { ShortText.rate(Double(rate.total - $0) / max(seconds, 0.001)) } ?? "-",
-                rate.minute.map(ShortText.count) ?? "-", ShortText.count(rate.total),
-            ]
+        let minute = now.lastMinute
+        func row(_ name: String, _ minute: Int?, _ total: (Statistics) -> Int) -> [String] {
+            [name, perSecond(total), minute.map(ShortText.count) ?? "-", ShortText.count(total(now))]
         }
-        return ([header] + rows).map { Self.row($0, [10, 14, 16, 18]) }
+        return [
+            ["", "a second", "in a minute", "since start"],
+            row("jobs", minute?.jobs.completed) { $0.jobs.completed },
+            row("failed", minute?.jobs.failed) { $0.jobs.failed },
+            row("commits", minute?.commits) { $0.commits },
+            row("inserted", minute?.objects.inserted) { $0.objects.inserted },
+            row("updated", minute?.objects.updated) { $0.objects.updated },
+            row("unchanged", minute?.objects.unchanged) { $0.objects.unchanged },
+            row("deleted", minute?.objects.deleted) { $0.objects.deleted },
+            row("rejected", minute?.objects.rejected) { $0.objects.rejected },
+        ].map { Self.row($0, [10, 14, 16, 18]) }
     }
 
     // MARK: - Latencies
@@ -154,9 +141,6 @@ struct TopScreen {
 
     /// One line for each moment, as vmstat(8) prints them.
     var plainLine: String {
-        func perSecond(_ total: (Statistics) -> Int) -> String {
-            before.map { ShortText.rate(Double(total(now) - total($0)) / max(seconds, 0.001)) } ?? "-"
-        }
         let p99 = now.lastMinute.map { time($0.latencyMicroseconds.total.p99) } ?? "-"
         let cells = [
             perSecond { $0.jobs.completed }, perSecond { $0.jobs.failed }, perSecond { $0.commits },

@@ -17,26 +17,24 @@ struct WatchCommand: AsyncParsableCommand {
 
     @OptionGroup var connection: ConnectionOptions
 
-    @Option(
-        help: ArgumentHelp(
-            "Begin after the job of this sequence. Default: with the jobs from now on.", valueName: "sequence"))
+    @Option(help: .value("sequence", "Begin after the job of this sequence. Default: with the jobs from now on."))
     var after: Int64?
 
     @Flag(help: "Print the keys of the objects.")
     var keys = false
 
-    @Option(help: ArgumentHelp("End after this number of lines. Default: never.", valueName: "count"))
+    @Option(help: .value("count", "End after this number of lines. Default: never."))
     var limit: Int?
 
     @Argument(
-        help: ArgumentHelp("The entities, each with its subentities. Default: all of the model.", valueName: "entity"),
+        help: .value("entity", "The entities, each with its subentities. Default: all of the model."),
         completion: .entity)
     var entities: [String] = []
 
     mutating func validate() throws {
         try connection.requireServer("A feed is about what other processes do")
         if let after, after < 0 { throw ValidationError("--after is a sequence from 0, not \(after).") }
-        if let limit { try NumberOption("--limit", limit, in: 1...Int.max).check() }
+        try checkRange("--limit", limit, in: 1...Int.max)
     }
 
     func run() async throws {

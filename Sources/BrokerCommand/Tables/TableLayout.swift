@@ -7,8 +7,6 @@ import BrokerJSON
 struct TableLayout {
     /// Columns of the terminal between two of the table.
     private static let gap = 2
-    /// The width to which a column may be cut before others are omitted.
-    fileprivate static let narrowest = (text: 8, number: 20)
     /// The width of a column where no terminal limits it.
     private static let widest = 60
 
@@ -16,6 +14,9 @@ struct TableLayout {
         let name: String
         var width: Int
         let isNumber: Bool
+
+        /// The width to which it may be cut before others are omitted.
+        var leastWidth: Int { min(width, isNumber ? 20 : 8) }
     }
 
     /// The columns that have room.
@@ -100,12 +101,6 @@ struct TableLayout {
     }
 }
 
-extension TableLayout.Column {
-    fileprivate var leastWidth: Int {
-        isNumber ? min(width, TableLayout.narrowest.number) : min(width, TableLayout.narrowest.text)
-    }
-}
-
 /// A text in a cell of a table: no wider than the column, with characters escaped that a terminal interprets.
 struct TableText {
     let shown: String
@@ -115,17 +110,27 @@ struct TableText {
         // The rest is cut, so it need not be escaped. A character may have many combining ones.
         let scalars = text.unicodeScalars
         let end = scalars.index(scalars.startIndex, offsetBy: 8 * columns + 8, limitedBy: scalars.endIndex)
-        let beginning = String(String.UnicodeScalarView(scalars[..<(end ?? scalars.endIndex)])).printable
+        let beginning = String(scalars[..<(end ?? scalars.endIndex)]).printable
         let isWhole = end == nil || end == scalars.endIndex
         let width = Terminal.width(of: beginning)
-        guard !isWhole || width > columns else {
-            shown = beginning
-            self.width = width
-            return
+        if isWhole, width <= columns {
+            (shown, self.width) = (beginning, width)
+        } else {
+            let cut = Self.fitting(beginning, columns)
+            (shown, self.width) = columns > 0 ? (String(cut.characters) + "…", cut.width + 1) : ("", 0)
         }
-        let cut = Self.fitting(beginning, columns)
-        shown = columns > 0 ? String(cut.characters) + "…" : ""
-        self.width = columns > 0 ? cut.width + 1 : 0
+    }
+
+    /// The end of a text that is too wide, with `…` before it.
+    init(endOf text: String, columns: Int) {
+        let whole = text.printable
+        let width = Terminal.width(of: whole)
+        if width <= columns {
+            (shown, self.width) = (whole, width)
+        } else {
+            let end = Self.fitting(whole.reversed(), columns)
+            (shown, self.width) = columns > 0 ? ("…" + String(end.characters.reversed()), end.width + 1) : ("", 0)
+        }
     }
 
     /// The first characters for which there is room beside `…`.
@@ -141,20 +146,6 @@ struct TableText {
             width += next
         }
         return (fitting, width)
-    }
-
-    /// The end of a text that is too wide, with `…` before it.
-    init(endOf text: String, columns: Int) {
-        let whole = text.printable
-        let wholeWidth = Terminal.width(of: whole)
-        guard wholeWidth > columns else {
-            shown = whole
-            width = wholeWidth
-            return
-        }
-        let end = Self.fitting(whole.reversed(), columns)
-        shown = columns > 0 ? "…" + String(end.characters.reversed()) : ""
-        width = columns > 0 ? end.width + 1 : 0
     }
 }
 
@@ -198,29 +189,20 @@ struct FetchedCell {
         guard isQuoted || text.utf8.contains(where: { #",""#.utf8.contains($0) || $0 == 0x0A || $0 == 0x0D }) else {
             return text
         }
-        var quoted = "\"".unicodeScalars
-        for scalar in text.unicodeScalars {
-            if scalar == "\"" { quoted.append(scalar) }
-            quoted.append(scalar)
-        }
-        quoted.append("\"")
-        return String(quoted)
+        // By scalars: a combining character may follow a quotation mark.
+        return "\"" + text.unicodeScalars.map { $0 == "\"" ? "\"\"" : String($0) }.joined() + "\""
     }
 }
 
 /// Rows in columns for people. The last column is cut so that a line fits the terminal, and is never padded.
 struct TextTable {
-    /// The side of the column on which a text is.
-    enum Alignment {
-        case left, right
-    }
-
-    private let alignments: [Alignment]
     private var rows: [[String]]
+    /// The columns whose texts are on the right.
+    private let right: Set<Int>
 
     init(_ header: [String], right: Set<Int> = []) {
-        alignments = header.indices.map { right.contains($0) ? .right : .left }
         rows = [header.map { $0.uppercased() }]
+        self.right = right
     }
 
     /// - Parameter cells: as many as the header has.
@@ -230,12 +212,12 @@ struct TextTable {
 
     /// - Parameter columns: of the terminal; nil cuts nothing.
     func lines(columns: Int?) -> [String] {
-        let widths = alignments.indices.map { column in rows.map { Terminal.width(of: $0[column]) }.max() ?? 0 }
+        let widths = rows[0].indices.map { column in rows.map { Terminal.width(of: $0[column]) }.max() ?? 0 }
         return rows.map { cells in
             let line = cells.indices.map { column in
                 let gap = String(repeating: " ", count: widths[column] - Terminal.width(of: cells[column]))
                 let isLast = column == cells.count - 1
-                return alignments[column] == .right ? gap + cells[column] : cells[column] + (isLast ? "" : gap)
+                return right.contains(column) ? gap + cells[column] : cells[column] + (isLast ? "" : gap)
             }.joined(separator: "  ")
             return columns.map { TableText(line, columns: $0).shown } ?? line
         }

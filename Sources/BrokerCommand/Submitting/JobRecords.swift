@@ -5,25 +5,25 @@ import BrokerJSON
 /// The records of a job: where they came from and, where they may be written to a file, their texts.
 struct JobRecords: Sendable {
     /// An input that has records in the job.
-    struct Origin: Sendable {
+    fileprivate struct Origin: Sendable {
         let input: Int
         let name: String
         /// The index that the first record of the input has in the job; less than 0 when it was in a job before.
         var first: Int
     }
 
-    fileprivate(set) var origins: [Origin] = []
+    fileprivate var origins: [Origin] = []
     /// The line on which each record begins in its input.
-    fileprivate(set) var lines: [Int] = []
+    fileprivate var lines: [Int] = []
     /// A JSON array, and where each record begins in it; empty unless the texts are retained.
-    fileprivate(set) var json: [UInt8] = []
+    fileprivate var json: [UInt8] = []
     fileprivate(set) var starts: [Int] = []
 
     init() {}
 
     /// Records of one input, counted from 1 in it.
-    init(_ numbers: ClosedRange<Int>, of name: String, input: Int = 0, lines: [Int]) {
-        origins = [Origin(input: input, name: name, first: 1 - numbers.lowerBound)]
+    init(_ numbers: ClosedRange<Int>, of name: String, lines: [Int]) {
+        origins = [Origin(input: 0, name: name, first: 1 - numbers.lowerBound)]
         self.lines = lines
     }
 
@@ -61,28 +61,24 @@ struct JobRecords: Sendable {
         return (index, String(rest[end...]))
     }
 
+    /// Where the text of a record is in the array, with the comma or bracket after it.
+    fileprivate func extent(of index: Int) -> Range<Int> {
+        starts[index]..<(index + 1 < starts.count ? starts[index + 1] : json.count)
+    }
+
     /// The text of a record on one line: strings hold no line ends, which are escaped there.
     func line(_ index: Int) -> [UInt8] {
-        let end = index + 1 < starts.count ? starts[index + 1] : json.count
-        var text = json[starts[index]..<end - 1]
-        for position in text.indices where text[position] == UInt8(ascii: "\n") || text[position] == UInt8(ascii: "\r")
-        {
-            text[position] = UInt8(ascii: " ")
-        }
-        return Array(text)
+        let lineEnds = [UInt8(ascii: "\n"), UInt8(ascii: "\r")]
+        return json[extent(of: index).dropLast()].map { lineEnds.contains($0) ? UInt8(ascii: " ") : $0 }
     }
 }
 
 /// Records that will be the next job: a JSON array that grows, and where its elements came from.
 struct GatheredRecords {
-    private var json: [UInt8] = []
-    /// Where each record begins, in the input and in `json`.
-    private var starts: [(place: InputPlace, offset: Int)] = []
+    /// Always with the texts; the array is not closed.
+    private var records = JobRecords()
     /// The records that only the parser can check.
-    private var unchecked: [Int] = []
-    private var origins: [JobRecords.Origin] = []
-    /// The index of a record with a fault that was not found while the input was divided.
-    private var brokenIndex: Int?
+    private var unchecked: [(index: Int, place: InputPlace)] = []
     /// The texts of the records are retained until their job is answered.
     private let keepsTexts: Bool
     /// Records of all jobs.
@@ -90,30 +86,31 @@ struct GatheredRecords {
 
     init(keepsTexts: Bool = false) { self.keepsTexts = keepsTexts }
 
-    var count: Int { starts.count }
+    var count: Int { records.count }
 
     /// The records of the current input up to the last one, those that were skipped included.
-    var position: Int { count - (origins.last?.first ?? 0) }
+    var position: Int { count - (records.origins.last?.first ?? 0) }
 
     /// The following records are of this input.
     mutating func begin(_ name: String, input: Int = 0) {
-        if count == 0 { origins = [] }
-        origins.append(JobRecords.Origin(input: input, name: name, first: count))
+        if count == 0 { records.origins = [] }
+        records.origins.append(JobRecords.Origin(input: input, name: name, first: count))
     }
 
     /// The record must begin another job.
-    func isFull(before record: InputRecord, records: Int = .max, bytes: Int) -> Bool {
-        count > 0 && (count == records || json.count + record.json.count > bytes)
+    func isFull(before record: InputRecord, records most: Int = .max, bytes: Int) -> Bool {
+        count > 0 && (count == most || records.json.count + record.json.count > bytes)
     }
 
     /// Counts a record of the input that is not gathered.
-    mutating func skip() { origins[origins.count - 1].first -= 1 }
+    mutating func skip() { records.origins[records.origins.count - 1].first -= 1 }
 
     mutating func append(_ record: InputRecord) {
-        json.append(UInt8(ascii: starts.isEmpty ? "[" : ","))
-        if !record.isSound { unchecked.append(starts.count) }
-        starts.append((record.place, json.count))
-        json += record.json
+        records.json.append(UInt8(ascii: count == 0 ? "[" : ","))
+        if !record.isSound { unchecked.append((count, record.place)) }
+        records.lines.append(record.place.line)
+        records.starts.append(records.json.count)
+        records.json += record.json
         total += 1
     }
 
@@ -121,45 +118,34 @@ struct GatheredRecords {
     ///
     /// - Returns: the first fault. Its record is discarded then, with those after it.
     mutating func dropBroken() -> InputFault? {
-        for index in unchecked {
-            let end = index + 1 < starts.count ? starts[index + 1].offset - 1 : json.count
-            let start = starts[index]
-            guard let fault = InputRecord(json: json[start.offset..<end], place: start.place).fault else { continue }
-            brokenIndex = index
-            json.removeSubrange((start.offset - 1)...)
-            starts.removeSubrange(index...)
-            unchecked.removeAll { $0 >= index }
+        defer { unchecked.removeAll(keepingCapacity: true) }
+        for (index, place) in unchecked {
+            let isLast = index + 1 == count
+            let extent = records.extent(of: index).dropLast(isLast ? 0 : 1)
+            guard let fault = InputRecord(json: records.json[extent], place: place).fault else { continue }
+            records.json.removeSubrange((extent.lowerBound - 1)...)
+            records.lines.removeSubrange(index...)
+            records.starts.removeSubrange(index...)
             return fault
         }
         return nil
-    }
-
-    /// The input that has the fault: the one that is being read, unless it was found in what had been gathered.
-    var nameOfFaulty: String {
-        let origin = brokenIndex.map { index in origins.last { $0.first <= index } } ?? origins.last
-        return origin?.name ?? "the input"
     }
 
     /// The array, complete; what was gathered is gone.
     ///
     /// Every record is valid JSON: the reader of the input has checked it, or ``dropBroken()`` has, which must be called before.
     mutating func take() -> (json: RawJSON, records: JobRecords) {
-        var records = JobRecords()
-        records.origins = origins
-        records.lines = starts.map(\.place.line)
         guard count > 0 else { return (RawJSON("[]"), records) }
-        var taken = json
-        taken.append(UInt8(ascii: "]"))
-        if keepsTexts { (records.json, records.starts) = (taken, starts.map(\.offset)) }
+        var taken = records
+        records = JobRecords()
+        taken.json.append(UInt8(ascii: "]"))
+        let json = taken.json
+        if !keepsTexts { (taken.json, taken.starts) = ([], []) }
         // The next ones are about as many.
-        json = []
-        json.reserveCapacity(taken.count + taken.count / 8)
-        origins = origins.suffix(1).map {
-            JobRecords.Origin(input: $0.input, name: $0.name, first: $0.first - records.count)
-        }
-        starts.removeAll(keepingCapacity: true)
-        unchecked.removeAll(keepingCapacity: true)
-        return (RawJSON(checked: taken, depth: RecordLimits.maximumDepth + 1), records)
+        records.json.reserveCapacity(json.count + json.count / 8)
+        records.origins = taken.origins.suffix(1)
+        records.origins[0].first -= taken.count
+        return (RawJSON(checked: json, depth: RecordLimits.maximumDepth + 1), taken)
     }
 }
 
@@ -180,9 +166,7 @@ enum JobPlace: Sendable, Equatable {
         case .message(let id, let path): "job \(id)" + (path.map { ", \($0)" } ?? "")
         case .key(let number, let text): "key \(number) (\(text))"
         case .records(let records, let input, let line?): "\(input), line \(line) (record \(records.lowerBound))"
-        case .records(let records, let input, nil) where records.count == 1: "record \(records.lowerBound) of \(input)"
-        case .records(let records, let input, nil):
-            "records \(records.lowerBound) to \(records.upperBound) of \(input)"
+        case .records(let records, let input, nil): "\(records.recordText) of \(input)"
         }
     }
 
@@ -202,6 +186,10 @@ enum JobPlace: Sendable, Equatable {
             }
         }
     }
+}
+
+extension ClosedRange<Int> {
+    var recordText: String { count == 1 ? "record \(lowerBound)" : "records \(lowerBound) to \(upperBound)" }
 }
 
 extension JSONWriter {

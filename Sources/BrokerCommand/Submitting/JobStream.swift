@@ -160,10 +160,7 @@ final class JobTally: Sendable {
 
     /// No record of the input is wanted, so it is not read.
     func excluded(_ input: Int) {
-        state.withLock { state in
-            state.inputs[input].hasEnded = true
-            state.inputs[input].isExcluded = true
-        }
+        state.withLock { ($0.inputs[input].hasEnded, $0.inputs[input].isExcluded) = (true, true) }
     }
 
     func ended(_ input: Int, by fault: InputFault?) {
@@ -286,8 +283,7 @@ final class JobTally: Sendable {
         return state.withLock { state in
             guard !state.isInterrupted else { return nil }
             state.isReported = true
-            state.progress?.clear()
-            return state
+            return state.reported()
         }
     }
 
@@ -302,18 +298,12 @@ final class JobTally: Sendable {
         }
         guard isFirst else { return nil }
         _ = unanswered.wait(timeout: .now() + interval)
-        return state.withLock { state in
-            state.progress?.clear()
-            return state
-        }
+        return state.withLock { $0.reported() }
     }
-}
 
-extension JobTally {
     /// For a signal: claims the report and gives it, unless the end of the command has claimed it.
     func reporting(
-        waitingAtMost interval: DispatchTimeInterval, _ rejects: RejectsFile? = nil,
-        _ report: @escaping @Sendable (State) -> Void
+        waitingAtMost interval: DispatchTimeInterval, _ report: @escaping @Sendable (State) -> Void
     ) -> @Sendable () -> Void {
         {
             guard let state = self.interrupt(waitingAtMost: interval) else {
@@ -321,7 +311,7 @@ extension JobTally {
                 return DispatchSemaphore(value: 0).wait()
             }
             report(state)
-            _ = rejects?.finish()
+            _ = self.rejects?.finish()
         }
     }
 }
@@ -331,6 +321,12 @@ extension JobTally.State {
     fileprivate var mayGoOn: Bool { lossReason == nil && refusal == nil && !isOver }
 
     fileprivate mutating func showProgress() { progress?.update(bytes: bytesRead, records: summary.records) }
+
+    /// The state for a report, which takes the place of the progress.
+    fileprivate mutating func reported() -> Self {
+        progress?.clear()
+        return self
+    }
 
     /// Notes a failure after those before it.
     mutating func fail(

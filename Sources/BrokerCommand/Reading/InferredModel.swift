@@ -1,0 +1,343 @@
+import BrokerCommandLine
+import BrokerInput
+import BrokerJSON
+import BrokerModel
+import BrokerModelSources
+import BrokerStaging
+import BrokerStore
+import Foundation
+
+/// The result of sampling an input for a store without a given model: the position of the records, and the store's
+/// model, which is inferred if the store has none, and extended if it was inferred.
+struct InferredModel {
+    /// The position of the records in each value of the input, if it was found.
+    let root: RecordRoot?
+    let model: LocalModel
+    /// The mapping that reads the records, where their entity alone does not.
+    let mapping: String?
+
+    /// Uses the model that the store has or that lies beside it, or infers one, and says so.
+    ///
+    /// - Parameters:
+    ///   - model: what the store has or lies beside it.
+    ///   - evolves: whether the model is extended; nil extends one that was inferred and not edited.
+    init(
+        of sources: [RecordSource], entity: String, store: String, model: LocalModel?, _ options: InferenceOptions,
+        evolves: Bool? = nil
+    ) async throws {
+        let (identities, ignored) = (options.identities(or: entity), options.ignored(or: entity))
+        guard let model else {
+            let samples = try await SampleRecords(of: sources, entity: entity, limits: .samples)
+            samples.reportRoot()
+            guard samples.inference.recordCount > 0 else {
+                throw CommandFailure(
+                    .failed,
+                    "There is no model, and no record to infer one from. Give --model, or an input with records.")
+            }
+            let inferred = try samples.model(identities: identities, ignored: ignored)
+            try Self.check(identities, inferred)
+            (root, mapping) = (samples.root, inferred.mapping)
+            self.model = .inferred(try Inference(inferred, from: samples, file: LocalModel.file(besideStore: store)))
+            return
+        }
+        let (document, plan) = try model.documentAndPlan()
+        let isUnedited = InferredMark.isUnedited(plan.model)
+        let mayExtend = evolves ?? isUnedited
+        let samples = try await SampleRecords(
+            of: sources, entity: entity, extending: plan.model, limits: mayExtend ? .samples : .first)
+        samples.reportRoot()
+        (root, mapping) = (samples.root, InferredMark.keyMapping(of: entity, in: plan.model))
+        var extended: Inference?
+        if mayExtend, samples.inference.recordCount > 0 {
+            try Self.check(identities, ignored, against: plan.model)
+            let inferred = try samples.model(identities: identities, ignored: ignored)
+            try Self.check(identities, inferred)
+            let changes = isUnedited ? inferred.extension : inferred.extension.addingOnly()
+            func inference(_ changes: ModelExtension) throws -> Inference {
+                try Inference(document, changes, identities: inferred.identities, of: model, isMarked: isUnedited)
+            }
+            if !changes.isEmpty {
+                let first = try inference(changes)
+                let refused =
+                    changes.hasDoubles
+                    ? (try? Store.changes(path: store, plan: first.plan, removal: .refuse))?
+                        .filter { $0.verdict == .refused } ?? [] : []
+                // Whole numbers of more digits than a double has become decimals.
+                extended =
+                    refused.isEmpty ? first : try inference(changes.withDecimals(for: Set(refused.map(\.subject))))
+            }
+        }
+        if extended == nil { model.report() }
+        self.model = extended.map { .inferred($0) } ?? model
+    }
+
+    /// Options do not change what the model has.
+    private static func check(
+        _ identities: [String: [String]], _ ignored: [String: [String]], against model: Model
+    ) throws {
+        for entity in model.entities {
+            let names = entity.identity.map { entity.attributes[$0] }.filter { $0.holderValue == nil }
+            if let keys = identities[entity.name], !names.isEmpty,
+                !keys.elementsEqual(names, by: { $1.keyPaths.contains($0.split(separator: ".").map(String.init)) })
+            {
+                throw CommandFailure(
+                    .failed,
+                    "--identity: \(entity.name) is identified by \(names.map(\.name).joined(separator: ", ")) in the store, "
+                        + "which cannot change; load the records into another store.")
+            }
+            let known =
+                entity.attributeIndices.flatMap { entity.attributes[$0].keyPaths }
+                + entity.relationshipIndices.flatMap { entity.relationships[$0].keyPaths }
+            for key in ignored[entity.name] ?? []
+            where known.contains(key.split(separator: ".").map(String.init)) {
+                throw CommandFailure(
+                    .failed,
+                    "--ignore: \(entity.name) has \(key) in the store. Take it out of the model and add it to its \"ignore\" there."
+                )
+            }
+        }
+    }
+
+    private static func check(_ identities: [String: [String]], _ inferred: InferredText) throws {
+        for (entity, keys) in identities.sorted(by: { $0.key < $1.key }) {
+            guard let known = inferred.keys[entity] else {
+                throw CommandFailure(
+                    .failed,
+                    "--identity: there is no entity \(entity) in the input; there are "
+                        + "\(inferred.keys.keys.sorted().joined(separator: ", ")).")
+            }
+            let candidates = known.filter { $0.nonidentityReason == nil }.map(\.path).sorted()
+            for key in keys where !candidates.contains(key) {
+                let found = known.first { $0.path == key }
+                let inner =
+                    known.contains { $0.path.hasPrefix(key + ".") } ? "it is an object, whose keys have paths" : nil
+                throw CommandFailure(
+                    .failed,
+                    "--identity: \(key) cannot identify objects of \(entity): "
+                        + "\(inner ?? found?.nonidentityReason ?? "there is no such key"). "
+                        + (candidates.isEmpty
+                            ? "No key can." : "There are \(candidates.prefix(20).joined(separator: ", "))."))
+            }
+        }
+    }
+}
+
+/// A model that was inferred from sample records, or extended by them.
+struct Inference {
+    let plan: StagingPlan
+    let document: ModelDocument
+    private let reason: String
+    /// By entity, what identifies its objects.
+    private let identities: [(entity: String, text: String)]
+    /// Nil when none is written.
+    private let file: String?
+    /// The file is there, and is as it was inferred.
+    private let replaces: Bool
+
+    init(_ inferred: InferredText, from samples: SampleRecords, file: String) throws {
+        let document = try InferredMark.marked(
+            ModelDocument(parsing: JSONText(copying: Array(inferred.text.utf8))))
+        let records = Program.counted(samples.inference.recordCount, "record")
+        reason = "no --model was given, so one was inferred from \(samples.isComplete ? "" : "the first ")\(records)"
+        identities = inferred.identities
+        self.document = document
+        plan = try StagingPlan(ModelReader.read(document))
+        (self.file, replaces) = (file, false)
+    }
+
+    init(
+        _ document: ModelDocument, _ changes: ModelExtension, identities: [(entity: String, text: String)],
+        of model: LocalModel, isMarked: Bool
+    ) throws {
+        var extended = try changes.applied(to: document)
+        if isMarked { extended = try InferredMark.marked(extended) }
+        self.document = extended
+        plan = try StagingPlan(ModelReader.read(extended))
+        if case .files(let files) = model { file = files.first } else { file = nil }
+        replaces = true
+        reason = "the input has more than the model, which was extended (--no-evolve leaves it as it is)"
+        self.identities = identities
+    }
+
+    /// Says what was inferred.
+    ///
+    /// - Parameter ending: of the first line.
+    func report(_ ending: String = ".") {
+        Program.report("broker: \(reason)\(ending)")
+        for (entity, text) in identities { Program.report("broker: \(entity): \(text).") }
+    }
+
+    /// Writes the model beside its store, and says so. The store is open then, and holds the model, too.
+    func write() {
+        guard let file else { return report() }
+        do {
+            // Never over a file that another program has made meanwhile.
+            try Data((document.root.indentedJSON + "\n").utf8)
+                .write(to: URL(filePath: file), options: replaces ? .atomic : .withoutOverwriting)
+            report(
+                replaces
+                    ? ", also in \(file)."
+                    : " and written to \(file). Look at its guesses before much is stored; it is used from now on.")
+        } catch {
+            report(". It is in the store; it cannot be written to \(file): \(error.localizedDescription)")
+        }
+    }
+}
+
+/// Records of an input, looked at to infer a model from them.
+struct SampleRecords {
+    /// The position of the records in each value, if it was not given and can be found.
+    private(set) var root: RecordRoot?
+    /// Other lists of objects in the input.
+    private var others: [String] = []
+    /// Each record is an object with one key, which identifies it.
+    private var isMap = false
+    /// The model that the samples extend; nil when there is none.
+    private let model: Model?
+    /// The samples are the whole input.
+    private(set) var isComplete = true
+    private(set) var inference: SampleInference
+    private let entity: String
+    private let limits: Limits
+    private var bytes = 0
+
+    /// The amount of the input that is looked at.
+    struct Limits {
+        let records: Int
+        let bytes: Int
+
+        /// To infer a model: a few seconds.
+        static let samples = Limits(records: 2_000_000, bytes: 256 << 20)
+        /// To find the position of the records.
+        static let first = Limits(records: 1, bytes: 1)
+    }
+
+    /// So much of standard input is read before anything is done with it.
+    private static let mostInput = 64 << 20
+
+    private struct Enough: Error {}
+
+    /// Standard input can be read again after this.
+    ///
+    /// - Parameter model: the model that the samples extend; nil when there is none.
+    init(of sources: [RecordSource], entity: String, extending model: Model? = nil, limits: Limits) async throws {
+        self.entity = entity
+        self.model = model
+        self.limits = limits
+        inference = SampleInference(
+            entity: entity, readsTexts: sources.contains(where: \.format.readsTexts))
+        for source in sources {
+            do {
+                if source.path == "-" { try await lookAhead(source) } else { try await look(at: source) }
+            } catch is Enough {
+                isComplete = false
+                return
+            } catch is InputFault where inference.recordCount > 0 {
+                // The submission reports it, after the records before it.
+                isComplete = false
+                return
+            } catch let fault as InputFault {
+                let place = fault.place.map { ", \($0)" } ?? ""
+                throw CommandFailure(.failed, "\(source.name)\(place): \(fault.text)")
+            }
+        }
+    }
+
+    private mutating func look(at source: RecordSource) async throws {
+        if source.root == nil, root == nil, inference.recordCount == 0 { root = try await foundRoot(in: source) }
+        var source = source
+        source.root = source.root ?? root
+        isMap = source.root?.isMap ?? false
+        try await source.forEach { record, _ in try observe(record) }
+    }
+
+    private mutating func lookAhead(_ source: RecordSource) async throws {
+        let (beginning, isAll) = StandardInput.readAhead(Self.mostInput)
+        if !isAll { isComplete = false }
+        let copy = try UnnamedFile()
+        defer { withExtendedLifetime(copy) {} }
+        try beginning.withUnsafeBytes { try copy.append($0) }
+        // Where it is cut there is a fault, after whole records.
+        try await look(at: RecordSource(path: copy.path, format: source.format, root: source.root, csv: source.csv))
+    }
+
+    private mutating func observe(_ record: InputRecord) throws {
+        let document = try record.parsed()
+        defer { withExtendedLifetime(document) {} }
+        guard document.root.kind != .array else {
+            throw CommandFailure(
+                .failed,
+                "The records from line \(record.place.line) on are arrays in an array, and objects are wanted: jq "
+                    + "'.[][]' makes records of their elements, and --root /1 reads those of the second array.")
+        }
+        bytes += record.json.count
+        inference.observe(document.root, isMap: isMap)
+        if inference.recordCount >= limits.records || bytes >= limits.bytes { throw Enough() }
+    }
+
+    // MARK: - The position of the records
+
+    private mutating func foundRoot(in source: RecordSource) async throws -> RecordRoot? {
+        guard [.json, .ndjson, .xml].contains(source.format), !InputBeginning.isArray(file: source.path) else {
+            return nil
+        }
+        var first: [InputRecord] = []
+        do {
+            try await source.forEach { record, _ in
+                first.append(record)
+                if first.count > 1 { throw Enough() }
+            }
+        } catch is Enough {
+        } catch is InputFault where !first.isEmpty {
+            // It is reported when the records are read.
+        }
+        guard let record = first.first else { return nil }
+        let document = try record.parsed()
+        defer { withExtendedLifetime(document) {} }
+        guard
+            let found = SampleRoot(
+                in: document.root, isOnly: first.count == 1, entity: entity, model: model)
+        else { return nil }
+        others = found.others
+        guard source.format == .xml else { return RecordRoot(found.text) }
+        guard !found.isMap, let name = XMLDocumentName.find(inFile: source.path) else { return nil }
+        return RecordRoot(found.text.hasPrefix("/") ? "/\(name.asPointerToken)\(found.text)" : "\(name).\(found.text)")
+    }
+
+    func reportRoot() {
+        guard let root else { return }
+        let unread = others.isEmpty ? "" : " (not read: \(others.prefix(10).joined(separator: ", ")))"
+        Program.report(
+            "broker: the records are taken from \(root.text) of the input\(unread); --root selects others.")
+    }
+
+    /// The model, and what identifies its objects.
+    ///
+    /// - Parameters:
+    ///   - identities: by entity, the key paths that `--identity` names.
+    ///   - ignored: by entity, the key paths that `--ignore` names.
+    /// - Throws: when a model could not name all that the records hold.
+    func model(identities: [String: [String]], ignored: [String: [String]]) throws -> InferredText {
+        guard !inference.isTooWide else {
+            let (count, most) = (inference.recordCount, SampleInference.mostRecordKeys)
+            throw CommandFailure(
+                .failed,
+                count == 1
+                    ? "No model can be inferred: a record has more than \(most) keys. If it holds records by their keys, "
+                        + "--root '*' reads them; else give --model with a mapping that has \"collection\": true, and --mapping."
+                    : "No model can be inferred: the first \(count) records have more than \(most) different keys together, "
+                        + "and a table has no more columns. If the keys are values, jq 'to_entries' makes them values; else "
+                        + "give --model, with the keys that count.")
+        }
+        let inferred = inference.model(
+            isComplete: isComplete, identities: identities, ignored: ignored, extending: model)
+        guard inferred.hasValues || model != nil else {
+            throw CommandFailure(
+                .failed,
+                "No model can be inferred: no key of the records can be named by a path, because of dots, control "
+                    + "characters or their length. If they are a dictionary of plain values, make records of it: jq "
+                    + "'to_entries' does.")
+        }
+        return inferred
+    }
+}
