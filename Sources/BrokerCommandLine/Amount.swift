@@ -1,7 +1,7 @@
 package import ArgumentParser
 
 /// A time on a command line or in a configuration: `30` (seconds), `500ms`, `1.5s`, `5m`, `2h`, `7d`.
-package struct TimeSpan: Hashable, Sendable {
+package struct TimeSpan: Hashable, Comparable, Sendable {
     private let milliseconds: Int
 
     package static func seconds(_ count: Int) -> TimeSpan { TimeSpan(milliseconds: count * 1_000) }
@@ -10,22 +10,6 @@ package struct TimeSpan: Hashable, Sendable {
 
     private init(milliseconds: Int) { self.milliseconds = milliseconds }
 
-    /// - Throws: a `ValidationError` with the text and the units.
-    package init(parsing text: String) throws(ValidationError) {
-        let units = ["": 1_000, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000]
-        guard let amount = Amount(text), let factor = units[amount.unit] else {
-            throw ValidationError(
-                "\"\(text)\" is no time. Give seconds, or a number with ms, s, m, h or d, as in 5m (300 seconds).")
-        }
-        guard let milliseconds = amount.times(factor), milliseconds <= Self.longest else {
-            throw ValidationError("\"\(text)\" is longer than a thousand years, or not a whole number of milliseconds.")
-        }
-        self.milliseconds = milliseconds
-    }
-
-    /// Milliseconds of a thousand years.
-    private static let longest = 1_000 * 365 * 86_400_000
-
     package var duration: Duration { .milliseconds(milliseconds) }
 
     /// As a number that may have a fraction.
@@ -33,19 +17,20 @@ package struct TimeSpan: Hashable, Sendable {
 
     /// Rounded up, so that a short time is not none.
     package var seconds: Int { (milliseconds + 999) / 1_000 }
-}
 
-extension TimeSpan: ExpressibleByArgument {
-    package init?(argument: String) {
-        do throws(ValidationError) { try self.init(parsing: argument) } catch { return nil }
-    }
-}
-
-extension TimeSpan: Comparable {
     package static func < (one: TimeSpan, other: TimeSpan) -> Bool { one.milliseconds < other.milliseconds }
 }
 
-extension TimeSpan: CustomStringConvertible {
+extension TimeSpan: ExpressibleByArgument, CustomStringConvertible {
+    /// - Returns: nil for what is no whole number of milliseconds up to a thousand years.
+    package init?(argument: String) {
+        let units = ["": 1_000, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000]
+        guard let amount = Amount(argument), let factor = units[amount.unit],
+            let milliseconds = amount.times(factor), milliseconds <= 1_000 * 365 * 86_400_000
+        else { return nil }
+        self.milliseconds = milliseconds
+    }
+
     /// With the largest unit of which it is a whole number.
     package var description: String {
         let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)]
@@ -58,43 +43,28 @@ extension TimeSpan: CustomStringConvertible {
 
 /// A number of bytes on a command line or in a configuration: `65536`, `64K`, `16MiB`, `1.5G`. Each unit is 1024 of the one
 /// before.
-package struct ByteSize: Hashable, Sendable {
+package struct ByteSize: Hashable, Comparable, Sendable, ExpressibleByIntegerLiteral {
     package let bytes: Int
 
     package init(_ bytes: Int) { self.bytes = bytes }
 
-    /// - Throws: a `ValidationError` with the text and the units.
-    package init(parsing text: String) throws(ValidationError) {
-        let units = ["": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40]
-        guard let amount = Amount(text) else { throw Self.fault(text) }
-        var unit = amount.unit.uppercased()
-        if unit.hasSuffix("IB") { unit.removeLast(2) } else if unit.hasSuffix("B") { unit.removeLast() }
-        guard let factor = units[unit], !(unit.isEmpty && amount.unit.count > 1) else { throw Self.fault(text) }
-        guard let bytes = amount.times(factor) else {
-            throw ValidationError("\"\(text)\" is more than this program can count, or not a whole number of bytes.")
-        }
-        self.bytes = bytes
-    }
-
-    private static func fault(_ text: String) -> ValidationError {
-        ValidationError(
-            "\"\(text)\" is no size. Give bytes, or a number with K, M, G or T, as in 64M (67108864 bytes).")
-    }
-}
-
-extension ByteSize: ExpressibleByArgument {
-    package init?(argument: String) {
-        do throws(ValidationError) { try self.init(parsing: argument) } catch { return nil }
-    }
-}
-
-extension ByteSize: Comparable, ExpressibleByIntegerLiteral {
     package init(integerLiteral bytes: Int) { self.init(bytes) }
 
     package static func < (one: ByteSize, other: ByteSize) -> Bool { one.bytes < other.bytes }
 }
 
-extension ByteSize: CustomStringConvertible {
+extension ByteSize: ExpressibleByArgument, CustomStringConvertible {
+    /// - Returns: nil for what is no whole number of bytes, or more than this program can count.
+    package init?(argument: String) {
+        let units = ["": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40]
+        guard let amount = Amount(argument) else { return nil }
+        var unit = amount.unit.uppercased()
+        if unit.hasSuffix("IB") { unit.removeLast(2) } else if unit.hasSuffix("B") { unit.removeLast() }
+        guard let factor = units[unit], !(unit.isEmpty && amount.unit.count > 1), let bytes = amount.times(factor)
+        else { return nil }
+        self.bytes = bytes
+    }
+
     /// With the largest unit of which it is a whole number.
     package var description: String {
         for (unit, shift) in [("T", 40), ("G", 30), ("M", 20), ("K", 10)] where bytes != 0 && bytes % (1 << shift) == 0
@@ -106,7 +76,7 @@ extension ByteSize: CustomStringConvertible {
 }
 
 /// A decimal number and the unit after it, as in `1.5G` and `30 s`.
-struct Amount {
+private struct Amount {
     /// The number without its point.
     private let digits: Int
     /// 1, 10, 100 and so on: the digits are this many times too large.
@@ -114,14 +84,12 @@ struct Amount {
     /// As it was written; empty when there is none.
     let unit: String
 
-    /// An integer, and a power of ten, hold any number of so many digits.
-    private static let mostDigits = 18
-
     /// - Returns: nil when the text does not begin with a number, or with one of too many digits.
     init?(_ text: String) {
         let number = text.prefix { $0.isASCII && $0.isNumber || $0 == "." }
         let parts = number.split(separator: ".", omittingEmptySubsequences: false)
-        guard (1...2).contains(parts.count), !parts.contains(where: \.isEmpty), number.count <= Self.mostDigits,
+        // An integer, and a power of ten, hold any number of 18 digits.
+        guard (1...2).contains(parts.count), !parts.contains(where: \.isEmpty), number.count <= 18,
             let digits = Int(parts.joined())
         else { return nil }
         var divisor = 1

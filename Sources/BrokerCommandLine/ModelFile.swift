@@ -11,7 +11,6 @@ package struct ModelFile {
 
     package init(_ paths: [String]) { self.paths = paths }
 
-    /// The files as in a sentence.
     package var name: String { paths.joined(separator: " with ") }
 
     /// The document of all files, with the notes about decisions.
@@ -22,7 +21,7 @@ package struct ModelFile {
         var faults: [ModelFault] = []
         for path in paths {
             do throws(ModelError) {
-                let document = try read(path)
+                let document = try document(of: path)
                 merged = merged?.merged(with: document) ?? document
             } catch {
                 faults += error.faults
@@ -33,7 +32,7 @@ package struct ModelFile {
     }
 
     /// One of several files has its name in faults; for a single file the caller adds it.
-    private func read(_ path: String) throws(ModelError) -> ModelDocument {
+    private func document(of path: String) throws(ModelError) -> ModelDocument {
         if path != "-", Self.isDatabase(path) { return try databaseModel(path) }
         if CoreDataModel.isModel(path) { return try CoreDataModel.read(path) }
         let text: JSONText
@@ -68,15 +67,22 @@ package struct ModelFile {
 
     // MARK: - For starting
 
+    /// The document of all files, checked.
+    package func read() throws(ModelError) -> (document: ModelDocument, plan: StagingPlan) {
+        let document = try document()
+        let plan = try StagingPlan(try ModelReader.read(document))
+        warn(of: plan.model)
+        return (document, plan)
+    }
+
     /// - Throws: one line: the first fault, and the number of the others.
     package func plan() throws(CommandFailure) -> StagingPlan {
         do throws(ModelError) {
-            let plan = try StagingPlan(try ModelReader.read(try document()))
-            warn(of: plan.model)
-            return plan
+            return try read().plan
         } catch {
             if let refusal = Self.refusal(error.faults) { throw refusal }
             let more = error.faults.count - 1
+            let arguments = ([paths[0]] + paths.dropFirst().map { "--model \($0)" }).joined(separator: " ")
             throw CommandFailure(
                 .failed,
                 "The model \(name) is wrong: \(error.faults.first.map(\.description) ?? "")"
@@ -90,13 +96,20 @@ package struct ModelFile {
     /// The document of all files, checked; or every fault on standard error.
     package func readOrComplain() throws(CommandFailure) -> (document: ModelDocument, plan: StagingPlan) {
         do throws(ModelError) {
-            let document = try document()
-            let plan = try StagingPlan(try ModelReader.read(document))
-            warn(of: plan.model)
-            return (document, plan)
+            return try read()
         } catch {
-            throw failure(of: error.faults)
+            if let refusal = Self.refusal(error.faults) { throw refusal }
+            for fault in error.faults {
+                Program.report(fault.place.source.isEmpty && fault.place.line > 0 ? "\(name): \(fault)" : "\(fault)")
+            }
+            throw CommandFailure(
+                .failed, "\(name) is no model that can be used: \(Program.counted(error.faults.count, "fault")).")
         }
+    }
+
+    /// A file that cannot be read at all has one fault and no line; that fault is enough.
+    private static func refusal(_ faults: [ModelFault]) -> CommandFailure? {
+        faults.count == 1 && faults[0].place.line == 0 ? CommandFailure(.failed, "\(faults[0])") : nil
     }
 
     /// Warns of the entities of a Core Data model that nothing identifies. A model that was written for Broker means it.
@@ -110,21 +123,5 @@ package struct ModelFile {
         Program.report(
             "broker: warning: nothing identifies the objects of \(names.joined(separator: ", ")), so each import adds its "
                 + "records again; give \"identity\" in a further --model", .warning)
-    }
-
-    private var arguments: String { ([paths[0]] + paths.dropFirst().map { "--model \($0)" }).joined(separator: " ") }
-
-    /// A file that cannot be read at all has one fault and no line; that fault is enough.
-    private static func refusal(_ faults: [ModelFault]) -> CommandFailure? {
-        faults.count == 1 && faults[0].place.line == 0 ? CommandFailure(.failed, "\(faults[0])") : nil
-    }
-
-    private func failure(of faults: [ModelFault]) -> CommandFailure {
-        if let refusal = Self.refusal(faults) { return refusal }
-        for fault in faults {
-            Program.report(fault.place.source.isEmpty && fault.place.line > 0 ? "\(name): \(fault)" : "\(fault)")
-        }
-        return CommandFailure(
-            .failed, "\(name) is no model that can be used: \(faults.count) fault\(faults.count == 1 ? "" : "s").")
     }
 }

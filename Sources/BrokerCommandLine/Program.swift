@@ -78,7 +78,6 @@ package enum Program {
     /// Writes a line for people to standard output, at once. Characters that a terminal interprets are escaped.
     package static func say(_ line: String) throws(CommandFailure) { try write(line.printable) }
 
-    /// The same for the first line of a table.
     package static func sayHeading(_ line: String) throws(CommandFailure) {
         try write(Terminal.styled(line.printable, .heading, on: STDOUT_FILENO))
     }

@@ -6,7 +6,6 @@ package struct ServerMetric: Sendable {
         case counter, gauge, histogram
     }
 
-    /// One value.
     struct Sample {
         /// After the metric's name.
         var suffix = ""
@@ -19,19 +18,20 @@ package struct ServerMetric: Sendable {
     package let help: String
     let samples: @Sendable (JSONValue) -> [Sample]
 
-    private init(
-        _ name: String, _ kind: Kind, _ help: String, _ samples: @escaping @Sendable (JSONValue) -> [Sample]
-    ) {
-        (self.name, self.kind, self.help, self.samples) = (name, kind, help, samples)
+    /// - Parameter name: without the prefix that all have.
+    private init(_ name: String, _ kind: Kind, _ help: String, _ samples: @escaping @Sendable (JSONValue) -> [Sample]) {
+        (self.name, self.kind, self.help, self.samples) = ("broker_\(name)", kind, help, samples)
     }
 
     /// One number without labels, at that path; none where the message lacks it.
+    ///
+    /// - Parameter unit: how many of the value's units the metric's has.
     private static func number(
-        _ name: String, _ kind: Kind, _ path: String..., help: String, unit: Int64 = 1
+        _ name: String, _ kind: Kind, _ path: String, unit: Int64 = 1, _ help: String
     ) -> ServerMetric {
         ServerMetric(name, kind, help) { stats in
-            guard let value = stats.at(path)?.int64 else { return [] }
-            return [Sample(value: unit == 1 ? "\(value)" : Self.seconds(value, of: unit))]
+            guard let value = stats.at(path.split(separator: ".").map(String.init))?.int64 else { return [] }
+            return [Sample(value: Self.quotient(value, unit))]
         }
     }
 
@@ -65,19 +65,17 @@ package struct ServerMetric: Sendable {
                 let counts = histogram["counts"]?.elements.compactMap(\.int64) ?? []
                 let sum = histogram["sumMicroseconds"]?.int64 ?? 0
                 return zip(bounds, counts).map { bound, count in
-                    Sample(
-                        suffix: "_bucket", labels: labels + [("le", seconds(bound, of: 1_000_000))], value: "\(count)")
+                    Sample(suffix: "_bucket", labels: labels + [("le", quotient(bound, 1_000_000))], value: "\(count)")
                 } + [
                     Sample(suffix: "_bucket", labels: labels + [("le", "+Inf")], value: "\(count)"),
-                    Sample(suffix: "_sum", labels: labels, value: seconds(sum, of: 1_000_000)),
+                    Sample(suffix: "_sum", labels: labels, value: quotient(sum, 1_000_000)),
                     Sample(suffix: "_count", labels: labels, value: "\(count)"),
                 ]
             }
         }
     }
 
-    /// - Parameter unit: how many of the value's units a second has.
-    private static func seconds(_ value: Int64, of unit: Int64) -> String {
+    private static func quotient(_ value: Int64, _ unit: Int64) -> String {
         value % unit == 0 ? "\(value / unit)" : "\(Double(value) / Double(unit))"
     }
 }
@@ -85,92 +83,83 @@ package struct ServerMetric: Sendable {
 extension ServerMetric {
     /// All of them, in the order in which they are written.
     package static let all: [ServerMetric] = [
-        ServerMetric("broker_info", .gauge, "1, with the name and version of the server.") { stats in
+        ServerMetric("info", .gauge, "1, with the name and version of the server.") { stats in
             [Sample(labels: [("server", stats["server"]?.string ?? "")], value: "1")]
         },
-        number(
-            "broker_uptime_seconds", .gauge, "uptimeMilliseconds", help: "Time since the start.", unit: 1_000),
-        flag("broker_paused", "paused", help: "1 while an administrator has paused merging."),
-        flag("broker_draining", "draining", help: "1 while the server ends and refuses new jobs."),
+        number("uptime_seconds", .gauge, "uptimeMilliseconds", unit: 1_000, "Time since the start."),
+        flag("paused", "paused", help: "1 while an administrator has paused merging."),
+        flag("draining", "draining", help: "1 while the server ends and refuses new jobs."),
         ServerMetric(
-            "broker_config_last_reload_successful", .gauge,
+            "config_last_reload_successful", .gauge,
             "0 while the last reload of the model was refused: the next start would fail, too."
         ) { stats in
             [Sample(value: stats.at(["lastReload", "successful"])?.bool == false ? "0" : "1")]
         },
         ServerMetric(
-            "broker_store_state", .gauge, "1 for the state that the store is in: serving, waiting, failed or halted."
+            "store_state", .gauge, "1 for the state that the store is in: serving, waiting, failed or halted."
         ) { stats in
             let state = stats.at(["store", "state"])?.string
             return ["serving", "waiting", "failed", "halted"].map {
                 Sample(labels: [("state", $0)], value: $0 == state ? "1" : "0")
             }
         },
-        number("broker_jobs_accepted_total", .counter, "jobs", "accepted", help: "Jobs that got a place in the order."),
-        number("broker_jobs_completed_total", .counter, "jobs", "completed", help: "Jobs that were committed."),
-        number(
-            "broker_jobs_duplicate_total", .counter, "jobs", "duplicate", help: "Jobs that had been committed before."),
-        number("broker_jobs_failed_total", .counter, "jobs", "failed", help: "Jobs that failed or were refused."),
+        number("jobs_accepted_total", .counter, "jobs.accepted", "Jobs that got a place in the order."),
+        number("jobs_completed_total", .counter, "jobs.completed", "Jobs that were committed."),
+        number("jobs_duplicate_total", .counter, "jobs.duplicate", "Jobs that had been committed before."),
+        number("jobs_failed_total", .counter, "jobs.failed", "Jobs that failed or were refused."),
         members(
-            "broker_job_failures_total", .counter, "failures", label: "code",
+            "job_failures_total", .counter, "failures", label: "code",
             help: "Failed jobs by code; codes that occurred."),
-        number("broker_jobs_in_flight", .gauge, "jobs", "inFlight", help: "Jobs that have not ended."),
+        number("jobs_in_flight", .gauge, "jobs.inFlight", "Jobs that have not ended."),
         number(
-            "broker_oldest_job_age_seconds", .gauge, "queues", "oldestMilliseconds",
-            help: "Time since the oldest job in flight arrived.", unit: 1_000),
+            "oldest_job_age_seconds", .gauge, "queues.oldestMilliseconds", unit: 1_000,
+            "Time since the oldest job in flight arrived."),
+        members("objects_total", .counter, "objects", label: "result", help: "Objects by what jobs did to them."),
         members(
-            "broker_objects_total", .counter, "objects", label: "result", help: "Objects by what jobs did to them."),
-        members(
-            "broker_rejected_records_total", .counter, "rejects", label: "entity",
+            "rejected_records_total", .counter, "rejects", label: "entity",
             help: "Rejected records by entity; entities that had some."),
         members(
-            "broker_interpreted_operations_total", .counter, "interpreted", label: "reason",
+            "interpreted_operations_total", .counter, "interpreted", label: "reason",
             help: "Operations whose records were applied one after the other, by reason."),
-        number("broker_commits_total", .counter, "commits", help: "Transactions."),
+        number("commits_total", .counter, "commits", "Transactions."),
         members(
-            "broker_queue_length", .gauge, "queues", label: "queue",
+            "queue_length", .gauge, "queues", label: "queue",
             help: "Frames that wait to be opened, and collections that wait to be staged.",
             only: ["opening", "staging"]),
-        number("broker_jobs_memory_bytes", .gauge, "queues", "bytes", help: "Memory of the jobs in flight."),
-        number("broker_resident_memory_bytes", .gauge, "memory", "residentBytes", help: "Memory of the process."),
-        number("broker_store_bytes", .gauge, "store", "bytes", help: "Size of the database's file."),
+        number("jobs_memory_bytes", .gauge, "queues.bytes", "Memory of the jobs in flight."),
+        number("resident_memory_bytes", .gauge, "memory.residentBytes", "Memory of the process."),
+        number("store_bytes", .gauge, "store.bytes", "Size of the database's file."),
+        number("store_free_disk_bytes", .gauge, "store.freeDiskBytes", "Free bytes of its file system."),
+        number("outcomes", .gauge, "store.outcomes", "Outcomes of jobs that are stored."),
+        number("wal_bytes", .gauge, "wal.bytes", "Size of the WAL's file."),
         number(
-            "broker_store_free_disk_bytes", .gauge, "store", "freeDiskBytes", help: "Free bytes of its file system."),
-        number("broker_outcomes", .gauge, "store", "outcomes", help: "Outcomes of jobs that are stored."),
-        number("broker_wal_bytes", .gauge, "wal", "bytes", help: "Size of the WAL's file."),
+            "wal_uncheckpointed_pages", .gauge, "wal.uncheckpointedPages",
+            "Pages of the WAL that are not in the database."),
         number(
-            "broker_wal_uncheckpointed_pages", .gauge, "wal", "uncheckpointedPages",
-            help: "Pages of the WAL that are not in the database."),
+            "last_checkpoint_timestamp_seconds", .gauge, "store.checkpointedAt", unit: 1_000,
+            "When the whole WAL was last copied into the database; absent until then."),
         number(
-            "broker_last_checkpoint_timestamp_seconds", .gauge, "store", "checkpointedAt",
-            help: "When the whole WAL was last copied into the database; absent until then.", unit: 1_000),
+            "last_backup_timestamp_seconds", .gauge, "store.backedUpAt", unit: 1_000,
+            "When the last backup was done; absent until then."),
+        number("journal_bytes", .gauge, "journal.bytes", "Size of the journal's files."),
+        number("journal_waiting_entries", .gauge, "journal.waiting", "Entries that are not durable yet."),
         number(
-            "broker_last_backup_timestamp_seconds", .gauge, "store", "backedUpAt",
-            help: "When the last backup was done; absent until then.", unit: 1_000),
-        number("broker_journal_bytes", .gauge, "journal", "bytes", help: "Size of the journal's files."),
+            "journal_applied_sequence", .gauge, "journal.applied",
+            "Sequence of the newest job of the journal that was applied."),
+        number("log_position", .gauge, "log.position", "Position of the shared log that is applied."),
+        number("log_lag_entries", .gauge, "log.lag", "Entries of the shared log that are known and not applied."),
         number(
-            "broker_journal_waiting_entries", .gauge, "journal", "waiting", help: "Entries that are not durable yet."),
-        number(
-            "broker_journal_applied_sequence", .gauge, "journal", "applied",
-            help: "Sequence of the newest job of the journal that was applied."),
-        number("broker_log_position", .gauge, "log", "position", help: "Position of the shared log that is applied."),
-        number(
-            "broker_log_lag_entries", .gauge, "log", "lag",
-            help: "Entries of the shared log that are known and not applied."),
-        number(
-            "broker_log_waiting_entries", .gauge, "log", "waiting",
-            help: "Entries of this server that are on their way to the shared log."),
-        number("broker_connections", .gauge, "connections", "open", help: "Connections that are open."),
-        number(
-            "broker_connections_maximum", .gauge, "connections", "maximum", help: "Connections that may be open."),
-        number("broker_subscriptions", .gauge, "subscriptions", help: "Subscriptions of the feed that are open."),
+            "log_waiting_entries", .gauge, "log.waiting",
+            "Entries of this server that are on their way to the shared log."),
+        number("connections", .gauge, "connections.open", "Connections that are open."),
+        number("connections_maximum", .gauge, "connections.maximum", "Connections that may be open."),
+        number("subscriptions", .gauge, "subscriptions", "Subscriptions of the feed that are open."),
+        histogram("job_duration_seconds", ["total"], help: "Time of a job from its frame to the durable transaction."),
         histogram(
-            "broker_job_duration_seconds", ["total"], help: "Time of a job from its frame to the durable transaction."),
-        histogram(
-            "broker_job_stage_duration_seconds",
+            "job_stage_duration_seconds",
             ["queued", "staged", "journalWaited", "journalSynced", "waited", "merged", "committed"],
             help: "Time of a job in each stage; stages of the journal with a journal only."),
-        histogram("broker_commit_duration_seconds", ["commit"], help: "Time of a COMMIT."),
+        histogram("commit_duration_seconds", ["commit"], help: "Time of a COMMIT."),
     ]
 }
 

@@ -4,7 +4,6 @@ internal import CGlibc
 internal import Glibc
 package import Logging
 
-/// One line of a log, before it has a form.
 package struct LogLine {
     package let level: Logger.Level
     let label: String
@@ -143,7 +142,6 @@ package struct StandardErrorLog: LogHandler, EscapingItself {
 }
 
 extension Logger {
-    /// Logs messages of at least that level to standard error.
     package static func standardError(label: String, level: Level, format: LogFormat = .text) -> Logger {
         Logger(label: label) { StandardErrorLog(label: $0, format: format, logLevel: level) }
     }

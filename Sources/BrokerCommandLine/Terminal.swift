@@ -30,12 +30,14 @@ package enum Terminal {
 
 /// The width of terminals, and of texts on them.
 extension Terminal {
-    /// Columns of the terminal; nil when the descriptor is no terminal, or it does not say.
-    package static func columns(of descriptor: Int32) -> Int? {
+    /// The size of the terminal; nil when the descriptor is no terminal, or it does not say.
+    package static func size(of descriptor: Int32) -> (rows: Int, columns: Int)? {
         var size = winsize()
         guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
-        return Int(size.ws_col)
+        return (Int(size.ws_row), Int(size.ws_col))
     }
+
+    package static func columns(of descriptor: Int32) -> Int? { size(of: descriptor)?.columns }
 
     /// Columns that a text without control characters takes: 2 for a wide character, 0 for a combining one.
     package static func width(of text: some StringProtocol) -> Int {

@@ -153,9 +153,7 @@ package struct GroupBaseline {
         }
     }
 
-    private func upsert(
-        _ record: ArraySlice<UInt8>, _ sequence: Int64, _ database: BaselineDatabase
-    ) throws {
+    private func upsert(_ record: ArraySlice<UInt8>, _ sequence: Int64, _ database: BaselineDatabase) throws {
         let document = try JSONDocument(fast: record.withUnsafeBytes { JSONText(copying: $0) })
         // As it must be where one job may fail and the others not.
         try database.execute("SAVEPOINT job")

@@ -68,8 +68,7 @@ package struct JobSource: Sendable {
         let kind = kinds.next()
         switch kind {
         case .new, .invalid:
-            generator.write(
-                options.first + options.existing + made, isInvalid: kind == .invalid, to: &bytes)
+            generator.write(options.first + options.existing + made, isInvalid: kind == .invalid, to: &bytes)
             made += 1
         case .changed, .unchanged:
             let place = drawn % max(1, options.existing)

@@ -208,7 +208,6 @@ final class FrameSupply {
     }
 }
 
-/// The sending and the measurements of a run.
 package struct RunOptions: Sendable {
     package var socketPath: String
     package var connections = 1

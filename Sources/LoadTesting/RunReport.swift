@@ -87,9 +87,7 @@ struct RunRecorder {
         current.seconds = end - current.start
         if current.seconds > 0 {
             let latencies = currentCompleted
-            current.latencies = (
-                latencies.microseconds(50), latencies.microseconds(99), latencies.microseconds(100)
-            )
+            current.latencies = (latencies.microseconds(50), latencies.microseconds(99), latencies.microseconds(100))
             intervals.append(current)
         }
         completed.add(currentCompleted)
@@ -129,7 +127,8 @@ package struct ProcessUsage: Sendable, Equatable {
         guard let file = fopen(path, "r") else { return nil }
         defer { fclose(file) }
         var buffer = [UInt8](repeating: 0, count: 16 << 10)
-        return String(decoding: buffer.prefix(fread(&buffer, 1, buffer.count, file)), as: UTF8.self)
+        let count = fread(&buffer, 1, buffer.count, file)
+        return String(decoding: buffer.prefix(count), as: UTF8.self)
     }
 
     /// Processor seconds of this process so far.
@@ -146,9 +145,7 @@ package struct ProcessUsage: Sendable, Equatable {
     }
 }
 
-/// The result of a run.
 package struct RunResult: Sendable {
-    /// Seconds that were measured.
     package var seconds = 0.0
     /// Of the whole run, the warm-up with it.
     package var accounts = JobAccounts()
@@ -252,8 +249,7 @@ package struct RunReport: Sendable {
                 ("duplicate", totals.duplicate), ("repeatedAnswers", totals.repeatedAnswers),
                 ("strangeAnswers", totals.strangeAnswers),
             ])
-        writer.member(
-            "failures", result.accounts.failures.sorted { $0.key < $1.key }.map { ($0.key, $0.value.count) })
+        writer.member("failures", result.accounts.failures.sorted { $0.key < $1.key }.map { ($0.key, $0.value.count) })
         writer.member(
             "objects",
             [

@@ -101,7 +101,6 @@ struct Brokerd: AsyncParsableCommand {
         await Program.run(Brokerd.self) { given in try ServerConfiguration.resolve(given) { options } }
     }
 
-    /// Those that a configuration may give.
     static var options: [ConfigurationOption] { ConfigurationOption.all(in: _dumpHelp()) }
 
     mutating func validate() throws {
@@ -144,13 +143,7 @@ struct Brokerd: AsyncParsableCommand {
         options.reload = reload
         options.migrate = migrating(owned.coordinator, service, logger: logger)
         signals.onHangup { await withCheckedContinuation { hangup in reload { _ in hangup.resume() } } }
-        let server: BrokerServer
-        do {
-            server = try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
-        } catch {
-            owned.abandon()
-            throw error
-        }
+        let server = try await Self.startServer(owned, options, logger)
         owned.coordinator.onHalt { _ in
             server.endConnections("the server has halted, and does not know the ends of jobs on their way to the log")
         }
@@ -202,6 +195,17 @@ struct Brokerd: AsyncParsableCommand {
         options.store.feedBytes = limits.feedBytes.bytes
         options.store.activity = activity
         return options
+    }
+
+    private static func startServer(
+        _ owned: OwnedStore, _ options: ServerOptions, _ logger: Logger
+    ) async throws -> BrokerServer {
+        do {
+            return try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
+        } catch {
+            owned.abandon()
+            throw error
+        }
     }
 
     private func serverOptions(_ passed: ListeningSocket?) throws -> ServerOptions {

@@ -89,7 +89,6 @@ struct LimitOptions: ParsableArguments {
     }
 }
 
-/// The log and the measurements.
 struct ObservingOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -243,8 +242,7 @@ struct AccessOptions: ParsableArguments {
                 "\(option): the \(kind) \"\(text)\" cannot be looked up (\(String(cString: strerror(cause)))). Give the "
                     + "number.")
         }
-        throw ValidationError(
-            "\(option): there is no \(kind) \"\(text)\" here. Give a name or a number that there is.")
+        throw ValidationError("\(option): there is no \(kind) \"\(text)\" here. Give a name or a number that there is.")
     }
 }
 

@@ -6,11 +6,15 @@ import UnixSignals
 /// The signals that stop the server, caught as long as this object exists: the first one requests a graceful stop, the
 /// second ends the server at once.
 final class StopSignals: Sendable {
+    private struct Calls {
+        var endAtOnce: @Sendable () -> Void = {}
+    }
+
     private let wanted: AsyncStream<Void>
     private let request: AsyncStream<Void>.Continuation
     /// A signal during a reload asks for another after it, once: that one reads what was written before the signal.
     private let hangups: AsyncStream<Void>
-    private let endAtOnce = Mutex<@Sendable () -> Void>({})
+    private let calls = Mutex(Calls())
 
     init() async {
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
@@ -23,7 +27,7 @@ final class StopSignals: Sendable {
                 if signal == .sighup {
                     hangup.yield()
                 } else if isStopping {
-                    endAtOnce.withLock { $0 }()
+                    calls.withLock { $0.endAtOnce }()
                 } else {
                     isStopping = true
                     request.finish()
@@ -44,7 +48,7 @@ final class StopSignals: Sendable {
     ///
     /// - Parameter endAtOnce: called for every later one.
     func first(endAtOnce: @escaping @Sendable () -> Void) async {
-        self.endAtOnce.withLock { $0 = endAtOnce }
+        calls.withLock { $0.endAtOnce = endAtOnce }
         for await _ in wanted {}
     }
 }

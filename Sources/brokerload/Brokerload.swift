@@ -41,7 +41,6 @@ extension RecordShape: ExpressibleByArgument {}
 extension RecordKeys: ExpressibleByArgument {}
 extension RecordKeyOrder: ExpressibleByArgument {}
 
-/// Sends jobs to a server and measures how fast they are durable.
 struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Sends jobs to a brokerd, and measures.",
@@ -89,20 +88,16 @@ struct RunCommand: AsyncParsableCommand {
         let (preload, jobs) = try job.jobs(record)
         if let preload {
             let count = (jobs.existing + preload.recordsOfJob - 1) / preload.recordsOfJob
-            let result = try run(sending.options(Schedule(.closed, .jobs(count))), preload)
+            let result = try LoadRun(sending.options(Schedule(.closed, .jobs(count))), preload).run()
             if let failure = result.failure { throw failure }
         }
         var options = sending.options(schedule)
         options.warmUpSeconds = warmUpSeconds
-        let result = try run(options, jobs)
+        let result = try LoadRun(options, jobs).run()
         let arguments = Array(CommandLine.arguments.dropFirst())
         let report = RunReport(offeredRate: rate, arguments: arguments, result: result)
         if json { try StandardOutput.write(report.json + [UInt8(ascii: "\n")]) } else { try Program.write(report.text) }
         if let failure = result.failure { throw failure }
-    }
-
-    private func run(_ options: RunOptions, _ jobs: JobOptions) throws -> RunResult {
-        try LoadRun(options, jobs).run()
     }
 
     private var schedule: Schedule {
@@ -115,7 +110,6 @@ struct RunCommand: AsyncParsableCommand {
     }
 }
 
-/// How a run sends.
 struct SendingArguments: ParsableArguments {
     @Option(help: "The server's Unix socket.", completion: .file())
     var socket = "broker.sock"
@@ -132,13 +126,9 @@ struct SendingArguments: ParsableArguments {
     @Option(help: .value("time", "How long to wait without any answer before what is in flight is lost."))
     var patience = TimeSpan.seconds(60)
 
-    @Option(help: .value("mebibytes", "MiB of frames that are made before the clock starts at most."))
-    var prepare = 256
-
     mutating func validate() throws {
         try checkRange("--connections", connections, in: 1...100_000)
         try checkRange("--in-flight", inFlight ?? 1, in: 1...10_000_000)
-        try checkRange("--prepare", prepare, in: 1...65_536)
         try checkRange("--interval", interval, in: .milliseconds(10)...TimeSpan.seconds(3_600))
         try checkRange("--patience", patience, in: .milliseconds(100)...TimeSpan.seconds(86_400))
     }
@@ -149,7 +139,6 @@ struct SendingArguments: ParsableArguments {
         options.inFlight = inFlight ?? (schedule.mode == .closed ? 16 : 10_000)
         options.intervalSeconds = interval.exactSeconds
         options.patienceSeconds = patience.exactSeconds
-        options.preparedBytes = prepare << 20
         return options
     }
 }
@@ -170,7 +159,6 @@ extension RunResult {
     }
 }
 
-/// The options of a run's jobs.
 struct JobArguments: ParsableArguments {
     @Option(help: "Records in each job.")
     var records = 5_000
@@ -241,7 +229,6 @@ struct JobArguments: ParsableArguments {
     }
 }
 
-/// The least that the work costs.
 struct BaselineCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "baseline",
@@ -253,9 +240,6 @@ struct BaselineCommand: AsyncParsableCommand {
 
     @Option(help: "The SQLite database, which is replaced.", completion: .file())
     var store: String
-
-    @Option(help: .value("rows", "Rows in a transaction."))
-    var transaction = 10_000
 
     @Option(
         name: .customLong("then"), parsing: .singleValue,
@@ -277,7 +261,6 @@ struct BaselineCommand: AsyncParsableCommand {
     var json = false
 
     mutating func validate() throws {
-        try checkRange("--transaction", transaction, in: 1...1_000_000_000)
         try checkRange("--group", group ?? 1, in: 1...GroupBaseline.mostInFlight)
         if group == nil, ledger {
             throw ValidationError("--ledger is of one-record jobs in groups: add --group N.")
@@ -295,8 +278,7 @@ struct BaselineCommand: AsyncParsableCommand {
 
     func run() async throws {
         if let group { return try runGroup(group) }
-        var baseline = Baseline(path: store, records: record.options)
-        baseline.transactionRows = transaction
+        let baseline = Baseline(path: store, records: record.options)
         let passes = [payloads(.allNew)] + (try mixes.map { payloads(try RecordMix(parsing: $0)) })
         for report in try baseline.load(passes) { try say(report) }
     }
@@ -320,7 +302,6 @@ struct BaselineCommand: AsyncParsableCommand {
     }
 }
 
-/// The options of the generated records.
 struct RecordArguments: ParsableArguments {
     @Option(
         help: """

@@ -18,17 +18,16 @@ import Testing
         ("1.5K", 1_536), ("16M", 16 << 20), ("2G", 2 << 30), ("1T", 1 << 40), ("8191T", 8191 << 40),
     ])
     func `a size has bytes or a unit`(text: String, bytes: Int) throws {
-        #expect(try ByteSize(parsing: text).bytes == bytes)
-        #expect(try ByteSize(parsing: ByteSize(bytes).description).bytes == bytes)
+        #expect(ByteSize(argument: text)?.bytes == bytes)
+        #expect(ByteSize(argument: ByteSize(bytes).description)?.bytes == bytes)
     }
 
     @Test(arguments: [
         "", "M", "-1", "+1", "1.", ".5K", "1.5", "1.0001K", "1X", "1iB", "1BB", "1KK", "1e3", "8388608T", "٣",
         "1000000000000000000", "0.0000000000000000000000000001",
     ])
-    func `what is no size is refused with its text`(text: String) {
-        let fault = #expect(throws: ValidationError.self) { try ByteSize(parsing: text) }
-        #expect(fault?.message.contains("\"\(text)\"") == true)
+    func `what is no size is refused`(text: String) {
+        #expect(ByteSize(argument: text) == nil)
     }
 
     @Test(arguments: [
@@ -38,16 +37,15 @@ import Testing
         ("10 min", "10m", 600),
     ])
     func `a time has seconds or a unit`(text: String, description: String, seconds: Int) throws {
-        let time = try TimeSpan(parsing: text)
+        let time = try #require(TimeSpan(argument: text))
         #expect(time.description == description)
         #expect(time.seconds == seconds)
-        #expect(try TimeSpan(parsing: description) == time)
+        #expect(TimeSpan(argument: description) == time)
     }
 
     @Test(arguments: ["", "s", "-1", "1.0005", "5M", "1y", "365001d", "999999999999999999h"])
-    func `what is no time is refused with its text`(text: String) {
-        let fault = #expect(throws: ValidationError.self) { try TimeSpan(parsing: text) }
-        #expect(fault?.message.contains("\"\(text)\"") == true)
+    func `what is no time is refused`(text: String) {
+        #expect(TimeSpan(argument: text) == nil)
     }
 
     @Test func `a size out of range is reported with units`() throws {

@@ -103,7 +103,7 @@ final class LocalServer: Sendable {
         try await BrokerClient.connect(to: path, configuration: options) { [server] in try server.makeConnection() }
     }
 
-    /// Finishes what was sent, and closes the store. Who comes second waits for ever: the first one ends the process.
+    /// Finishes what was sent, and closes the store. A second call waits for ever: the first one ends the process.
     func stop() async throws {
         guard !isStopping.exchange(true, ordering: .relaxed) else {
             return await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
@@ -140,14 +140,8 @@ enum LocalModel {
     init?(ofStore store: String) throws {
         let file = Self.file(besideStore: store)
         let hasFile = access(file, F_OK) == 0
-        let found: StagingPlan?
-        do {
-            found = try Store.planInForce(path: store)
-        } catch {
-            // To open it with the file's model says the same.
-            guard hasFile else { throw error }
-            found = nil
-        }
+        // To open a store with the file's model says the same as a fault here.
+        let found = hasFile ? (try? Store.planInForce(path: store)) ?? nil : try Store.planInForce(path: store)
         if let found, !hasFile || Self.isOutdated(file, found.model) {
             self = .inForce(found)
         } else {

@@ -6,14 +6,12 @@ import BrokerFastJSON
 import BrokerJSON
 import Glibc
 
-/// Prints fetched objects, part by part.
 struct FetchPrinter {
     private let format: FetchFormat
     /// The names of the values if they were selected, otherwise none.
     private let selection: [String]
     /// Paths of values whose columns come first.
     private let leading: [String]
-    /// Objects so far.
     private(set) var count = 0
     /// For a table or CSV: of the first part, or the selected ones.
     private var columns: FetchedColumns?
@@ -25,7 +23,6 @@ struct FetchPrinter {
         self.leading = leading
     }
 
-    /// - Parameter objects: an array.
     mutating func add(_ objects: RawJSON) throws {
         let document = try JSONDocument(fast: JSONText(copying: objects.bytes))
         try withExtendedLifetime(document) {
@@ -119,12 +116,10 @@ struct FetchPrinter {
     }
 }
 
-/// How fetched objects are printed.
 enum FetchFormat: String, CaseIterable, ExpressibleByArgument {
     case json, ndjson, csv, table, vertical
 }
 
-/// The options that choose it.
 struct FetchFormatOptions: ParsableArguments {
     @Option(
         help: .value("format", "json, ndjson, csv, table or vertical. Default: table on a terminal, otherwise ndjson."))
@@ -193,8 +188,7 @@ struct FetchedColumns {
             leading.firstIndex { name.utf8.elementsEqual($0.utf8) || name.utf8.starts(with: "\($0).".utf8) }
                 ?? leading.count
         }
-        self.init(
-            names: names.indices.sorted { (ranks[$0], $0) < (ranks[$1], $1) }.map { names[$0] })
+        self.init(names: names.indices.sorted { (ranks[$0], $0) < (ranks[$1], $1) }.map { names[$0] })
     }
 
     /// The values in the order of the columns; nil where the object has none.

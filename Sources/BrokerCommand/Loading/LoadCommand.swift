@@ -97,7 +97,6 @@ struct LoadCommand: AsyncParsableCommand {
     }
 }
 
-/// How the pages of a load are requested.
 struct LoadRequestOptions: ParsableArguments {
     @Option(
         name: .customLong("next"),
@@ -173,7 +172,6 @@ struct LoadRequestOptions: ParsableArguments {
 
     var next: NextPage? { nextPath.map { NextPage(path: $0, parameter: nextParameter) } }
 
-    /// - Parameter timeout: of a page.
     func options(for url: URL, timeout: TimeSpan?) throws -> PageClient.Options {
         let lines = try headers.flatMap {
             $0.hasPrefix("@") ? try Self.lines(ofFile: String($0.dropFirst())) : [$0]
@@ -206,7 +204,6 @@ struct LoadRequestOptions: ParsableArguments {
 /// 3. A bookmark counts only for the options and the model that it was written under.
 /// 4. A page that may not be the last one, although no page follows it, has no bookmark: it is loaded, and reported, each time.
 struct LoadBookmarks {
-    /// The value of a page's bookmark.
     struct CommittedPage: Codable {
         let version: PageVersion
         /// The page after it, which an answer without a body need not name.
@@ -217,7 +214,6 @@ struct LoadBookmarks {
         let sync: String?
     }
 
-    /// The value of a sync's bookmark.
     private struct CommittedSync: Codable {
         let reading: String
         let sync: String
@@ -258,7 +254,6 @@ struct LoadBookmarks {
 
     // MARK: - Bookmarks of jobs
 
-    /// For the last job of a page.
     func bookmark(of page: Page, at url: URL, next: URL?, sync: String?) -> Job.Bookmark {
         var version = page.version
         // Other fields may select other content of the same time. An ETag differs then (RFC 9110, section 8.8.3).
@@ -312,7 +307,6 @@ struct LoadBookmarks {
     }
 }
 
-/// How the pages of a load are read, and what their records are.
 struct LoadRecordOptions: ParsableArguments {
     @Option(help: "The entity of the records.", completion: .entity)
     var entity: String?

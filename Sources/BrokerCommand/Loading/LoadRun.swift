@@ -214,9 +214,7 @@ struct LoadRun {
 // MARK: - Jobs
 
 extension LoadRun {
-    private mutating func send(
-        _ gathered: inout GatheredRecords, of url: URL, _ bookmark: Job.Bookmark?
-    ) async throws {
+    private mutating func send(_ gathered: inout GatheredRecords, of url: URL, _ bookmark: Job.Bookmark?) async throws {
         if let fault = gathered.dropBroken() { throw fault }
         let (json, records) = gathered.take()
         var job = Job(operation(json, of: url), onInvalid: command.records.onInvalid)

@@ -157,7 +157,6 @@ struct LogUpgradeCommand: AsyncParsableCommand {
     }
 }
 
-/// A connection of one command.
 enum LogConnection {
     static func open(_ address: String, _ access: SharedLogOptions) throws -> StreamConnection {
         let address = try SharedLogAddress(address, access)
@@ -180,14 +179,12 @@ struct LogReplicas: Sendable {
     private(set) var newest: [String: ReplicaCheckpoint] = [:]
     private(set) var joined: Set<String> = []
 
-    /// Entries that are read.
     private static let mostEntries: Int64 = 5_000
 
     /// - Returns: nil when the stream was stopped.
     init?(_ stream: ReplicatedStream, _ status: StreamStatus) throws(ReplicationError) {
         guard status.entries > 0 else { return }
-        let reader = StreamReader(
-            stream, after: max(status.firstPosition - 1, status.lastPosition - Self.mostEntries))
+        let reader = StreamReader(stream, after: max(status.firstPosition - 1, status.lastPosition - Self.mostEntries))
         defer { reader.stop() }
         while let entries = try reader.read(bytes: 1 << 20) {
             for entry in entries { note(entry) }

@@ -28,8 +28,7 @@ struct RecordSource: Sendable {
     ///
     /// - Throws: an `InputFault`, once all records before it were handed over; or what `take` throws.
     func forEachBatch(_ take: (RecordStream.Batch) async throws -> Void) async throws {
-        let stream = RecordStream(
-            path: path, format: format, root: root, csv: csv, maximumBytes: maximumBytes)
+        let stream = RecordStream(path: path, format: format, root: root, csv: csv, maximumBytes: maximumBytes)
         defer { stream.abandon() }
         while let batch = try await stream.next() { try await take(batch) }
     }
@@ -64,7 +63,6 @@ struct InputOptions: ParsableArguments {
     }
 }
 
-/// How the records of an input are found and read.
 struct RecordFormatOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -135,7 +133,6 @@ struct InferenceOptions: ParsableArguments {
             """, valueName: "key"))
     var ignore: [String] = []
 
-    /// The options that are given.
     var given: [String] { [("--identity", identity), ("--ignore", ignore)].filter { !$1.isEmpty }.map(\.0) }
 
     mutating func validate() throws {

@@ -29,7 +29,6 @@ struct JobRecords: Sendable {
 
     var count: Int { lines.count }
 
-    /// The number of the input whose records these are.
     var input: Int? { origins.last?.input }
 
     /// The records of a job with records of one input, counted from 1 in it.
@@ -193,7 +192,6 @@ extension ClosedRange<Int> {
 }
 
 extension JSONWriter {
-    /// An array of the bounds.
     mutating func range(_ range: ClosedRange<Int>) {
         array { writer in
             writer.integer(range.lowerBound)

@@ -38,8 +38,7 @@ struct JobStream {
     ) async throws(Stopped) {
         try await settle(downTo: maximumInFlight - 1)
         jobCount += 1
-        let note = StreamedJob(
-            number: jobCount, id: job.id?.text, records: records, subject: subject, place: place)
+        let note = StreamedJob(number: jobCount, id: job.id?.text, records: records, subject: subject, place: place)
         guard tally.willSend(note) else { throw Stopped() }
         if let earlier { return end(of: note) { earlier } }
         do {
@@ -52,9 +51,7 @@ struct JobStream {
         }
     }
 
-    private mutating func end(
-        of note: StreamedJob, _ answer: @escaping @Sendable () async throws -> Completion
-    ) {
+    private mutating func end(of note: StreamedJob, _ answer: @escaping @Sendable () async throws -> Completion) {
         let previous = ends.last
         ends.append(
             Task { [tally] in
@@ -83,7 +80,6 @@ struct JobStream {
     }
 }
 
-/// A job of a stream.
 struct StreamedJob: Sendable {
     /// Counted from 1.
     let number: Int
@@ -132,9 +128,7 @@ final class JobTally: Sendable {
     /// - Parameters:
     ///   - rejects: gets the records that are rejected.
     ///   - remedy: nil for a stream that goes on after a job that failed by itself; any failed job ends the others.
-    init(
-        inputs: [String] = [], progress: ProgressBar? = nil, rejects: RejectsFile? = nil, remedy: Remedy? = nil
-    ) {
+    init(inputs: [String] = [], progress: ProgressBar? = nil, rejects: RejectsFile? = nil, remedy: Remedy? = nil) {
         self.rejects = rejects
         self.remedy = remedy
         state = Mutex(State(inputs: inputs.map { SubmittedInput(name: $0) }, progress: progress))
@@ -143,7 +137,6 @@ final class JobTally: Sendable {
     /// No fault prevents sending more.
     var mayGoOn: Bool { state.withLock(\.mayGoOn) }
 
-    /// The state at this moment.
     var current: State { state.withLock { $0 } }
 
     /// - Parameters:
@@ -240,9 +233,7 @@ final class JobTally: Sendable {
     }
 
     /// Notes an error after which nothing more is sent. The loss of the connection is reported once.
-    func stop(
-        by error: any Error, subject: String? = nil, at place: (_ path: String?) -> JobPlace? = { _ in nil }
-    ) {
+    func stop(by error: any Error, subject: String? = nil, at place: (_ path: String?) -> JobPlace? = { _ in nil }) {
         let known = error as? BrokerError
         let place = subject == nil ? place(known?.fault?.path) : nil
         let status = CommandFailure(error).status

@@ -21,8 +21,7 @@ struct ProgressBar {
         let now = ContinuousClock.now
         guard isShown, lastDrawn.map({ $0.duration(to: now) >= Self.interval }) ?? true else { return }
         lastDrawn = now
-        let elapsed = start.duration(to: now).components
-        let seconds = Double(elapsed.seconds) + Double(elapsed.attoseconds) / 1e18
+        let seconds = start.duration(to: now) / .seconds(1)
         let share = totalBytes.map { $0 > 0 ? min(1, Double(bytes) / Double($0)) : 1 }
         // Read each time, because the window may have changed. The ^C that a terminal shows must fit after the line: a
         // wrapped line cannot be removed any more.
@@ -51,7 +50,6 @@ struct ProgressBar {
         return "\(minutes / 60) h \(minutes % 60 < 10 ? "0" : "")\(minutes % 60) min"
     }
 
-    /// Takes the line away.
     mutating func clear() {
         if lastDrawn != nil { draw("") }
         lastDrawn = nil
@@ -86,7 +84,7 @@ struct ProgressBar {
 
     private func draw(_ line: String) {
         // Back to the first column, and the rest of the old line erased (ECMA-48, EL).
-        let bytes = Array("\r\u{1B}[K\(line)".utf8)
-        _ = write(STDERR_FILENO, bytes, bytes.count)
+        let text = "\r\u{1B}[K\(line)"
+        _ = write(STDERR_FILENO, text, text.utf8.count)
     }
 }

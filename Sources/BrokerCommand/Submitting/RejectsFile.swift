@@ -28,7 +28,7 @@ final class RejectsFile: Sendable {
     private let omitsDuplicates: Bool
 
     /// - Parameter appends: a resumed submission adds to the file of the earlier one. Else the file must be new, or empty.
-    init(_ path: String, appends: Bool) throws(CommandFailure) {
+    init(_ path: String, appends: Bool) throws {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o666)
         guard descriptor >= 0 else {
             throw CommandFailure(.failed, "--rejects: \(path) cannot be written: \(Self.reason)")
@@ -56,7 +56,7 @@ final class RejectsFile: Sendable {
 
     /// Adds the records that a committed or tried job rejected.
     func add(_ completion: Completion, of records: JobRecords) {
-        guard !completion.rejections.isEmpty, !(completion.isDuplicate && omitsDuplicates) else { return }
+        if completion.isDuplicate, omitsDuplicates { return }
         add(completion.rejections, of: records)
     }
 
@@ -65,12 +65,10 @@ final class RejectsFile: Sendable {
     /// - Parameter withOthers: adds the other records of the job, too, without an error: none of them was applied.
     func add(_ error: any Error, of records: JobRecords, withOthers: Bool) {
         guard let fault = (error as? BrokerError)?.fault else { return }
-        add(
-            [
-                Completion.Rejection(
-                    code: fault.code, message: fault.message, path: fault.path, entity: fault.entity,
-                    attribute: fault.attribute)
-            ], of: records, withOthers: withOthers)
+        let rejection = Completion.Rejection(
+            code: fault.code, message: fault.message, path: fault.path, entity: fault.entity, attribute: fault.attribute
+        )
+        add([rejection], of: records, withOthers: withOthers)
     }
 
     private func add(_ faults: [Completion.Rejection], of records: JobRecords, withOthers: Bool = false) {
@@ -147,10 +145,9 @@ final class RejectsFile: Sendable {
     ///
     /// - Returns: false when records are missing in it.
     func finish() -> Bool {
-        let (length, count, faultyCount, failure) = state.withLock {
-            ($0.length, $0.count, $0.faultyCount, $0.failure)
-        }
-        if let failure {
+        let state = state.withLock { $0 }
+        let (count, faultyCount) = (state.count, state.faultyCount)
+        if let failure = state.failure {
             Program.report("broker: --rejects: not all rejected records could be written to \(path): \(failure)")
         }
         if count > 0 {
@@ -158,8 +155,8 @@ final class RejectsFile: Sendable {
             let place = count == faultyCount ? "at fault in \(path)" : "in \(path), \(faultyCount) of them at fault"
             Program.report("broker: \(those) \(place); when they are corrected, submit it with --root record")
         }
-        if length == 0, isRegular { unlink(path) }
-        return failure == nil
+        if state.length == 0, isRegular { unlink(path) }
+        return state.failure == nil
     }
 
     private static var reason: String { String(cString: strerror(errno)) }

@@ -4,12 +4,10 @@ import BrokerInput
 import BrokerJSON
 import Foundation
 
-/// How a submission ended, for people and for programs.
 struct SubmissionReport {
     let state: JobTally.State
     let command: SubmitCommand
 
-    /// Everything, at the end: data to standard output, the rest to standard error.
     func say() throws(CommandFailure) {
         state.summary.sayFailures()
         for input in emptyInputs {
@@ -62,7 +60,6 @@ struct SubmissionReport {
         state.inputs.filter { $0.isDone && $0.recordsRead == 0 && !$0.isExcluded }
     }
 
-    /// The exit status of the program.
     var status: ExitStatus {
         if state.lossReason != nil { return .cannotConnect }
         if !isComplete || (!emptyInputs.isEmpty && !command.empty) { return .failed }
@@ -82,7 +79,6 @@ struct SubmissionReport {
 
     private var doubtfulCount: Int { doubtful.reduce(0) { $0 + $1.records.count } }
 
-    /// The end of a job that does not fail.
     private var end: String { command.isDryRun ? "tried" : "committed" }
 
     /// A line for each input with uncommitted records about which something is known.
@@ -373,7 +369,6 @@ extension SubmitCommand {
         return connection.words + values.words + flags.filter(\.1).map(\.0)
     }
 
-    /// The default values of the options.
     private static func withDefaults() -> SubmitCommand {
         do {
             return try SubmitCommand.parse([])

@@ -103,8 +103,6 @@ struct SubmissionSummary {
         try Program.say("\(those)\(Program.counted(jobs, "job")) committed\(repeated)")
     }
 
-    private var sortedChanges: [(key: String, value: Completion.Changes)] { changes.sorted { $0.key < $1.key } }
-
     private func sayTable() throws(CommandFailure) {
         let width = max(6, changes.keys.map(\.count).max() ?? 0)
         func row(_ name: String, _ cells: [String]) -> String {
@@ -112,7 +110,9 @@ struct SubmissionSummary {
                 + cells.map { String(repeating: " ", count: 2 + max(0, 9 - $0.count)) + $0 }.joined()
         }
         try Program.sayHeading(row("entity", Completion.Changes().numbers.map(\.name)))
-        for (entity, counts) in sortedChanges { try Program.say(row(entity, counts.numbers.map { "\($0.count)" })) }
+        for (entity, counts) in changes.sorted(by: { $0.key < $1.key }) {
+            try Program.say(row(entity, counts.numbers.map { "\($0.count)" }))
+        }
     }
 
     /// As a JSON object, to standard output.
@@ -125,7 +125,6 @@ struct SubmissionSummary {
         }
     }
 
-    /// As members of a JSON object.
     func writeMembers(to writer: inout JSONWriter) {
         writer.member("jobs", jobs)
         writer.member("duplicates", duplicates)
@@ -135,19 +134,20 @@ struct SubmissionSummary {
             writer.key("examples")
             examples.write(to: &writer)
         }
-        writer.object("changes") { writer in
-            for (entity, counts) in sortedChanges {
-                writer.object(entity) { writer in
-                    for (name, count) in counts.numbers { writer.member(name, count) }
+        writer.changes(changes)
+        writer.array("rejected") { writer in
+            for (place, error) in rejections {
+                writer.object { writer in
+                    writer.member("code", error.code.rawValue)
+                    writer.member("message", error.message)
+                    writer.member("path", error.path)
+                    writer.member("entity", error.entity)
+                    writer.member("attribute", error.attribute)
+                    place.writeMembers(to: &writer)
                 }
             }
         }
-        writer.array("rejected") { writer in
-            for (place, error) in rejections { error.write(to: &writer, place: place) }
-        }
-        writer.array("warnings") { writer in
-            warnings.write(to: &writer)
-        }
+        writer.array("warnings") { writer in warnings.write(to: &writer) }
         writer.array("failures") { writer in
             for failure in failures {
                 writer.object { writer in
@@ -161,7 +161,6 @@ struct SubmissionSummary {
 }
 
 extension Completion.Changes {
-    /// In the order of the table.
     var numbers: [(name: String, count: Int)] {
         [
             ("inserted", inserted), ("updated", updated), ("unchanged", unchanged), ("deleted", deleted),
@@ -178,15 +177,17 @@ extension Completion.Changes {
     }
 }
 
-extension Completion.Rejection {
-    fileprivate func write(to writer: inout JSONWriter, place: JobPlace) {
-        writer.object { writer in
-            writer.member("code", code.rawValue)
-            writer.member("message", message)
-            writer.member("path", path)
-            writer.member("entity", entity)
-            writer.member("attribute", attribute)
-            place.writeMembers(to: &writer)
+extension JSONWriter {
+    /// A member with the counts of each entity.
+    ///
+    /// - Parameter omitsZero: counts that are 0 are left out.
+    mutating func changes(_ changes: [String: Completion.Changes], omitsZero: Bool = false) {
+        object("changes") { writer in
+            for (entity, counts) in changes.sorted(by: { $0.key < $1.key }) {
+                writer.object(entity) { writer in
+                    for (name, count) in counts.numbers where count > 0 || !omitsZero { writer.member(name, count) }
+                }
+            }
         }
     }
 }
@@ -221,19 +222,15 @@ struct DryRunExamples {
         changes.sorted { $0.key < $1.key }.flatMap { entity, counts in
             zip(Self.words, [counts.inserted, counts.updated, counts.deleted]).compactMap { word, count in
                 guard let keys = keys[entity]?[word], !keys.isEmpty else { return nil }
-                let texts = keys.map { Self.shortened(String(decoding: $0, as: UTF8.self)) }
+                let texts = keys.map { key in
+                    let text = String(decoding: key, as: UTF8.self)
+                    return text.count <= 60 ? text : text.prefix(60) + "…"
+                }
                 let rest = count - keys.count
                 return "\(entity) \(word): " + texts.joined(separator: ", ")
                     + (rest > 0 ? ", and \(ShortText.count(rest)) more" : "")
             }
         }
-    }
-
-    /// Characters of a key on a line.
-    private static let longestKey = 60
-
-    private static func shortened(_ key: String) -> String {
-        key.count <= longestKey ? key : key.prefix(longestKey) + "…"
     }
 
     func write(to writer: inout JSONWriter) {
@@ -330,7 +327,6 @@ struct WarningCounts {
 
     private static func times(_ count: Int) -> String { count == 1 ? "once" : "\(count) times" }
 
-    /// Each warning as an element of an array.
     func write(to writer: inout JSONWriter) {
         for kind in kinds {
             writer.object { writer in

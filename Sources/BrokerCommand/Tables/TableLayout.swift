@@ -19,9 +19,7 @@ struct TableLayout {
         var leastWidth: Int { min(width, isNumber ? 20 : 8) }
     }
 
-    /// The columns that have room.
     private(set) var columns: [Column]
-    /// The names of the others.
     let omitted: [String]
     /// Nothing limits the width of a line, so a value may be wider than those of the first rows.
     private let isUnlimited: Bool
@@ -149,7 +147,6 @@ struct TableText {
     }
 }
 
-/// A value of a fetched object as text.
 struct FetchedCell {
     /// The path of its keys, joined by points.
     let name: String
@@ -205,7 +202,6 @@ struct TextTable {
         self.right = right
     }
 
-    /// - Parameter cells: as many as the header has.
     mutating func add(_ cells: [String]) { rows.append(cells.map(\.printable)) }
 
     var isEmpty: Bool { rows.count == 1 }

@@ -135,8 +135,7 @@ struct Inference {
     private let replaces: Bool
 
     init(_ inferred: InferredText, from samples: SampleRecords, file: String) throws {
-        let document = try InferredMark.marked(
-            ModelDocument(parsing: JSONText(copying: Array(inferred.text.utf8))))
+        let document = try InferredMark.marked(ModelDocument(parsing: JSONText(copying: Array(inferred.text.utf8))))
         let records = Program.counted(samples.inference.recordCount, "record")
         reason = "no --model was given, so one was inferred from \(samples.isComplete ? "" : "the first ")\(records)"
         identities = inferred.identities
@@ -224,8 +223,7 @@ struct SampleRecords {
         self.entity = entity
         self.model = model
         self.limits = limits
-        inference = SampleInference(
-            entity: entity, readsTexts: sources.contains(where: \.format.readsTexts))
+        inference = SampleInference(entity: entity, readsTexts: sources.contains(where: \.format.readsTexts))
         for source in sources {
             do {
                 if source.path == "-" { try await lookAhead(source) } else { try await look(at: source) }
@@ -295,8 +293,7 @@ struct SampleRecords {
         let document = try record.parsed()
         defer { withExtendedLifetime(document) {} }
         guard
-            let found = SampleRoot(
-                in: document.root, isOnly: first.count == 1, entity: entity, model: model)
+            let found = SampleRoot(in: document.root, isOnly: first.count == 1, entity: entity, model: model)
         else { return nil }
         others = found.others
         guard source.format == .xml else { return RecordRoot(found.text) }
@@ -307,8 +304,7 @@ struct SampleRecords {
     func reportRoot() {
         guard let root else { return }
         let unread = others.isEmpty ? "" : " (not read: \(others.prefix(10).joined(separator: ", ")))"
-        Program.report(
-            "broker: the records are taken from \(root.text) of the input\(unread); --root selects others.")
+        Program.report("broker: the records are taken from \(root.text) of the input\(unread); --root selects others.")
     }
 
     /// The model, and what identifies its objects.
