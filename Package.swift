@@ -140,7 +140,7 @@ let package = Package(
         .target(name: "BrokerJournal", dependencies: ["CZlib"], swiftSettings: strict),
         // The log that several servers share. Its files are empty without the trait Replication.
         .target(
-            name: "BrokerReplication", dependencies: ["BrokerJSON", "CZlib", forReplication("CNATS")],
+            name: "BrokerReplication", dependencies: ["BrokerJSON", "BrokerJournal", forReplication("CNATS")],
             swiftSettings: strict),
         .target(
             name: "BrokerCoordinator",
@@ -273,7 +273,7 @@ let package = Package(
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerModelSources", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
         tests("BrokerJournal"),
-        tests("BrokerReplication", also: ["BrokerJSON", forReplication("CNATS")]),
+        tests("BrokerReplication", also: ["BrokerJSON", "BrokerJournal", forReplication("CNATS")]),
         tests("BrokerStore", also: ["BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging", "CSQLite"]),
         tests(
             "BrokerCoordinator",
@@ -321,7 +321,7 @@ let package = Package(
         .executableTarget(
             name: "CrashTest",
             dependencies: [
-                "TestSupport", forPrograms("ArgumentParser", "swift-argument-parser"),
+                "BrokerJournal", "TestSupport", forPrograms("ArgumentParser", "swift-argument-parser"),
                 forReplication("BrokerReplication"),
             ],
             path: "Tests/CrashTest", exclude: ["AnotherMachine.c"], swiftSettings: strict),

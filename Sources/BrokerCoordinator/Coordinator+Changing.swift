@@ -1,4 +1,5 @@
 internal import BrokerJSON
+internal import BrokerJournal
 package import BrokerModel
 package import BrokerSchema
 package import BrokerStaging
@@ -14,7 +15,8 @@ typealias ChangeCallback = @Sendable (Result<StoreMigration, StoreError>) -> Voi
 extension Coordinator {
     /// - Parameter ticket: distinguishes the changes of this run.
     func append(_ change: LogChange, at ticket: Int, _ notify: @escaping ChangeCallback) {
-        guard change.payload.count <= Self.largestChange else {
+        let entry = change.entry
+        guard entry.payload.count <= Self.largestChange else {
             return notify(
                 .failure(
                     StoreError(
@@ -23,7 +25,7 @@ extension Coordinator {
                             + "it, or start without --journal.")))
         }
         loggedChanges.withLock { $0[ticket] = notify }
-        jobTable.update { $0.log.durable?.append(LogEntry(change, ticket: ticket)) }
+        jobTable.update { $0.log.durable?.append(PendingEntry(ticket: ticket, entry: entry)) }
     }
 
     /// Bytes of a change in the log: those of the largest frame.
@@ -31,12 +33,13 @@ extension Coordinator {
 
     /// The log delivers a change, and the jobs before it have ended. Blocks until the store has it, or has refused it.
     ///
+    /// - Parameter ticket: nil for the change of another server, or of an earlier run.
     /// - Returns: for the change of an earlier run, sentences about what it did.
     /// - Throws: when such a change cannot be made, though the store does not refuse it.
-    func apply(_ change: LoggedChange) throws(StoreError) -> [String] {
+    func apply(_ change: LogEntry, at ticket: Int?) throws(StoreError) -> [String] {
         let ended = Monitor<Result<StoreMigration, StoreError>?>(nil)
         let notify: ChangeCallback = { result in ended.update { $0 = result } }
-        switch LogChange(change.kind, change.payload) {
+        switch LogChange(change) {
         case .model(let text, let removal):
             reopen(
                 try plan(text, change), limitsInForce.withLock { $0 }, removal: removal, at: change.mark, then: notify)
@@ -46,7 +49,7 @@ extension Coordinator {
         case nil: throw .unappliable(change, "it was written by a later version.")
         }
         let result = ended.wait { $0 }
-        if let ticket = change.ticket {
+        if let ticket {
             loggedChanges.withLock { $0.removeValue(forKey: ticket) }?(result)
             return []
         }
@@ -69,7 +72,7 @@ extension Coordinator {
         for notify in callbacks { notify(.failure(error)) }
     }
 
-    private func plan(_ text: String, _ change: LoggedChange) throws(StoreError) -> StagingPlan {
+    private func plan(_ text: String, _ change: LogEntry) throws(StoreError) -> StagingPlan {
         do throws(ModelError) {
             return try StagingPlan(ModelReader.read(JSONText(copying: Array(text.utf8))))
         } catch {
@@ -106,10 +109,10 @@ extension Coordinator {
 
 extension StoreError {
     /// A change in the journal cannot be made. It and all entries after it stay in the journal.
-    fileprivate static func unappliable(_ change: LoggedChange, _ reason: String) -> StoreError {
+    fileprivate static func unappliable(_ change: LogEntry, _ reason: String) -> StoreError {
         StoreError(
             .unavailable,
-            "Entry \(change.place.position ?? 0) of the journal cannot be applied: \(reason) Start the version of the server that "
+            "Entry \(change.position) of the journal cannot be applied: \(reason) Start the version of the server that "
                 + "wrote it. The entry and all after it stay in the journal.")
     }
 }
@@ -187,7 +190,8 @@ extension Coordinator {
         case .failure(let fault): return notify(.failure(fault))
         }
         let frame = AdmittedFrame(
-            .init(begun.ticket, from: Self.ownSource, payloadBytes: 0, begun.memory, at: monotonicMicroseconds()))
+            ClosureContent(opened: { _ in .nothing }, refused: { _ in }), at: begun.ticket, from: Self.ownSource,
+            payloadBytes: 0, begun.memory)
         // It has no source, so it need not wait for a turn.
         _ = goesOn(frame, .question)
         skip(frame) { [self] ticket in

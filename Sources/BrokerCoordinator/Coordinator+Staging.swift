@@ -21,7 +21,7 @@ extension Coordinator {
     func openBriefly(_ frame: AdmittedFrame) {
         frame.memory.beginBriefly(CoordinatorLimits.briefMemory)
         let openedAt = monotonicMicroseconds()
-        let opened = frame.open(frame.memory)
+        let opened = frame.content.open(frame.memory)
         // A small job is staged within the same memory; what it used is retained then.
         if case .job(let job) = opened, job.content.count > CoordinatorLimits.openedBesideOthersBytes,
             !frame.memory.keepBrief()
@@ -45,7 +45,7 @@ extension Coordinator {
         }
         frame.memory.begin(granted: granted)
         let openedAt = monotonicMicroseconds()
-        proceed(frame.open(frame.memory), frame, since: openedAt, of: run)
+        proceed(frame.content.open(frame.memory), frame, since: openedAt, of: run)
     }
 
     private func proceed(
@@ -59,7 +59,7 @@ extension Coordinator {
             // A job of the journal holds its ticket, so that no later job is applied before it. No other one waits while
             // the frame is searched for what its answer repeats.
             if frame.logged == nil { skip(frame) }
-            frame.refuse(message)
+            frame.content.refuse(message)
         case .nothing where frame.logged != nil: break
         case .nothing: skip(frame)
         case .question where holds(frame), .job where holds(frame): frame.memory.dropAll()
@@ -215,7 +215,7 @@ extension Coordinator {
         case .failure(.fault(let fault)): work = .refused(fault)
         case .failure(.noRoom):
             guard !memory.canWait else { return waitForRoom(run.frame, run) }
-            guard run.frame.logged == nil else { return run.frame.refuse(memory.message) }
+            guard run.frame.logged == nil else { return run.frame.content.refuse(memory.message) }
             let fault = Fault.busy(memory.message)
             (work, shortage) = (.refused(fault), fault)
         }

@@ -147,23 +147,17 @@ package final class Coordinator: Sendable {
         mayOpenHere: Bool = false, payload: (@Sendable () -> [UInt8])? = nil,
         open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
     ) {
-        let (start, isAlone) = start(from: source, payloadBytes, contentBytesAtMost)
         let content = ClosureContent(bytes: payload, opened: open, refused: refuse)
-        self.open(ContentFrame(content, start), mayOpenHere: mayOpenHere, isAlone: isAlone)
+        admit(
+            content, from: source, payloadBytes: payloadBytes, contentBytesAtMost: contentBytesAtMost,
+            mayOpenHere: mayOpenHere)
     }
 
-    /// The same for a frame whose content is in the same object. The calling thread may open it.
-    @inlinable package func admit<Content: FrameContent>(
-        _ content: Content, from source: Int, payloadBytes: Int, contentBytesAtMost: Int
+    /// The same for a frame whose content is an object.
+    package func admit(
+        _ content: any FrameContent, from source: Int, payloadBytes: Int, contentBytesAtMost: Int,
+        mayOpenHere: Bool = true
     ) {
-        let (start, isAlone) = start(from: source, payloadBytes, contentBytesAtMost)
-        open(ContentFrame(content, start), mayOpenHere: true, isAlone: isAlone)
-    }
-
-    /// Gives a frame its ticket.
-    package func start(
-        from source: Int, _ payloadBytes: Int, _ contentBytesAtMost: Int
-    ) -> (start: AdmittedFrame.Start, isAlone: Bool) {
         let most = max(payloadBytes, contentBytesAtMost)
         let weight = Self.weight(of: most)
         let (ticket, memory, refusal, isAlone) = jobTable.withLock { jobTable in
@@ -171,20 +165,16 @@ package final class Coordinator: Sendable {
             let memory = self.memory.admit(ticket, payloadBytes: payloadBytes)
             return (ticket, memory, jobTable.refusals.current, jobTable.load.count == 1)
         }
-        var start = AdmittedFrame.Start(
-            ticket, from: source, payloadBytes: payloadBytes, memory, at: monotonicMicroseconds())
-        start.contentBytesAtMost = most
-        start.weight = weight
-        start.refusal = refusal
-        return (start, isAlone)
+        let frame = AdmittedFrame(
+            content, at: ticket, from: source, payloadBytes: payloadBytes, contentBytesAtMost: most, weight: weight,
+            memory, refusal: refusal)
+        open(frame, mayOpenHere: mayOpenHere, isAlone: isAlone)
     }
 
     /// - Parameter isAlone: nothing else is in flight.
-    package func open(_ frame: AdmittedFrame, mayOpenHere: Bool, isAlone: Bool) {
-        if mayOpenHere, plan.isBrief,
-            frame.contentBytesAtMost
-                <= (isAlone ? CoordinatorLimits.openedHereBytes : CoordinatorLimits.openedBesideOthersBytes)
-        {
+    func open(_ frame: AdmittedFrame, mayOpenHere: Bool, isAlone: Bool) {
+        let mostBytes = isAlone ? CoordinatorLimits.openedHereBytes : CoordinatorLimits.openedBesideOthersBytes
+        if mayOpenHere, plan.isBrief, frame.contentBytesAtMost <= mostBytes {
             openBriefly(frame)
         } else {
             open(frame)

@@ -1,3 +1,4 @@
+package import BrokerJournal
 internal import BrokerModel
 internal import BrokerSchema
 internal import BrokerStaging
@@ -9,7 +10,7 @@ package import Logging
 /// An entry that cannot be applied stops it: nothing after that entry is applied, and nothing is lost. With a shared log the server
 /// halts then, and serves reads.
 final class LogReader: Sendable {
-    typealias Opening = @Sendable (_ payload: [UInt8], JournaledJob, JobMemory) -> ReopenedJob
+    typealias Opening = @Sendable (LogEntry, JobMemory) -> ReopenedJob
 
     private struct State {
         /// Why nothing more is applied.
@@ -23,7 +24,7 @@ final class LogReader: Sendable {
     private let log: any JobLog
     /// Nil for a log of this server alone.
     let replicas: ReplicaNotes?
-    private let open: Opening
+    private let opening: Opening
     private unowned let coordinator: Coordinator
     private let logger: Logger
     private let state = Monitor(State())
@@ -33,7 +34,7 @@ final class LogReader: Sendable {
         self.log = log
         self.coordinator = coordinator
         self.logger = logger
-        self.open = open
+        opening = open
         replicas = (log as? any SharedLog).map { ReplicaNotes($0, coordinator, logger: logger) }
     }
 
@@ -106,11 +107,19 @@ final class LogReader: Sendable {
             own = []
             guard !isEnded else { return }
             switch item {
-            case .other(let job, let payload):
+            case .other(let job, let isCancelled):
                 coordinator.waitForLog { $0.load.hasRoomForOthers }
                 guard !isEnded else { return }
-                try admit(job, payload)
-            case .change(let change): try apply(change)
+                do throws(LogViolation) {
+                    try coordinator.admit(job, isCancelled: isCancelled, LoggedFrame(entry: job, reader: self))
+                } catch {
+                    throw error.error
+                }
+            case .change(let change, let ticket):
+                // The jobs before it end first.
+                try self.change(at: change.place) { () throws(StoreError) in
+                    for line in try coordinator.apply(change, at: ticket) { logger.notice("\(line)") }
+                }
             case .note(let note, let mark, let isOwn): try apply(note, mark, isOwn: isOwn)
             case .refused(let entry, let error): coordinator.failChanges(error, at: entry.ticket)
             case .job, .cancellation: preconditionFailure("these concern jobs of this server")
@@ -134,13 +143,6 @@ final class LogReader: Sendable {
         }
         for job in stale { stageAgain(job) }
         if let violation { throw violation.error }
-    }
-
-    /// Waits for the end of the jobs before the change, and makes it.
-    private func apply(_ change: LoggedChange) throws(StoreError) {
-        try self.change(at: change.place) { () throws(StoreError) in
-            for line in try coordinator.apply(change) { logger.notice("\(line)") }
-        }
     }
 
     private func apply(_ note: ReplicaNote, _ mark: LogMark, isOwn: Bool) throws(StoreError) {
@@ -170,29 +172,17 @@ final class LogReader: Sendable {
 
     // MARK: - Jobs of others
 
-    private func admit(_ job: JournaledJob, _ payload: [UInt8]) throws(StoreError) {
-        do throws(LogViolation) {
-            try coordinator.admit(job, payloadBytes: payload.count, open: opening(of: job, payload)) { [self] _ in
-                refuseForMemory(job)
-            }
-        } catch {
-            throw error.error
+    fileprivate func open(_ job: LogEntry, _ memory: JobMemory) -> Opened {
+        switch opening(job, memory) {
+        case .job(let job): return .job(job)
+        case .noRoom: return .noRoom
+        case .unreadable(let reason):
+            refuse(.unappliable(job, reason, remedy: "Start the version of the server that accepted it."))
+            return .nothing
         }
     }
 
-    private func opening(of job: JournaledJob, _ payload: [UInt8]) -> @Sendable (JobMemory) -> Opened {
-        { [self] memory in
-            switch open(payload, job, memory) {
-            case .job(let job): return .job(job)
-            case .noRoom: return .noRoom
-            case .unreadable(let reason):
-                refuse(.unappliable(job, reason, remedy: "Start the version of the server that accepted it."))
-                return .nothing
-            }
-        }
-    }
-
-    private func refuseForMemory(_ job: JournaledJob) {
+    fileprivate func refuseForMemory(_ job: LogEntry) {
         let reason = "the system has no memory left for it."
         refuse(.unappliable(job, reason, remedy: "Give the server more memory, then start it again."))
     }
@@ -200,12 +190,10 @@ final class LogReader: Sendable {
     /// Another server has changed the model before a job of this one.
     private func stageAgain(_ stale: JobTable.StaleJob) {
         let job = stale.job
-        let logged = JournaledJob(
-            sequence: stale.place.position ?? 0, id: job.id, owner: job.owner, isIDMade: job.isIDMade,
-            mayDelete: job.mayDelete, isPrivileged: job.isPrivileged, time: stale.place.time, isCancelled: false)
-        coordinator.stageAgain(
-            job, logged, payloadBytes: stale.payload.count, open: opening(of: logged, stale.payload)
-        ) { [self] _ in refuseForMemory(logged) }
+        let entry = LogEntry(
+            .job, position: stale.place.position ?? 0, id: job.id, isIDMade: job.isIDMade, mayDelete: job.mayDelete,
+            isPrivileged: job.isPrivileged, user: job.owner.user, time: stale.place.time, payload: stale.payload)
+        coordinator.stageAgain(job, LoggedFrame(entry: entry, reader: self))
     }
 
     // MARK: - Failures
@@ -264,10 +252,10 @@ extension StoreError {
     /// A job of the log cannot be applied. It and all jobs after it stay in the log.
     ///
     /// - Parameter remedy: a sentence.
-    fileprivate static func unappliable(_ job: JournaledJob, _ reason: String, remedy: String) -> StoreError {
+    fileprivate static func unappliable(_ job: LogEntry, _ reason: String, remedy: String) -> StoreError {
         StoreError(
             .unavailable,
-            "Job \(job.sequence) of the log (id \"\(job.id)\") cannot be applied: \(reason) \(remedy) The job and all after "
+            "Job \(job.position) of the log (id \"\(job.id)\") cannot be applied: \(reason) \(remedy) The job and all after "
                 + "it stay in the log.")
     }
 }
@@ -284,7 +272,7 @@ extension Coordinator {
     /// - Throws: `StoreError` when the log cannot be read, one of its jobs cannot be applied, or the store cannot be changed to
     ///   the wanted model. No job after the one that failed has been applied then, and the coordinator can only be stopped.
     package func start(
-        _ logger: Logger, opening open: @escaping @Sendable (_ payload: [UInt8], JournaledJob, JobMemory) -> ReopenedJob
+        _ logger: Logger, opening open: @escaping @Sendable (LogEntry, JobMemory) -> ReopenedJob
     ) throws(StoreError) {
         guard let log = writer.log else { return }
         let reader = LogReader(log, self, logger: logger, opening: open)
@@ -299,50 +287,34 @@ extension Coordinator {
 
     /// A job was read from the log: its frame is opened, by the calling thread if it is small, else by a worker.
     ///
-    /// - Parameter refuse: called when there will never be room to open the frame.
     /// - Throws: ``LogViolation`` when it cannot be next.
-    func admit(
-        _ logged: JournaledJob, payloadBytes: Int, open: @escaping @Sendable (JobMemory) -> Opened,
-        refuse: @escaping @Sendable (_ message: String) -> Void
-    ) throws(LogViolation) {
-        let weight = Self.weight(of: payloadBytes)
+    fileprivate func admit(_ logged: LogEntry, isCancelled: Bool, _ content: LoggedFrame) throws(LogViolation) {
+        let bytes = logged.payload.count
+        let weight = Self.weight(of: bytes)
         let admitted = jobTable.withLock { jobTable in
             Result { () throws(LogViolation) in
-                let ticket = try jobTable.admit(weight, logged)
-                return (ticket, self.memory.admit(ticket, payloadBytes: payloadBytes, isLogged: true))
+                let ticket = try jobTable.admit(weight, logged, isCancelled: isCancelled)
+                return (ticket, self.memory.admit(ticket, payloadBytes: bytes, isLogged: true))
             }
         }
         let (ticket, memory) = try admitted.get()
-        let frame = Self.frame(
-            ticket, logged, payloadBytes: payloadBytes, memory: memory, open: open, refuse: refuse)
+        let frame = AdmittedFrame(
+            content, at: ticket, from: Self.logSource, payloadBytes: bytes, contentBytesAtMost: bytes, weight: weight,
+            memory, logged: logged)
         self.open(frame, mayOpenHere: true, isAlone: false)
-    }
-
-    private static func frame(
-        _ ticket: Int, _ logged: JournaledJob, payloadBytes: Int, memory: JobMemory, of job: AcceptedJob? = nil,
-        open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
-    ) -> AdmittedFrame {
-        var start = AdmittedFrame.Start(
-            ticket, from: logSource, payloadBytes: payloadBytes, memory,
-            at: job?.admittedAt ?? monotonicMicroseconds())
-        start.contentBytesAtMost = payloadBytes
-        start.weight = job == nil ? weight(of: payloadBytes) : 0
-        start.logged = logged
-        return ContentFrame(ClosureContent(opened: open, refused: refuse), start)
     }
 
     /// A job of this server whose place in the log is after a change of the model by another server: its frame is opened and staged
     /// again.
-    func stageAgain(
-        _ job: AcceptedJob, _ logged: JournaledJob, payloadBytes: Int,
-        open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
-    ) {
+    fileprivate func stageAgain(_ job: AcceptedJob, _ content: LoggedFrame) {
+        let bytes = content.entry.payload.count
         // Its memory has a place among those of the jobs that were read from the log.
         let memory = jobTable.withLock { jobTable in
-            self.memory.admit(jobTable.pass(), payloadBytes: payloadBytes, isLogged: true)
+            self.memory.admit(jobTable.pass(), payloadBytes: bytes, isLogged: true)
         }
-        let frame = Self.frame(
-            job.ticket, logged, payloadBytes: payloadBytes, memory: memory, of: job, open: open, refuse: refuse)
+        let frame = AdmittedFrame(
+            content, at: job.ticket, from: Self.logSource, payloadBytes: bytes, contentBytesAtMost: bytes, memory,
+            admittedAt: job.admittedAt, logged: content.entry)
         let generation = planInForce.withLock { $0.generation }
         let run = StagingRun(frame: frame, accepted: job, generation: generation)
         pool.run(.opening, .long, from: frame.source) { [self] in openWhole(frame, granted: 0, run) }
@@ -391,6 +363,18 @@ extension Coordinator {
         case .failure(let fault): throw StoreError(.incompatible, fault.message)
         }
     }
+}
+
+/// The frame of a job that was read from the log.
+private struct LoggedFrame: FrameContent {
+    let entry: LogEntry
+    let reader: LogReader
+
+    var payload: [UInt8] { entry.payload }
+
+    func open(_ memory: JobMemory) -> Opened { reader.open(entry, memory) }
+
+    func refuse(_ message: String) { reader.refuseForMemory(entry) }
 }
 
 /// The result of opening a frame of the journal: a job that an earlier run of the server accepted.

@@ -68,7 +68,7 @@ package final class OwnedStore: Sendable {
         guard pending > 0 else {
             do throws(StoreError) {
                 // A reload is an entry of the journal, which must be read. No job waits, so none is opened.
-                try owned.coordinator.start(logger) { _, _, _ in
+                try owned.coordinator.start(logger) { _, _ in
                     .unreadable("a command that changes the model applies no jobs.")
                 }
                 return owned

@@ -160,7 +160,7 @@ package final class Journal {
     ///
     /// - Throws: ``JournalError``: `full` when there is no room; then none of them is in the journal, and more may be
     ///   appended later. `lost` is permanent, and none of them is in the journal. `broken` is permanent.
-    package func append(_ entries: [JournalEntry]) throws(JournalError) {
+    package func append(_ entries: [LogEntry]) throws(JournalError) {
         guard !entries.isEmpty else { return }
         try checkPlace()
         if end >= segmentBytes { try startSegment(number: segments.last!.head.number + 1, before: lastPosition) }
@@ -318,7 +318,7 @@ package struct JournalReader: Sendable {
     }
 
     /// The next entry; nil at the end.
-    package mutating func next() throws(JournalError) -> JournalEntry? {
+    package mutating func next() throws(JournalError) -> LogEntry? {
         while true {
             while let entry = scan?.scan.next() {
                 guard entry.kind.hasPosition, entry.position > position else { continue }
@@ -333,5 +333,40 @@ package struct JournalReader: Sendable {
             let bytes = try folder.map(segment.path)
             scan = (SegmentScan(segment, bytes.bytes), bytes)
         }
+    }
+}
+
+package struct JournalIdentity: Sendable, Hashable, CustomStringConvertible {
+    let bytes: [UInt8]
+
+    package var seed: UInt32 { bytes.withUnsafeBytes { JournalRecord.checksum($0, seed: 0) } }
+
+    /// A new, random identity.
+    package init() {
+        var generator = SystemRandomNumberGenerator()
+        bytes = (0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+    }
+
+    init?(_ bytes: [UInt8]) {
+        guard bytes.count == 16 else { return nil }
+        self.bytes = bytes
+    }
+
+    /// Parses ``description``; nil for any other text.
+    package init?(_ text: String) {
+        let digits = Array(text.utf8)
+        guard digits.count == 32 else { return nil }
+        var bytes: [UInt8] = []
+        for position in stride(from: 0, to: 32, by: 2) {
+            let pair = String(decoding: digits[position..<position + 2], as: UTF8.self)
+            guard let byte = UInt8(pair, radix: 16) else { return nil }
+            bytes.append(byte)
+        }
+        self.init(bytes)
+    }
+
+    /// 32 hexadecimal digits.
+    package var description: String {
+        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 }

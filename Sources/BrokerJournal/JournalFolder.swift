@@ -308,3 +308,29 @@ package struct PosixSystem: JournalSystem {
 
     package func truncate(_ file: Int32, _ size: Int) -> Int32 { ftruncate(file, off_t(size)) }
 }
+
+/// A fault of a journal, or of its disk.
+package struct JournalError: Error, Sendable, CustomStringConvertible {
+    package enum Code: Sendable {
+        /// The disk is full: the entries are not in the journal, and may be appended again later.
+        case full
+        /// A system call failed. The contents of the disk are not known any more, and no entry may be appended until
+        /// the journal has been opened again.
+        case broken
+        /// Its file or folder was deleted, moved or replaced while it was open: the entries are not in the journal.
+        case lost
+        /// The journal is damaged, or another store's.
+        case unusable
+    }
+
+    package let code: Code
+    /// What happened, where, and the remedy, in one line.
+    package let message: String
+
+    init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    package var description: String { message }
+}

@@ -1,4 +1,4 @@
-internal import Glibc
+internal import CZlib
 
 /// One file of a journal: a header, then records.
 ///
@@ -153,7 +153,7 @@ package struct SegmentScan: @unchecked Sendable {
     }
 
     /// Nil at the end; ``end(isLast:)`` then gives the cause.
-    package mutating func next() -> JournalEntry? {
+    package mutating func next() -> LogEntry? {
         guard let header = header(at: offset), header.previous == checksum else { return nil }
         let start = offset + JournalRecord.headerCount
         let end = start + header.bodyCount
@@ -194,12 +194,132 @@ package struct SegmentScan: @unchecked Sendable {
     }
 }
 
-/// The end of a journal that was being written when the server or the machine stopped, and that the next start
-/// truncated.
-package struct JournalTail: Sendable, Equatable {
-    package let file: String
-    /// The present end of the file.
-    package let offset: Int
-    /// The number of truncated bytes.
-    package let bytes: Int
+/// An entry as bytes, little-endian:
+///
+/// | offset | bytes | |
+/// |---|---|---|
+/// | 0 | 4 | `BjR1` |
+/// | 4 | 4 | bytes of id and payload together |
+/// | 8 | 4 | the header's checksum, of bytes 12 to 55 |
+/// | 12 | 4 | the header's checksum of the record before, or the segment's |
+/// | 16 | 1, 1, 2 | kind; ``LogEntry/flags``; bytes of the id |
+/// | 20 | 4 | user |
+/// | 24 | 8 | position |
+/// | 32 | 8 | time |
+/// | 40 | 8 | how far the segment was durable when this was written |
+/// | 48 | 4 | checksum of id and payload |
+/// | 52 | 4 | zero |
+/// | 56 | | id, payload |
+///
+/// Checksums are CRC-32s that begin with the journal's identity, so that no client can send a frame that looks like a
+/// record. The checksum of the previous record links the records: none can be missing, and none from an earlier use of
+/// the disk block can be mistaken for one of this journal. The durable length shows whether a damaged record was once
+/// durable.
+package enum JournalRecord {
+    static let magic: UInt32 = 0x3152_6A42
+    static let headerCount = 56
+    /// The numbers of the kinds, from 1.
+    private static let kinds: [LogEntry.Kind] = [.job, .cancellation, .model, .limits]
+    /// The maximum frame, and an id.
+    static let largestBody = (16 << 20) + 128
+
+    struct Header: Equatable {
+        var bodyCount: Int
+        var checksum: UInt32
+        var previous: UInt32
+        var kind: UInt8
+        var flags: UInt8
+        var idCount: Int
+        var user: UInt32
+        var position: Int64
+        var time: Int64
+        var durable: Int
+        var bodyChecksum: UInt32
+    }
+
+    /// Appends the record of an entry.
+    ///
+    /// - Parameters:
+    ///   - seed: the initial value of the checksums.
+    ///   - previous: the header's checksum of the record before.
+    ///   - durable: how far the segment is durable.
+    /// - Returns: its header's checksum.
+    package static func write(
+        _ entry: LogEntry, seed: UInt32, after previous: UInt32, durable: Int, to bytes: inout [UInt8]
+    ) -> UInt32 {
+        let start = bytes.count
+        let id = Array(entry.id.utf8)
+        bytes.reserveCapacity(start + headerCount + id.count + entry.payload.count)
+        bytes.append(number: magic)
+        bytes.append(number: UInt32(id.count + entry.payload.count))
+        bytes.append(number: UInt32(0))
+        bytes.append(number: previous)
+        guard let kind = kinds.firstIndex(of: entry.kind) else { preconditionFailure("a journal has no \(entry.kind)") }
+        bytes.append(UInt8(kind + 1))
+        bytes.append(entry.flags)
+        bytes.append(number: UInt16(id.count))
+        bytes.append(number: entry.user)
+        bytes.append(number: UInt64(bitPattern: entry.position))
+        bytes.append(number: UInt64(bitPattern: entry.time))
+        bytes.append(number: UInt64(durable))
+        let idChecksum = id.withUnsafeBytes { Self.checksum($0, seed: seed) }
+        bytes.append(number: entry.payload.withUnsafeBytes { Self.checksum($0, seed: idChecksum) })
+        bytes.append(number: UInt32(0))
+        let checksum = bytes.withUnsafeBytes {
+            Self.checksum(UnsafeRawBufferPointer(rebasing: $0[(start + 12)...]), seed: seed)
+        }
+        for byte in 0..<4 { bytes[start + 8 + byte] = UInt8(truncatingIfNeeded: checksum >> (8 * UInt32(byte))) }
+        bytes += id
+        bytes += entry.payload
+        return checksum
+    }
+
+    /// Reads the header at that offset; nil when there is none. Takes constant time.
+    static func header(of bytes: UnsafeRawBufferPointer, seed: UInt32) -> Header? {
+        guard bytes.count >= headerCount, bytes.number(0, UInt32.self) == magic else { return nil }
+        let header = Header(
+            bodyCount: Int(bytes.number(4, UInt32.self)), checksum: bytes.number(8, UInt32.self),
+            previous: bytes.number(12, UInt32.self), kind: bytes[16], flags: bytes[17],
+            idCount: Int(bytes.number(18, UInt16.self)), user: bytes.number(20, UInt32.self),
+            position: Int64(bitPattern: bytes.number(24, UInt64.self)),
+            time: Int64(bitPattern: bytes.number(32, UInt64.self)),
+            durable: Int(truncatingIfNeeded: bytes.number(40, UInt64.self)),
+            bodyChecksum: bytes.number(48, UInt32.self))
+        guard header.bodyCount <= largestBody, header.idCount <= header.bodyCount else { return nil }
+        let checksum = checksum(UnsafeRawBufferPointer(rebasing: bytes[12..<headerCount]), seed: seed)
+        return checksum == header.checksum ? header : nil
+    }
+
+    /// Whether the body is the one that was written with the header.
+    static func isIntact(_ header: Header, _ body: UnsafeRawBufferPointer, seed: UInt32) -> Bool {
+        body.count == header.bodyCount && checksum(body, seed: seed) == header.bodyChecksum
+    }
+
+    /// The entry of an intact record; nil when its kind or its flags are unknown, because a later version wrote it.
+    ///
+    /// - Parameter body: the complete body.
+    static func entry(_ header: Header, _ body: UnsafeRawBufferPointer) -> LogEntry? {
+        guard header.kind > 0, header.kind <= kinds.count,
+            let id = String(validating: body.prefix(header.idCount), as: UTF8.self)
+        else { return nil }
+        return LogEntry(
+            kinds[Int(header.kind) - 1], position: header.position, id: id, flags: header.flags, user: header.user,
+            time: header.time, payload: Array(body.dropFirst(header.idCount)))
+    }
+
+    package static func checksum(_ bytes: UnsafeRawBufferPointer, seed: UInt32) -> UInt32 {
+        UInt32(crc32_z(UInt(seed), bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), bytes.count))
+    }
+}
+
+extension [UInt8] {
+    package mutating func append(number: some FixedWidthInteger) {
+        Swift.withUnsafeBytes(of: number.littleEndian) { append(contentsOf: $0) }
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    package func number<Number: FixedWidthInteger>(_ offset: Int, _: Number.Type) -> Number {
+        Number(littleEndian: loadUnaligned(fromByteOffset: offset, as: Number.self))
+    }
 }

@@ -103,8 +103,8 @@ package final class BrokerServer: Sendable {
     ) async throws(ServerError) {
         do {
             try await NIOThreadPool.singleton.runIfActive {
-                try coordinator.start(logger) { payload, logged, memory in
-                    payload.withUnsafeBytes { messages.reopen($0, logged, memory) }
+                try coordinator.start(logger) { logged, memory in
+                    logged.payload.withUnsafeBytes { messages.reopen($0, from: logged.owner, memory) }
                 }
             }
         } catch {

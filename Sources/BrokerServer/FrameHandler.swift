@@ -315,18 +315,23 @@ struct OutgoingFrames {
 }
 
 /// A whole frame of a connection, until its message is answered or its job is staged.
-struct ArrivedFrame: FrameContent {
-    typealias Reply = JobReply
-
+final class ArrivedFrame: FrameContent, @unchecked Sendable {
     let bytes: FrameBytes
     let ordinal: Int
     let connection: Connection
     let messages: MessageHandler
+    /// What a small job answers. Set while the frame is opened for the first time, and not changed after that, so any thread may
+    /// read it.
+    var reply: JobReply?
+
+    init(bytes: FrameBytes, ordinal: Int, connection: Connection, messages: MessageHandler) {
+        (self.bytes, self.ordinal, self.connection, self.messages) = (bytes, ordinal, connection, messages)
+    }
 
     /// Without its length, as it arrived.
     var payload: [UInt8] { bytes.payload }
 
-    func open(_ memory: JobMemory, of frame: ContentFrame<ArrivedFrame>) -> Opened { messages.open(frame, memory) }
+    func open(_ memory: JobMemory) -> Opened { messages.open(self, memory) }
 
     func refuse(_ message: String) {
         payload.withUnsafeBytes { messages.refuseTooLarge($0, ordinal, message, on: connection) }

@@ -48,9 +48,9 @@ final class MessageHandler: Sendable {
     /// Answers messages that are not jobs, also when the answer ends the connection.
     ///
     /// - Parameter memory: asked for the memory of the content and its tape.
-    func open(_ arrived: ContentFrame<ArrivedFrame>, _ memory: JobMemory) -> Opened {
+    func open(_ arrived: ArrivedFrame, _ memory: JobMemory) -> Opened {
         do {
-            let content = try content(of: arrived.content.bytes, memory)
+            let content = try content(of: arrived.bytes, memory)
             let envelope = try ClientEnvelope.decode(parsing: content, allowance: memory)
             do throws(WireError) {
                 return try answer(envelope, arrived, content, memory)
@@ -59,7 +59,7 @@ final class MessageHandler: Sendable {
             }
         } catch {
             guard let error = error as? WireError else { return .noRoom }
-            refuse(error, about: FrameReference(ordinal: arrived.content.ordinal), on: arrived.content.connection)
+            refuse(error, about: FrameReference(ordinal: arrived.ordinal), on: arrived.connection)
             return .nothing
         }
     }
@@ -98,14 +98,14 @@ final class MessageHandler: Sendable {
 
     /// Opens the frame of a job that an earlier run of the server accepted. No client waits for an answer. The limits
     /// that this server sets for frames and contents do not apply.
-    func reopen(_ payload: UnsafeRawBufferPointer, _ logged: JournaledJob, _ memory: JobMemory) -> ReopenedJob {
+    func reopen(_ payload: UnsafeRawBufferPointer, from owner: JobOwner, _ memory: JobMemory) -> ReopenedJob {
         do {
             let content = try logCodecs.decode(payload, memory)
             let envelope = try ClientEnvelope.decode(parsing: content, allowance: memory)
             guard case .job = envelope.message else { return .unreadable("The message is not a job.") }
             return .job(
-                try .read(envelope, from: logged.owner, content: content) { [log] _ in
-                    { event in if case .ended(let outcome) = event { log.jobs.ended(outcome, of: logged.owner.user) } }
+                try .read(envelope, from: owner, content: content) { [log] _ in
+                    { event in if case .ended(let outcome) = event { log.jobs.ended(outcome, of: owner.user) } }
                 })
         } catch {
             guard let error = error as? WireError else { return .noRoom }
@@ -125,11 +125,11 @@ final class MessageHandler: Sendable {
     }
 
     private func answer(
-        _ envelope: ClientEnvelope, _ arrived: ContentFrame<ArrivedFrame>, _ content: JSONText, _ memory: JobMemory
+        _ envelope: ClientEnvelope, _ arrived: ArrivedFrame, _ content: JSONText, _ memory: JobMemory
     ) throws(WireError) -> Opened {
-        let connection = arrived.content.connection
+        let connection = arrived.connection
         if case .job = envelope.message, connection.role != .read { return .job(try job(envelope, content, arrived)) }
-        let frame = FrameReference(ordinal: arrived.content.ordinal, id: envelope.id, tag: envelope.tag)
+        let frame = FrameReference(ordinal: arrived.ordinal, id: envelope.id, tag: envelope.tag)
         switch envelope.message {
         case .job: refuseChange("a job", about: frame, on: connection)
         case .hello(_, let client):
@@ -211,17 +211,17 @@ final class MessageHandler: Sendable {
     }
 
     private func job(
-        _ envelope: ClientEnvelope, _ content: JSONText, _ arrived: ContentFrame<ArrivedFrame>
+        _ envelope: ClientEnvelope, _ content: JSONText, _ arrived: ArrivedFrame
     ) throws(WireError) -> BrokerCoordinator.Job {
-        let connection = arrived.content.connection
+        let connection = arrived.connection
         let job = try BrokerCoordinator.Job.read(
-            envelope, ordinal: arrived.content.ordinal, from: connection.peer.owner, content: content
+            envelope, ordinal: arrived.ordinal, from: connection.peer.owner, content: content
         ) { reply in
-            guard arrived.content.isSmall else { return { [self] event in report(event, to: connection, reply) } }
+            guard arrived.isSmall else { return { [self] event in report(event, to: connection, reply) } }
             // A closure that captures one object is no allocation.
-            arrived.setReply(reply)
+            if arrived.reply == nil { arrived.reply = reply }
             return { event in
-                arrived.content.messages.report(event, to: arrived.content.connection, arrived.reply!)
+                arrived.messages.report(event, to: arrived.connection, arrived.reply!)
             }
         }
         job.mayDelete = connection.role == .write

@@ -130,7 +130,7 @@ extension CoordinatorJournalTests {
     @Test func `an accepted job that cannot be read stops the start before it, and every later start`() throws {
         let folder = try folderOfOneJob()
         let entries = [(2, row(2)), (3, "no JSON"), (4, row(4))].map { position, text in
-            JournalEntry(.job, position: Int64(position), id: "job-\(position)", time: 0, payload: Array(text.utf8))
+            LogEntry(.job, position: Int64(position), id: "job-\(position)", time: 0, payload: Array(text.utf8))
         }
         try append(entries, to: folder)
         for _ in 0..<2 {
@@ -141,7 +141,7 @@ extension CoordinatorJournalTests {
     }
 
     /// Appends entries after the job "a" at position 1, as a server that accepted them and was killed would have.
-    func append(_ entries: [JournalEntry], to folder: TemporaryFolder) throws {
+    func append(_ entries: [LogEntry], to folder: TemporaryFolder) throws {
         let stored = try SQLRows.of(
             "SELECT value FROM _broker_meta WHERE key IN ('log', 'logApplied') ORDER BY key",
             in: folder.path("store.sqlite"))
@@ -156,7 +156,7 @@ extension CoordinatorJournalTests {
         // The clock was an hour ahead; now it is right.
         let future = wallClockMilliseconds() + 3_600_000
         let entries = (0..<2).map { index in
-            JournalEntry(
+            LogEntry(
                 .job, position: Int64(index + 2), id: "job-\(index)", time: future, payload: Array(row(index + 2).utf8))
         }
         try append(entries, to: folder)
@@ -178,7 +178,7 @@ extension CoordinatorJournalTests {
         }
         let senders = [(2, JobOwner.server.user, false), (3, 70_002, true)]
         let entries = senders.map { position, user, isPrivileged in
-            JournalEntry(
+            LogEntry(
                 .job, position: Int64(position), id: "a", isPrivileged: isPrivileged, user: user, time: 0,
                 payload: Array(row(1).utf8))
         }
@@ -284,7 +284,7 @@ extension CoordinatorJournalTests {
         }
         #expect(try JournalFinding.pendingJobs(store: store) == 0)
         let entries = (2...4).map { position in
-            JournalEntry(
+            LogEntry(
                 .job, position: Int64(position), id: "job-\(position)", time: 0, payload: Array(row(position).utf8))
         }
         try append(entries, to: folder)

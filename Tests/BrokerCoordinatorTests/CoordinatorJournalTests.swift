@@ -360,25 +360,28 @@ extension CoordinatorJournalTests {
         return folder
     }
 
-    private func entry(_ change: LogChange, at position: Int64) -> JournalEntry {
-        JournalEntry(change.kind, position: position, time: 1_000_000_000_000, payload: change.payload)
+    private func entry(_ change: LogChange, at position: Int64) -> LogEntry {
+        LogEntry(
+            change.entry.kind, position: position, time: 1_000_000_000_000, payload: change.entry.payload)
     }
 
-    private func job(_ payload: String, at position: Int64) -> JournalEntry {
-        JournalEntry(
+    private func job(_ payload: String, at position: Int64) -> LogEntry {
+        LogEntry(
             .job, position: position, id: "job-\(position)", time: 1_000_000_000_000, payload: Array(payload.utf8))
     }
 
     @Test func `a change is read as it was written, and one of a later version is not read`() {
         let model = LogChange.model("{\"entities\":\n{}}", .keep)
         let limits = LogChange.limits(LoggedLimits(StoreOptions()))
-        for change in [model, limits] { #expect(LogChange(change.kind, change.payload) == change) }
-        let unreadable: [(JournalEntry.Kind, String)] = [
+        for change in [model, limits] { #expect(LogChange(change.entry) == change) }
+        let unreadable: [(LogEntry.Kind, String)] = [
             (.model, "{}"), (.model, "burn\n{}"), (.limits, ""), (.limits, "outcomesKept=1\nseconds=2"),
             (.limits, "outcomesKept=1\noutcomesKeptSeconds=1\nmore=3"),
             (.limits, "outcomesKept=-1\noutcomesKeptSeconds=1"), (.job, "{}"),
         ]
-        for (kind, text) in unreadable { #expect(LogChange(kind, Array(text.utf8)) == nil, "\(text)") }
+        for (kind, text) in unreadable {
+            #expect(LogChange(LogEntry(kind, payload: Array(text.utf8))) == nil, "\(text)")
+        }
     }
 
     @Test func `a reload that a crash interrupted is made at the start, in its place among the jobs`() throws {
@@ -462,7 +465,7 @@ extension CoordinatorJournalTests {
 
     @Test func `a change that a later version wrote stops the start, and every later start`() throws {
         let folder = try folder()
-        let unknown = JournalEntry(.limits, position: 3, time: 0, payload: Array("outcomesKept=1\nmore=2".utf8))
+        let unknown = LogEntry(.limits, position: 3, time: 0, payload: Array("outcomesKept=1\nmore=2".utf8))
         try append([job(row(2), at: 2), unknown, job(row(4), at: 4)], to: folder)
         for _ in 0..<2 {
             let error = try #require(throws: StoreError.self) { try coordinator(in: folder) }

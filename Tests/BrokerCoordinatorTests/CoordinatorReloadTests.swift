@@ -150,7 +150,7 @@ extension TestCoordinator {
             idOfApplied: nil, mode: 0o600, system: PosixSystem())
         try journal.append(
             jobs.enumerated().map { number, job in
-                JournalEntry(
+                LogEntry(
                     .job, position: position + Int64(number) + 1, id: job.id, isIDMade: job.isIDMade, user: 1,
                     time: 1_000_000, payload: Array(job.payload.utf8))
             })

@@ -1,5 +1,6 @@
 import BrokerFastJSON
 import BrokerJSON
+import BrokerJournal
 import BrokerModel
 import BrokerSchema
 import BrokerStaging
@@ -34,11 +35,12 @@ final class TestCoordinator: Sendable {
         let logger = Logger(label: "test") { _ in log }
         coordinator = try Coordinator(plan: plan, options: options, logger: logger)
         let events = events
-        try coordinator.start(logger) { payload, logged, memory in
+        try coordinator.start(logger) { logged, memory in
             // The log has the payload alone; of jobs that are not `process`, the id says what they do.
             let predicate = logged.id.hasPrefix("delete-") ? "TRUEPREDICATE" : nil
             let opened = Self.opened(
-                JSONText(copying: payload), memory, logged.isIDMade ? nil : logged.id, logged.owner, .fail, predicate,
+                JSONText(copying: logged.payload), memory, logged.isIDMade ? nil : logged.id, logged.owner, .fail,
+                predicate,
                 isSync: logged.id.hasPrefix("sync-"), wantsKeys: logged.id.contains("-keys-")
             ) { events.note($0) }
             switch opened {
@@ -267,13 +269,12 @@ extension Monitor<Awaited?> {
 extension AdmittedFrame {
     /// A frame without content.
     static func test(
-        _ ticket: Int, from source: Int = 0, bytes: Int, _ memory: JobMemory, _ logged: JournaledJob? = nil,
+        _ ticket: Int, from source: Int = 0, bytes: Int, _ memory: JobMemory, _ logged: LogEntry? = nil,
         payload: (@Sendable () -> [UInt8])? = nil
     ) -> AdmittedFrame {
-        var start = Start(ticket, from: source, payloadBytes: bytes, memory, at: 0)
-        start.weight = payload == nil ? 0 : bytes
-        start.logged = logged
-        return ContentFrame(ClosureContent(bytes: payload, opened: { _ in .nothing }, refused: { _ in }), start)
+        AdmittedFrame(
+            ClosureContent(bytes: payload, opened: { _ in .nothing }, refused: { _ in }), at: ticket, from: source,
+            payloadBytes: bytes, weight: payload == nil ? 0 : bytes, memory, admittedAt: 0, logged: logged)
     }
 }
 

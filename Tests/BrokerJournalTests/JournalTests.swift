@@ -9,8 +9,8 @@ import Testing
     let folder = TemporaryFolder()
     var path: String { folder.path("store.journal") }
 
-    func entry(_ position: Int64, _ bytes: Int = 100) -> JournalEntry {
-        JournalEntry(
+    func entry(_ position: Int64, _ bytes: Int = 100) -> LogEntry {
+        LogEntry(
             .job, position: position, id: "job-\(position)", isIDMade: position % 2 == 0,
             mayDelete: position % 3 == 0, isPrivileged: position % 5 == 0, user: 1_000,
             time: 1_234 + position,
@@ -26,9 +26,9 @@ import Testing
             segmentBytes: segmentBytes)
     }
 
-    func jobs(of journal: Journal, after position: Int64 = 0) throws -> [JournalEntry] {
+    func jobs(of journal: Journal, after position: Int64 = 0) throws -> [LogEntry] {
         var reader = journal.entries(after: position)
-        var entries: [JournalEntry] = []
+        var entries: [LogEntry] = []
         while let entry = try reader.next() { entries.append(entry) }
         return entries
     }
@@ -76,14 +76,14 @@ import Testing
     @Test func `a cancelled job is known before it is read`() throws {
         let journal = try open()
         try journal.append([entry(1), entry(2)])
-        try journal.append([JournalEntry(.cancellation, position: 1, time: 0)])
+        try journal.append([LogEntry(.cancellation, position: 1, time: 0)])
         #expect(try open(journal.identity).cancelled == [1])
     }
 
     @Test func `changes have positions among the jobs, are read like them, and keep a segment`() throws {
         let journal = try open()
-        let model = JournalEntry(.model, position: 2, time: 5, payload: Array("keep\n{}".utf8))
-        let limits = JournalEntry(.limits, position: 4, time: 9, payload: Array(repeating: 97, count: 5_000))
+        let model = LogEntry(.model, position: 2, time: 5, payload: Array("keep\n{}".utf8))
+        let limits = LogEntry(.limits, position: 4, time: 9, payload: Array(repeating: 97, count: 5_000))
         try journal.append([entry(1, 10), model, entry(3, 10), limits])
         #expect(journal.lastPosition == 4)
         try journal.append([entry(5, 10)])
@@ -97,7 +97,7 @@ import Testing
         #expect(try files.count == 1)
         #expect(refusal(journal.identity, applied: 4) == nil)
         // A position must rise, whatever has it.
-        try again.append([JournalEntry(.model, position: 5, time: 9)])
+        try again.append([LogEntry(.model, position: 5, time: 9)])
         #expect(refusal(journal.identity, applied: 4)?.code == .unusable)
     }
 
@@ -159,7 +159,7 @@ import Testing
         try journal.append([entry(1)])
         var fake: [UInt8] = []
         _ = JournalRecord.write(entry(7), seed: 0, after: 0, durable: 1 << 19, to: &fake)
-        try journal.append([JournalEntry(.job, position: 2, id: "evil", time: 0, payload: fake + fake)])
+        try journal.append([LogEntry(.job, position: 2, id: "evil", time: 0, payload: fake + fake)])
         let file = try files[0]
         let whole = try Data(contentsOf: URL(filePath: file))
         try marked(whole, JournalSegment.headerCount, journal.identity).dropLast(1).write(to: URL(filePath: file))

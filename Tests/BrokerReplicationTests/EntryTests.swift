@@ -1,13 +1,17 @@
 #if Replication
+import BrokerJournal
 import TestSupport
 import Testing
 
 @testable import BrokerReplication
 
 @Suite(.timeLimit(.minutes(5))) struct EntryTests {
+    /// Those that a shared log has.
+    static let kinds = LogEntry.Kind.allCases.filter(\.hasPosition)
+
     let identity = StreamIdentity()
 
-    func decode(_ bytes: [UInt8], _ identity: StreamIdentity) throws(ReplicationError) -> ReplicatedEntry {
+    func decode(_ bytes: [UInt8], _ identity: StreamIdentity) throws(ReplicationError) -> LogEntry {
         let result = bytes.withUnsafeBytes { bytes in
             Result { () throws(ReplicationError) in try EntryEncoding.decode(bytes, at: 7, of: identity) }
         }
@@ -17,9 +21,9 @@ import Testing
     @Test func `an entry is decoded as it was encoded`() throws {
         var generator = SeededGenerator()
         for round in 0..<500 {
-            let kind = try #require(ReplicatedEntry.Kind.allCases.randomElement(using: &generator))
-            let entry = ReplicatedEntry(
-                kind, session: SessionID(number: generator.next()),
+            let kind = try #require(EntryTests.kinds.randomElement(using: &generator))
+            let entry = LogEntry(
+                kind, position: 7, session: generator.next(),
                 id: String(repeating: "é", count: Int.random(in: 0...64, using: &generator)),
                 isIDMade: .random(using: &generator), mayDelete: .random(using: &generator),
                 isPrivileged: .random(using: &generator), user: .random(in: 0...UInt32.max, using: &generator),
@@ -32,11 +36,11 @@ import Testing
     }
 
     @Test func `a largest entry is decoded as it was encoded and a larger one refused`() throws {
-        var entry = ReplicatedEntry(
-            .job, session: SessionID(), id: String(repeating: "a", count: 128),
+        var entry = LogEntry(
+            .job, position: 7, session: SessionID().number, id: String(repeating: "a", count: 128),
             payload: [UInt8](repeating: 7, count: 16 << 20))
         let bytes = try EntryEncoding.encode(entry, for: identity)
-        #expect(bytes.count == ReplicatedEntry.largest)
+        #expect(bytes.count == EntryEncoding.largest)
         #expect(try decode(bytes, identity) == entry)
         entry.payload.append(0)
         let larger = entry
@@ -45,7 +49,7 @@ import Testing
     }
 
     @Test func `a changed bit, a missing byte and a further byte are errors`() throws {
-        let entry = ReplicatedEntry(.model, session: SessionID(), id: "id", payload: Array("payload".utf8))
+        let entry = LogEntry(.model, session: SessionID().number, id: "id", payload: Array("payload".utf8))
         let bytes = try EntryEncoding.encode(entry, for: identity)
         for bit in 0..<bytes.count * 8 {
             var damaged = bytes
@@ -60,7 +64,7 @@ import Testing
     }
 
     @Test func `an entry of another stream is an error`() throws {
-        let bytes = try EntryEncoding.encode(ReplicatedEntry(.job, session: SessionID()), for: StreamIdentity())
+        let bytes = try EntryEncoding.encode(LogEntry(.job, session: SessionID().number), for: StreamIdentity())
         #expect(failure { () throws(ReplicationError) in try decode(bytes, identity) }?.code == .damagedEntry)
     }
 

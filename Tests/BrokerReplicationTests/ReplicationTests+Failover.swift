@@ -36,15 +36,15 @@ extension ReplicationTests {
         let entries = try reading.finish()
         #expect(entries.map(\.position) == (1...last).map { $0 })
         for writer in writers {
-            let own = entries.filter { $0.entry.session == writer.session.id }
-            #expect(own.map(\.entry.id) == own.indices.map { "job-\($0)" }, "an entry was lost, doubled or reordered")
+            let own = entries.filter { $0.session == writer.session.id.number }
+            #expect(own.map(\.id) == own.indices.map { "job-\($0)" }, "an entry was lost, doubled or reordered")
             #expect(own.map(\.position) == (try writer.appended.positions))
         }
         try expectEqualCopies(stream, entries)
     }
 
     /// Reads each server's own copy.
-    private func expectEqualCopies(_ stream: ReplicatedStream, _ entries: [DeliveredEntry]) throws {
+    private func expectEqualCopies(_ stream: ReplicatedStream, _ entries: [LogEntry]) throws {
         try cluster.waitUntilCurrent(stream)
         var seen: Set<String> = []
         try waitUntil("each copy is read") {
@@ -78,7 +78,7 @@ extension ReplicationTests {
         let (reader, server) = try #require(chosen)
         cluster.servers[server].kill()
         #expect(try session.append([Self.entry(session, 1)]) == 2...2)
-        #expect(try Self.read(reader, 1).first?.entry.id == "job-1")
+        #expect(try Self.read(reader, 1).first?.id == "job-1")
         #expect(try cluster.index(of: reader.state.server) != server)
         #expect(own.connection.state.connections == 1)
         // JetStream may choose the dead server again, until it notices its death.
@@ -131,7 +131,7 @@ extension ReplicationTests {
         let count = try writer.appended.count
         try waitUntil("the reader goes on") { reading.count == count || reading.error != nil }
         let entries = try reading.finish()
-        #expect(entries.map(\.entry.id) == (0..<count).map { "job-\($0)" })
+        #expect(entries.map(\.id) == (0..<count).map { "job-\($0)" })
         #expect(entries.map(\.position) == (try writer.appended.positions))
         #expect(writer.session.state.waiting == nil)
         try cluster.waitUntilCurrent(stream)
@@ -190,7 +190,7 @@ final class GroupWriter: @unchecked Sendable {
 final class ReadingThread: @unchecked Sendable {
     private let reader: StreamReader
     private let lock = NSLock()
-    private var entries: [DeliveredEntry] = []
+    private var entries: [LogEntry] = []
     private var failure: ReplicationError?
     private let ended = DispatchSemaphore(value: 0)
 
@@ -210,7 +210,7 @@ final class ReadingThread: @unchecked Sendable {
 
     var error: ReplicationError? { lock.withLock { failure } }
 
-    func finish() throws -> [DeliveredEntry] {
+    func finish() throws -> [LogEntry] {
         reader.stop()
         ended.wait()
         if let error { throw error }
@@ -358,7 +358,7 @@ extension ReplicationTests {
         thief.flush()
         _ = try session.append((1...20).map { Self.entry(session, $0) })
         let entries = try Self.read(reader, 20)
-        #expect(entries.map(\.entry.id) == (1...20).map { "job-\($0)" })
+        #expect(entries.map(\.id) == (1...20).map { "job-\($0)" })
         #expect(entries.map(\.position) == (2...21).map { $0 })
         #expect(try consumer() != before, "nothing was lost")
     }

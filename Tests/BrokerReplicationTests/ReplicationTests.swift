@@ -1,5 +1,6 @@
 #if Replication
 import BrokerJSON
+import BrokerJournal
 import Foundation
 import TestSupport
 import Testing
@@ -16,16 +17,16 @@ import Testing
     }
 
     static func entry(
-        _ session: Session, _ number: Int, bytes: Int = 20, _ kind: ReplicatedEntry.Kind = .job
-    ) -> ReplicatedEntry {
+        _ session: Session, _ number: Int, bytes: Int = 20, _ kind: LogEntry.Kind = .job
+    ) -> LogEntry {
         var payload = Array("\(number).".utf8)
         payload += [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: max(0, bytes - payload.count))
-        return ReplicatedEntry(kind, session: session.id, id: "job-\(number)", user: 1_000, payload: payload)
+        return LogEntry(kind, session: session.id.number, id: "job-\(number)", user: 1_000, payload: payload)
     }
 
     /// Reads as many entries as that.
-    static func read(_ reader: StreamReader, _ count: Int, bytes: Int = 1 << 20) throws -> [DeliveredEntry] {
-        var entries: [DeliveredEntry] = []
+    static func read(_ reader: StreamReader, _ count: Int, bytes: Int = 1 << 20) throws -> [LogEntry] {
+        var entries: [LogEntry] = []
         while entries.count < count {
             entries += try #require(try reader.read(bytes: bytes))
         }
@@ -45,11 +46,11 @@ import Testing
         var generator = SeededGenerator()
         let stream = try cluster.createStream("roundtrip")
         let session = Session(stream)
-        var appended: [ReplicatedEntry] = []
-        for kind in ReplicatedEntry.Kind.allCases {
+        var appended: [LogEntry] = []
+        for kind in EntryTests.kinds {
             let group = (0..<Int.random(in: 1...5, using: &generator)).map { number in
-                ReplicatedEntry(
-                    kind, session: session.id, id: "é\(number)", isIDMade: .random(using: &generator),
+                LogEntry(
+                    kind, session: session.id.number, id: "é\(number)", isIDMade: .random(using: &generator),
                     mayDelete: .random(using: &generator), isPrivileged: .random(using: &generator),
                     user: .random(in: 0...UInt32.max, using: &generator),
                     time: .random(in: 0...Int64.max, using: &generator),
@@ -59,20 +60,20 @@ import Testing
             appended += group
         }
         let read = try Self.read(StreamReader(stream, after: 0), appended.count, bytes: 10_000)
-        #expect(read.map(\.entry) == appended)
-        #expect(read.map(\.position) == (1...Int64(appended.count)).map { $0 })
+        for index in appended.indices { appended[index].position = Int64(index) + 1 }
+        #expect(read == appended)
     }
 
     @Test func `a largest entry is appended and read`() throws {
         let stream = try cluster.createStream("largest")
         let session = Session(stream)
-        let largest = ReplicatedEntry(
-            .job, session: session.id, id: String(repeating: "i", count: 128),
-            payload: [UInt8](repeating: 3, count: ReplicatedEntry.largestPayload))
+        let largest = LogEntry(
+            .job, position: 1, session: session.id.number, id: String(repeating: "i", count: 128),
+            payload: [UInt8](repeating: 3, count: EntryEncoding.largestPayload))
         #expect(try session.append([largest]) == 1...1)
         #expect(try session.append([Self.entry(session, 1)]) == 2...2)
         let entries = try Self.read(StreamReader(stream, after: 0), 2)
-        #expect(entries.first?.entry == largest)
+        #expect(entries.first == largest)
         let two = [largest, largest]
         #expect(failure { () throws(ReplicationError) in try session.append(two) }?.code == .tooLarge)
         let many = (0...1_000).map { Self.entry(session, $0) }
@@ -97,12 +98,12 @@ import Testing
         let read = try Self.read(StreamReader(stream, after: 0), total)
         #expect(read.map(\.position) == (1...Int64(total)).map { $0 })
         for (session, own) in zip(sessions, ranges) {
-            let mine = read.filter { $0.entry.session == session.id }
-            #expect(mine.map(\.entry.id) == mine.indices.map { "job-\($0)" })
+            let mine = read.filter { $0.session == session.id.number }
+            #expect(mine.map(\.id) == mine.indices.map { "job-\($0)" })
             // As the append said.
             #expect(mine.map(\.position) == (try own.positions))
         }
-        let switches = zip(read, read.dropFirst()).filter { $0.entry.session != $1.entry.session }.count
+        let switches = zip(read, read.dropFirst()).filter { $0.session != $1.session }.count
         #expect(switches > 2, "the sessions did not interleave")
     }
 
@@ -188,7 +189,7 @@ final class Appended: @unchecked Sendable {
     private var ranges: [ClosedRange<Int64>] = []
     private var error: (any Error)?
 
-    func append(_ session: Session, _ entries: [ReplicatedEntry]) {
+    func append(_ session: Session, _ entries: [LogEntry]) {
         let result = Result { try session.append(entries) }
         lock.withLock {
             switch result {

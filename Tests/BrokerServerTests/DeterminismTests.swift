@@ -171,15 +171,15 @@ struct LoggedJob {
 
     var text: String { "{\"type\": \"job\", \(isIDMade ? "" : "\"id\": \"\(id)\", ")\(body)}" }
 
-    func entry() throws -> JournalEntry {
+    func entry() throws -> LogEntry {
         switch change {
         case .model(let plan):
-            return JournalEntry(.model, position: position, time: time, payload: Array("keep\n\(plan.model.text)".utf8))
+            return LogEntry(.model, position: position, time: time, payload: Array("keep\n\(plan.model.text)".utf8))
         case .limits(let limits):
-            return JournalEntry(.limits, position: position, time: time, payload: Array(limits.text.utf8))
+            return LogEntry(.limits, position: position, time: time, payload: Array(limits.text.utf8))
         case nil: break
         }
-        return JournalEntry(
+        return LogEntry(
             .job, position: position, id: id, isIDMade: isIDMade, mayDelete: mayDelete, user: user, time: time,
             payload: Array(try RawClient.frame(Array(text.utf8)).dropFirst(4)))
     }
@@ -279,8 +279,8 @@ struct LoggedStore {
                 copied.signal()
             }
         }
-        try coordinator.start(logger) { payload, logged, memory in
-            payload.withUnsafeBytes { messages.reopen($0, logged, memory) }
+        try coordinator.start(logger) { logged, memory in
+            logged.payload.withUnsafeBytes { messages.reopen($0, from: logged.owner, memory) }
         }
         if killed != nil { copied.wait() }
         coordinator.stop()
@@ -369,8 +369,8 @@ struct LoggedStore {
             return Array(try RawClient.frame(Array(text.utf8)).dropFirst(4))
         }
         try journal.append([
-            JournalEntry(.job, position: 1, id: "short", time: 0, payload: try job("short", pathBytes: 8_192)),
-            JournalEntry(.job, position: 2, id: "long", time: 0, payload: try job("long", pathBytes: 8_193)),
+            LogEntry(.job, position: 1, id: "short", time: 0, payload: try job("short", pathBytes: 8_192)),
+            LogEntry(.job, position: 2, id: "long", time: 0, payload: try job("long", pathBytes: 8_193)),
         ])
         for _ in 0..<2 {
             let error = try await #require(throws: ServerError.self) { try await start() }

@@ -187,14 +187,14 @@ struct LogReplicas: Sendable {
         let reader = StreamReader(stream, after: max(status.firstPosition - 1, status.lastPosition - Self.mostEntries))
         defer { reader.stop() }
         while let entries = try reader.read(bytes: 1 << 20) {
-            for entry in entries { note(entry) }
+            for entry in entries { note(ReplicaNote(entry)) }
             if entries.last?.position ?? 0 >= status.lastPosition { return }
         }
         return nil
     }
 
-    private mutating func note(_ entry: DeliveredEntry) {
-        switch ReplicaNote(entry.entry) {
+    private mutating func note(_ note: ReplicaNote?) {
+        switch note {
         case .joined(let name): joined.insert(name)
         case .left(let name):
             joined.remove(name)

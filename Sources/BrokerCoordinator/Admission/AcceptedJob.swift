@@ -1,3 +1,4 @@
+internal import BrokerJournal
 internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerStore
@@ -168,10 +169,12 @@ struct StagingRun: Sendable {
         return ReadyJob(work: work, memory: frame.memory, accepted: accepted, times: times)
     }
 
-    var logEntry: LogEntry {
-        LogEntry(
-            kind: .job, ticket: accepted.ticket, position: 0, id: accepted.key, isIDMade: accepted.isIDMade,
-            owner: accepted.owner, mayDelete: accepted.mayDelete, isPrivileged: accepted.isPrivileged,
-            time: accepted.acceptedAt, payload: { [frame] in frame.payload })
+    var logEntry: PendingEntry {
+        PendingEntry(
+            ticket: accepted.ticket,
+            entry: LogEntry(
+                .job, id: accepted.id, isIDMade: accepted.isIDMade, mayDelete: accepted.mayDelete,
+                isPrivileged: accepted.isPrivileged, user: accepted.owner.user, time: accepted.acceptedAt),
+            payload: { [frame] in frame.content.payload })
     }
 }

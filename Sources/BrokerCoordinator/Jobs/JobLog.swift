@@ -1,6 +1,6 @@
 internal import BrokerFastJSON
 internal import BrokerJSON
-internal import BrokerJournal
+package import BrokerJournal
 internal import BrokerModel
 internal import BrokerSchema
 package import BrokerStore
@@ -23,7 +23,7 @@ protocol JobLog: Sendable {
 
     /// Appends an entry; entries are stored in the order of the calls. Must not block: it is called while the job table
     /// is locked. ``read(after:bytes:)`` delivers the entry, or its refusal.
-    func append(_ entry: LogEntry)
+    func append(_ entry: PendingEntry)
 
     /// Waits for the next entries of the log, and returns them in its order. Called by one thread, one call after the other.
     ///
@@ -57,36 +57,19 @@ extension JobLog {
 }
 
 /// A job or a change on its way to the log, or the cancellation of a job that is there.
-struct LogEntry: Sendable {
-    let kind: JournalEntry.Kind
+struct PendingEntry: Sendable {
     /// The ticket of the job, or of the change, in this run of the server.
     let ticket: Int
-    /// For a cancellation, the position of the job; else 0, because the log has given none yet.
-    let position: Int64
-    let id: JobID
-    let isIDMade: Bool
-    let owner: JobOwner
-    let mayDelete: Bool
-    let isPrivileged: Bool
-    /// In milliseconds since 1970.
-    let time: Int64
-    /// A job's frame as it was received, without its length; a change as bytes.
-    let payload: @Sendable () -> [UInt8]
+    /// A job's without its payload. The log gives it its position.
+    let entry: LogEntry
+    /// Makes that of a job from its frame.
+    var payload: (@Sendable () -> [UInt8])?
 
-    /// - Parameter place: nil for a cancellation.
-    func stored(at place: LogPlace?) -> JournalEntry {
-        JournalEntry(
-            kind, position: place?.position ?? position, id: id.text, isIDMade: isIDMade, mayDelete: mayDelete,
-            isPrivileged: isPrivileged, user: owner.user, time: place?.time ?? time, payload: payload())
-    }
-}
-
-extension LogEntry {
-    init(_ change: LogChange, ticket: Int) {
-        self.init(
-            kind: change.kind, ticket: ticket, position: 0, id: JobID(""), isIDMade: true, owner: .server,
-            mayDelete: true,
-            isPrivileged: true, time: wallClockMilliseconds(), payload: { change.payload })
+    /// With its payload.
+    var whole: LogEntry {
+        var entry = entry
+        if let payload { entry.payload = payload() }
+        return entry
     }
 }
 
@@ -97,12 +80,13 @@ enum LogItem: Sendable {
     /// - Parameter payload: its frame, where another server may have changed the model before it; else nil.
     case job(ticket: Int, LogPlace, payload: [UInt8]? = nil)
     /// A cancellation that this server appended.
-    case cancellation(LogEntry)
+    case cancellation(PendingEntry)
     /// The log had no room for an entry of this server: it is not in it.
-    case refused(LogEntry, StoreError)
+    case refused(PendingEntry, StoreError)
     /// A job of another server, or of an earlier run of this one.
-    case other(JournaledJob, payload: [UInt8])
-    case change(LoggedChange)
+    case other(LogEntry, isCancelled: Bool = false)
+    /// - Parameter ticket: nil for the change of another server, or of an earlier run of this one.
+    case change(LogEntry, ticket: Int? = nil)
     /// An entry of a shared log about the servers themselves.
     case note(ReplicaNote, LogMark, isOwn: Bool)
 
@@ -110,25 +94,18 @@ enum LogItem: Sendable {
     var isOwnJob: Bool {
         switch self {
         case .job, .cancellation: true
-        case .refused(let entry, _): entry.kind == .job || entry.kind == .cancellation
+        case .refused(let pending, _): pending.entry.kind == .job || pending.entry.kind == .cancellation
         case .other, .change, .note: false
         }
     }
 }
 
-/// A job that was read from the log, with its position, id and time.
-package struct JournaledJob: Sendable {
-    package let sequence: Int64
-    package let id: String
-    package let owner: JobOwner
-    package let isIDMade: Bool
-    package let mayDelete: Bool
-    package let isPrivileged: Bool
-    /// When it was accepted, in milliseconds since 1970.
-    let time: Int64
-    let isCancelled: Bool
+extension LogEntry {
+    package var owner: JobOwner { JobOwner(user: user) }
 
-    var place: LogPlace { LogPlace(position: sequence, time: time) }
+    var place: LogPlace { LogPlace(position: position, time: time) }
+
+    var mark: LogMark { LogMark(position: position, time: time, content: payload) }
 }
 
 /// The log broke its own rules; nothing is applied any more.
@@ -171,10 +148,10 @@ enum LogChange: Sendable, Equatable {
     case model(String, RemovalPolicy)
     case limits(LoggedLimits)
 
-    /// - Returns: nil for a payload that a later version wrote.
-    init?(_ kind: JournalEntry.Kind, _ payload: [UInt8]) {
-        guard let text = String(validating: payload, as: UTF8.self) else { return nil }
-        switch kind {
+    /// - Returns: nil for an entry that a later version wrote, or of another kind.
+    init?(_ entry: LogEntry) {
+        guard let text = String(validating: entry.payload, as: UTF8.self) else { return nil }
+        switch entry.kind {
         case .model:
             let parts = text.split(separator: "\n", maxSplits: 1, omittingEmptySubsequences: false)
             guard parts.count == 2, let removal = RemovalPolicy(rawValue: String(parts[0])) else { return nil }
@@ -182,34 +159,24 @@ enum LogChange: Sendable, Equatable {
         case .limits:
             guard let limits = LoggedLimits(text) else { return nil }
             self = .limits(limits)
-        case .job, .cancellation: return nil
+        case .job, .cancellation, .replica, .checkpoint, .upgrade: return nil
         }
     }
 
-    var kind: JournalEntry.Kind {
+    /// A model begins with a line with the policy.
+    var entry: LogEntry {
         switch self {
-        case .model: .model
-        case .limits: .limits
-        }
-    }
-
-    /// For a model a line with the policy, then the text.
-    var payload: [UInt8] {
-        switch self {
-        case .model(let text, let removal): Array("\(removal.rawValue)\n\(text)".utf8)
-        case .limits(let limits): Array(limits.text.utf8)
+        case .model(let text, let removal): .control(.model, Array("\(removal.rawValue)\n\(text)".utf8))
+        case .limits(let limits): .control(.limits, Array(limits.text.utf8))
         }
     }
 }
 
-struct LoggedChange: Sendable {
-    let kind: JournalEntry.Kind
-    let payload: [UInt8]
-    let place: LogPlace
-    /// Nil for the change of another server, or of an earlier run of this one.
-    let ticket: Int?
-
-    var mark: LogMark { LogMark(position: place.position ?? 0, time: place.time, content: payload) }
+extension LogEntry {
+    /// An entry of a server that is no job.
+    static func control(_ kind: Kind, _ payload: [UInt8]) -> LogEntry {
+        LogEntry(kind, isIDMade: true, isPrivileged: true, time: wallClockMilliseconds(), payload: payload)
+    }
 }
 
 /// A log that several servers share. Each applies all of it to a store of its own, so their stores are equal.
@@ -306,19 +273,7 @@ package enum ReplicaNote: Sendable, Equatable {
     /// The entries after it are applied under that fingerprint.
     case upgrade(fingerprint: String)
 
-    package enum Kind: Sendable {
-        case replica, checkpoint, upgrade
-    }
-
-    package var kind: Kind {
-        switch self {
-        case .joined, .left: .replica
-        case .checkpoint: .checkpoint
-        case .upgrade: .upgrade
-        }
-    }
-
-    package var payload: [UInt8] {
+    package var entry: LogEntry {
         var writer = JSONWriter()
         writer.object { writer in
             switch self {
@@ -328,14 +283,20 @@ package enum ReplicaNote: Sendable, Equatable {
             case .checkpoint(let checkpoint): checkpoint.write(to: &writer)
             }
         }
-        return writer.bytes
+        let kind: LogEntry.Kind =
+            switch self {
+            case .joined, .left: .replica
+            case .checkpoint: .checkpoint
+            case .upgrade: .upgrade
+            }
+        return .control(kind, writer.bytes)
     }
 
-    /// - Returns: nil for a payload that a later version wrote.
-    package init?(_ kind: Kind, _ payload: [UInt8]) {
-        guard let document = try? JSONDocument(parsing: JSONText(copying: payload)) else { return nil }
+    /// - Returns: nil for an entry that a later version wrote, or of another kind.
+    package init?(_ entry: LogEntry) {
+        guard let document = try? JSONDocument(parsing: JSONText(copying: entry.payload)) else { return nil }
         let root = document.root
-        switch kind {
+        switch entry.kind {
         case .replica:
             if let name = root["joined"]?.string {
                 self = .joined(name)
@@ -350,6 +311,7 @@ package enum ReplicaNote: Sendable, Equatable {
         case .checkpoint:
             guard let checkpoint = ReplicaCheckpoint(root) else { return nil }
             self = .checkpoint(checkpoint)
+        case .job, .cancellation, .model, .limits: return nil
         }
     }
 }

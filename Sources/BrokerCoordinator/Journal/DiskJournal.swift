@@ -11,7 +11,7 @@ internal import Logging
 /// It never waits for a timer: while one group is made durable, the next gathers.
 final class DiskJournal: JobLog {
     private struct Queue {
-        var entries: [LogEntry] = []
+        var entries: [PendingEntry] = []
         var appliedThrough: Int64 = 0
         var trimmedThrough: Int64 = 0
         var isStopping = false
@@ -59,7 +59,7 @@ final class DiskJournal: JobLog {
         self.logger = logger
     }
 
-    func append(_ entry: LogEntry) {
+    func append(_ entry: PendingEntry) {
         queue.signal { queue in
             queue.entries.append(entry)
             return queue.entries.count == 1
@@ -116,28 +116,20 @@ final class DiskJournal: JobLog {
         {
             count += entry.payload.count
             files.earlierCount -= 1
-            guard entry.kind == .job else {
-                let place = LogPlace(position: entry.position, time: entry.time)
-                items.append(
-                    .change(LoggedChange(kind: entry.kind, payload: entry.payload, place: place, ticket: nil)))
-                continue
-            }
-            let job = JournaledJob(
-                sequence: entry.position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
-                mayDelete: entry.mayDelete, isPrivileged: entry.isPrivileged, time: entry.time,
-                isCancelled: files.journal.cancelled.contains(entry.position))
-            items.append(.other(job, payload: entry.payload))
+            items.append(
+                entry.kind == .job
+                    ? .other(entry, isCancelled: files.journal.cancelled.contains(entry.position)) : .change(entry))
         }
         return items
     }
 
     /// Waits for work, and while the disk is full, for the next look at it; nil when no more will come.
-    private func take() -> (entries: [LogEntry], applied: Int64)? {
+    private func take() -> (entries: [PendingEntry], applied: Int64)? {
         guard let full = files.full else { return queue.wait(Self.takeWork) }
         return queue.wait(until: full.nextLook, Self.takeWork) ?? ([], 0)
     }
 
-    private static let takeWork: @Sendable (inout Queue) -> (entries: [LogEntry], applied: Int64)?? = { queue in
+    private static let takeWork: @Sendable (inout Queue) -> (entries: [PendingEntry], applied: Int64)?? = { queue in
         let hasWork = !queue.entries.isEmpty || queue.appliedThrough > queue.trimmedThrough
         guard hasWork else { return queue.isStopping ? .some(nil) : nil }
         queue.trimmedThrough = queue.appliedThrough
@@ -146,20 +138,20 @@ final class DiskJournal: JobLog {
     }
 
     /// Gives the entries their places, except cancellations, and makes all of them durable.
-    private func write(_ entries: [LogEntry]) throws(StoreError) -> [LogItem] {
+    private func write(_ entries: [PendingEntry]) throws(StoreError) -> [LogItem] {
         var (position, time) = (files.last.position ?? 0, files.last.time)
-        var stored: [JournalEntry] = []
+        var stored: [LogEntry] = []
         stored.reserveCapacity(entries.count)
         let writtenAt = monotonicMicroseconds()
-        for entry in entries {
-            guard entry.kind.hasPosition else {
-                stored.append(entry.stored(at: nil))
-                continue
+        for pending in entries {
+            var entry = pending.whole
+            if entry.kind.hasPosition {
+                position += 1
+                // The clock of the machine may be set back; the time of the log never falls.
+                time = max(time, entry.time)
+                (entry.position, entry.time) = (position, time)
             }
-            position += 1
-            // The clock of the machine may be set back; the time of the log never falls.
-            time = max(time, entry.time)
-            stored.append(entry.stored(at: LogPlace(position: position, time: time)))
+            stored.append(entry)
         }
         do throws(JournalError) {
             try files.journal.append(stored)
@@ -171,14 +163,15 @@ final class DiskJournal: JobLog {
         }
         files.last = LogPlace(position: position, time: time)
         let durableAt = monotonicMicroseconds()
-        return zip(entries, stored).map { entry, written in
-            let place = LogPlace(
-                position: written.position, time: written.time, writtenAt: writtenAt, durableAt: durableAt)
-            return switch entry.kind {
-            case .cancellation: .cancellation(entry)
-            case .job: .job(ticket: entry.ticket, place)
-            case .model, .limits:
-                .change(LoggedChange(kind: entry.kind, payload: written.payload, place: place, ticket: entry.ticket))
+        return zip(entries, stored).map { pending, entry in
+            switch entry.kind {
+            case .cancellation: .cancellation(pending)
+            case .job:
+                .job(
+                    ticket: pending.ticket,
+                    LogPlace(
+                        position: entry.position, time: entry.time, writtenAt: writtenAt, durableAt: durableAt))
+            case .model, .limits, .replica, .checkpoint, .upgrade: .change(entry, ticket: pending.ticket)
             }
         }
     }

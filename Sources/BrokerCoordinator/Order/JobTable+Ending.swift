@@ -1,3 +1,4 @@
+internal import BrokerJournal
 internal import BrokerModel
 internal import BrokerSchema
 internal import BrokerStaging
@@ -38,10 +39,11 @@ extension JobTable {
         _ job: RunningJobs.Cancellable, _ id: JobID, as asker: JobOwner, answer: (@Sendable (Cancellation) -> Void)?
     ) {
         let entry = { (place: LogPlace) in
-            LogEntry(
-                kind: .cancellation, ticket: job.ticket, position: place.position ?? 0, id: id, isIDMade: false,
-                owner: asker, mayDelete: true, isPrivileged: asker.isPrivileged, time: wallClockMilliseconds(),
-                payload: { [] })
+            PendingEntry(
+                ticket: job.ticket,
+                entry: LogEntry(
+                    .cancellation, position: place.position ?? 0, id: id.text, isPrivileged: asker.isPrivileged,
+                    user: asker.user, time: wallClockMilliseconds()))
         }
         cancellations.add(Cancellations.Request(job: job, id: id, answer: answer, entry: entry))
         if let place = application.place(of: job.ticket) { log.durable?.append(entry(place)) }
@@ -64,7 +66,7 @@ extension JobTable {
     }
 
     /// The log has stored a cancellation. Returns the calls that follow.
-    mutating func decideCancellation(_ entry: LogEntry) -> [Effects.Call] {
+    mutating func decideCancellation(_ entry: PendingEntry) -> [Effects.Call] {
         guard let request = cancellations.take(entry.ticket) else { return [] }
         let calls = markCancelled(request.job, request.id)
         guard let answer = request.answer else { return calls }
@@ -72,7 +74,7 @@ extension JobTable {
     }
 
     /// The log has no room for a cancellation: the job is merged. Returns the calls that follow.
-    mutating func failCancellation(_ entry: LogEntry, _ error: StoreError) -> [Effects.Call] {
+    mutating func failCancellation(_ entry: PendingEntry, _ error: StoreError) -> [Effects.Call] {
         guard let answer = cancellations.take(entry.ticket)?.answer else { return [] }
         return [{ answer(.failed(error)) }]
     }
@@ -222,7 +224,7 @@ struct Cancellations {
         /// Answers the asker; nil for all but one of several jobs.
         let answer: (@Sendable (Cancellation) -> Void)?
         /// Its entry, which is appended when the log has the job.
-        let entry: (LogPlace) -> LogEntry
+        let entry: (LogPlace) -> PendingEntry
     }
 
     /// Those of the cancelled jobs whose turn has not come.
@@ -237,7 +239,7 @@ struct Cancellations {
 
     mutating func add(_ request: Request) { requests[request.job.ticket, default: []].append(request) }
 
-    func entries(of ticket: Int, at place: LogPlace) -> [LogEntry] {
+    func entries(of ticket: Int, at place: LogPlace) -> [PendingEntry] {
         requests.isEmpty ? [] : (requests[ticket] ?? []).map { $0.entry(place) }
     }
 

@@ -1,3 +1,4 @@
+internal import BrokerJournal
 internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerStore
@@ -221,11 +222,11 @@ struct JobTable {
     }
 
     /// Gives a frame that was read from the log its ticket: the job keeps its place.
-    mutating func admit(_ weight: Int, _ logged: JournaledJob) throws(LogViolation) -> Int {
+    mutating func admit(_ weight: Int, _ logged: LogEntry, isCancelled: Bool) throws(LogViolation) -> Int {
         let ticket = reserve(weight, isFromLog: true)
         try application.deliver(other: ticket, at: logged.place)
-        log.memory.note(logged.sequence)
-        if logged.isCancelled { cancellations.tickets.insert(ticket) }
+        log.memory.note(logged.position)
+        if isCancelled { cancellations.tickets.insert(ticket) }
         return ticket
     }
 
@@ -467,7 +468,7 @@ extension JobTable {
                 guard let payload, let job = ends.job(at: ticket) else { throw .unexpectedJob }
                 stale.append(StaleJob(job: job, place: place, payload: payload))
             case .cancellation(let entry): effects.completions += decideCancellation(entry)
-            case .refused(let entry, let error) where entry.kind == .cancellation:
+            case .refused(let entry, let error) where entry.entry.kind == .cancellation:
                 effects.completions += failCancellation(entry, error)
             case .refused(let entry, let error):
                 effects.completions += try refuse(entry.ticket, Fault(error))

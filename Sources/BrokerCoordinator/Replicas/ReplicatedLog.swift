@@ -15,27 +15,22 @@ internal import DequeModule
 /// A group that is stored, and whose positions follow the newest that was read, is delivered from memory: the stream delivers it
 /// later, from a copy that may lack it for a while; then it must be the same.
 final class ReplicatedLog: SharedLog {
-    enum Waiting {
-        case entry(LogEntry)
-        case note(ReplicaNote)
-    }
-
     struct Queue {
-        var waiting: [Waiting] = []
+        var waiting: [PendingEntry] = []
         var isStopping = false
     }
 
     /// An entry on its way: the reader finds them in the order in which they were sent.
     enum SentEntry {
-        case stored(Waiting)
+        case stored(ticket: Int)
         /// The stream has no room for it.
-        case refused(LogEntry, StoreError)
+        case refused(PendingEntry, StoreError)
     }
 
     struct Outbox {
         var sent = Deque<SentEntry>()
         /// Groups of entries that are stored, with the positions of their first ones.
-        var stored = Deque<(first: Int64, entries: [ReplicatedEntry])>()
+        var stored = Deque<(first: Int64, entries: [LogEntry])>()
         /// Why nothing more is appended.
         var failure: StoreError?
     }
@@ -91,23 +86,17 @@ final class ReplicatedLog: SharedLog {
     // MARK: - Beginning
 
     func first(_ own: LogBeginning) throws(StoreError) -> LogBeginning {
-        let entries: [(ReplicatedEntry.Kind, [UInt8])] = [
-            (.limits, Array(own.limits.text.utf8)),
-            (.model, LogChange.model(own.model, .refuse).payload),
-            (.upgrade, ReplicaNote.upgrade(fingerprint: own.fingerprint).payload),
-        ]
         // They have a subject of their own: the session has appended nothing yet.
         let id = SessionID()
+        let entries = [
+            LogChange.limits(own.limits).entry, LogChange.model(own.model, .refuse).entry,
+            ReplicaNote.upgrade(fingerprint: own.fingerprint).entry,
+        ].map { $0.appended(in: id) }
         do throws(ReplicationError) {
-            try stream.begin(
-                with: entries.map {
-                    ReplicatedEntry(
-                        $0.0, session: id, isIDMade: true, isPrivileged: true, time: wallClockMilliseconds(),
-                        payload: $0.1)
-                })
+            try stream.begin(with: entries)
             let reader = StreamReader(stream, after: 0)
             defer { reader.stop() }
-            var read: [DeliveredEntry] = []
+            var read: [LogEntry] = []
             while read.count < entries.count, let next = try reader.read(bytes: 1) { read += next }
             return try Self.beginning(of: read.prefix(entries.count))
         } catch {
@@ -115,17 +104,15 @@ final class ReplicatedLog: SharedLog {
         }
     }
 
-    private static func beginning(of entries: ArraySlice<DeliveredEntry>) throws(ReplicationError) -> LogBeginning {
+    private static func beginning(of entries: ArraySlice<LogEntry>) throws(ReplicationError) -> LogBeginning {
         var limits: LoggedLimits?
         var model: String?
         var fingerprint: String?
         for entry in entries {
-            let (kind, payload) = (entry.entry.kind, entry.entry.payload)
-            switch kind {
-            case .limits: limits = LoggedLimits(String(decoding: payload, as: UTF8.self))
-            case .model: if case .model(let text, _)? = LogChange(.model, payload) { model = text }
-            case .upgrade: if case .upgrade(let digits)? = ReplicaNote(entry.entry) { fingerprint = digits }
-            case .job, .replica, .checkpoint: break
+            switch LogChange(entry) {
+            case .limits(let texts): limits = texts
+            case .model(let text, _): model = text
+            case nil: if case .upgrade(let digits)? = ReplicaNote(entry) { fingerprint = digits }
             }
         }
         guard let limits, let model, let fingerprint, let last = entries.last else {
@@ -133,7 +120,7 @@ final class ReplicatedLog: SharedLog {
         }
         return LogBeginning(
             limits: limits, model: model, fingerprint: fingerprint, position: last.position,
-            time: entries.map(\.entry.time).max() ?? 0)
+            time: entries.map(\.time).max() ?? 0)
     }
 
     func begin(
@@ -152,41 +139,40 @@ final class ReplicatedLog: SharedLog {
 
     let takesCancellations = false
 
-    func append(_ entry: LogEntry) { append(.entry(entry)) }
+    /// The ticket of a note, which is no job's.
+    private static let ticketOfNotes = -2
 
-    func append(_ note: ReplicaNote) { append(.note(note)) }
+    func append(_ note: ReplicaNote) { append(PendingEntry(ticket: Self.ticketOfNotes, entry: note.entry)) }
 
-    private func append(_ waiting: Waiting) {
+    func append(_ entry: PendingEntry) {
         queue.signal { queue in
-            queue.waiting.append(waiting)
+            queue.waiting.append(entry)
             return queue.waiting.count == 1
         }
     }
 
     private func appendAll(_ report: @escaping @Sendable (_ reason: String?) -> Void) {
-        var newest: ReplicaNote?
-        var rest: [Waiting] = []
+        var newest: PendingEntry?
+        var rest: [PendingEntry] = []
         // Notes that were refused with their group go with the next one.
-        var lost: [Waiting] = []
+        var lost: [PendingEntry] = []
         while outbox.withLock({ $0.failure == nil }) {
             if rest.isEmpty {
                 guard let taken = take() else { return }
                 rest = taken
             }
-            if rest.isEmpty, let newest { rest = [.note(newest)] }
+            if rest.isEmpty, let newest { rest = [newest] }
             rest = lost + rest
             lost = []
             let group = takeGroup(&rest)
-            for case .note(let note) in group.map(\.waiting) { if case .checkpoint = note { newest = note } }
-            if !group.isEmpty, !append(group, report) {
-                lost = group.map(\.waiting).filter { if case .note = $0 { true } else { false } }
-            }
+            newest = group.map(\.pending).last { $0.entry.kind == .checkpoint } ?? newest
+            if !group.isEmpty, !append(group, report) { lost = group.map(\.pending).filter(\.isNote) }
         }
     }
 
     /// Waits for entries; none when there were none for long, nil at the end.
-    private func take() -> [Waiting]? {
-        let taken: [Waiting]?? = queue.wait(until: monotonicMicroseconds() + Self.heartbeat) { queue in
+    private func take() -> [PendingEntry]? {
+        let taken: [PendingEntry]?? = queue.wait(until: monotonicMicroseconds() + Self.heartbeat) { queue in
             guard !queue.waiting.isEmpty else { return queue.isStopping ? .some(nil) : nil }
             defer { queue.waiting.removeAll(keepingCapacity: queue.waiting.count < 4_096) }
             return queue.waiting
@@ -194,42 +180,27 @@ final class ReplicatedLog: SharedLog {
         return taken ?? []
     }
 
-    private func takeGroup(_ rest: inout [Waiting]) -> [(waiting: Waiting, entry: ReplicatedEntry)] {
-        var group: [(waiting: Waiting, entry: ReplicatedEntry)] = []
+    private func takeGroup(_ rest: inout [PendingEntry]) -> [(pending: PendingEntry, entry: LogEntry)] {
+        var group: [(pending: PendingEntry, entry: LogEntry)] = []
         var bytes = 0
-        for waiting in rest {
-            let entry = entry(of: waiting)
+        for pending in rest {
+            var entry = pending.whole.appended(in: session.id)
+            // A note that is repeated shows when the server lived.
+            if pending.isNote { entry.time = wallClockMilliseconds() }
             bytes += entry.payload.count + 256
             guard group.isEmpty || group.count < Session.maximumCount && bytes <= Session.maximumBytes else { break }
-            group.append((waiting, entry))
+            group.append((pending, entry))
         }
         rest.removeFirst(group.count)
         return group
     }
 
-    private func entry(of waiting: Waiting) -> ReplicatedEntry {
-        switch waiting {
-        case .entry(let entry):
-            let kind: ReplicatedEntry.Kind =
-                switch entry.kind {
-                case .job: .job
-                case .model: .model
-                case .limits: .limits
-                case .cancellation: preconditionFailure("a shared log takes no cancellations")
-                }
-            return ReplicatedEntry(
-                kind, session: session.id, id: entry.id.text, isIDMade: entry.isIDMade, mayDelete: entry.mayDelete,
-                isPrivileged: entry.isPrivileged, user: entry.owner.user, time: entry.time, payload: entry.payload())
-        case .note(let note): return ReplicatedEntry(note, of: session.id)
-        }
-    }
-
     /// - Returns: false when the stream refused the group.
     private func append(
-        _ group: [(waiting: Waiting, entry: ReplicatedEntry)], _ report: @Sendable (_ reason: String?) -> Void
+        _ group: [(pending: PendingEntry, entry: LogEntry)], _ report: @Sendable (_ reason: String?) -> Void
     ) -> Bool {
         // The reader may find them before the answer comes.
-        outbox.withLock { outbox in for item in group { outbox.sent.append(.stored(item.waiting)) } }
+        outbox.withLock { outbox in for item in group { outbox.sent.append(.stored(ticket: item.pending.ticket)) } }
         var isReported = false
         defer { if isReported { report(nil) } }
         do throws(ReplicationError) {
@@ -251,7 +222,7 @@ final class ReplicatedLog: SharedLog {
             switch error.code {
             case .full, .tooLarge, .refused:
                 positions.withLock { $0.waiting = nil }
-                refuse(group.map(\.waiting), StoreError(error))
+                refuse(group.map(\.pending), StoreError(error))
                 return false
             case .stopped: outbox.withLock { $0.failure = StoreError(error) }
             default:
@@ -263,10 +234,10 @@ final class ReplicatedLog: SharedLog {
     }
 
     /// The group is not in the stream: it is the newest that was sent.
-    private func refuse(_ group: [Waiting], _ error: StoreError) {
+    private func refuse(_ group: [PendingEntry], _ error: StoreError) {
         outbox.withLock { outbox in
             outbox.sent.removeLast(group.count)
-            for case .entry(let entry) in group { outbox.sent.append(.refused(entry, error)) }
+            for entry in group where !entry.isNote { outbox.sent.append(.refused(entry, error)) }
         }
         reading.reader?.interrupt()
     }
@@ -330,19 +301,19 @@ extension ReplicatedLog {
             var items = takeRefused() + (try takeStored())
             if !items.isEmpty { return items }
             if let failure = outbox.withLock({ $0.failure }), !queue.withLock({ $0.isStopping }) { throw failure }
-            let entries: [DeliveredEntry]?
+            let entries: [LogEntry]?
             do throws(ReplicationError) {
                 entries = try reader.read(bytes: bytes)
             } catch {
                 throw StoreError(error)
             }
             guard let entries else { return nil }
-            for delivered in entries {
-                guard delivered.position > reading.position else {
-                    guard delivered.entry.session == session.id else { throw LogViolation.unexpectedJob.error }
+            for entry in entries {
+                guard entry.position > reading.position else {
+                    guard entry.session == session.id.number else { throw LogViolation.unexpectedJob.error }
                     continue
                 }
-                items.append(try item(of: delivered.entry, at: delivered.position))
+                items.append(try item(of: entry, at: entry.position))
                 items += takeRefused()
             }
             if let last = entries.last { positions.withLock { $0.last = max($0.last, last.position) } }
@@ -374,83 +345,57 @@ extension ReplicatedLog {
         return items
     }
 
-    private func takeStoredGroup() -> (first: Int64, entries: [ReplicatedEntry])? {
+    private func takeStoredGroup() -> (first: Int64, entries: [LogEntry])? {
         outbox.withLock { outbox in
             guard let first = outbox.stored.first?.first, first <= reading.position + 1 else { return nil }
             return outbox.stored.removeFirst()
         }
     }
 
-    private func item(of entry: ReplicatedEntry, at position: Int64) throws(StoreError) -> LogItem {
+    private func item(of entry: LogEntry, at position: Int64) throws(StoreError) -> LogItem {
+        var entry = entry
         reading.time = max(reading.time, entry.time)
         reading.position = position
-        let time = reading.time
-        let place = LogPlace(position: position, time: time)
-        let isOwn = entry.session == session.id
-        var own: Waiting?
-        if isOwn {
-            own = outbox.withLock { outbox -> Waiting? in
-                guard case .stored(let waiting)? = outbox.sent.first else { return nil }
+        (entry.position, entry.time) = (position, reading.time)
+        var ticket: Int?
+        if entry.session == session.id.number {
+            ticket = outbox.withLock { outbox in
+                guard case .stored(let ticket)? = outbox.sent.first else { return nil }
                 outbox.sent.removeFirst()
-                return waiting
+                return ticket
             }
-            guard own != nil else { throw LogViolation.unexpectedJob.error }
+            guard ticket != nil else { throw LogViolation.unexpectedJob.error }
         }
         switch entry.kind {
         case .job:
-            if case .entry(let waiting)? = own {
-                let stored = LogPlace(position: position, time: time, durableAt: monotonicMicroseconds())
-                return .job(ticket: waiting.ticket, stored, payload: entry.payload)
-            }
-            let job = JournaledJob(
-                sequence: position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
-                mayDelete: entry.mayDelete, isPrivileged: entry.isPrivileged, time: time, isCancelled: false)
-            return .other(job, payload: entry.payload)
-        case .model, .limits:
-            var ticket: Int?
-            if case .entry(let waiting)? = own { ticket = waiting.ticket }
-            return .change(
-                LoggedChange(
-                    kind: entry.kind == .model ? .model : .limits, payload: entry.payload, place: place, ticket: ticket)
-            )
+            guard let ticket else { return .other(entry) }
+            var place = entry.place
+            place.durableAt = monotonicMicroseconds()
+            return .job(ticket: ticket, place, payload: entry.payload)
+        case .model, .limits: return .change(entry, ticket: ticket)
         case .replica, .checkpoint, .upgrade:
             guard let note = ReplicaNote(entry) else { throw StoreError(.unknownPayload(at: position)) }
-            return .note(note, LogMark(position: position, time: time, content: entry.payload), isOwn: isOwn)
+            return .note(note, entry.mark, isOwn: ticket != nil)
+        case .cancellation: preconditionFailure("a shared log has no cancellations")
         }
     }
 }
 
-extension ReplicatedEntry.Kind {
-    /// The kind of a note; nil for a job or a change.
-    fileprivate var ofNote: ReplicaNote.Kind? {
-        switch self {
-        case .replica: .replica
-        case .checkpoint: .checkpoint
-        case .upgrade: .upgrade
-        case .job, .model, .limits: nil
+extension PendingEntry {
+    /// It is about the servers of the log.
+    fileprivate var isNote: Bool {
+        switch entry.kind {
+        case .replica, .checkpoint, .upgrade: true
+        case .job, .cancellation, .model, .limits: false
         }
     }
 }
 
-extension ReplicatedEntry {
-    init(_ note: ReplicaNote, of session: SessionID) {
-        let kind: Kind =
-            switch note.kind {
-            case .replica: .replica
-            case .checkpoint: .checkpoint
-            case .upgrade: .upgrade
-            }
-        self.init(
-            kind, session: session, isIDMade: true, isPrivileged: true, time: wallClockMilliseconds(),
-            payload: note.payload)
-    }
-}
-
-extension ReplicaNote {
-    /// Nil for an entry of another kind, or of a later version.
-    package init?(_ entry: ReplicatedEntry) {
-        guard let kind = entry.kind.ofNote else { return nil }
-        self.init(kind, entry.payload)
+extension LogEntry {
+    fileprivate func appended(in session: SessionID) -> LogEntry {
+        var entry = self
+        entry.session = session.number
+        return entry
     }
 }
 
@@ -460,7 +405,7 @@ extension ReplicatedStream {
     /// - Returns: its position.
     package func append(_ note: ReplicaNote) throws(ReplicationError) -> Int64 {
         let session = Session(self)
-        return try session.append([ReplicatedEntry(note, of: session.id)]).upperBound
+        return try session.append([note.entry.appended(in: session.id)]).upperBound
     }
 }
 

@@ -8,15 +8,11 @@ import TestSupport
 
 /// A log in memory that the servers of a test share. Each server has a ``View`` of it.
 final class MemorySharedLog: Sendable {
-    enum Content: Sendable {
-        case entry(LogEntry, payload: [UInt8])
-        case note(ReplicaNote)
-    }
-
     struct Entry: Sendable {
         let session: Int
-        let content: Content
-        let time: Int64
+        /// Nil for an entry of no server.
+        let ticket: Int?
+        let content: LogEntry
     }
 
     private struct State {
@@ -59,12 +55,15 @@ final class MemorySharedLog: Sendable {
     var trimmed: Int64 { state.withLock { $0.trimmed } }
 
     /// Appends a note of no server.
-    func append(_ note: ReplicaNote) { append(.note(note), of: 0) }
+    func append(_ note: ReplicaNote) { append(note.entry, nil, of: 0) }
 
-    fileprivate func append(_ content: Content, of session: Int) {
+    fileprivate func append(_ entry: LogEntry, _ ticket: Int?, of session: Int) {
         state.update { state in
             state.clock += 1
-            state.entries.append(Entry(session: session, content: content, time: state.clock))
+            var entry = entry
+            entry.position = Int64(state.entries.count + 1)
+            entry.time = state.clock
+            state.entries.append(Entry(session: session, ticket: ticket, content: entry))
         }
     }
 
@@ -72,7 +71,7 @@ final class MemorySharedLog: Sendable {
     final class View: BrokerCoordinator.SharedLog {
         private struct Own {
             /// Own entries that were refused, with the number of own entries that are before them.
-            var refused: [(before: Int, entry: LogEntry, error: StoreError)] = []
+            var refused: [(before: Int, entry: PendingEntry, error: StoreError)] = []
             var appended = 0
             var delivered = 0
             var isStopped = false
@@ -116,9 +115,9 @@ final class MemorySharedLog: Sendable {
                     state.beginning = wanted
                     state.beginning!.position = 1
                     state.beginning!.time = state.clock
-                    state.entries = [
-                        Entry(session: 0, content: .note(.upgrade(fingerprint: wanted.fingerprint)), time: state.clock)
-                    ]
+                    var first = ReplicaNote.upgrade(fingerprint: wanted.fingerprint).entry
+                    (first.position, first.time) = (1, state.clock)
+                    state.entries = [Entry(session: 0, ticket: nil, content: first)]
                 }
                 beginning = state.beginning
             }
@@ -130,11 +129,11 @@ final class MemorySharedLog: Sendable {
             own.withLock { $0.report = report }
         }
 
-        func append(_ entry: LogEntry) {
+        func append(_ entry: PendingEntry) {
             let refusal = log.state.withLock { $0.refusal }
             guard let refusal else {
                 own.withLock { $0.appended += 1 }
-                return log.append(.entry(entry, payload: entry.payload()), of: session)
+                return log.append(entry.whole, entry.ticket, of: session)
             }
             own.withLock { $0.refused.append((before: $0.appended, entry: entry, error: refusal)) }
             log.state.update { _ in }
@@ -142,7 +141,7 @@ final class MemorySharedLog: Sendable {
 
         func append(_ note: ReplicaNote) {
             own.withLock { $0.appended += 1 }
-            log.append(.note(note), of: session)
+            log.append(note.entry, nil, of: session)
         }
 
         func trim(through position: Int64) { log.state.withLock { $0.trimmed = position } }
@@ -169,35 +168,24 @@ final class MemorySharedLog: Sendable {
             takeRefused()
             for index in Int(position)..<min(entries.count, Int(position) + 100) {
                 let entry = entries[index]
-                items.append(item(entry, at: Int64(index) + 1))
+                items.append(item(entry))
                 if entry.session == session { own.delivered += 1 }
                 takeRefused()
             }
             return items
         }
 
-        private func item(_ entry: Entry, at position: Int64) -> LogItem {
-            let time = applied.withLock { applied in
-                applied.time = max(applied.time, entry.time)
+        private func item(_ entry: Entry) -> LogItem {
+            var content = entry.content
+            content.time = applied.withLock { applied in
+                applied.time = max(applied.time, content.time)
                 return applied.time
             }
-            let place = LogPlace(position: position, time: time)
             let isOwn = entry.session == session
-            switch entry.content {
-            case .note(let note):
-                return .note(note, LogMark(position: position, time: time, content: note.payload), isOwn: isOwn)
-            case .entry(let job, let payload) where job.kind == .job:
-                if isOwn { return .job(ticket: job.ticket, place, payload: payload) }
-                return .other(
-                    JournaledJob(
-                        sequence: position, id: job.id.text, owner: job.owner, isIDMade: job.isIDMade,
-                        mayDelete: job.mayDelete, isPrivileged: job.isPrivileged, time: time, isCancelled: false),
-                    payload: payload)
-            case .entry(let change, let payload):
-                return .change(
-                    LoggedChange(
-                        kind: change.kind, payload: payload, place: place, ticket: isOwn ? change.ticket : nil))
-            }
+            let ticket = isOwn ? entry.ticket : nil
+            if let note = ReplicaNote(content) { return .note(note, content.mark, isOwn: isOwn) }
+            guard content.kind == .job else { return .change(content, ticket: ticket) }
+            return ticket.map { .job(ticket: $0, content.place, payload: content.payload) } ?? .other(content)
         }
 
         func applied(through position: Int64) {}

@@ -1,3 +1,4 @@
+import BrokerJournal
 import BrokerStore
 import Testing
 
@@ -129,10 +130,10 @@ import Testing
                 ReplicaCheckpoint(
                     replica: "a", position: 1_000, digest: "d", fingerprint: "f", durable: 12, backup: 0)),
         ]
-        for note in notes { #expect(ReplicaNote(note.kind, note.payload) == note) }
+        for note in notes { #expect(ReplicaNote(note.entry) == note) }
         for text in ["", "{}", "[]", #"{"joined":1}"#, #"{"replica":"a"}"#] {
-            for kind in [ReplicaNote.Kind.replica, .checkpoint, .upgrade] {
-                #expect(ReplicaNote(kind, Array(text.utf8)) == nil)
+            for kind in [LogEntry.Kind.replica, .checkpoint, .upgrade] {
+                #expect(ReplicaNote(LogEntry(kind, payload: Array(text.utf8))) == nil)
             }
         }
     }

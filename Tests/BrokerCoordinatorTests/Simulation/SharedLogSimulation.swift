@@ -1,3 +1,4 @@
+import BrokerJournal
 import BrokerModel
 import BrokerStore
 import TestSupport
@@ -262,7 +263,7 @@ struct SharedLogSimulation {
         nodes[node].server.cancel(id, before: ticket + 1, as: .server, delivery)
     }
 
-    private mutating func admit(_ message: Int, _ node: Int, _ logged: JournaledJob?) {
+    private mutating func admit(_ message: Int, _ node: Int, _ logged: LogEntry?) {
         deliveries.append((nodes[node].session, message, -1))
         do throws(LogViolation) {
             let source = logged == nil ? node : -1
@@ -281,10 +282,9 @@ struct SharedLogSimulation {
         let position = Int64(nodes[node].position)
         if bug == .controlWithoutPosition, entry.ticket == nil { return }
         guard let ticket = ownTicket(entry, node) else {
-            let job = JournaledJob(
-                sequence: position, id: entry.id, owner: entry.owner, isIDMade: entry.isIDMade, mayDelete: true,
-                isPrivileged: entry.owner.isPrivileged,
-                time: entry.time, isCancelled: false)
+            let job = LogEntry(
+                .job, position: position, id: entry.id, isIDMade: entry.isIDMade,
+                isPrivileged: entry.owner.isPrivileged, user: entry.owner.user, time: entry.time)
             return admit(entry.message, node, job)
         }
         var effects = Effects()
@@ -400,7 +400,7 @@ struct SharedLog {
     struct Group {
         let session: Int
         let number: Int
-        let entries: [LogEntry]
+        let entries: [PendingEntry]
         /// The position of the session's last entry, which must still be its last; nil for any.
         let expected: Int?
     }
@@ -421,11 +421,12 @@ struct SharedLog {
 
     mutating func store(_ group: Group) -> Answer {
         if let expected = group.expected, expected != last(of: group.session) { return .refused }
-        for entry in group.entries {
+        for pending in group.entries {
+            let entry = pending.whole
             append(
                 Entry(
-                    session: group.session, ticket: entry.ticket, id: entry.id.text, owner: entry.owner,
-                    isIDMade: entry.isIDMade, message: Int(String(decoding: entry.payload(), as: UTF8.self))!,
+                    session: group.session, ticket: pending.ticket, id: entry.id, owner: entry.owner,
+                    isIDMade: entry.isIDMade, message: Int(String(decoding: entry.payload, as: UTF8.self))!,
                     time: max(entries.last?.time ?? 0, entry.time)))
         }
         return .stored(entries.count)
@@ -452,7 +453,7 @@ struct SessionAppender {
 
     init(session: Int) { self.session = session }
 
-    mutating func send(_ entries: [LogEntry]) -> SharedLog.Group {
+    mutating func send(_ entries: [PendingEntry]) -> SharedLog.Group {
         number += 1
         let group = SharedLog.Group(session: session, number: number, entries: entries, expected: last)
         inFlight = group

@@ -49,14 +49,14 @@ struct SimulatedServer {
     var staging: [(run: StagingRun, isFaulty: Bool, isLarge: Bool)] = []
     var searches: [Search] = []
     /// Jobs of the log that are to be admitted before anything else, with their messages.
-    var pending: [(job: JournaledJob, message: Int)] = []
+    var pending: [(job: LogEntry, isCancelled: Bool, message: Int)] = []
     var isReplaying = false
     /// By the place at which they arrived.
     var deliveries: [Int: Int] = [:]
-    /// Entries that the log's thread is writing, with the places of the jobs among them.
-    var syncing: [(entry: LogEntry, place: LogPlace?)] = []
+    /// Entries that the log's thread is writing, and as the disk has them.
+    var syncing: [(pending: PendingEntry, entry: LogEntry)] = []
     /// The newest position that the log gave, and its time.
-    var newest = LogPlace(position: 0, time: 0)
+    var newest: (position: Int64, time: Int64) = (0, 0)
     /// They are on the disk, and the job table does not know it yet.
     var areSynced = false
     /// Places of the jobs that have begun and not ended.
@@ -77,14 +77,10 @@ struct SimulatedServer {
         let log = SimulatedLog()
         self.log = log
         jobTable.use(log, after: store.durable.applied)
-        newest = LogPlace(position: max(disk.lastPosition, sequence), time: disk.lastTime)
+        newest = (max(disk.lastPosition, sequence), disk.lastTime)
         let cancelled = disk.cancelled
         pending = disk.jobs(after: store.durable.applied).map { entry in
-            let job = JournaledJob(
-                sequence: entry.position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
-                mayDelete: true, isPrivileged: entry.isPrivileged, time: entry.time,
-                isCancelled: cancelled.contains(entry.position))
-            return (job, Int(String(decoding: entry.payload, as: UTF8.self))!)
+            (entry, cancelled.contains(entry.position), Int(String(decoding: entry.payload, as: UTF8.self))!)
         }
         if bug == .replayOneTooLate { pending = Array(pending.dropFirst()) }
         isReplaying = !pending.isEmpty
@@ -115,11 +111,11 @@ struct SimulatedServer {
 
     /// - Parameter logged: the job as it was read from the log.
     mutating func admit(
-        _ delivery: Int, _ message: Int, from source: Int, _ logged: JournaledJob? = nil
+        _ delivery: Int, _ message: Int, from source: Int, _ logged: LogEntry? = nil, isCancelled: Bool = false
     ) throws(LogViolation) -> Int {
         let ticket: Int
         if let logged {
-            ticket = try jobTable.admit(10, logged)
+            ticket = try jobTable.admit(10, logged, isCancelled: isCancelled)
         } else {
             ticket = jobTable.admit(10, from: source)
         }
@@ -382,29 +378,34 @@ extension SimulatedServer {
     // MARK: - The log's thread
 
     mutating func gather() {
-        var place = newest
-        syncing = (log?.takeWaiting() ?? []).map { entry in
-            guard entry.kind == .job else { return (entry, nil) }
-            place = LogPlace(position: place.position! + 1, time: max(place.time, entry.time))
-            return (entry, place)
+        var last = newest
+        syncing = (log?.takeWaiting() ?? []).map { pending in
+            var entry = pending.whole
+            if entry.kind == .job {
+                last = (last.position + 1, max(last.time, entry.time))
+                (entry.position, entry.time) = last
+            }
+            return (pending, entry)
         }
         areSynced = false
     }
 
     /// The entries that the log's thread is writing, as the disk has them.
-    var stored: [JournalEntry] { syncing.map { $0.entry.stored(at: $0.place) } }
+    var stored: [LogEntry] { syncing.map(\.entry) }
 
     /// The report of the log's thread, when the disk has stored the entries or had no room for them.
     mutating func reportSynced(isFull: Bool) throws(LogViolation) {
         let entries = syncing
         syncing = []
         areSynced = false
-        if !isFull { newest = entries.compactMap(\.place).last ?? newest }
+        if !isFull, let last = entries.last(where: { $0.entry.kind == .job })?.entry {
+            newest = (last.position, last.time)
+        }
         var effects = Effects()
         _ = try jobTable.deliver(
-            entries.map { entry, place in
-                if isFull { return .refused(entry, StoreError(.full, "the simulated disk is full")) }
-                return place.map { .job(ticket: entry.ticket, $0) } ?? .cancellation(entry)
+            entries.map { pending, entry in
+                if isFull { return .refused(pending, StoreError(.full, "the simulated disk is full")) }
+                return entry.kind == .job ? .job(ticket: pending.ticket, entry.place) : .cancellation(pending)
             }, &effects)
         perform(effects)
     }
@@ -478,7 +479,7 @@ struct SimulatedStore {
 /// The journal of one run of the server: entries that wait for the disk, and the store's position.
 final class SimulatedLog: JobLog {
     struct State {
-        var waiting: [LogEntry] = []
+        var waiting: [PendingEntry] = []
         var appliedThrough: Int64 = 0
     }
 
@@ -490,7 +491,7 @@ final class SimulatedLog: JobLog {
     /// The simulation reads what is on the disk itself, and what waits with ``takeWaiting()``.
     let backlog = 0
 
-    func append(_ entry: LogEntry) { state.withLock { $0.waiting.append(entry) } }
+    func append(_ entry: PendingEntry) { state.withLock { $0.waiting.append(entry) } }
 
     func read(after position: Int64, bytes: Int) -> [LogItem]? { nil }
 
@@ -502,7 +503,7 @@ final class SimulatedLog: JobLog {
 
     var hasWaiting: Bool { state.withLock { !$0.waiting.isEmpty } }
 
-    func takeWaiting() -> [LogEntry] {
+    func takeWaiting() -> [PendingEntry] {
         state.withLock { state in
             defer { state.waiting = [] }
             return state.waiting
@@ -516,19 +517,19 @@ final class SimulatedLog: JobLog {
 
 /// The log's disk: what is in `entries` was synced, and is read again after a crash.
 struct SimulatedDisk {
-    private(set) var entries: [JournalEntry] = []
+    private(set) var entries: [LogEntry] = []
     /// The position of the newest job that was ever in it.
     private(set) var lastPosition: Int64 = 0
     private(set) var lastTime: Int64 = 0
 
-    mutating func sync(_ added: some Sequence<JournalEntry>) {
+    mutating func sync(_ added: some Sequence<LogEntry>) {
         entries += added
         for entry in added where entry.kind == .job { (lastPosition, lastTime) = (entry.position, entry.time) }
     }
 
     mutating func trim(through position: Int64) { entries.removeAll { $0.position <= position } }
 
-    func jobs(after position: Int64) -> [JournalEntry] {
+    func jobs(after position: Int64) -> [LogEntry] {
         entries.filter { $0.kind == .job && $0.position > position }
     }
 

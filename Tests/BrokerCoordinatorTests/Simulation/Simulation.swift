@@ -349,9 +349,12 @@ extension Simulation {
     }
 
     /// Admits the newest delivery. Returns its ticket.
-    private mutating func admit(_ message: Int, from source: Int, _ job: JournaledJob? = nil) -> Int {
+    private mutating func admit(
+        _ message: Int, from source: Int, _ job: LogEntry? = nil, isCancelled: Bool = false
+    ) -> Int {
         do throws(LogViolation) {
-            let ticket = try server.admit(deliveries.count - 1, message, from: source, job)
+            let ticket = try server.admit(
+                deliveries.count - 1, message, from: source, job, isCancelled: isCancelled)
             deliveries[deliveries.count - 1].ticket = ticket
             return ticket
         } catch {
@@ -361,10 +364,10 @@ extension Simulation {
     }
 
     private mutating func replay() {
-        let (job, message) = server.pending.removeFirst()
+        let (job, isCancelled, message) = server.pending.removeFirst()
         deliveries.append(SimulatedDelivery(message: message, run: server.run, connection: nil))
-        _ = admit(message, from: 0, job)
-        note("message \(message) of sequence \(job.sequence) is delivery \(deliveries.count - 1)")
+        _ = admit(message, from: 0, job, isCancelled: isCancelled)
+        note("message \(message) of sequence \(job.position) is delivery \(deliveries.count - 1)")
     }
 
     /// Unsynced data is lost; the beginning of the bytes that were being written may be there.
@@ -378,7 +381,7 @@ extension Simulation {
         }
         for number in clients.indices { clients[number].connection = nil }
         server = SimulatedServer(run: server.run + 1, limits, bug, store: &store, disk: disk)
-        note("applied \(store.durable.applied), to be replayed: \(server.pending.map(\.job.sequence))")
+        note("applied \(store.durable.applied), to be replayed: \(server.pending.map(\.job.position))")
     }
 }
 

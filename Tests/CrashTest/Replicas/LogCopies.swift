@@ -1,4 +1,5 @@
 #if Replication
+import BrokerJournal
 import BrokerReplication
 #endif
 import TestSupport
@@ -98,7 +99,7 @@ extension LogCopies {
             let stream = try ReplicatedStream.open(StreamConnection(StreamAddress(address)))
             defer { stream.stop() }
             let status = try stream.status()
-            var first: [DeliveredEntry] = []
+            var first: [LogEntry] = []
             var seen: Set<String> = []
             while seen.count < servers.count {
                 guard ContinuousClock.now < deadline else {
@@ -127,10 +128,9 @@ extension LogCopies {
 }
 
 extension LogCopies.Entry {
-    init(_ delivered: DeliveredEntry) {
-        let entry = delivered.entry
+    init(_ entry: LogEntry) {
         self.init(
-            position: Int(delivered.position), isJob: entry.kind == .job, id: entry.id, isIDMade: entry.isIDMade,
+            position: Int(entry.position), isJob: entry.kind == .job, id: entry.id, isIDMade: entry.isIDMade,
             checkpoint: entry.kind == .checkpoint ? String(decoding: entry.payload, as: UTF8.self) : nil)
     }
 }

@@ -23,12 +23,12 @@ final class JournalTarget: FuzzTarget {
 
     private func spoil(_ input: inout FuzzInput, isMarked: Bool) throws {
         let (place, change, cut) = (Int(input.byte()) << 8 | Int(input.byte()), input.byte(), Int(input.byte()))
-        var entries: [JournalEntry] = []
+        var entries: [LogEntry] = []
         for part in Array(input.rest).split(separator: 0, maxSplits: 20, omittingEmptySubsequences: false) {
             let number = Int64(entries.count + 1)
-            let kind: JournalEntry.Kind = number % 5 == 0 ? .cancellation : .job
+            let kind: LogEntry.Kind = number % 5 == 0 ? .cancellation : .job
             entries.append(
-                JournalEntry(
+                LogEntry(
                     kind, position: number, id: "job-\(number)", isIDMade: number % 2 == 0, user: 7, time: number,
                     payload: Array(part)))
         }
@@ -57,7 +57,7 @@ enum SegmentBytes {
     ///
     /// - Parameter isMarked: its mark says that all of it is durable; otherwise the mark says so of the header alone.
     static func make(
-        _ entries: [JournalEntry], _ identity: JournalIdentity, before: Int64, isMarked: Bool = false
+        _ entries: [LogEntry], _ identity: JournalIdentity, before: Int64, isMarked: Bool = false
     ) -> [UInt8] {
         var bytes = JournalSegment.header(1, identity, before: before)
         var checksum = bytes.withUnsafeBytes { $0.number(8, UInt32.self) }
@@ -74,7 +74,7 @@ enum SegmentBytes {
     }
 
     /// The entries that are read from the last segment of a journal; nil when it has no header.
-    static func read(_ bytes: UnsafeRawBufferPointer) -> (entries: [JournalEntry], end: End)? {
+    static func read(_ bytes: UnsafeRawBufferPointer) -> (entries: [LogEntry], end: End)? {
         let segment: JournalSegment
         do throws(JournalSegment.HeaderFault) {
             segment = try JournalSegment(bytes, number: 1, path: "")
@@ -82,7 +82,7 @@ enum SegmentBytes {
             return nil
         }
         var scan = SegmentScan(segment, bytes)
-        var entries: [JournalEntry] = []
+        var entries: [LogEntry] = []
         while let entry = scan.next() { entries.append(entry) }
         switch scan.end(isLast: true) {
         case .whole: return (entries, .whole)

@@ -233,7 +233,7 @@ package struct StreamRequirements: Sendable {
     /// Only tests need other values than the standard ones.
     init(
         versions: Set<String> = provenVersions, copies: Int = StreamConfiguration.copies,
-        largestMessage: Int = ReplicatedEntry.largest, comparesConfiguration: Bool = true,
+        largestMessage: Int = EntryEncoding.largest, comparesConfiguration: Bool = true,
         settlingTime: Int64 = 10_000_000
     ) {
         self.versions = versions

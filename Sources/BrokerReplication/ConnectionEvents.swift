@@ -18,7 +18,6 @@ final class ConnectionEvents: Sendable {
         /// How often a connection was made.
         var connections = 0
         var server: String?
-        var knownServers = 0
         var lastError: String?
         /// libnats has given up, or the connection was closed.
         var isClosed = false
@@ -54,22 +53,11 @@ final class ConnectionEvents: Sendable {
         var url = [CChar](repeating: 0, count: 512)
         let hasURL = natsConnection_GetConnectedUrl(connection, &url, url.count) == NATS_OK
         let name = hasURL ? String(decoding: url.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self) : nil
-        let count = Self.knownServers(of: connection)
         state.update { state in
             state.isConnected = true
             state.connections += 1
             state.server = name
-            state.knownServers = count
         }
-    }
-
-    private static func knownServers(of connection: OpaquePointer?) -> Int {
-        var servers: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?
-        var count: Int32 = 0
-        guard natsConnection_GetServers(connection, &servers, &count) == NATS_OK, let servers else { return 0 }
-        for index in 0..<Int(count) { free(servers[index]) }
-        free(servers)
-        return Int(count)
     }
 
     private func disconnected(_ connection: OpaquePointer?) {

@@ -1,6 +1,7 @@
 #if Replication
 internal import CNATS
 internal import Glibc
+internal import Synchronization
 
 /// A connection to the servers of a stream. It is made again for ever; only refused credentials, or ``stop()``, end it.
 ///
@@ -81,8 +82,7 @@ package final class StreamConnection: @unchecked Sendable {
     package var state: ConnectionState {
         events.state.withLock {
             ConnectionState(
-                isConnected: $0.isConnected, connections: $0.connections, server: $0.server,
-                knownServers: $0.knownServers, lastError: $0.lastError)
+                isConnected: $0.isConnected, connections: $0.connections, server: $0.server, lastError: $0.lastError)
         }
     }
 
@@ -97,8 +97,6 @@ package struct ConnectionState: Sendable {
     package let connections: Int
     /// The URL of the server that it is made to.
     package let server: String?
-    /// The servers that were named, and those that the servers named.
-    package let knownServers: Int
     package let lastError: String?
 }
 
@@ -365,5 +363,15 @@ extension String {
         }
         return nil
     }
+}
+
+/// Ends the waits of one object, for ever. Any thread may set and read it.
+final class StopToken: Sendable {
+    private let flag = Atomic(false)
+
+    var isStopped: Bool { flag.load(ordering: .acquiring) }
+
+    /// The caller must wake the waiting threads afterwards.
+    func stop() { flag.store(true, ordering: .releasing) }
 }
 #endif

@@ -1,5 +1,5 @@
 #if Replication
-internal import CZlib
+package import BrokerJournal
 
 /// An entry as bytes, little-endian:
 ///
@@ -7,7 +7,7 @@ internal import CZlib
 /// |---|---|---|
 /// | 0 | 4 | `BrE` and the format: 1 |
 /// | 4 | 4 | checksum of all bytes after it |
-/// | 8 | 1, 1, 2 | kind; flags (1 the id is made, 2 the job may not delete, 4 the sender is privileged); bytes of the id |
+/// | 8 | 1, 1, 2 | kind; ``LogEntry/flags``; bytes of the id |
 /// | 12 | 4 | user |
 /// | 16 | 8 | session |
 /// | 24 | 4 | bytes of the payload |
@@ -22,27 +22,30 @@ package enum EntryEncoding {
     static let headerCount = 40
     private static let magic: [UInt8] = [0x42, 0x72, 0x45]
     private static let checksumEnd = 8
-    private static let isIDMadeFlag: UInt8 = 1
-    private static let mayNotDeleteFlag: UInt8 = 2
-    private static let isPrivilegedFlag: UInt8 = 4
+    /// The numbers of the kinds, from 1.
+    private static let kinds: [LogEntry.Kind] = [.job, .model, .limits, .replica, .checkpoint, .upgrade]
+    static let largestID = 128
+    /// The largest frame, in bytes.
+    package static let largestPayload = 16 << 20
+    /// The largest encoded entry, in bytes.
+    package static let largest = headerCount + largestID + largestPayload
 
     /// - Throws: ``ReplicationError/Code/tooLarge`` for an id or a payload beyond its limit.
     package static func encode(
-        _ entry: ReplicatedEntry, for stream: StreamIdentity
+        _ entry: LogEntry, for stream: StreamIdentity
     ) throws(ReplicationError) -> [UInt8] {
         let id = Array(entry.id.utf8)
-        guard id.count <= ReplicatedEntry.largestID, entry.payload.count <= ReplicatedEntry.largestPayload else {
+        guard id.count <= largestID, entry.payload.count <= largestPayload else {
             throw ReplicationError(
                 .tooLarge,
                 "An entry with an id of \(id.count) bytes and a payload of \(entry.payload.count) bytes was not appended: "
-                    + "at most \(ReplicatedEntry.largestID) and \(ReplicatedEntry.largestPayload) are allowed. "
-                    + "Send a smaller job.")
+                    + "at most \(largestID) and \(largestPayload) are allowed. Send a smaller job.")
         }
-        var flags = entry.isIDMade ? isIDMadeFlag : 0
-        if !entry.mayDelete { flags |= mayNotDeleteFlag }
-        if entry.isPrivileged { flags |= isPrivilegedFlag }
+        guard let kind = kinds.firstIndex(of: entry.kind) else {
+            preconditionFailure("a shared log has no \(entry.kind)")
+        }
         return encode(
-            kind: entry.kind.rawValue, flags: flags, user: entry.user, session: entry.session.number, time: entry.time,
+            kind: UInt8(kind + 1), flags: entry.flags, user: entry.user, session: entry.session, time: entry.time,
             id: id, payload: entry.payload, seed: stream.seed)
     }
 
@@ -66,7 +69,9 @@ package enum EntryEncoding {
         bytes.append(number: time)
         bytes += id
         bytes += payload
-        let checksum = bytes.withUnsafeBytes { Self.checksum($0.dropFirst(checksumEnd), seed: seed) }
+        let checksum = bytes.withUnsafeBytes {
+            JournalRecord.checksum(UnsafeRawBufferPointer(rebasing: $0.dropFirst(checksumEnd)), seed: seed)
+        }
         for byte in 0..<4 { bytes[4 + byte] = UInt8(truncatingIfNeeded: checksum >> (8 * UInt32(byte))) }
         return bytes
     }
@@ -78,48 +83,30 @@ package enum EntryEncoding {
     ///   ``ReplicationError/Code/damagedEntry``.
     package static func decode(
         _ bytes: UnsafeRawBufferPointer, at position: Int64, of stream: StreamIdentity
-    ) throws(ReplicationError) -> ReplicatedEntry {
+    ) throws(ReplicationError) -> LogEntry {
         guard bytes.count >= 4, bytes.prefix(3).elementsEqual(magic) else {
             throw .damagedEntry(at: position, "it does not begin as an entry; another program may have published it")
         }
         guard bytes[3] == format else { throw .unknownFormat(bytes[3], at: position) }
         guard bytes.count >= headerCount else { throw .damagedEntry(at: position, "it is too short") }
-        let checksum = checksum(bytes.dropFirst(checksumEnd), seed: stream.seed)
+        let checksum = JournalRecord.checksum(
+            UnsafeRawBufferPointer(rebasing: bytes.dropFirst(checksumEnd)), seed: stream.seed)
         guard bytes.number(4, UInt32.self) == checksum else {
             throw .damagedEntry(at: position, "its checksum is wrong, or it was written for another stream")
         }
         let idCount = Int(bytes.number(10, UInt16.self))
         let payloadCount = Int(bytes.number(24, UInt32.self))
-        let flags = bytes[9]
-        guard let kind = ReplicatedEntry.Kind(rawValue: bytes[8]) else { throw .unknownKind(bytes[8], at: position) }
-        guard flags & ~(isIDMadeFlag | mayNotDeleteFlag | isPrivilegedFlag) == 0, bytes.number(28, UInt32.self) == 0
-        else { throw .unknownFormat(format, at: position) }
+        let number = Int(bytes[8])
+        guard (1...kinds.count).contains(number) else { throw .unknownKind(bytes[8], at: position) }
         guard bytes.count == headerCount + idCount + payloadCount,
             let id = String(validating: bytes[headerCount..<headerCount + idCount], as: UTF8.self)
         else { throw .damagedEntry(at: position, "its lengths are not those of the message") }
-        return ReplicatedEntry(
-            kind, session: SessionID(number: bytes.number(16, UInt64.self)), id: id,
-            isIDMade: flags & isIDMadeFlag != 0, mayDelete: flags & mayNotDeleteFlag == 0,
-            isPrivileged: flags & isPrivilegedFlag != 0, user: bytes.number(12, UInt32.self),
-            time: bytes.number(32, Int64.self),
+        let entry = LogEntry(
+            kinds[number - 1], position: position, session: bytes.number(16, UInt64.self), id: id, flags: bytes[9],
+            user: bytes.number(12, UInt32.self), time: bytes.number(32, Int64.self),
             payload: Array(bytes[(headerCount + idCount)...]))
-    }
-
-    private static func checksum(_ bytes: Slice<UnsafeRawBufferPointer>, seed: UInt32) -> UInt32 {
-        let bytes = UnsafeRawBufferPointer(rebasing: bytes)
-        return UInt32(crc32_z(UInt(seed), bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), bytes.count))
-    }
-}
-
-extension [UInt8] {
-    fileprivate mutating func append(number: some FixedWidthInteger) {
-        Swift.withUnsafeBytes(of: number.littleEndian) { append(contentsOf: $0) }
-    }
-}
-
-extension UnsafeRawBufferPointer {
-    fileprivate func number<Number: FixedWidthInteger>(_ offset: Int, _: Number.Type) -> Number {
-        Number(littleEndian: loadUnaligned(fromByteOffset: offset, as: Number.self))
+        guard let entry, bytes.number(28, UInt32.self) == 0 else { throw .unknownFormat(format, at: position) }
+        return entry
     }
 }
 
@@ -141,7 +128,7 @@ package struct StreamIdentity: Sendable, Hashable, CustomStringConvertible {
         guard text.utf8.count == 32, text.utf8.allSatisfy({ Self.isHexadecimal($0) }) else { return nil }
         description = text
         var text = text
-        seed = text.withUTF8 { UInt32(crc32_z(0, $0.baseAddress, $0.count)) }
+        seed = text.withUTF8 { JournalRecord.checksum(UnsafeRawBufferPointer($0), seed: 0) }
     }
 
     private static func isHexadecimal(_ byte: UInt8) -> Bool {
@@ -152,64 +139,9 @@ package struct StreamIdentity: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// An entry of the replicated log: a job as it was received, or a change of what decides outcomes.
-package struct ReplicatedEntry: Sendable, Equatable {
-    package enum Kind: UInt8, Sendable, CaseIterable {
-        case job = 1
-        /// The model of the entries after it.
-        case model = 2
-        /// The limits of the entries after it.
-        case limits = 3
-        /// A replica joined or left the log.
-        case replica = 4
-        /// A replica's digest at a position.
-        case checkpoint = 5
-        /// The end of a fingerprint.
-        case upgrade = 6
-    }
-
-    package var kind: Kind
-    package var session: SessionID
-    /// At most 128 bytes; empty for an entry without an id.
-    package var id: String
-    /// The server made the id, so no client sends the job again.
-    package var isIDMade: Bool
-    /// Decided at admission: whether the sender can delete objects with the job.
-    package var mayDelete: Bool
-    /// Decided at admission: whether the sender can see the jobs of all users.
-    package var isPrivileged: Bool
-    /// The user id of the sender.
-    package var user: UInt32
-    /// Milliseconds since 1970, by the clock of the server that appends it. It may be below that of the entry before.
-    package var time: Int64
-    /// For a job its frame without the length, as it was received; else what its kind defines. At most ``largestPayload`` bytes.
-    package var payload: [UInt8]
-
-    package init(
-        _ kind: Kind, session: SessionID, id: String = "", isIDMade: Bool = false, mayDelete: Bool = true,
-        isPrivileged: Bool = false, user: UInt32 = 0, time: Int64 = 0, payload: [UInt8] = []
-    ) {
-        self.kind = kind
-        self.session = session
-        self.id = id
-        self.isIDMade = isIDMade
-        self.mayDelete = mayDelete
-        self.isPrivileged = isPrivileged
-        self.user = user
-        self.time = time
-        self.payload = payload
-    }
-
-    /// The largest frame, in bytes.
-    package static let largestPayload = 16 << 20
-    static let largestID = 128
-    /// The largest encoded entry, in bytes.
-    package static let largest = EntryEncoding.headerCount + largestID + largestPayload
-}
-
 /// A run of a server: its entries have a subject of their own in the stream. Random, so that no two runs share one.
 package struct SessionID: Sendable, Hashable, CustomStringConvertible {
-    let number: UInt64
+    package let number: UInt64
 
     package init() { number = .random(in: .min ... .max) }
 
