@@ -15,7 +15,8 @@ typealias ChangeCallback = @Sendable (Result<StoreMigration, StoreError>) -> Voi
 extension Coordinator {
     /// - Parameter ticket: distinguishes the changes of this run.
     func append(_ change: LogChange, at ticket: Int, _ notify: @escaping ChangeCallback) {
-        let entry = change.entry
+        var entry = change.entry
+        entry.user = JobOwner.server.user
         guard entry.payload.count <= Self.largestChange else {
             return notify(
                 .failure(
@@ -24,8 +25,9 @@ extension Coordinator {
                         "The model takes more than \(Self.largestChange >> 20) MiB as text, and the journal has no room for it. Split "
                             + "it, or start without --journal.")))
         }
+        let pending = PendingEntry(ticket: ticket, entry: entry)
         loggedChanges.withLock { $0[ticket] = notify }
-        jobTable.update { $0.log.durable?.append(PendingEntry(ticket: ticket, entry: entry)) }
+        jobTable.update { $0.log.durable?.append(pending) }
     }
 
     /// Bytes of a change in the log: those of the largest frame.
@@ -37,18 +39,17 @@ extension Coordinator {
     /// - Returns: for the change of an earlier run, sentences about what it did.
     /// - Throws: when such a change cannot be made, though the store does not refuse it.
     func apply(_ change: LogEntry, at ticket: Int?) throws(StoreError) -> [String] {
-        let ended = Monitor<Result<StoreMigration, StoreError>?>(nil)
-        let notify: ChangeCallback = { result in ended.update { $0 = result } }
-        switch LogChange(change) {
-        case .model(let text, let removal):
-            reopen(
-                try plan(text, change), limitsInForce.withLock { $0 }, removal: removal, at: change.mark, then: notify)
-        case .limits(let limits):
-            // Parts of the file that are not in the model may be in the one that is wanted next.
-            reopen(plan, limits, removal: .keep, at: change.mark, then: notify)
-        case nil: throw .unappliable(change, "it was written by a later version.")
+        let result = try waitForAnswer { (notify: @escaping ChangeCallback) throws(StoreError) in
+            switch LogChange(change) {
+            case .model(let text, let removal):
+                let limits = limitsInForce.withLock { $0 }
+                reopen(try plan(text, change), limits, removal: removal, at: change.mark, then: notify)
+            case .limits(let limits):
+                // Parts of the file that are not in the model may be in the one that is wanted next.
+                reopen(plan, limits, removal: .keep, at: change.mark, then: notify)
+            case nil: throw .unappliable(change, "it was written by a later version.")
+            }
         }
-        let result = ended.wait { $0 }
         if let ticket {
             loggedChanges.withLock { $0.removeValue(forKey: ticket) }?(result)
             return []
@@ -156,8 +157,6 @@ extension Coordinator {
 
     /// Reads a model, and reports the changes that a ``reload(removal:reading:notify:)`` with it would make to the store as it
     /// is now, with what is lost by them. Changes nothing, and holds no job.
-    ///
-    /// - Parameters: as for a reload.
     package func compare(
         removal: RemovalPolicy, reading read: @escaping @Sendable () -> Result<StagingPlan, Fault>,
         notify: @escaping @Sendable (Result<[StoreChange], Fault>) -> Void
@@ -223,7 +222,7 @@ extension Coordinator {
             release()
             notify(result.mapError { error in Fault(error) })
         }
-        guard writer.log != nil else {
+        guard writer.opened.log != nil else {
             return reopen(plan, limitsInForce.withLock { $0 }, removal: removal, at: nil, then: end)
         }
         let limits = LoggedLimits(storeOptions)
@@ -231,7 +230,6 @@ extension Coordinator {
         append(.model(plan.model.text, removal), at: ticket, end)
     }
 
-    /// Opens the frames that have waited again.
     private func release() {
         jobTable.change(completions) { jobTable in
             jobTable.reload.ticket = nil

@@ -1,4 +1,5 @@
 package import BrokerJSON
+internal import BrokerJournal
 internal import BrokerModel
 package import BrokerStaging
 package import BrokerStore
@@ -9,7 +10,6 @@ extension Coordinator {
     /// - Parameters:
     ///   - ticket: the ticket of the question, before which all frames have been opened; the fetch sees the effects of
     ///     those of the source.
-    ///   - source: the client.
     ///   - user: the client's user; users take turns, and so do the sources of each.
     ///   - mayBeLong: whether there is room for a long answer; called once the fetch turns out to be long.
     package func fetch(
@@ -48,7 +48,6 @@ extension Coordinator {
         whenEnded(before: ticket, from: source) { [ledger] in ledger.findBookmark(named: name, notify) }
     }
 
-    /// Names a caller of ``whenApplied(through:_:)``.
     package typealias Wait = AppliedPosition.Wait
 
     /// Calls `body` when everything up to that sequence has been applied, on a thread of the coordinator's.
@@ -150,8 +149,7 @@ extension Coordinator {
         jobTable.update { jobTable in
             jobTable.requests.tasks.append { store in
                 let result = Result { () throws(StoreError) in try store.checkpointAtOnce() }
-                let wal = store.wal
-                statistics.count { $0.wal = wal }
+                statistics.note(store)
                 notify(result)
             }
         }
@@ -172,8 +170,6 @@ extension Coordinator {
     /// the server stops, leaves no file.
     ///
     /// - Parameters:
-    ///   - file: an absolute path, or one relative to this process's working directory.
-    ///   - replaces: whether an existing file is replaced.
     ///   - ticket: the ticket of the question, before which all frames have been opened; the copy has the effects of the
     ///     jobs in them. Nil copies what is committed now.
     ///   - progress: called at most ten times a second, on the backup's thread; must not block.
@@ -215,13 +211,12 @@ extension Coordinator {
 
 /// Measurements, and lists of jobs.
 extension Coordinator {
-    /// Writes the members of `stats`.
     package func writeStatistics(to writer: inout JSONWriter) {
         let oldest = jobTable.withLock { $0.ends.oldest?.admittedAt }
         var counters = statistics.now
         counters.store = storeState
         let report = StatisticsReport(
-            counters: counters, storePath: storePath, log: self.writer.log,
+            counters: counters, storePath: storePath, log: self.writer.opened.log,
             replicas: logReader.withLock { $0 }?.replicas?.table)
         report.write(to: &writer, condition, since: statistics.startedAt) { writer in
             let depths = pool.depths
@@ -284,7 +279,6 @@ extension Coordinator {
 }
 
 extension JobTable {
-    /// - Parameter isHeld: the job is in the order still.
     fileprivate func stage(of ticket: Int, isHeld: Bool) -> RunningJob.Stage {
         if cancellations.tickets.contains(ticket) { return .cancelled }
         guard isHeld else { return .merging }

@@ -1,4 +1,5 @@
 internal import BrokerJSON
+internal import BrokerJournal
 internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerStore
@@ -26,7 +27,7 @@ extension Coordinator {
         if case .job(let job) = opened, job.content.count > CoordinatorLimits.openedBesideOthersBytes,
             !frame.memory.keepBrief()
         {
-            return waitForRoom(frame, nil)
+            return waitForRoom(frame)
         }
         if case .noRoom = opened {
             frame.memory.dropAll()
@@ -36,25 +37,20 @@ extension Coordinator {
     }
 
     /// Opens a frame with all the memory that it may have.
-    ///
-    /// - Parameter run: that of a job that was opened before and could not be staged for want of room.
-    func openWhole(_ frame: AdmittedFrame, granted: Int, _ run: StagingRun? = nil) {
-        if run == nil, frame.contentBytesAtMost > CoordinatorLimits.largeContentBytes, !goesOn(frame, .large, of: .max)
-        {
-            return
-        }
+    func openWhole(_ frame: AdmittedFrame, granted: Int) {
+        let isLarge = frame.contentBytesAtMost > CoordinatorLimits.largeContentBytes
+        if frame.job == nil, isLarge, !goesOn(frame, .large, of: .max) { return }
         frame.memory.begin(granted: granted)
         let openedAt = monotonicMicroseconds()
-        proceed(frame.content.open(frame.memory), frame, since: openedAt, of: run)
+        proceed(frame.content.open(frame.memory), frame, since: openedAt)
     }
 
-    private func proceed(
-        _ opened: Opened, _ frame: AdmittedFrame, since openedAt: Int64, of run: StagingRun? = nil
-    ) {
+    private func proceed(_ opened: Opened, _ frame: AdmittedFrame, since openedAt: Int64) {
         switch opened {
-        case .noRoom where frame.memory.canWait: waitForRoom(frame, run)
+        case .noRoom where frame.memory.canWait: waitForRoom(frame)
+        // It could be opened before, and not be staged for want of room.
+        case .noRoom where frame.job != nil: finish(frame, .failure(.noRoom))
         case .noRoom:
-            if let run { return finish(run, .failure(.noRoom)) }
             let message = frame.memory.message
             // A job of the journal holds its ticket, so that no later job is applied before it. No other one waits while
             // the frame is searched for what its answer repeats.
@@ -71,10 +67,11 @@ extension Coordinator {
         case .job(let job):
             // After `holds`: no reload changes it before the job has ended.
             let (plan, generation) = planInForce.withLock { ($0.plan, $0.generation) }
-            if let run { return stage(job, run, under: plan, since: openedAt) }
-            if goesOn(frame, job.content(under: plan), of: job.owner.user) {
-                stage(job, begin(job, frame, since: openedAt, under: generation), under: plan, since: openedAt)
+            if frame.job == nil {
+                guard goesOn(frame, job.content(under: plan), of: job.owner.user) else { return }
+                begin(job, frame, since: openedAt, under: generation)
             }
+            stage(job, frame, under: plan, since: openedAt)
         }
     }
 
@@ -100,63 +97,50 @@ extension Coordinator {
     }
 
     /// Ends the attempt and frees all its memory. It is made again when there is room.
-    private func waitForRoom(_ frame: AdmittedFrame, _ run: StagingRun?) {
-        frame.memory.wait(contentBytes: run?.accepted.contentBytes ?? frame.contentBytesAtMost) { [self] granted in
-            pool.run(.opening, .long, from: frame.source) { self.openWhole(frame, granted: granted, run) }
+    private func waitForRoom(_ frame: AdmittedFrame) {
+        frame.memory.wait(contentBytes: frame.job?.contentBytes ?? frame.contentBytesAtMost) { [self] granted in
+            pool.run(.opening, .long, from: frame.source) { self.openWhole(frame, granted: granted) }
         }
     }
 
-    private func begin(
-        _ job: Job, _ frame: AdmittedFrame, since openedAt: Int64, under generation: Int
-    ) -> StagingRun {
+    private func begin(_ job: Job, _ frame: AdmittedFrame, since openedAt: Int64, under generation: Int) {
         let id = frame.logged?.id ?? job.id ?? madeId(frame.ticket)
         let progress =
             job.wantsProgress
             ? JobProgress(JobID(id), waitsForAcceptance: job.wantsAcceptance, completions, job.observer) : nil
         let accepted = AcceptedJob(
-            job, id: JobID(id), frame, openedAt: openedAt, progress: progress, isLogged: writer.log != nil)
-        let run = StagingRun(frame: frame, accepted: accepted, generation: generation)
-        var acceptance: (@Sendable (Int64) -> Void)?
-        if job.wantsAcceptance {
-            let (id, observer) = (accepted.id, job.observer)
-            acceptance = { sequence in
-                observer(.accepted(id: id, sequence: sequence))
-                progress?.accepted()
-            }
-        }
-        jobTable.change(completions) {
-            $0.began(run, addedWeight: accepted.weight - frame.weight, acceptance)
-        }
+            job, id: JobID(id), frame, openedAt: openedAt, progress: progress, isLogged: writer.opened.log != nil)
+        frame.began(accepted, under: generation)
+        jobTable.change(completions) { $0.began(frame) }
         statistics.count { $0.accepted += 1 }
-        return run
     }
 
     // MARK: - Staging
 
     /// - Parameter openedAt: when this attempt began.
-    private func stage(_ job: Job, _ run: StagingRun, under plan: StagingPlan, since openedAt: Int64) {
+    private func stage(_ job: Job, _ frame: AdmittedFrame, under plan: StagingPlan, since openedAt: Int64) {
         do throws(StagingRefusal) {
-            guard run.frame.memory.take(JobSteps.predicateMemory(job.operations)) else { throw .noRoom }
-            let steps = try JobSteps(job.operations, in: job.document, plan.model, run.frame.memory).plans
+            guard frame.memory.take(JobSteps.predicateMemory(job.operations)) else { throw .noRoom }
+            let steps = try JobSteps(job.operations, in: job.document, plan.model, frame.memory).plans
             guard job.content.count > CoordinatorLimits.briefMemory else {
-                let staged = stagedHere(steps, of: job, run, under: plan)
-                return finish(run, staged, took: monotonicMicroseconds() - openedAt)
+                let staged = stagedHere(steps, of: job, frame, under: plan)
+                return finish(frame, staged, took: monotonicMicroseconds() - openedAt)
             }
-            stage(steps, of: job, run, under: plan, since: openedAt)
+            stage(steps, of: job, frame, under: plan, since: openedAt)
         } catch {
-            finish(run, .failure(error))
+            finish(frame, .failure(error))
         }
     }
 
     private func stagedHere(
-        _ steps: ShortList<StepPlan>, of job: Job, _ run: StagingRun, under plan: StagingPlan
+        _ steps: ShortList<StepPlan>, of job: Job, _ frame: AdmittedFrame, under plan: StagingPlan
     ) -> Result<StoreJob.Work, StagingRefusal> {
         func rows(of step: StepPlan) throws(StagingRefusal) -> StagedRows? {
             guard !step.operations.isEmpty else { return nil }
             let whole = JobCollection(
                 step.operations, in: job.document, keepsPayload: job.wantsObjects,
                 refusesUnknownKeys: job.refusesUnknownKeys)
-            return try whole.rows(plan, job.policy, run.frame.memory)
+            return try whole.rows(plan, job.policy, frame.memory)
         }
         return Result { () throws(StagingRefusal) in
             if steps.count == 1, steps[0].isOfWholeJob, let rows = try rows(of: steps[0]) { return .merge(rows) }
@@ -168,7 +152,8 @@ extension Coordinator {
 
     /// Stages each collection of each step on whichever worker is free; the last one to end unites them.
     private func stage(
-        _ steps: ShortList<StepPlan>, of job: Job, _ run: StagingRun, under plan: StagingPlan, since openedAt: Int64
+        _ steps: ShortList<StepPlan>, of job: Job, _ frame: AdmittedFrame, under plan: StagingPlan,
+        since openedAt: Int64
     ) {
         let collections = steps.map {
             $0.operations.isEmpty
@@ -178,55 +163,53 @@ extension Coordinator {
                     refusesUnknownKeys: job.refusesUnknownKeys)
         }
         let all = collections.flatMap { $0 }
-        guard !all.isEmpty else { return finish(run, .success(.steps(steps.map { $0.staged(nil) }))) }
+        guard !all.isEmpty else { return finish(frame, .success(.steps(steps.map { $0.staged(nil) }))) }
         let counts = collections.map(\.count)
         let actions = StepActions(steps)
         let parts = Monitor(StagedParts(count: all.count))
         let opening = monotonicMicroseconds() - openedAt
         for (number, collection) in all.enumerated() {
-            pool.run(.staging, .long, from: run.frame.source) { [self] in
+            pool.run(.staging, .long, from: frame.source) { [self] in
                 let begun = monotonicMicroseconds()
                 let part = Result { () throws(StagingRefusal) in
-                    try collection.stage(plan, job.policy, run.frame.memory)
+                    try collection.stage(plan, job.policy, frame.memory)
                 }
                 let ended = monotonicMicroseconds()
                 guard let all = parts.withLock({ $0.note(part, at: number, took: ended - begun) }) else { return }
                 let work = Result { () throws(StagingRefusal) -> StoreJob.Work in
                     .steps(try actions.united(all.parts, counts, plan))
                 }
-                finish(run, work, took: opening + all.microseconds + monotonicMicroseconds() - ended)
+                finish(frame, work, took: opening + all.microseconds + monotonicMicroseconds() - ended)
             }
         }
     }
 
     /// Passes the job to the writer, or lets it wait for room.
-    ///
-    /// - Parameter microseconds: the time that workers spent on the job.
     private func finish(
-        _ run: StagingRun, _ result: Result<StoreJob.Work, StagingRefusal>, took microseconds: Int64 = 0
+        _ frame: AdmittedFrame, _ result: Result<StoreJob.Work, StagingRefusal>, took microseconds: Int64 = 0
     ) {
-        let memory = run.frame.memory
+        let memory = frame.memory
         let work: StoreJob.Work
         var shortage: Fault?
         switch result {
         case .success where !memory.keepBrief(), .failure(.fault) where !memory.keepBrief():
-            return waitForRoom(run.frame, run)
+            return waitForRoom(frame)
         case .success(let steps): work = steps
         case .failure(.fault(let fault)): work = .refused(fault)
         case .failure(.noRoom):
-            guard !memory.canWait else { return waitForRoom(run.frame, run) }
-            guard run.frame.logged == nil else { return run.frame.content.refuse(memory.message) }
+            guard !memory.canWait else { return waitForRoom(frame) }
+            guard frame.logged == nil else { return frame.content.refuse(memory.message) }
             let fault = Fault.busy(memory.message)
             (work, shortage) = (.refused(fault), fault)
         }
-        let ready = run.ready(work, took: microseconds)
+        let ready = frame.ready(work, took: microseconds)
         jobTable.change(completions) { jobTable in
             // The observer of a cancelled job has been called.
             if !jobTable.cancellations.tickets.contains(ready.ticket) { ready.progress?.note(staged: ready.rowCount) }
-            return jobTable.finish(ready, outOfMemory: shortage, under: run.generation)
+            return jobTable.finish(ready, outOfMemory: shortage, under: frame.generation)
         }
         // The frame will not be opened again.
-        run.frame.releaseMemory()
+        frame.releaseMemory()
         memory.end()
         memory.dropPayload()
     }
@@ -236,7 +219,6 @@ extension Coordinator {
 struct StagedParts {
     private var parts: [Result<StagedPart, StagingRefusal>?]
     private var missing: Int
-    /// The time that workers spent on them.
     private var microseconds: Int64 = 0
 
     init(count: Int) {

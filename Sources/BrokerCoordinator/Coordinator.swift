@@ -1,3 +1,4 @@
+internal import BrokerJournal
 package import BrokerModel
 package import BrokerSchema
 package import BrokerStaging
@@ -53,7 +54,7 @@ package final class Coordinator: Sendable {
     let backups: BackupThread
     let writer: Writer
     /// The changes that opening the store made, because the model differs from the stored one.
-    package var migration: StoreMigration { writer.migration }
+    package var migration: StoreMigration { writer.opened.migration }
     /// The plan of the wanted model. Until the entries of the journal are applied, the model in force may be another one.
     let wantedPlan: StagingPlan
     /// Nil before the start, and without a journal.
@@ -64,12 +65,11 @@ package final class Coordinator: Sendable {
     /// Opens the store and starts the threads.
     ///
     /// With a journal, and a model that differs from the store's, ``start(_:opening:)`` changes the model.
-    ///
-    /// - Throws: `StoreError`.
     package init(plan wanted: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
         let logger = logger.escaping
-        var options = options
-        if options.hasLog { options.store.mergeMemory = options.limits.jobMemory }
+        var changed = options
+        if options.hasLog { changed.store.mergeMemory = options.limits.jobMemory }
+        let options = changed
         if options.sharedLog == nil { try JournalOpening.check(options) }
         let opening = try CoordinatorOpening(wanted, options)
         wantedPlan = wanted
@@ -83,22 +83,26 @@ package final class Coordinator: Sendable {
         let onLoss = Callback<StoreError>()
         let pool = WorkerPool(longTasks: limits.workers, processors: CoordinatorLimits.processors)
         do throws(StoreError) {
-            writer = try Writer(
-                opening, jobTable: jobTable, pool: pool, statistics: statistics, completions: completions,
-                storageFailure: storageFailure, gate: gate, onCommit: onCommit, onLoss: onLoss,
-                logger: logger)
+            writer = try Writer(opening, jobTable: jobTable, logger: logger) { store, log, applied throws(StoreError) in
+                let (fingerprint, backedUpAt) = (log == nil ? nil : store.fingerprint.digits, try store.lastBackup())
+                statistics.note(store)
+                statistics.count { ($0.fingerprint, $0.backedUpAt) = (fingerprint, backedUpAt) }
+                return WriterLoop(
+                    store: store, log: log, applied: applied, jobTable: jobTable, pool: pool, statistics: statistics,
+                    completions: completions, storageFailure: storageFailure, gate: gate, onCommit: onCommit,
+                    onLoss: onLoss, activity: options.store.activity ?? WriterActivity(), limits: limits,
+                    logger: logger)
+            }
         } catch {
-            opening.joining?.log.stop()
+            opening.shared?.stop()
             pool.stop()
             completions.stop()
             throw error
         }
-        applied = writer.applied
+        applied = writer.opened.applied
         planInForce = Monitor(PlanInForce(plan: opening.plan, generation: 0))
         limitsInForce = Monitor(LoggedLimits(opening.options.store))
-        storeOptions = options.store
-        storePath = options.storePath
-        allocations = options.allocations
+        (storeOptions, storePath, allocations) = (options.store, options.storePath, options.allocations)
         self.logger = logger
         self.limits = limits
         self.jobTable = jobTable
@@ -106,25 +110,29 @@ package final class Coordinator: Sendable {
         self.statistics = statistics
         self.storageFailure = storageFailure
         retention = options.store.retention
-        ledger = LedgerThread(writer.files, writer.jobs)
-        failures = LedgerThread(writer.files, writer.jobs)
+        ledger = LedgerThread(writer.opened.files, writer.opened.jobs)
+        failures = LedgerThread(writer.opened.files, writer.opened.jobs)
         readers = ReaderPool(
-            options.fetched ?? writer.files, plan: opening.plan, gate: gate, streams: limits.streams, onCommit: onCommit
+            options.fetched ?? writer.opened.files, plan: opening.plan, gate: gate, streams: limits.streams,
+            onCommit: onCommit
         )
-        gate.onLongEnd { [weak gate] in
-            jobTable.update { jobTable in
-                jobTable.requests.tasks.append { [weak gate] store in
-                    // A WAL that grew long is copied beside brief reads; then the gate is closed for a moment only.
-                    store.copyLog()
-                    gate?.whileIdle { store.copyLog() }
-                }
-            }
-        }
+        gate.onLongEnd { [weak gate] in if let gate { Self.copyWAL(whileIdle: gate, jobTable) } }
         backups = BackupThread(gate, logger)
         self.pool = pool
         self.completions = completions
         onFailure { [readers] in readers.fail($0) }
         onLoss.set { [weak self] in self?.halt(forLossOf: $0) }
+    }
+
+    /// The long reads that delayed the writer have ended.
+    private static func copyWAL(whileIdle gate: ReaderGate, _ jobTable: Monitor<JobTable>) {
+        jobTable.update { jobTable in
+            jobTable.requests.tasks.append { [weak gate] store in
+                // A WAL that grew long is copied beside brief reads; then the gate is closed for a moment only.
+                store.copyLog()
+                gate?.whileIdle { store.copyLog() }
+            }
+        }
     }
 
     // MARK: - Admission
@@ -186,7 +194,6 @@ package final class Coordinator: Sendable {
         bytes > CoordinatorLimits.largeBytes ? bytes * CoordinatorLimits.unopenedFactor : bytes
     }
 
-    /// Whether another frame of that source may be admitted.
     package func hasRoom(for source: Int = 0) -> Bool { jobTable.withLock { $0.hasRoom(for: source) } }
 
     /// The number of frames that were admitted and have not ended.
@@ -205,7 +212,6 @@ package final class Coordinator: Sendable {
     private static let draining = Fault(
         .draining, "The server is stopping and takes no new jobs. Send it again when the server is back.")
 
-    /// The frame held a job that is refused.
     func refuse(_ job: Job, _ fault: Fault) {
         let outcome = JobCompletion.failed(fault, id: job.id ?? "", owner: job.owner, sequence: nil)
         completions.run { job.observer(.ended(outcome)) }
@@ -220,7 +226,6 @@ package final class Coordinator: Sendable {
         jobTable.change(completions) { $0.skipped(frame, question) }
     }
 
-    /// The id of a job that was sent without one.
     func madeId(_ ticket: Int) -> String { "broker-\(run)-\(ticket)" }
 
     // MARK: - Awaiting, stopping
@@ -306,7 +311,7 @@ package final class Coordinator: Sendable {
                 jobTable.hasNoOwn || jobTable.log.isLost ? true : nil
             }
             if isDone == true { return }
-            guard let shared = writer.log as? any SharedLog, shared.waiting != nil else { continue }
+            guard let shared = writer.opened.log as? any SharedLog, shared.waiting != nil else { continue }
             jobTable.update { jobTable in
                 if let deadline = jobTable.service.lockDeadline, deadline <= monotonicMicroseconds() {
                     jobTable.log.isLost = true
@@ -335,7 +340,7 @@ package final class Coordinator: Sendable {
         backups.stop()
         jobTable.update { $0.service.isStopped = true }
         writer.join()
-        writer.log?.stop()
+        writer.opened.log?.stop()
         logReader.withLock { $0 }?.join()
         completions.stop()
     }
@@ -346,24 +351,22 @@ package final class Coordinator: Sendable {
     /// send the job again without the risk that it is applied twice.
     package var forgottenThrough: Int64 {
         var sequence: Int64 = 0
-        statistics.count { sequence = $0.forgottenThrough }
+        statistics.count { sequence = $0.facts.forgottenThrough }
         return sequence
     }
 
-    /// Bytes of memory that one job may take.
     package var jobMemory: Int { memory.one }
 
     /// Whether `accepted` means that the job is on the disk of this server.
     package var keepsJournal: Bool { durability == .disk }
 
-    /// Where an accepted job is.
     package var durability: Durability {
-        guard let log = writer.log else { return .queued }
+        guard let log = writer.opened.log else { return .queued }
         return (log as? any SharedLog)?.durability ?? .disk
     }
 
     /// The name of this server among those that share its log; nil without a shared log.
-    package var replica: String? { (writer.log as? any SharedLog)?.replica }
+    package var replica: String? { (writer.opened.log as? any SharedLog)?.replica }
 }
 
 /// The halt of a server that shares its log, or whose files are no longer those that it opened: it applies nothing more, refuses
@@ -380,8 +383,8 @@ extension Coordinator {
     /// - Throws: why jobs and everything that would open the store again are refused from now on.
     func checkFiles() throws(StoreError) {
         do throws(StoreError) {
-            try writer.files.check()
-            try writer.log?.checkFiles()
+            try writer.opened.files.check()
+            try writer.opened.log?.checkFiles()
         } catch {
             // A store that was closed has no WAL.
             guard !jobTable.withLock({ $0.service.isStopped }) else { return }
@@ -405,8 +408,6 @@ extension Coordinator {
     }
 
     /// Nothing more is applied. Any number of calls; the first counts.
-    ///
-    /// - Parameter say: logs it.
     func halt(_ error: StoreError, _ say: () -> Void) {
         jobTable.change(completions) { jobTable in
             jobTable.log.isLost = true
@@ -445,7 +446,7 @@ extension Coordinator {
         statistics.count { state = $0.store }
         guard case .serving = state else { return state }
         let refusals = jobTable.withLock { $0.refusals }
-        let fullness = { [self] in writer.log?.fullness ?? DiskSpace(of: storePath).fullness }
+        let fullness = { [self] in writer.opened.log?.fullness ?? DiskSpace(of: storePath).fullness }
         return ((refusals.store ?? refusals.log)?.message ?? fullness()?.message).map { .waiting(cause: $0) } ?? state
     }
 }

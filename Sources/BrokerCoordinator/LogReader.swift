@@ -110,11 +110,7 @@ final class LogReader: Sendable {
             case .other(let job, let isCancelled):
                 coordinator.waitForLog { $0.load.hasRoomForOthers }
                 guard !isEnded else { return }
-                do throws(LogViolation) {
-                    try coordinator.admit(job, isCancelled: isCancelled, LoggedFrame(entry: job, reader: self))
-                } catch {
-                    throw error.error
-                }
+                try coordinator.admit(job, isCancelled: isCancelled, LoggedFrame(entry: job, reader: self))
             case .change(let change, let ticket):
                 // The jobs before it end first.
                 try self.change(at: change.place) { () throws(StoreError) in
@@ -130,11 +126,11 @@ final class LogReader: Sendable {
 
     private func deliver(own items: [LogItem]) throws(StoreError) {
         guard !items.isEmpty else { return }
-        var violation: LogViolation?
+        var violation: StoreError?
         var stale: [JobTable.StaleJob] = []
         coordinator.jobTable.change(coordinator.completions) { jobTable in
             var effects = Effects()
-            do throws(LogViolation) {
+            do throws(StoreError) {
                 stale = try jobTable.deliver(items, &effects)
             } catch {
                 violation = error
@@ -142,7 +138,7 @@ final class LogReader: Sendable {
             return effects
         }
         for job in stale { stageAgain(job) }
-        if let violation { throw violation.error }
+        if let violation { throw violation }
     }
 
     private func apply(_ note: ReplicaNote, _ mark: LogMark, isOwn: Bool) throws(StoreError) {
@@ -153,13 +149,10 @@ final class LogReader: Sendable {
 
     /// Waits for the end of the jobs before that place, and calls `body`, unless the server ends.
     private func change(at place: LogPlace, _ body: () throws(StoreError) -> Void) throws(StoreError) {
-        let delivered = coordinator.jobTable.withLock { jobTable in
-            Result { () throws(LogViolation) in
-                try jobTable.application.advance(to: place)
-                jobTable.log.memory.note(place.position ?? 0)
-            }
+        try coordinator.jobTable.withLock { jobTable throws(StoreError) in
+            try jobTable.application.advance(to: place)
+            jobTable.log.memory.note(place.position ?? 0)
         }
-        if case .failure(let violation) = delivered { throw violation.error }
         coordinator.waitForLog { !$0.application.hasDelivered }
         let goesOn = coordinator.jobTable.withLock { jobTable in
             jobTable.log.isReaderChanging = !jobTable.log.isReadingEnded
@@ -274,10 +267,10 @@ extension Coordinator {
     package func start(
         _ logger: Logger, opening open: @escaping @Sendable (LogEntry, JobMemory) -> ReopenedJob
     ) throws(StoreError) {
-        guard let log = writer.log else { return }
+        guard let log = writer.opened.log else { return }
         let reader = LogReader(log, self, logger: logger, opening: open)
         logReader.withLock { $0 = reader }
-        if let halt = writer.halt { return reader.halt(halt) }
+        if let halt = writer.opened.halt { return reader.halt(halt) }
         try reader.catchUp()
         reader.start()
         guard !(log is any SharedLog) else { return reportUnlike(logger) }
@@ -287,17 +280,14 @@ extension Coordinator {
 
     /// A job was read from the log: its frame is opened, by the calling thread if it is small, else by a worker.
     ///
-    /// - Throws: ``LogViolation`` when it cannot be next.
-    fileprivate func admit(_ logged: LogEntry, isCancelled: Bool, _ content: LoggedFrame) throws(LogViolation) {
+    /// - Throws: `StoreError` when it cannot be next.
+    fileprivate func admit(_ logged: LogEntry, isCancelled: Bool, _ content: LoggedFrame) throws(StoreError) {
         let bytes = logged.payload.count
         let weight = Self.weight(of: bytes)
-        let admitted = jobTable.withLock { jobTable in
-            Result { () throws(LogViolation) in
-                let ticket = try jobTable.admit(weight, logged, isCancelled: isCancelled)
-                return (ticket, self.memory.admit(ticket, payloadBytes: bytes, isLogged: true))
-            }
+        let (ticket, memory) = try jobTable.withLock { jobTable throws(StoreError) in
+            let ticket = try jobTable.admit(weight, logged, isCancelled: isCancelled)
+            return (ticket, self.memory.admit(ticket, payloadBytes: bytes, isLogged: true))
         }
-        let (ticket, memory) = try admitted.get()
         let frame = AdmittedFrame(
             content, at: ticket, from: Self.logSource, payloadBytes: bytes, contentBytesAtMost: bytes, weight: weight,
             memory, logged: logged)
@@ -315,9 +305,8 @@ extension Coordinator {
         let frame = AdmittedFrame(
             content, at: job.ticket, from: Self.logSource, payloadBytes: bytes, contentBytesAtMost: bytes, memory,
             admittedAt: job.admittedAt, logged: content.entry)
-        let generation = planInForce.withLock { $0.generation }
-        let run = StagingRun(frame: frame, accepted: job, generation: generation)
-        pool.run(.opening, .long, from: frame.source) { [self] in openWhole(frame, granted: 0, run) }
+        frame.began(job, under: planInForce.withLock { $0.generation })
+        pool.run(.opening, .long, from: frame.source) { [self] in openWhole(frame, granted: 0) }
     }
 
     /// A server that starts does not change what all servers share: a reload does.
@@ -404,7 +393,7 @@ final class ReplicaNotes: Sendable {
         self.log = log
         self.coordinator = coordinator
         self.logger = logger
-        state = Monitor(State(table: coordinator.writer.replicas))
+        state = Monitor(State(table: coordinator.writer.opened.replicas))
     }
 
     var table: ReplicaTable { state.withLock { $0.table } }
@@ -476,17 +465,17 @@ extension Coordinator {
         _ body: @escaping @Sendable (Store) throws(StoreError) -> Value
     ) throws(StoreError) -> Value? {
         while true {
-            let ended = Monitor<Result<Value, StoreError>?>(nil)
             let statistics = statistics
-            jobTable.update { jobTable in
-                jobTable.requests.tasks.append { store in
-                    let result = Result { () throws(StoreError) in try body(store) }
-                    let history = store.history
-                    statistics.count { $0.history = history }
-                    ended.update { $0 = result }
+            let result: Result<Value, StoreError> = waitForAnswer { notify in
+                jobTable.update { jobTable in
+                    jobTable.requests.tasks.append { store in
+                        let result = Result { () throws(StoreError) in try body(store) }
+                        statistics.note(store)
+                        notify(result)
+                    }
                 }
             }
-            switch ended.wait({ $0 }) {
+            switch result {
             case .success(let value): return value
             case .failure(let error):
                 if let failure = storageFailure.error { throw failure }

@@ -1,3 +1,4 @@
+internal import BrokerJournal
 package import BrokerStaging
 package import BrokerStore
 package import Logging
@@ -64,7 +65,7 @@ package final class OwnedStore: Sendable {
         options.keepsJournal = try Store.hasJournal(path: path)
         if let limits = try Store.limitsInForce(path: path) { limits.set(in: &options.store) }
         let owned = try OwnedStore(plan: plan, options: options, logger: logger)
-        let pending = owned.coordinator.writer.log?.backlog ?? 0
+        let pending = owned.coordinator.writer.opened.log?.backlog ?? 0
         guard pending > 0 else {
             do throws(StoreError) {
                 // A reload is an entry of the journal, which must be read. No job waits, so none is opened.

@@ -264,10 +264,9 @@ package final class Journal {
         appended = JournalFile(file, at: path)
         end = header.count
         byteCount += header.count
-        let head = try? header.span.withUnsafeBytes { bytes throws(JournalSegment.HeaderFault) in
+        let head = try header.span.withUnsafeBytes { bytes throws(JournalError) in
             try JournalSegment(bytes, number: number, path: path)
         }
-        guard let head else { preconditionFailure("a header that was just made is whole") }
         checksum = head.headerChecksum
         segments.append(Segment(head: head, last: before))
     }
@@ -326,7 +325,7 @@ package struct JournalReader: Sendable {
                 return entry
             }
             if let ended = scan?.scan, ended.end(isLast: segments.isEmpty) != .whole {
-                throw folder.damaged(ended.segment.path, at: ended.offset)
+                throw .damaged(ended.segment.path, at: ended.offset)
             }
             scan = nil
             guard let segment = segments.popFirst() else { return nil }

@@ -180,27 +180,10 @@ struct JournalFolder: Sendable {
                 + "the jobs that the store has not applied, move the journal away.")
     }
 
-    func unreadable(_ file: String, _ fault: JournalSegment.HeaderFault) -> JournalError {
-        switch fault {
-        case .damaged(let offset): damaged(file, at: offset)
-        case .unknownFormat(let format):
-            unusable(
-                "The journal's file \(file) has format \(format), and this version of the server reads format "
-                    + "\(JournalSegment.currentFormat). Start the version that wrote it.")
-        }
-    }
-
     func unknownRecord(kind: UInt8, _ file: String, at offset: Int) -> JournalError {
         unusable(
             "The journal's file \(file) holds at byte \(offset) a record of kind \(kind), which this version of the "
                 + "server cannot read. Start the version that wrote it.")
-    }
-
-    func damaged(_ file: String, at offset: Int) -> JournalError {
-        unusable(
-            "The journal's file \(file) is damaged at byte \(offset): durable bytes have changed there. Put a good "
-                + "copy in its place; or, to give up the jobs from there on that the store has not applied, move the "
-                + "journal away.")
     }
 
     /// - Parameter missing: what is not there.
@@ -333,4 +316,19 @@ package struct JournalError: Error, Sendable, CustomStringConvertible {
     }
 
     package var description: String { message }
+
+    static func damaged(_ file: String, at offset: Int) -> JournalError {
+        JournalError(
+            .unusable,
+            "The journal's file \(file) is damaged at byte \(offset): durable bytes have changed there. Put a good "
+                + "copy in its place; or, to give up the jobs from there on that the store has not applied, move the "
+                + "journal away.")
+    }
+
+    static func unknownFormat(_ format: UInt32, _ file: String) -> JournalError {
+        JournalError(
+            .unusable,
+            "The journal's file \(file) has format \(format), and this version of the server reads format "
+                + "\(JournalSegment.currentFormat). Start the version that wrote it.")
+    }
 }

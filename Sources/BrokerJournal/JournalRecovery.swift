@@ -33,12 +33,7 @@ struct JournalRecovery {
             let path = JournalSegment.path(number, in: folder.path)
             let file = try folder.map(path)
             let isLast = number == numbers.last
-            let head: JournalSegment
-            do throws(JournalSegment.HeaderFault) {
-                head = try JournalSegment(file.bytes, number: number, path: path)
-            } catch {
-                throw folder.unreadable(path, error)
-            }
+            let head = try JournalSegment(file.bytes, number: number, path: path)
             let isOurs = head.identity == expected
             if isOurs, head.before <= applied { forgetApplied(upTo: head) }
             try check(head, after: isOurs ? applied : .max, in: folder)
@@ -84,7 +79,7 @@ struct JournalRecovery {
                 cancelled.insert(entry.position)
                 continue
             }
-            guard entry.position > last else { throw folder.damaged(head.path, at: scan.offset) }
+            guard entry.position > last else { throw .damaged(head.path, at: scan.offset) }
             last = entry.position
             lastTime = max(lastTime, entry.time)
             if last > applied {
@@ -97,7 +92,7 @@ struct JournalRecovery {
         case .whole: break
         case .torn:
             tail = JournalTail(file: head.path, offset: scan.offset, bytes: bytes.count - scan.offset)
-        case .damaged: throw folder.damaged(head.path, at: scan.offset)
+        case .damaged: throw .damaged(head.path, at: scan.offset)
         case .unknownRecord(let kind): throw folder.unknownRecord(kind: kind, head.path, at: scan.offset)
         }
         (end, checksum) = (scan.offset, scan.checksum)
@@ -124,14 +119,10 @@ package struct JournalPreview {
         try folder.checkAccess(to: name, isFolder: false)
         let file = try folder.map(name)
         defer { withExtendedLifetime(file) {} }
-        do throws(JournalSegment.HeaderFault) {
-            let head = try JournalSegment(file.bytes, number: first, path: name)
-            var scan = SegmentScan(head, file.bytes)
-            identity = head.identity
-            isEmpty = numbers.count == 1 && scan.next() == nil
-        } catch {
-            throw folder.unreadable(name, error)
-        }
+        let head = try JournalSegment(file.bytes, number: first, path: name)
+        var scan = SegmentScan(head, file.bytes)
+        identity = head.identity
+        isEmpty = numbers.count == 1 && scan.next() == nil
     }
 
     /// The error of a journal that is not that of the store beside it.

@@ -17,14 +17,6 @@ package struct JournalSegment {
     package static let markOffset = 48
     private static let magic: UInt64 = 0x324A_7265_6B6F_7242
 
-    /// Why bytes are no segment.
-    package enum HeaderFault: Error, Equatable {
-        /// The bytes from that offset on are no header.
-        case damaged(at: Int)
-        /// A later version of the server wrote the segment.
-        case unknownFormat(UInt32)
-    }
-
     let number: UInt64
     let path: String
     let identity: JournalIdentity
@@ -59,23 +51,26 @@ package struct JournalSegment {
         return header + SegmentMark(synced: headerCount).bytes(seed: identity.seed)
     }
 
-    package init(_ bytes: UnsafeRawBufferPointer, number: UInt64, path: String) throws(HeaderFault) {
-        guard bytes.count >= Self.markOffset, bytes.number(0, UInt64.self) == Self.magic else { throw .damaged(at: 0) }
+    /// - Throws: ``JournalError`` when the bytes are no segment, or one that a later version wrote.
+    package init(_ bytes: UnsafeRawBufferPointer, number: UInt64, path: String) throws(JournalError) {
+        guard bytes.count >= Self.markOffset, bytes.number(0, UInt64.self) == Self.magic else {
+            throw .damaged(path, at: 0)
+        }
         headerChecksum = bytes.number(8, UInt32.self)
         let rest = UnsafeRawBufferPointer(rebasing: bytes[12..<Self.markOffset])
         guard JournalRecord.checksum(rest, seed: 0) == headerChecksum, bytes.number(32, UInt64.self) == number else {
-            throw .damaged(at: 0)
+            throw .damaged(path, at: 0)
         }
         self.number = number
         self.path = path
         identity = JournalIdentity(Array(bytes[16..<32]))!
         before = Int64(bitPattern: bytes.number(40, UInt64.self))
         let written = bytes.number(12, UInt32.self)
-        guard written == Self.currentFormat else { throw .unknownFormat(written) }
+        guard written == Self.currentFormat else { throw .unknownFormat(written, path) }
         guard bytes.count >= Self.headerCount,
             let mark = SegmentMark(
                 UnsafeRawBufferPointer(rebasing: bytes[Self.markOffset..<Self.headerCount]), seed: identity.seed)
-        else { throw .damaged(at: Self.markOffset) }
+        else { throw .damaged(path, at: Self.markOffset) }
         self.mark = mark
     }
 }

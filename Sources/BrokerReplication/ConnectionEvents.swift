@@ -1,18 +1,11 @@
 #if Replication
+internal import BrokerJournal
 internal import CNATS
 internal import Glibc
 internal import Synchronization
 
 /// The state of a connection, which threads of libnats change, and the replies that callers wait for.
 final class ConnectionEvents: Sendable {
-    /// The answer to a request.
-    enum Reply: Sendable {
-        case message([UInt8])
-        /// Nothing listens to the subject.
-        case noResponders
-        case disconnected
-    }
-
     struct State {
         var isConnected = false
         /// How often a connection was made.
@@ -24,7 +17,7 @@ final class ConnectionEvents: Sendable {
         var isStopped = false
         var nextRequest: UInt64 = 0
         /// nil while there is no answer.
-        var replies: [UInt64: Reply?] = [:]
+        var replies: [UInt64: StreamConnection.Answer?] = [:]
     }
 
     let state = Monitor(State())
@@ -35,7 +28,7 @@ final class ConnectionEvents: Sendable {
         natsOptions_SetRetryOnFailedConnect(options, true, { ConnectionEvents.of($1).connected($0) }, context)
         natsOptions_SetReconnectedCB(options, { ConnectionEvents.of($1).connected($0) }, context)
         natsOptions_SetDisconnectedCB(options, { ConnectionEvents.of($1).disconnected($0) }, context)
-        natsOptions_SetClosedCB(options, { ConnectionEvents.of($1).closed($0) }, context)
+        natsOptions_SetClosedCB(options, { ConnectionEvents.of($1).disconnected($0, isClosed: true) }, context)
         natsOptions_SetErrorHandler(
             options,
             { connection, _, status, context in
@@ -60,21 +53,13 @@ final class ConnectionEvents: Sendable {
         }
     }
 
-    private func disconnected(_ connection: OpaquePointer?) {
+    /// - Parameter isClosed: for good.
+    private func disconnected(_ connection: OpaquePointer?, isClosed: Bool = false) {
         let error = Self.lastError(of: connection)
         state.update { state in
             state.isConnected = false
+            state.isClosed = state.isClosed || isClosed
             state.server = nil
-            state.lastError = error ?? state.lastError
-            state.failReplies()
-        }
-    }
-
-    private func closed(_ connection: OpaquePointer?) {
-        let error = Self.lastError(of: connection)
-        state.update { state in
-            state.isConnected = false
-            state.isClosed = true
             state.lastError = error ?? state.lastError
             state.failReplies()
         }
@@ -93,7 +78,7 @@ final class ConnectionEvents: Sendable {
     }
 
     /// The answer to a request.
-    func receive(_ reply: Reply, _ number: UInt64) {
+    func receive(_ reply: StreamConnection.Answer, _ number: UInt64) {
         state.update { state in
             // Its caller may have given up.
             if state.replies[number] != nil { state.replies[number] = .some(reply) }
@@ -155,7 +140,7 @@ final class MessageRouter: Sendable {
         let tokens = message.subject.dropFirst(inbox.utf8.count).split(separator: ".")
         switch tokens.first {
         case "r" where tokens.count == 2:
-            let reply: ConnectionEvents.Reply =
+            let reply: StreamConnection.Answer =
                 message.isNoResponders ? .noResponders : .message(Array(message.bytes))
             message.destroy()
             if let number = UInt64(tokens[1]) { events.receive(reply, number) }

@@ -103,7 +103,8 @@ package struct ConnectionState: Sendable {
 // MARK: - Requests
 
 extension StreamConnection {
-    enum Answer {
+    /// The answer to a request.
+    enum Answer: Sendable {
         case message([UInt8])
         /// Nothing listens to the subject.
         case noResponders
@@ -127,7 +128,7 @@ extension StreamConnection {
     /// Waits for the reply to a request. Called once for each.
     func awaitReply(_ number: UInt64, deadline: Int64, _ token: StopToken?) -> Answer {
         let answer: Answer? = events.state.wait(until: deadline) { state in
-            if let reply = state.replies[number], let reply { return reply.answer }
+            if let reply = state.replies[number], let reply { return reply }
             return state.isStopped || token?.isStopped == true ? .stopped : nil
         }
         abandonRequest(number)
@@ -169,16 +170,6 @@ extension StreamConnection {
 
     func checkStopped(_ token: StopToken?) throws(ReplicationError) {
         if token?.isStopped == true || events.state.withLock({ $0.isStopped }) { throw .stopped }
-    }
-}
-
-extension ConnectionEvents.Reply {
-    fileprivate var answer: StreamConnection.Answer {
-        switch self {
-        case .message(let bytes): .message(bytes)
-        case .noResponders: .noResponders
-        case .disconnected: .disconnected
-        }
     }
 }
 
@@ -284,7 +275,7 @@ package struct StreamAddress: Sendable, Equatable {
 
     /// - Throws: ``ReplicationError/Code/invalidAddress``.
     package init(_ text: String) throws(ReplicationError) {
-        guard let schemeEnd = text.range(of: "://"),
+        guard let schemeEnd = text.firstRange(of: "://"),
             case let scheme = text[..<schemeEnd.lowerBound], scheme == "nats" || scheme == "tls",
             case let rest = text[schemeEnd.upperBound...], let slash = rest.lastIndex(of: "/")
         else { throw Self.invalid(text, "it does not have the form nats://HOST,HOST,HOST/NAME") }
@@ -353,18 +344,6 @@ package struct StreamAddress: Sendable, Equatable {
     }
 }
 
-extension String {
-    /// Foundation's is not needed for one separator.
-    fileprivate func range(of separator: String) -> Range<Index>? {
-        var start = startIndex
-        while start < endIndex {
-            if self[start...].hasPrefix(separator) { return start..<index(start, offsetBy: separator.count) }
-            start = index(after: start)
-        }
-        return nil
-    }
-}
-
 /// Ends the waits of one object, for ever. Any thread may set and read it.
 final class StopToken: Sendable {
     private let flag = Atomic(false)
@@ -373,5 +352,12 @@ final class StopToken: Sendable {
 
     /// The caller must wake the waiting threads afterwards.
     func stop() { flag.store(true, ordering: .releasing) }
+}
+
+/// Microseconds of a clock that never goes back.
+func monotonicMicroseconds() -> Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1_000
 }
 #endif

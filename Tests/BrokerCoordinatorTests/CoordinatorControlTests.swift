@@ -1,3 +1,4 @@
+import BrokerJournal
 import BrokerModel
 import BrokerStore
 import Synchronization
@@ -350,7 +351,7 @@ import Testing
     ) -> RunningJobs.Waiter { RunningJobs.Waiter(asker: asker, notify: notify) }
 
     private func begin(_ running: inout RunningJobs, _ ticket: Int, of owner: JobOwner = .server) {
-        running.began(id, ticket, of: owner) { _ in }
+        running.began(.test(id.text, at: ticket, of: owner))
     }
 
     @Test func `jobs of one id end in the order of their tickets, however they were opened`() {

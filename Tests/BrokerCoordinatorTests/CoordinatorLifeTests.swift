@@ -1,3 +1,4 @@
+import BrokerJournal
 import BrokerModel
 import BrokerStore
 import TestSupport

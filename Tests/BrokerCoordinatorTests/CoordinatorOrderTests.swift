@@ -1,3 +1,4 @@
+import BrokerJournal
 import BrokerModel
 import BrokerStore
 import Glibc
@@ -308,12 +309,15 @@ import Testing
         var application = Application<String>(after: 10)
         application.began(0)
         application.began(1)
-        #expect(throws: LogViolation.unexpectedJob) { try application.deliver(own: 1, at: place(11)) }
-        #expect(throws: LogViolation.fallingPosition) { try application.deliver(own: 0, at: place(10)) }
-        #expect(throws: LogViolation.fallingPosition) { try application.deliver(other: 5, at: place(9)) }
+        func expect(_ violation: StoreError, _ body: () throws -> Void) {
+            #expect(#expect(throws: StoreError.self, performing: body)?.message == violation.message)
+        }
+        expect(.unexpectedJob) { _ = try application.deliver(own: 1, at: place(11)) }
+        expect(.fallingPosition) { _ = try application.deliver(own: 0, at: place(10)) }
+        expect(.fallingPosition) { _ = try application.deliver(other: 5, at: place(9)) }
         try application.deliver(own: 0, at: place(11))
-        #expect(throws: LogViolation.unexpectedJob) { try application.deliver(own: 0, at: place(12)) }
-        #expect(throws: LogViolation.fallingPosition) { try application.advance(to: place(11)) }
+        expect(.unexpectedJob) { _ = try application.deliver(own: 0, at: place(12)) }
+        expect(.fallingPosition) { _ = try application.advance(to: place(11)) }
         try application.advance(to: place(12))
         try application.deliver(own: 1, at: place(13))
     }

@@ -1,3 +1,4 @@
+import BrokerJournal
 import BrokerModel
 import BrokerStaging
 import BrokerStore

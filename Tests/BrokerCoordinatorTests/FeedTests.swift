@@ -1,3 +1,4 @@
+import BrokerJournal
 import BrokerStore
 import TestSupport
 import Testing

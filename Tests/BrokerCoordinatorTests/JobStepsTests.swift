@@ -1,4 +1,5 @@
 import BrokerJSON
+import BrokerJournal
 import BrokerModel
 import BrokerStaging
 import BrokerStore

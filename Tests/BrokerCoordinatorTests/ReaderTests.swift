@@ -1,3 +1,4 @@
+import BrokerJournal
 import BrokerModel
 import BrokerStaging
 import BrokerStore
@@ -278,13 +279,11 @@ private final class Poller: Sendable {
     }
 
     @Test func `users take turns, and so do the connections of each`() {
-        var queue = FetchQueue<String>()
+        var queue = TurnQueue<String>()
         for number in 1...3 { queue.append("a\(number)", from: 1, of: 7) }
         queue.append("b1", from: 2, of: 7)
         queue.append("c1", from: 3, of: 8)
-        #expect(queue.next(of: 8) == "c1")
-        #expect(queue.next(of: 8) == nil)
-        #expect((0..<5).map { _ in queue.next(of: 7) } == ["a1", "b1", "a2", "a3", nil])
+        #expect((0..<6).map { _ in queue.popFirst() } == ["a1", "c1", "b1", "a2", "a3", nil])
     }
 
     @Test func `a long fetch waits for one of each other user, however many connections that one has`() throws {

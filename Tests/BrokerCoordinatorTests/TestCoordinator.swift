@@ -278,6 +278,20 @@ extension AdmittedFrame {
     }
 }
 
+extension AcceptedJob {
+    /// A job without content.
+    static func test(_ id: String, at ticket: Int, of owner: JobOwner) -> AcceptedJob {
+        let text = JSONText(copying: Array("{}".utf8))
+        guard let document = try? JSONDocument(parsing: text) else { fatalError("no JSON") }
+        let job = Job(
+            id: id, owner: owner, document: document, operations: [], policy: .fail, wantsKeys: false,
+            wantsAcceptance: false, content: text, observer: { _ in })
+        let memory = MemoryBudget(shared: 0, one: 0).admit(ticket, payloadBytes: 0)
+        let frame = AdmittedFrame.test(ticket, bytes: 0, memory)
+        return AcceptedJob(job, id: JobID(id), frame, openedAt: 0, progress: nil)
+    }
+}
+
 /// A job of a row of ``Models/rows``.
 func row(_ id: Int, _ value: Int = 0) -> String { #"{"Row": {"id": \#(id), "value": \#(value)}}"# }
 

@@ -1,3 +1,4 @@
+import BrokerJournal
 import Glibc
 import Synchronization
 import TestSupport

@@ -1,4 +1,5 @@
 import BrokerJSON
+import BrokerJournal
 import BrokerModel
 import BrokerStore
 import Dispatch
@@ -33,8 +34,8 @@ import Testing
             let accepted = AcceptedJob(
                 job, id: JobID("job \(ticket)"), frame, openedAt: 0, progress: nil)
             #expect(accepted.weight == weight)
-            jobTable.application.finish(
-                ticket, StagingRun(frame: frame, accepted: accepted, generation: 0).ready(.refused(Fault(.busy, ""))))
+            frame.began(accepted, under: 0)
+            jobTable.application.finish(ticket, frame.ready(.refused(Fault(.busy, ""))))
         }
         return jobTable
     }

@@ -1,4 +1,5 @@
 #if Replication
+import BrokerJournal
 import CNATS
 import Foundation
 import Testing

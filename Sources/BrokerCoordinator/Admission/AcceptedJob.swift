@@ -3,6 +3,116 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerStore
 
+/// The content of a frame.
+package protocol FrameContent: Sendable {
+    /// The frame as it was received, for the journal; not asked for without one.
+    var payload: [UInt8] { get }
+
+    /// Decodes the frame, asking the memory that it is given, and answers it when it is no job.
+    ///
+    /// Called on a worker, or by the admitting thread. Called again if there was no room for the job, or if there is none later
+    /// on, or if the frame has to wait for its turn to scan; each call must return the same result. Must not call the coordinator.
+    func open(_ memory: JobMemory) -> Opened
+
+    /// Called instead when there will never be room to open the frame; answers it.
+    func refuse(_ message: String)
+}
+
+struct ClosureContent: FrameContent {
+    var bytes: (@Sendable () -> [UInt8])?
+    let opened: @Sendable (JobMemory) -> Opened
+    let refused: @Sendable (_ message: String) -> Void
+
+    var payload: [UInt8] { bytes?() ?? [] }
+
+    func open(_ memory: JobMemory) -> Opened { opened(memory) }
+
+    func refuse(_ message: String) { refused(message) }
+}
+
+/// A frame between admission and the merge order; it is retained until its job is staged, to be opened again.
+final class AdmittedFrame: @unchecked Sendable {
+    let content: any FrameContent
+    let ticket: Int
+    /// Its first ticket, which it keeps unless it has to wait for its turn to scan.
+    let arrival: Int
+    let source: Int
+    let payloadBytes: Int
+    /// The most bytes that its content can have, as seen from outside.
+    let contentBytesAtMost: Int
+    /// The weight that it counts for until it is opened.
+    let weight: Int
+    /// Why it is refused if it holds a job, decided at admission.
+    let refusal: Fault?
+    let admittedAt: Int64
+    /// The job as the log has it; nil for a client's frame.
+    let logged: LogEntry?
+    // Only the thread that opens or stages the frame changes the following.
+    private var stagingMemory: JobMemory?
+    /// Nil until the frame was opened, and is known to hold a job.
+    private(set) var job: AcceptedJob?
+    /// That of the model under which the job is staged.
+    private(set) var generation = 0
+
+    init(
+        _ content: any FrameContent, at ticket: Int, arrival: Int? = nil, from source: Int, payloadBytes: Int,
+        contentBytesAtMost: Int = 0, weight: Int = 0, _ memory: JobMemory, refusal: Fault? = nil,
+        admittedAt: Int64 = monotonicMicroseconds(), logged: LogEntry? = nil
+    ) {
+        self.content = content
+        (self.ticket, self.arrival, self.source) = (ticket, arrival ?? ticket, source)
+        (self.payloadBytes, self.contentBytesAtMost) = (payloadBytes, contentBytesAtMost)
+        (self.weight, self.refusal, self.admittedAt, self.logged) = (weight, refusal, admittedAt, logged)
+        stagingMemory = memory
+    }
+
+    /// Until ``releaseMemory()``, after which no thread opens or stages the frame.
+    var memory: JobMemory { stagingMemory! }
+
+    /// The frame will not be opened again: its job has the memory.
+    func releaseMemory() { stagingMemory = nil }
+
+    func began(_ job: AcceptedJob, under generation: Int) { (self.job, self.generation) = (job, generation) }
+
+    /// The frame has waited for its turn, or has its ticket for good, and goes on whatever it holds.
+    var isCalled: Bool { ticket != arrival || logged != nil }
+
+    /// The same frame, not opened yet.
+    func again(at ticket: Int, _ memory: JobMemory) -> AdmittedFrame {
+        AdmittedFrame(
+            content, at: ticket, arrival: arrival, from: source, payloadBytes: payloadBytes,
+            contentBytesAtMost: contentBytesAtMost, weight: weight, memory, refusal: refusal, admittedAt: admittedAt,
+            logged: logged)
+    }
+}
+
+/// Of a frame that holds a job.
+extension AdmittedFrame {
+    var accepted: AcceptedJob {
+        guard let job else { preconditionFailure("the frame was not opened") }
+        return job
+    }
+
+    func ready(_ work: StoreJob.Work, took microseconds: Int64 = 0) -> ReadyJob {
+        let job = accepted
+        var times = StageTimes()
+        times.queued = job.openedAt - job.admittedAt
+        times.staged = monotonicMicroseconds() - job.openedAt
+        times.work = microseconds
+        return ReadyJob(work: work, memory: memory, accepted: job, times: times)
+    }
+
+    var logEntry: PendingEntry {
+        let job = accepted
+        return PendingEntry(
+            ticket: ticket,
+            entry: LogEntry(
+                .job, id: job.id, isIDMade: job.isIDMade, mayDelete: job.mayDelete, isPrivileged: job.isPrivileged,
+                user: job.owner.user, time: job.acceptedAt),
+            payload: { [content] in content.payload })
+    }
+}
+
 /// The facts of a job from its opening to its end, however often it is staged. Threads pass one reference instead of
 /// its parts.
 final class AcceptedJob: JobFacts {
@@ -15,6 +125,7 @@ final class AcceptedJob: JobFacts {
     /// For the state digest of the journal; nil when the content hash serves, or without a journal.
     let contentDigest: JobHash?
     let policy: InvalidRecordPolicy
+    let wantsAcceptance: Bool
     let wantsKeys: Bool
     let wantsObjects: Bool
     let objectDates: FetchDates
@@ -66,10 +177,17 @@ final class AcceptedJob: JobFacts {
         contentHash = job.id == nil ? nil : job.contentHash
         contentDigest = isLogged && job.id == nil ? job.contentHash : nil
         (policy, isDryRun, maximumDeletions, bookmark) = (job.policy, job.isDryRun, job.maximumDeletions, job.bookmark)
-        (wantsKeys, wantsObjects, objectDates) = (job.wantsKeys, job.wantsObjects, job.objectDates)
+        (wantsAcceptance, wantsKeys) = (job.wantsAcceptance, job.wantsKeys)
+        (wantsObjects, objectDates) = (job.wantsObjects, job.objectDates)
     }
 
     var key: JobID { JobID(id) }
+
+    /// The log has the job.
+    func noteAccepted(at sequence: Int64) {
+        observer(.accepted(id: id, sequence: sequence))
+        progress?.accepted()
+    }
 }
 
 /// A job that is staged, or whose staging has failed: the writer's input. A class, like ``AcceptedJob``: the order and
@@ -79,7 +197,6 @@ final class ReadyJob: Sendable {
     /// Declared after `work`, so that the rows are freed before their memory is given back.
     let memory: JobMemory
     let accepted: AcceptedJob
-    /// As far as they are known.
     let times: StageTimes
 
     /// Why the job is not merged, though it keeps its ticket.
@@ -141,7 +258,6 @@ final class ReadyJob: Sendable {
 }
 
 extension ReadyJob {
-    /// Reports that the job is merged, before its COMMIT.
     func noteMerged() { progress?.note(merged: rowCount) }
 
     var rowCount: Int {
@@ -150,31 +266,5 @@ extension ReadyJob {
         case .steps(let steps): steps.reduce(0) { $0 + ($1.rows?.rowCount ?? 0) }
         case .refused: 0
         }
-    }
-}
-
-/// A job during staging, with what is needed to open it again.
-struct StagingRun: Sendable {
-    let frame: AdmittedFrame
-    let accepted: AcceptedJob
-    /// That of the model under which it is staged.
-    let generation: Int
-
-    /// - Parameter microseconds: the time that workers spent on the job.
-    func ready(_ work: StoreJob.Work, took microseconds: Int64 = 0) -> ReadyJob {
-        var times = StageTimes()
-        times.queued = accepted.openedAt - accepted.admittedAt
-        times.staged = monotonicMicroseconds() - accepted.openedAt
-        times.work = microseconds
-        return ReadyJob(work: work, memory: frame.memory, accepted: accepted, times: times)
-    }
-
-    var logEntry: PendingEntry {
-        PendingEntry(
-            ticket: accepted.ticket,
-            entry: LogEntry(
-                .job, id: accepted.id, isIDMade: accepted.isIDMade, mayDelete: accepted.mayDelete,
-                isPrivileged: accepted.isPrivileged, user: accepted.owner.user, time: accepted.acceptedAt),
-            payload: { [frame] in frame.content.payload })
     }
 }

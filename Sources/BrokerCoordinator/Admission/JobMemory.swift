@@ -1,4 +1,5 @@
 internal import BrokerJSON
+internal import BrokerJournal
 internal import BrokerModel
 internal import BrokerStaging
 internal import DequeModule
@@ -21,7 +22,6 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
         var briefLimit: Int?
         /// The bytes that would have been used when room was refused; 0 when none was.
         var refusedAt = 0
-        /// The job's turn to be merged has come.
         var isInTurn = false
         /// In its turn, the job takes what it asks for.
         var isUnlimited = false
@@ -114,8 +114,6 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
     func beginBriefly(_ bytes: Int) { state.withLock { $0.briefLimit = bytes } }
 
     /// Begins an attempt with a grant of the budget; nothing is used so far.
-    ///
-    /// - Parameter granted: bytes of the budget for this attempt.
     func begin(granted: Int) {
         let isFirst = budget.shares.withLock { $0.isNext(ticket) }
         state.withLock { state in
@@ -128,8 +126,6 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
     }
 
     /// Retains what was used briefly, for which the budget must grant the bytes; does nothing after that.
-    ///
-    /// - Returns: false when it does not.
     func keepBrief() -> Bool {
         let used = state.withLock { state -> Int? in
             guard state.briefLimit != nil else { return nil }
@@ -140,7 +136,6 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
         return used.map { take($0, passesWaiting: true) } ?? true
     }
 
-    /// Gives back the memory of the attempt.
     func dropAll() {
         let granted = state.withLock { state in
             defer {
@@ -159,7 +154,6 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
         budget.change { $0.remove(ticket) }
     }
 
-    /// Gives back the frame's own bytes.
     func dropPayload() {
         let bytes = state.withLock { state in
             defer { state.payloadBytes = 0 }
@@ -227,7 +221,6 @@ final class MemoryBudget: Sendable {
     typealias Waiter = @Sendable (_ granted: Int) -> Void
 
     fileprivate let shares: Monitor<MemoryShares<Waiter>>
-    /// Bytes that one job may take.
     let one: Int
 
     init(shared: Int, one: Int) {
@@ -239,7 +232,6 @@ final class MemoryBudget: Sendable {
 
     /// - Parameters:
     ///   - payloadBytes: bytes of the frame, which is in memory already. Tickets are admitted in their order.
-    ///   - isLogged: the job was read from the log.
     func admit(_ ticket: Int, payloadBytes: Int, isLogged: Bool = false) -> JobMemory {
         shares.withLock { $0.add(ticket, bytes: payloadBytes, isLogged: isLogged) }
         return JobMemory(self, ticket, payloadBytes: payloadBytes)
@@ -289,7 +281,6 @@ struct MemoryShares<Waiter> {
     private struct Holder {
         let ticket: Ticket
         var bytes: Int
-        /// The job was read from the log.
         let isLogged: Bool
         /// The bytes that a waiting holder needs, and its wake-up call.
         var waiting: (bytes: Int, waiter: Waiter)?
@@ -297,7 +288,6 @@ struct MemoryShares<Waiter> {
 
     /// Bytes that all but the first may hold together.
     let shared: Int
-    /// Bytes that one job may hold.
     let one: Int
     private(set) var total = 0
     /// By rising tickets. Most leave at the front or at the end, which takes constant time.
@@ -361,7 +351,6 @@ struct MemoryShares<Waiter> {
         total -= bytes
     }
 
-    /// The holder gives back everything.
     mutating func remove(_ ticket: Ticket) {
         guard let position = position(of: ticket) else { return }
         let holder = holders.remove(at: position)

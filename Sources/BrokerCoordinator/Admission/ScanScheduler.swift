@@ -61,7 +61,6 @@ struct ScanScheduler<Frame> {
 
     func isSearching(_ arrival: Int) -> Bool { searching[arrival] != nil }
 
-    /// Whether another frame with that content may go on.
     private func mayGoOn(_ content: Content) -> Bool {
         content.widest.map { searching.count < pace.width(atMost: $0) } ?? true
     }
@@ -73,7 +72,6 @@ struct ScanScheduler<Frame> {
     /// A frame was opened that has not been called.
     ///
     /// - Parameters:
-    ///   - user: the user of the source.
     ///   - frame: called if it must wait.
     /// - Returns: whether it goes on. If not, it gives up its ticket, and is called later.
     mutating func opened(
@@ -249,7 +247,6 @@ struct ScanConcurrency {
     static let microseconds: Int64 = 20_000
     /// After this time the slowest counts for half of what it took.
     static let halfLifeMicroseconds: Int64 = 10_000_000
-    /// Fewer say little about later ones.
     static let firstScans = 8
 
     /// The time of the slowest recent scan. At first, high enough to allow one at a time.

@@ -1,4 +1,5 @@
 package import BrokerJSON
+internal import BrokerJournal
 package import BrokerModel
 package import BrokerStaging
 package import BrokerStore
@@ -18,15 +19,12 @@ package final class Job: @unchecked Sendable {
     package var refusesUnknownKeys = false
     /// The job is applied and undone; see `StoreJob/isDryRun`.
     package var isDryRun = false
-    /// A job that deletes more objects fails.
     package var maximumDeletions: DeletionLimit?
-    /// Written with the job's changes.
     package var bookmark: Bookmark?
     /// False for a client that may not delete objects; see `StoreJob/mayDelete`.
     package var mayDelete = true
     package let wantsKeys: Bool
     package let wantsObjects: Bool
-    /// The form of dates in them.
     package var objectDates = FetchDates.model
     /// The observer wants ``JobEvent/accepted(id:sequence:)``.
     package let wantsAcceptance: Bool
@@ -189,7 +187,6 @@ final class JobProgress: Sendable {
         if let event { completions.run { [observer] in observer(event) } }
     }
 
-    /// The event to send, if the change makes one due.
     private func change(_ change: (inout State) -> Bool) -> JobEvent? {
         let now = monotonicMicroseconds()
         return state.withLock { state in
@@ -256,7 +253,6 @@ extension JobCompletion {
         self.timing = timing
     }
 
-    /// Whether it reports what a job did, and not a failure.
     var isCommitted: Bool {
         switch result {
         case .completed: true
@@ -270,7 +266,6 @@ extension Fault {
 }
 
 extension StoreError {
-    /// The code of the error that a client is sent.
     package var faultCode: FaultCode {
         switch code {
         case .full: .storeFull
@@ -325,25 +320,19 @@ package struct StageTimes: Sendable, Equatable {
         return [("work", work)] + Self.stages(isJournaled: isJournaled).map { (Self.names[$0], values[$0]) }
     }
 
-    /// The `timing` of a `completed` message.
+    /// The `timing` of a `completed` message: all stages but the total.
     package func write(to writer: inout JSONWriter) {
+        let values = values
         writer.object { writer in
-            writer.member("queued", queued)
-            writer.member("staged", staged)
-            if isJournaled {
-                writer.member("journalWaited", journalWaited)
-                writer.member("journalSynced", journalSynced)
+            for stage in Self.stages(isJournaled: isJournaled).dropLast() {
+                writer.member(Self.names[stage], values[stage])
             }
-            writer.member("waited", waited)
-            writer.member("merged", merged)
-            writer.member("committed", committed)
         }
     }
 }
 
 /// A summary of a job for people: its operations, and the entities that these name. Costs no allocation for one operation.
 struct JobContents: Sendable {
-    /// More entities are not named.
     private static let mostEntities = 8
     private static let longestName = 80
     /// The operations of the protocol; their positions are bits of ``operationBits``.
@@ -422,7 +411,6 @@ package struct FailedJob: Sendable {
     package let sequence: Int64
     /// Nil for a job that ended before owners were stored.
     package let owner: JobOwner?
-    /// In milliseconds since 1970.
     package let acceptedAt: Int64
     /// The `error` object: JSON.
     package let error: [UInt8]

@@ -43,10 +43,8 @@ protocol JobLog: Sendable {
     /// Why there is no room for new jobs; nil while there is.
     var fullness: StoreError? { get }
 
-    /// Writes the members of `stats`.
     func write(to writer: inout JSONWriter)
 
-    /// No more is appended.
     func stop()
 }
 
@@ -109,19 +107,13 @@ extension LogEntry {
 }
 
 /// The log broke its own rules; nothing is applied any more.
-enum LogViolation: Error {
+extension StoreError {
     /// An entry of this server was delivered out of order, or twice.
-    case unexpectedJob
-    /// A position was not above the one before.
-    case fallingPosition
+    static let unexpectedJob = inconsistent("it delivered jobs of this server in another order than they were appended")
+    static let fallingPosition = inconsistent("a position is not above the one before")
 
-    var error: StoreError {
-        let what =
-            switch self {
-            case .unexpectedJob: "it delivered jobs of this server in another order than they were appended"
-            case .fallingPosition: "a position is not above the one before"
-            }
-        return StoreError(
+    private static func inconsistent(_ what: String) -> StoreError {
+        StoreError(
             .defect,
             "The log of jobs is inconsistent: \(what). Nothing after that was applied. Report the defect, and start again."
         )
@@ -185,9 +177,7 @@ protocol SharedLog: JobLog {
     var identity: String { get }
     /// For messages, without a password.
     var address: String { get }
-    /// The name of this server in it.
     var replica: String { get }
-    /// Where an accepted job is.
     var durability: Durability { get }
 
     /// The first entries of the log. Blocks until they are known.
@@ -228,9 +218,7 @@ struct LogBeginning: Sendable {
 
 /// Where a job is that is `accepted`.
 package enum Durability: String, Sendable {
-    /// It is in memory.
     case queued
-    /// It is on the disk of this machine.
     case disk
     /// Most servers of the log have it in memory, and perhaps on the disk.
     case quorumMemory = "quorum-memory"
@@ -247,7 +235,6 @@ package struct SharedLogSource: Sendable {
 
     init(_ open: @escaping Open) { self.open = open }
 
-    /// How the identities of shared logs begin.
     static let prefix = "nats:"
 
     /// A store that a shared log feeds is a copy of others: without the log it would become another one.
@@ -360,7 +347,6 @@ struct MemoryLog {
     private(set) var newest: Int64
     /// Positions up to this one may be given.
     private(set) var reservedThrough: Int64
-    /// Positions that are reserved at a time.
     private let block: Int64
     /// Jobs that have no position yet, in order, with their times.
     private var waiting = Deque<(ticket: Int, time: Int64)>()
@@ -402,6 +388,5 @@ struct MemoryLog {
 
     mutating func extend(through position: Int64) { reservedThrough = position }
 
-    /// Another log has given that position.
     mutating func note(_ position: Int64) { newest = max(newest, position) }
 }

@@ -1,3 +1,4 @@
+internal import BrokerStore
 internal import DequeModule
 
 /// The order in which jobs take effect: that of the log.
@@ -21,9 +22,7 @@ struct Application<Work> {
         let ticket: Int
         /// That of the model under which it is staged.
         var generation: Int
-        /// Nil until it is delivered.
         var place: LogPlace?
-        /// Nil until it is finished.
         var work: Work?
     }
 
@@ -34,7 +33,6 @@ struct Application<Work> {
     private var others = Deque<Entry>()
     /// The newest position that was delivered, by this order or before it; 0 for none.
     private(set) var position: Int64
-    /// Rises with each change of the model.
     var generation = 0
 
     /// - Parameter position: the newest that was delivered before, 0 for none.
@@ -44,7 +42,6 @@ struct Application<Work> {
 
     var hasDelivered: Bool { deliveredCount > 0 || !others.isEmpty }
 
-    /// Jobs that are not taken.
     var count: Int { own.count + others.count }
 
     // MARK: - From the log
@@ -64,8 +61,8 @@ struct Application<Work> {
     ///
     /// - Parameter place: its position is nil for a job that the log refused.
     /// - Returns: whether another server has changed the model before it: the job is to be staged again.
-    /// - Throws: ``LogViolation`` when another job, or a later position, should have come first.
-    @discardableResult mutating func deliver(own ticket: Int, at place: LogPlace) throws(LogViolation) -> Bool {
+    /// - Throws: `StoreError` when another job, or a later position, should have come first.
+    @discardableResult mutating func deliver(own ticket: Int, at place: LogPlace) throws(StoreError) -> Bool {
         guard deliveredCount < own.count, own[deliveredCount].ticket == ticket else { throw .unexpectedJob }
         try advance(to: place)
         let isStale = own[deliveredCount].generation != generation && place.position != nil
@@ -92,14 +89,14 @@ struct Application<Work> {
 
     /// The log delivers a job that this server did not append; its frame has that ticket.
     ///
-    /// - Throws: ``LogViolation`` when a later position was delivered before.
-    mutating func deliver(other ticket: Int, at place: LogPlace) throws(LogViolation) {
+    /// - Throws: `StoreError` when a later position was delivered before.
+    mutating func deliver(other ticket: Int, at place: LogPlace) throws(StoreError) {
         try advance(to: place)
         others.append(Entry(ticket: ticket, generation: generation, place: place, work: nil))
     }
 
     /// The log delivers an entry that is no job.
-    mutating func advance(to place: LogPlace) throws(LogViolation) {
+    mutating func advance(to place: LogPlace) throws(StoreError) {
         guard let position = place.position else { return }
         guard position > self.position else { throw .fallingPosition }
         self.position = position

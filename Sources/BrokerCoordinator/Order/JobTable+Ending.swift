@@ -23,40 +23,39 @@ extension JobTable {
             return Effects(completions: [{ answer(.tooLate) }], notifies: hasWork)
         }
         guard log.durable != nil else {
-            let completions = [{ answer(.cancelled) }] + found.flatMap { markCancelled($0, id) }
+            let completions = [{ answer(.cancelled) }] + found.flatMap { markCancelled($0) }
             return Effects(completions: completions, notifies: hasWork)
         }
         let fresh = found.filter { !cancellations.tickets.contains($0.ticket) }
         guard let last = fresh.last else {
             return Effects(completions: [{ answer(.cancelled) }], notifies: hasWork)
         }
-        for job in fresh { log(job, id, as: asker, answer: job.ticket == last.ticket ? answer : nil) }
+        for job in fresh { log(job, as: asker, answer: job.ticket == last.ticket ? answer : nil) }
         return Effects(notifies: hasWork)
     }
 
     /// Has the log store the cancellation, as soon as it has the job.
     private mutating func log(
-        _ job: RunningJobs.Cancellable, _ id: JobID, as asker: JobOwner, answer: (@Sendable (Cancellation) -> Void)?
+        _ job: AcceptedJob, as asker: JobOwner, answer: (@Sendable (Cancellation) -> Void)?
     ) {
         let entry = { (place: LogPlace) in
             PendingEntry(
                 ticket: job.ticket,
                 entry: LogEntry(
-                    .cancellation, position: place.position ?? 0, id: id.text, isPrivileged: asker.isPrivileged,
+                    .cancellation, position: place.position ?? 0, id: job.id, isPrivileged: asker.isPrivileged,
                     user: asker.user, time: wallClockMilliseconds()))
         }
-        cancellations.add(Cancellations.Request(job: job, id: id, answer: answer, entry: entry))
+        cancellations.add(Cancellations.Request(job: job, answer: answer, entry: entry))
         if let place = application.place(of: job.ticket) { log.durable?.append(entry(place)) }
     }
 
-    /// Marks the job as cancelled. Returns the calls of its observer and waiters.
-    private mutating func markCancelled(_ job: RunningJobs.Cancellable, _ id: JobID) -> [@Sendable () -> Void] {
+    private mutating func markCancelled(_ job: AcceptedJob) -> [@Sendable () -> Void] {
         guard cancellations.tickets.insert(job.ticket).inserted else { return [] }
         application.change(job.ticket) { $0.cancelled() }
         forgetAcceptance(of: job.ticket)
         let sequence = application.place(of: job.ticket)?.position
-        let completion = JobCompletion.failed(.cancelled, id: id.text, owner: job.owner, sequence: sequence)
-        let waiters = running.cancelled(id, at: job.ticket, completion)
+        let completion = JobCompletion.failed(.cancelled, id: job.id, owner: job.owner, sequence: sequence)
+        let waiters = running.cancelled(job.key, at: job.ticket, completion)
         return [
             {
                 job.observer(.ended(completion))
@@ -65,15 +64,13 @@ extension JobTable {
         ]
     }
 
-    /// The log has stored a cancellation. Returns the calls that follow.
     mutating func decideCancellation(_ entry: PendingEntry) -> [Effects.Call] {
         guard let request = cancellations.take(entry.ticket) else { return [] }
-        let calls = markCancelled(request.job, request.id)
+        let calls = markCancelled(request.job)
         guard let answer = request.answer else { return calls }
         return [{ answer(.cancelled) }] + calls
     }
 
-    /// The log has no room for a cancellation: the job is merged. Returns the calls that follow.
     mutating func failCancellation(_ entry: PendingEntry, _ error: StoreError) -> [Effects.Call] {
         guard let answer = cancellations.take(entry.ticket)?.answer else { return [] }
         return [{ answer(.failed(error)) }]
@@ -89,12 +86,12 @@ extension Fault {
 extension JobTable {
     /// The writer's next work: nil when nothing is ready. The inner nil means that no more will come.
     mutating func takeTurn() -> WriterTurn?? {
-        var turn = WriterTurn(reopening: nil, tasks: requests.tasks, batch: [])
+        var turn = WriterTurn()
+        swap(&turn.tasks, &requests.tasks)
         turn.refused = takeRefused()
-        while let next = takeNext(after: turn.batch) { turn.batch.append(next) }
-        requests.tasks = []
-        if turn.batch.isEmpty { swap(&turn.reopening, &requests.reopening) }
-        if turn.batch.isEmpty, turn.refused.isEmpty, turn.tasks.isEmpty, turn.reopening == nil, !log.memory.isStarved {
+        while let next = takeNext(after: turn.jobs) { turn.jobs.append(next) }
+        if turn.jobs.isEmpty { swap(&turn.reopening, &requests.reopening) }
+        if turn.jobs.isEmpty, turn.refused.isEmpty, turn.tasks.isEmpty, turn.reopening == nil, !log.memory.isStarved {
             return service.isStopped ? .some(nil) : nil
         }
         turn.reservation = log.memory.reservationDue
@@ -107,7 +104,6 @@ extension JobTable {
         var reserved: [Effects.Call] = []
         var effects = Effects()
         var hasUnrecordedFailures = false
-        /// The writer has further work.
         var hasWork = false
     }
 
@@ -219,8 +215,7 @@ extension Monitor<JobTable> {
 /// The cancelled jobs, and the cancellations that wait until the log has them; these jobs are not merged meanwhile. A pure value.
 struct Cancellations {
     struct Request {
-        let job: RunningJobs.Cancellable
-        let id: JobID
+        let job: AcceptedJob
         /// Answers the asker; nil for all but one of several jobs.
         let answer: (@Sendable (Cancellation) -> Void)?
         /// Its entry, which is appended when the log has the job.
@@ -232,7 +227,6 @@ struct Cancellations {
     /// By ticket, in the order of their entries.
     private var requests: [Int: [Request]] = [:]
 
-    /// A cancellation waits for the log.
     var areLogged: Bool { !requests.isEmpty }
 
     func holds(_ ticket: Int) -> Bool { !requests.isEmpty && requests[ticket] != nil }
@@ -257,82 +251,64 @@ struct Cancellations {
     }
 }
 
-/// The writer's next work.
-struct WriterTurn {
-    var reopening: StoreReopening?
-    var tasks: [@Sendable (Store) -> Void]
-    /// Jobs that the log refused: they end without a transaction.
-    var refused: JobBatch = []
-    var batch: JobBatch
-    /// The last sequence of the block to reserve. A turn may have no jobs but a reservation for those without sequences.
-    var reservation: Int64?
-}
-
-/// The transactions of one turn: all jobs together, and, if the store does not accept them, each alone. A pure value.
+/// The writer's next work. Its jobs are applied all together, and, if the store does not accept them, each alone. A pure value.
 ///
 /// ```
 /// together ─▶ applied: the rest together (answers of its jobs may need several transactions)
 ///    └─ failed ─▶ alone, alone, …          without jobs: the jobs without sequences fail
 /// ```
-struct WriterRun {
+struct WriterTurn {
     enum Step {
-        /// One transaction of all jobs in ``WriterRun/rest``, or of as many as it has room for.
+        /// One transaction of all jobs in ``WriterTurn/jobs``, or of as many as it has room for.
         case together
         case alone(LogPlace, ReadyJob)
         /// No more sequences can be reserved: the jobs that wait for one fail.
         case failStarved(StoreError)
     }
 
+    var reopening: StoreReopening?
+    var tasks: [@Sendable (Store) -> Void] = []
+    /// Jobs that the log refused: they end without a transaction.
+    var refused: JobBatch = []
     /// The jobs that have not been applied, in order.
-    var rest: JobBatch
-    private(set) var reservation: Int64?
-    private(set) var next: Step?
+    var jobs: JobBatch = []
+    /// The last sequence of the block to reserve. A turn may have no jobs but a reservation for those without sequences.
+    var reservation: Int64?
+    private var isApart = false
+    private var shortage: StoreError?
 
-    init(_ turn: WriterTurn) {
-        rest = turn.batch
-        reservation = turn.reservation
-        next = rest.isEmpty && reservation == nil ? nil : .together
+    /// The next step; nil when the turn is done.
+    var next: Step? {
+        if let shortage { return .failStarved(shortage) }
+        guard isApart else { return jobs.isEmpty && reservation == nil ? nil : .together }
+        return jobs.first.map { .alone($0.place, $0.job) }
     }
 
     /// The first jobs are durable, in one transaction or alone.
     mutating func applied(_ count: Int) {
-        rest.removeFirst(count)
-        if case .together = next {
-            reservation = nil
-            next = rest.isEmpty ? nil : .together
-        } else {
-            nextAlone()
-        }
+        jobs.removeFirst(count)
+        reservation = nil
     }
 
     /// The transaction of all jobs was undone.
     ///
     /// - Parameter hasMadeRoom: the store has room for the reservation now, which the next turn repeats.
     mutating func failed(_ error: StoreError, hasMadeRoom: Bool) {
-        guard rest.isEmpty else { return nextAlone() }
-        next = hasMadeRoom ? nil : .failStarved(error)
+        isApart = true
+        if jobs.isEmpty, !hasMadeRoom { shortage = error }
     }
 
     /// The jobs without sequences have failed.
-    mutating func starvedFailed() { next = nil }
-
-    private mutating func nextAlone() { next = rest.first.map { .alone($0.place, $0.job) } }
+    mutating func starvedFailed() { shortage = nil }
 }
 
-extension WriterRun {
-    /// Checks the invariants: jobs remain in the order of their sequences, a run ends when no work remains, and a job alone
-    /// is the first that remains.
+extension WriterTurn {
+    /// Checks the invariants: jobs remain in the order of their sequences, and only a turn without jobs lacks sequences.
     func checkInvariants() throws(InvariantViolation) {
-        let positions = rest.compactMap(\.place.position)
+        let positions = jobs.compactMap(\.place.position)
         try InvariantViolation.require(
             zip(positions, positions.dropFirst()).allSatisfy { $0 < $1 }, "jobs are applied in order")
-        switch next {
-        case .together:
-            try InvariantViolation.require(!rest.isEmpty || reservation != nil, "a transaction has work")
-        case .alone(let place, _):
-            try InvariantViolation.require(rest.first?.place == place, "the first job is applied first")
-        case .failStarved, nil: try InvariantViolation.require(rest.isEmpty, "a run ends without jobs")
-        }
+        try InvariantViolation.require(shortage == nil || jobs.isEmpty, "only a turn without jobs lacks sequences")
     }
 }
 

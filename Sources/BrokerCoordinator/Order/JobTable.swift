@@ -9,7 +9,7 @@ struct JobTable {
     typealias WaitingFrame = @Sendable (_ ticket: Int) -> @Sendable () -> Void
 
     var load: Load
-    var admission = Admission<StagingRun>()
+    var admission = Admission<AdmittedFrame>()
     var application: Application<ReadyJob>
     var log: Log
     var service = ServiceState()
@@ -39,7 +39,6 @@ struct JobTable {
     /// What is admitted and has not ended.
     struct Load {
         let limits: CoordinatorLimits
-        /// As weighed.
         var bytes = 0
         var count = 0
         /// Those of jobs that were read from the log: clients do not wait for their room, which the log's reader limits.
@@ -123,18 +122,17 @@ struct JobTable {
     private struct PendingTickets {
         /// Questions, asked when everything before them has been opened.
         var questions: [Int: @Sendable (Int) -> Void] = [:]
-        /// Called with the job's sequence when the log has it.
-        var acceptances: [Int: @Sendable (Int64) -> Void] = [:]
+        /// Jobs that report when the log has them.
+        var acceptances: [Int: AcceptedJob] = [:]
         /// Jobs that go to the log when they are staged, so that it has none for which there is no memory. They are large:
         /// a small one would be stored later than it must.
-        var unstaged: [Int: StagingRun] = [:]
+        var unstaged: [Int: AdmittedFrame] = [:]
         /// Jobs that the log refused, or did not get, and why.
         var faults: [Int: Fault] = [:]
     }
 
     /// Callers that wait for room, and frames whose turn has come.
     private struct RoomWaiters {
-        /// Each is called once.
         var all: [@Sendable () -> Void] = []
         /// By source: callers that wait until no frame of the source waits for its turn, and there is room.
         var ofSources: [Int: [@Sendable () -> Void]] = [:]
@@ -142,7 +140,6 @@ struct JobTable {
         var called: [@Sendable () -> Void] = []
     }
 
-    /// Those in flight that hold jobs.
     var jobCount: Int { ends.count }
 
     // MARK: - Room
@@ -171,7 +168,6 @@ struct JobTable {
     /// The next job is a scan that may take long: the jobs before it should not wait for its transaction.
     private func isLong(_ next: ReadyJob) -> Bool { turns.hasLong && turns.isSearching(next.accepted.arrival) }
 
-    /// Nothing of clients is in flight.
     var hasNoOwn: Bool { load.count == load.others.count && reload.ticket == nil }
 
     /// Takes the next job of a transaction; nil when none is ready, or it should go into another transaction.
@@ -194,7 +190,6 @@ struct JobTable {
         return refused
     }
 
-    /// Whether another frame of the source may be admitted.
     func hasRoom(for source: Int) -> Bool { hasRoom && !turns.isWaiting(source) }
 
     var hasRoomWaiters: Bool { !waiters.all.isEmpty }
@@ -204,7 +199,6 @@ struct JobTable {
         reload.ticket == nil && load.hasFewUnopened && (refusals.halt != nil || load.hasRoomForOwn)
     }
 
-    /// Calls `notify` once when there is room for the source.
     mutating func waitForRoom(_ source: Int, _ notify: @escaping @Sendable () -> Void) {
         if turns.isWaiting(source) {
             waiters.ofSources[source, default: []].append(notify)
@@ -213,7 +207,6 @@ struct JobTable {
         }
     }
 
-    /// Gives a frame its ticket.
     mutating func admit(_ weight: Int, from source: Int) -> Int {
         let ticket = reserve(weight)
         load.unopened += 1
@@ -222,7 +215,7 @@ struct JobTable {
     }
 
     /// Gives a frame that was read from the log its ticket: the job keeps its place.
-    mutating func admit(_ weight: Int, _ logged: LogEntry, isCancelled: Bool) throws(LogViolation) -> Int {
+    mutating func admit(_ weight: Int, _ logged: LogEntry, isCancelled: Bool) throws(StoreError) -> Int {
         let ticket = reserve(weight, isFromLog: true)
         try application.deliver(other: ticket, at: logged.place)
         log.memory.note(logged.position)
@@ -245,7 +238,6 @@ struct JobTable {
     /// A frame was opened at its first ticket, so that its content is known.
     ///
     /// - Parameters:
-    ///   - user: the user of the source.
     ///   - again: makes the call for a frame that must wait.
     /// - Returns: whether the frame continues with its ticket now.
     mutating func opened(
@@ -277,25 +269,23 @@ struct JobTable {
     }
 
     /// The frame held a job.
-    ///
-    /// - Parameter acceptance: called with the job's sequence when the log has it.
-    mutating func began(
-        _ run: StagingRun, addedWeight: Int, _ acceptance: (@Sendable (Int64) -> Void)?
-    ) -> Effects {
-        let job = run.accepted
+    mutating func began(_ frame: AdmittedFrame) -> Effects {
+        let job = frame.accepted
         let ticket = job.ticket
-        let isLogged = run.frame.logged != nil
-        load.add(addedWeight, frames: 0, isFromLog: isLogged)
-        if !isLogged { load.unopened -= 1 }
-        running.began(job.key, ticket, of: job.owner, job.observer)
+        let isLogged = frame.logged != nil
+        load.add(job.weight - frame.weight, frames: 0, isFromLog: isLogged)
+        running.began(job)
         ends.began(ticket, from: job.source, job)
-        if let acceptance { pending.acceptances[ticket] = acceptance }
-        if !isLogged { application.began(ticket, under: run.generation) }
+        if !isLogged {
+            load.unopened -= 1
+            if job.wantsAcceptance { pending.acceptances[ticket] = job }
+            application.began(ticket, under: frame.generation)
+        }
         if log.durable != nil, !isLogged, job.weight > CoordinatorLimits.briefBytes {
-            pending.unstaged[ticket] = run
+            pending.unstaged[ticket] = frame
             return effects([], notifies: hasWork)
         }
-        let completions = settle(ticket, isLogged ? .logged : .job(run))
+        let completions = settle(ticket, isLogged ? .logged : .job(frame))
         return effects(completions, notifies: hasWork)
     }
 
@@ -320,8 +310,6 @@ struct JobTable {
     ///
     /// - Parameters:
     ///   - isCommitted: a job of its id is committed: this one, or one before it.
-    ///   - owner: the owner of the committed job.
-    ///   - microseconds: the writer's time for the job.
     ///   - now: the time of the monotonic clock, in microseconds.
     mutating func ended(
         _ job: AcceptedJob, isCommitted: Bool, owner: JobOwner?, took microseconds: Int64, at now: Int64
@@ -341,16 +329,16 @@ struct JobTable {
     ///
     /// - Parameter fault: there will never be memory for the job. Unless the log has it, it fails without a sequence.
     mutating func finish(_ job: ReadyJob, outOfMemory fault: Fault? = nil, under generation: Int = 0) -> Effects {
-        let run = pending.unstaged.isEmpty ? nil : pending.unstaged.removeValue(forKey: job.ticket)
+        let frame = pending.unstaged.isEmpty ? nil : pending.unstaged.removeValue(forKey: job.ticket)
         var calls: [Effects.Call] = []
-        if run != nil, let fault {
+        if frame != nil, let fault {
             application.refuse(job.ticket)
             calls = noteRefusal(of: job.ticket, fault)
         }
         let job = cancellations.tickets.contains(job.ticket) ? job.cancelled() : job
         application.finish(job.ticket, self.fault(of: job.ticket).map { job.refused($0) } ?? job, under: generation)
-        guard let run else { return Effects(notifies: hasWork) }
-        calls += settle(job.ticket, fault == nil ? .job(run) : .nothing)
+        guard let frame else { return Effects(notifies: hasWork) }
+        calls += settle(job.ticket, fault == nil ? .job(frame) : .nothing)
         return effects(calls, notifies: hasWork)
     }
 
@@ -363,7 +351,7 @@ struct JobTable {
     func fault(of ticket: Int) -> Fault? { pending.faults.isEmpty ? nil : pending.faults[ticket] }
 
     /// The frame was opened: asks the questions, and passes the jobs to the log. Returns the calls that follow.
-    private mutating func settle(_ ticket: Int, _ content: Admission<StagingRun>.Content) -> [Effects.Call] {
+    private mutating func settle(_ ticket: Int, _ content: Admission<AdmittedFrame>.Content) -> [Effects.Call] {
         admission.open(ticket, content)
         var calls: [Effects.Call] = []
         while let settled = admission.takeSettled() {
@@ -373,11 +361,11 @@ struct JobTable {
                 if let ask = pending.questions.isEmpty ? nil : pending.questions.removeValue(forKey: ticket) {
                     calls.append { ask(ticket) }
                 }
-            case .job(let run):
+            case .job(let frame):
                 if let log = log.durable {
-                    log.append(run.logEntry)
+                    log.append(frame.logEntry)
                 } else {
-                    log.memory.append(ticket, at: run.accepted.acceptedAt)
+                    log.memory.append(ticket, at: frame.accepted.acceptedAt)
                     calls += deliverReserved()
                 }
             case .logged: break
@@ -387,7 +375,7 @@ struct JobTable {
     }
 
     /// The log has no place for the job: it fails in its turn, without a sequence.
-    mutating func refuse(_ ticket: Int, _ fault: Fault) throws(LogViolation) -> [Effects.Call] {
+    mutating func refuse(_ ticket: Int, _ fault: Fault) throws(StoreError) -> [Effects.Call] {
         try application.deliver(own: ticket, at: LogPlace(position: nil, time: 0))
         return noteRefusal(of: ticket, fault)
     }
@@ -408,7 +396,7 @@ struct JobTable {
     mutating func refuseStarved(_ fault: Fault) -> [Effects.Call] {
         var calls: [Effects.Call] = []
         for ticket in log.memory.refuse() {
-            do throws(LogViolation) {
+            do throws(StoreError) {
                 calls += try refuse(ticket, fault)
             } catch {
                 preconditionFailure("jobs wait for sequences in the order of tickets: \(error)")
@@ -435,7 +423,7 @@ extension JobTable {
     mutating func deliverReserved() -> [Effects.Call] {
         var calls: [Effects.Call] = []
         while let (ticket, place) = log.memory.read() {
-            do throws(LogViolation) {
+            do throws(StoreError) {
                 calls += try deliver(ticket, at: place).calls
             } catch {
                 preconditionFailure("the log in memory gives rising positions in the order of tickets: \(error)")
@@ -454,8 +442,8 @@ extension JobTable {
     /// Delivers the next items of the log, in its order.
     ///
     /// - Returns: jobs that are to be staged again.
-    /// - Throws: ``LogViolation`` when they cannot be next. Those before the first of these are delivered.
-    mutating func deliver(_ items: [LogItem], _ effects: inout Effects) throws(LogViolation) -> [StaleJob] {
+    /// - Throws: `StoreError` when they cannot be next. Those before the first of these are delivered.
+    mutating func deliver(_ items: [LogItem], _ effects: inout Effects) throws(StoreError) -> [StaleJob] {
         defer { effects.notifies = hasWork }
         var stale: [StaleJob] = []
         for item in items {
@@ -480,13 +468,13 @@ extension JobTable {
 
     private mutating func deliver(
         _ ticket: Int, at place: LogPlace
-    ) throws(LogViolation) -> (calls: [Effects.Call], isStale: Bool) {
+    ) throws(StoreError) -> (calls: [Effects.Call], isStale: Bool) {
         let isStale = try application.deliver(own: ticket, at: place)
         for entry in cancellations.entries(of: ticket, at: place) { log.durable?.append(entry) }
         guard !pending.acceptances.isEmpty, let position = place.position,
-            let notify = pending.acceptances.removeValue(forKey: ticket)
+            let job = pending.acceptances.removeValue(forKey: ticket)
         else { return ([], isStale) }
-        return ([{ notify(position) }], isStale)
+        return ([{ job.noteAccepted(at: position) }], isStale)
     }
 }
 

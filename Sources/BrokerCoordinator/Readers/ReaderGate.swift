@@ -1,3 +1,4 @@
+internal import BrokerJournal
 package import BrokerModel
 package import BrokerStore
 internal import Logging
@@ -18,7 +19,6 @@ final class ReaderGate: Sendable {
     /// A reader of the server's that may hold much of the WAL.
     enum LongReader: Equatable { case fetch, backup }
 
-    /// The snapshot of a long read or of a stream.
     struct Snapshot: Equatable {
         /// Bytes of the WAL when it began.
         fileprivate let walBytes: Int
@@ -50,7 +50,6 @@ final class ReaderGate: Sendable {
     private let whenLongEnded = Callback<Void>()
     private let whenWriterWaits = Callback<Bool>()
 
-    /// - Parameter snapshotBytes: see ``StreamLimits/snapshotBytes``.
     init(snapshotBytes: Int = StreamLimits().snapshotBytes) { self.snapshotBytes = snapshotBytes }
 
     /// - Parameter notify: called when the long reads that delayed the writer have ended. The writer then calls
@@ -81,7 +80,6 @@ final class ReaderGate: Sendable {
         state.withLock { $0.walBytes - snapshot.walBytes >= snapshotBytes }
     }
 
-    /// Runs a read, when the gate is open.
     func read<Result, Failure>(
         _ kind: Kind, _ body: (Snapshot) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -135,7 +133,6 @@ final class ReaderGate: Sendable {
     /// Runs the writer's work while no read is active; runs it in any case.
     ///
     /// - Parameter walBytes: bytes of the WAL, which the work copies.
-    /// - Returns: whether no read was active.
     @discardableResult func whileIdle(walBytes: Int = 0, _ work: () -> Void) -> Bool {
         let isLongActive = state.withLock { state in
             let isLongActive = state.long + state.streams > 0
@@ -159,7 +156,6 @@ final class ReaderGate: Sendable {
         return isIdle
     }
 
-    /// Lets all waiting reads go on.
     func stop() {
         state.update { $0.isStopped = true }
     }
@@ -168,13 +164,11 @@ final class ReaderGate: Sendable {
 package enum BackupEnd: Sendable {
     case done(StoreBackup.Copy)
     case failed(Fault)
-    /// The client did not want it any more.
     case stopped
 }
 
 struct BackupTask: Sendable {
     let backup: StoreBackup
-    /// A name for the log.
     let file: String
     /// Whether the client is still there. Called on the backup's thread, between steps.
     let isWanted: @Sendable () -> Bool

@@ -1,3 +1,4 @@
+internal import BrokerJournal
 package import BrokerModel
 internal import BrokerStaging
 package import BrokerStore
@@ -7,7 +8,6 @@ package enum FetchEnd: Sendable {
     case failed(Fault)
     /// The fetch is long, and the client has no room for a long answer now.
     case postponed
-    /// The client ended the fetch.
     case stopped
 }
 
@@ -16,7 +16,6 @@ struct FetchTask: Sendable {
     /// The client, and its user; users take turns, and so do the sources of each.
     let source: Int
     let user: UInt32
-    /// The text around the objects.
     let envelope: FetchEnvelope
     /// Whether the client is still there. Called on the reader's thread, now and then.
     let isWanted: @Sendable () -> Bool
@@ -30,10 +29,9 @@ struct FetchTask: Sendable {
 ///
 /// Every fetch is first tried briefly. A fetch that turns out to be long is begun again among the long ones, of which
 /// one runs at a time: so a thread is always free soon for brief ones, and the memory of one long answer is taken once.
-/// In both queues users take turns (``FetchQueue``); and no fetch of a source that has several long ones is tried briefly until
+/// In both queues users take turns (``TurnQueue``); and no fetch of a source that has several long ones is tried briefly until
 /// they have ended. So a brief fetch waits for brief attempts alone, one of each other user and of each other source of its own.
 final class ReaderPool: Sendable {
-    /// A reader, used by the one task that has taken it.
     private struct Idle: @unchecked Sendable {
         // It goes from thread to thread, but through the lock, and only one thread has it at a time.
         let reader: StoreReader
@@ -47,23 +45,17 @@ final class ReaderPool: Sendable {
     private let pool = WorkerPool(longTasks: longFetches, named: "reader")
     private let idle = Monitor<[Idle]>([])
     private let long = Monitor(LongFetches())
-    private let briefQueue = Monitor(FetchQueue<FetchTask>())
-    private let longQueue = Monitor(FetchQueue<FetchTask>())
     /// The server stops: only brief fetches that run are still answered.
     private let isStopping = Monitor(false)
-    /// The writer's.
     private let failure = Monitor<StoreError?>(nil)
     private let files: OpenedFiles
     private let plan: Monitor<StagingPlan>
     private let gate: ReaderGate
-    /// Makes the parts of streams.
     let streams: StreamThread
-    /// Reads for the followers of the feed.
     let feed: FeedThread
 
     /// - Parameters:
     ///   - files: those of the store that the writer has opened.
-    ///   - gate: the writer's.
     ///   - onCommit: called by the writer after each transaction.
     init(
         _ files: OpenedFiles, plan: StagingPlan, gate: ReaderGate = ReaderGate(),
@@ -100,9 +92,7 @@ final class ReaderPool: Sendable {
             return isTried
         }
         guard isTried else { return fetchLong(task) }
-        briefQueue.withLock { $0.append(task, from: task.source, of: task.user) }
-        pool.run(.opening, .brief, from: Int(task.user)) { [self, user = task.user] in
-            guard let task = briefQueue.withLock({ $0.next(of: user) }) else { return }
+        pool.run(.opening, .brief, from: task.source, of: task.user) { [self] in
             guard let end = attempt(task, .brief) else {
                 long.withLock { $0.began(from: task.source) }
                 return fetchLong(task)
@@ -113,9 +103,7 @@ final class ReaderPool: Sendable {
 
     /// The fetch has been counted as a long one.
     private func fetchLong(_ task: FetchTask) {
-        longQueue.withLock { $0.append(task, from: task.source, of: task.user) }
-        pool.run(.staging, .long, from: Int(task.user)) { [self, user = task.user] in
-            guard let task = longQueue.withLock({ $0.next(of: user) }) else { return }
+        pool.run(.staging, .long, from: task.source, of: task.user) { [self] in
             let end = task.mayBeLong() ? attempt(task, .long) ?? .failed(.tooMuchWork) : .postponed
             long.withLock { $0.ended(from: task.source) }
             task.notify(end)
@@ -212,22 +200,6 @@ extension Fault {
             + "`after` with the `last` of the newest one.")
 }
 
-/// Fetches that wait for a thread. Users take turns, and so do the connections of each, so that more connections give no user
-/// more turns. A pure value.
-struct FetchQueue<Task> {
-    private var users: [UInt32: TurnQueue<Task>] = [:]
-
-    mutating func append(_ task: Task, from source: Int, of user: UInt32) {
-        users[user, default: TurnQueue()].append(task, from: source)
-    }
-
-    /// The next fetch of a user whose turn has come; nil when none waits.
-    mutating func next(of user: UInt32) -> Task? {
-        defer { if users[user]?.count == 0 { users[user] = nil } }
-        return users[user]?.popFirst()
-    }
-}
-
 /// The sources that have so many long fetches that their next one is not tried briefly. A pure value.
 struct LongFetches {
     /// The number that one source may have and still be answered quickly: a client that shows a long list and looks up
@@ -243,7 +215,6 @@ struct LongFetches {
     /// A fetch turned out to be long, or was not tried briefly.
     mutating func began(from source: Int) { counts[source, default: 0] += 1 }
 
-    /// A long fetch has ended.
     mutating func ended(from source: Int) {
         let rest = counts[source, default: 1] - 1
         counts[source] = rest > 0 ? rest : nil
@@ -251,4 +222,87 @@ struct LongFetches {
 
     /// Whether no long fetch waits or runs.
     var isEmpty: Bool { counts.isEmpty }
+}
+
+/// Looks up ended jobs on a thread and a connection of its own, so that the writer is not delayed.
+final class LedgerThread: Sendable {
+    /// The reader, opened at the first use; touched on the thread alone.
+    private final class Opened: @unchecked Sendable {
+        // Only tasks of the one serial thread touch it.
+        var reader: LedgerReader?
+        var index: JobIndex
+
+        init(_ index: JobIndex) { self.index = index }
+    }
+
+    private let thread = SerialThread(named: "ledger")
+    private let opened: Opened
+    private let files: OpenedFiles
+
+    /// - Parameter files: those of the store that the writer has opened.
+    init(_ files: OpenedFiles, _ index: JobIndex) {
+        self.files = files
+        opened = Opened(index)
+    }
+
+    func find(
+        _ id: String, as asker: JobOwner, _ notify: @escaping @Sendable (Result<JobCompletion?, StoreError>) -> Void
+    ) {
+        read(
+            { reader throws(StoreError) in
+                try reader.outcome(ofJob: id).flatMap {
+                    asker.maySee(jobOf: $0.owner)
+                        ? JobCompletion(stored: $0, id: id, isDuplicate: false, timing: nil) : nil
+                }
+            }, notify)
+    }
+
+    /// The newest failed jobs that pass the filter and that the asker may see, the newest first.
+    func findFailures(
+        _ count: Int, _ filter: FailureFilter, as asker: JobOwner,
+        _ notify: @escaping @Sendable (Result<[FailedJob], StoreError>) -> Void
+    ) {
+        read(
+            { reader throws(StoreError) in
+                try reader.failures(count, filter, as: asker).map {
+                    FailedJob(
+                        id: $0.id, sequence: $0.outcome.sequence, owner: $0.outcome.owner, acceptedAt: $0.acceptedAt,
+                        error: $0.outcome.body)
+                }
+            }, notify)
+    }
+
+    func findBookmark(
+        named name: String, _ notify: @escaping @Sendable (Result<StoredBookmark?, StoreError>) -> Void
+    ) {
+        read({ reader throws(StoreError) in try reader.bookmark(named: name) }, notify)
+    }
+
+    private func read<Value>(
+        _ body: @escaping @Sendable (LedgerReader) throws(StoreError) -> Value,
+        _ notify: @escaping @Sendable (Result<Value, StoreError>) -> Void
+    ) {
+        thread.run { [opened, files] in
+            notify(
+                Result { () throws(StoreError) in
+                    if let reader = opened.reader { return try body(reader) }
+                    let reader = try LedgerReader(files, opened.index)
+                    opened.reader = reader
+                    return try body(reader)
+                })
+        }
+    }
+
+    /// The writer has opened the store again, and finds lines by another index.
+    func use(_ index: JobIndex) {
+        thread.run { [opened] in
+            opened.index = index
+            opened.reader = nil
+        }
+    }
+
+    func stop() {
+        thread.run { [opened] in opened.reader = nil }
+        thread.stop()
+    }
 }

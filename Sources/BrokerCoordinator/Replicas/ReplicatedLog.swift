@@ -75,11 +75,7 @@ final class ReplicatedLog: SharedLog {
         identity = SharedLogSource.prefix + stream.identity.description
         address = "\(stream.name) at \(stream.connection.address.hosts)"
         session = Session(stream)
-        do throws(ReplicationError) {
-            backlogEnd = try stream.status().lastPosition
-        } catch {
-            throw StoreError(error)
-        }
+        backlogEnd = try onStream { () throws(ReplicationError) in try stream.status().lastPosition }
         positions = Monitor(Positions(last: backlogEnd))
     }
 
@@ -92,15 +88,13 @@ final class ReplicatedLog: SharedLog {
             LogChange.limits(own.limits).entry, LogChange.model(own.model, .refuse).entry,
             ReplicaNote.upgrade(fingerprint: own.fingerprint).entry,
         ].map { $0.appended(in: id) }
-        do throws(ReplicationError) {
+        return try onStream { () throws(ReplicationError) in
             try stream.begin(with: entries)
             let reader = StreamReader(stream, after: 0)
             defer { reader.stop() }
             var read: [LogEntry] = []
             while read.count < entries.count, let next = try reader.read(bytes: 1) { read += next }
             return try Self.beginning(of: read.prefix(entries.count))
-        } catch {
-            throw StoreError(error)
         }
     }
 
@@ -301,16 +295,12 @@ extension ReplicatedLog {
             var items = takeRefused() + (try takeStored())
             if !items.isEmpty { return items }
             if let failure = outbox.withLock({ $0.failure }), !queue.withLock({ $0.isStopping }) { throw failure }
-            let entries: [LogEntry]?
-            do throws(ReplicationError) {
-                entries = try reader.read(bytes: bytes)
-            } catch {
-                throw StoreError(error)
+            guard let entries = try onStream({ () throws(ReplicationError) in try reader.read(bytes: bytes) }) else {
+                return nil
             }
-            guard let entries else { return nil }
             for entry in entries {
                 guard entry.position > reading.position else {
-                    guard entry.session == session.id.number else { throw LogViolation.unexpectedJob.error }
+                    guard entry.session == session.id.number else { throw .unexpectedJob }
                     continue
                 }
                 items.append(try item(of: entry, at: entry.position))
@@ -364,7 +354,7 @@ extension ReplicatedLog {
                 outbox.sent.removeFirst()
                 return ticket
             }
-            guard ticket != nil else { throw LogViolation.unexpectedJob.error }
+            guard ticket != nil else { throw .unexpectedJob }
         }
         switch entry.kind {
         case .job:
@@ -401,8 +391,6 @@ extension LogEntry {
 
 extension ReplicatedStream {
     /// Appends a note of no server: an operator's. Blocks until it is in the stream.
-    ///
-    /// - Returns: its position.
     package func append(_ note: ReplicaNote) throws(ReplicationError) -> Int64 {
         let session = Session(self)
         return try session.append([note.entry.appended(in: session.id)]).upperBound
@@ -411,6 +399,15 @@ extension ReplicatedStream {
 
 extension StoreError {
     init(_ error: ReplicationError) { self.init(error.code == .full ? .full : .unavailable, error.message) }
+}
+
+/// Runs what may fail because of the log: to clients and operators it is a part of the store.
+private func onStream<Value>(_ body: () throws(ReplicationError) -> Value) throws(StoreError) -> Value {
+    do throws(ReplicationError) {
+        return try body()
+    } catch {
+        throw StoreError(error)
+    }
 }
 
 extension SharedLogSource {
@@ -425,14 +422,12 @@ extension SharedLogSource {
         system: (address: StreamAddress, files: ConnectionFiles)?
     ) -> SharedLogSource {
         SharedLogSource { identity throws(StoreError) in
-            let stream: ReplicatedStream
-            do throws(ReplicationError) {
+            let stream = try onStream { () throws(ReplicationError) in
                 let connection = try StreamConnection(address, files: files)
                 let expected = identity.flatMap { StreamIdentity(String($0.dropFirst(prefix.count))) }
-                stream = try ReplicatedStream.open(connection, expected: expected)
+                let stream = try ReplicatedStream.open(connection, expected: expected)
                 if let system { try survey(system.address, system.files) }
-            } catch {
-                throw StoreError(error)
+                return stream
             }
             return try ReplicatedLog(stream, replica: replica, durability: system == nil ? .quorumMemory : .quorum)
         }

@@ -1,4 +1,5 @@
 internal import BrokerJSON
+internal import BrokerJournal
 internal import BrokerModel
 internal import BrokerStaging
 package import BrokerStore
@@ -27,20 +28,13 @@ final class Statistics: Sendable {
         }
         /// Bytes that the store had no room for, 1 MiB at most, until there is room for them; nil for none.
         var refusedBytes: Int?
-        /// Nil before the first reload.
         var lastReload: LastReload?
-        /// The WAL after the newest commit.
-        var wal = WALStatus()
-        /// Lines of the ledger.
-        var outcomes = 0
+        /// The store after the newest commit.
+        var facts = StoreFacts()
         /// When the newest backup was done, in milliseconds since 1970, also by an earlier server.
         var backedUpAt: Int64?
         /// The newest sequence that a backup of this run contains; 0 for none.
         var backedUpThrough: Int64 = 0
-        /// The newest sequence whose outcome may be forgotten.
-        var forgottenThrough: Int64 = 0
-        /// Nil without a journal.
-        var history: StateDigest?
         /// That under the model in force; nil without a journal.
         var fingerprint: String?
 
@@ -67,9 +61,14 @@ final class Statistics: Sendable {
 
     func count(_ body: (inout Counters) -> Void) { counters.withLock(body) }
 
+    /// Notes the store after a commit.
+    func note(_ store: Store) {
+        let facts = StoreFacts(store)
+        count { $0.facts = facts }
+    }
+
     var now: Counters { counters.withLock { $0 } }
 
-    /// Those with the most work of their own first.
     var slowJobs: [SlowJob] { counters.withLock { $0.slow.byWork } }
 
     /// Calls `notify` for each job that is slow from now on.
@@ -77,6 +76,24 @@ final class Statistics: Sendable {
 
     func reports(_ jobs: [SlowJob]) -> [@Sendable () -> Void] {
         slowObserver.isSet ? jobs.map { job in { self.slowObserver(job) } } : []
+    }
+}
+
+/// What `stats` shows of the store.
+struct StoreFacts {
+    var wal = WALStatus()
+    /// Lines of the ledger.
+    var outcomes = 0
+    /// The newest sequence whose outcome may be forgotten.
+    var forgottenThrough: Int64 = 0
+    /// Nil without a journal.
+    var history: StateDigest?
+
+    init() {}
+
+    init(_ store: Store) {
+        (wal, outcomes) = (store.wal, store.outcomeCount)
+        (forgottenThrough, history) = (store.forgottenThrough, store.history)
     }
 }
 
@@ -109,7 +126,6 @@ struct LastReload {
 /// The numbers of jobs in the transactions, and the times of their COMMITs, since the start.
 struct Batches {
     private static let mostJobs: UInt64 = 1_000_000
-    /// An hour: longer times are counted as that.
     private static let mostMicroseconds: UInt64 = 3_600_000_000
 
     private var jobs = Histogram<UInt32>(highestTrackableValue: mostJobs, numberOfSignificantValueDigits: .two)
@@ -161,7 +177,6 @@ enum StoreState {
     }
 }
 
-/// The times of jobs, stage by stage.
 struct Latencies {
     /// An hour, in microseconds: longer times are counted as that.
     private static let highest: UInt64 = 3_600_000_000
@@ -198,7 +213,6 @@ struct Latencies {
 /// A job that took long from its frame to the durable transaction.
 package struct SlowJob: Sendable {
     package let id: String
-    /// Nil when the job got none.
     package let sequence: Int64?
     package let owner: JobOwner
     package let operations: [String]
@@ -214,14 +228,12 @@ package struct SlowJob: Sendable {
 /// One long job makes many others wait, which end after it. So the jobs with the least work of their own are forgotten first,
 /// after those of more than an hour ago.
 struct SlowJobs {
-    /// Some 500 bytes each.
     static let maximumCount = 64
     /// From this time on a job is slow, unless the operator gives another one.
     static let defaultMicroseconds: Int64 = 1_000_000
     private static let agedMilliseconds: Int64 = 3_600_000
 
     let microseconds: Int64
-    /// In the order in which they ended.
     private(set) var jobs: [SlowJob] = []
 
     init(from microseconds: Int64) { self.microseconds = microseconds }
@@ -233,7 +245,6 @@ struct SlowJobs {
         jobs.remove(at: aged ?? jobs.indices.min { jobs[$0].times.work < jobs[$1].times.work }!)
     }
 
-    /// Those with the most work of their own first.
     var byWork: [SlowJob] { jobs.reversed().sorted { $0.times.work > $1.times.work } }
 }
 
@@ -255,7 +266,6 @@ struct LatencyBuckets {
         sum += microseconds
     }
 
-    /// The number of times up to each bound.
     var cumulative: [Int] {
         var total = 0
         return counts.dropLast().map {
@@ -326,7 +336,6 @@ final class StorageFailure: Sendable {
 
 /// The jobs of about the last minute: six slots of ten seconds, of which the newest is not full. A pure value.
 struct RecentJobs {
-    /// The work in one slot, or in several.
     struct Slot {
         struct Counts {
             var completed = 0
@@ -429,7 +438,6 @@ extension Statistics.Counters {
         return slowJobs
     }
 
-    /// - Parameter changes: those that are committed.
     private mutating func note(_ changes: [(entity: String, counts: ChangeCounts)], _ sum: inout ChangeCounts) {
         for change in changes {
             sum.add(change.counts)

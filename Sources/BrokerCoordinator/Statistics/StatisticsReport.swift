@@ -7,7 +7,6 @@ package import Logging
 
 /// The state of the coordinator at one moment, for the status that a service manager shows.
 package struct CoordinatorCondition: Sendable, Equatable {
-    /// Jobs that have not ended.
     package var jobs = 0
     package var isPaused = false
     package var isDraining = false
@@ -23,7 +22,6 @@ package struct CoordinatorCondition: Sendable, Equatable {
 struct StatisticsReport {
     let counters: Statistics.Counters
     let storePath: String
-    /// Nil without a log.
     let log: (any JobLog)?
     /// The servers that share the log; nil for a log of this server alone.
     let replicas: ReplicaTable?
@@ -48,7 +46,7 @@ struct StatisticsReport {
         writer.key("queues")
         writer.object(writingQueues)
         writeStore(to: &writer)
-        if let history = counters.history, let log { write(log, history, to: &writer) }
+        if let history = counters.facts.history, let log { write(log, history, to: &writer) }
         writer.key("latencyMicroseconds")
         counters.latencies.write(to: &writer, isJournaled: isJournaled)
         writer.key("lastMinute")
@@ -113,13 +111,13 @@ struct StatisticsReport {
             if statvfs(storePath, &system) == 0 {
                 writer.member("freeDiskBytes", UInt64(system.f_bavail) * UInt64(system.f_frsize))
             }
-            writer.member("outcomes", counters.outcomes)
-            if let time = counters.wal.checkpointedAt { writer.member("checkpointedAt", time) }
+            writer.member("outcomes", counters.facts.outcomes)
+            if let time = counters.facts.wal.checkpointedAt { writer.member("checkpointedAt", time) }
             if let time = counters.backedUpAt { writer.member("backedUpAt", time) }
         }
         writer.object("wal") { writer in
-            writer.member("bytes", counters.wal.bytes)
-            writer.member("uncheckpointedPages", counters.wal.uncheckpointedPages)
+            writer.member("bytes", counters.facts.wal.bytes)
+            writer.member("uncheckpointedPages", counters.facts.wal.uncheckpointedPages)
             write(WALReader.others(ofStoreAt: storePath), to: &writer)
         }
     }
@@ -221,7 +219,6 @@ extension Logger {
 }
 
 extension Logger.MetadataValue {
-    /// Each text in it is one token of a log line.
     fileprivate var escaped: Logger.MetadataValue {
         switch self {
         case .string(let text): .string(text.quotedForLog)

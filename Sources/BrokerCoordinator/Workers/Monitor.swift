@@ -1,101 +1,12 @@
+internal import BrokerJournal
 internal import Glibc
 
-/// State protected by a lock, with a condition to wait on.
-///
-/// Code touches `State` only inside ``withLock(_:)``, ``wait(_:)`` and their siblings, whose bodies must be short and
-/// never block.
-struct Monitor<State>: @unchecked Sendable {
-    /// All of it is reached through the locks below, which the C library makes safe across threads; they exclude accesses
-    /// that overlap.
-    private struct Guarded {
-        var mutex = pthread_mutex_t()
-        var condition = pthread_cond_t()
-        var state: State
-    }
-
-    /// The state and its lock at one address, in one allocation.
-    private final class Storage: ManagedBuffer<Guarded, Void> {
-        deinit {
-            withUnsafeMutablePointerToHeader { guarded in
-                pthread_cond_destroy(&guarded.pointee.condition)
-                pthread_mutex_destroy(&guarded.pointee.mutex)
-            }
-        }
-    }
-
-    private let storage: Storage
-
-    /// Valid as long as the storage.
-    private var guarded: UnsafeMutablePointer<Guarded> { storage.withUnsafeMutablePointerToHeader { $0 } }
-
-    init(_ state: sending State) {
-        let guarded = Guarded(state: state)
-        storage = unsafeDowncast(Storage.create(minimumCapacity: 0) { _ in guarded }, to: Storage.self)
-        storage.withUnsafeMutablePointerToHeader { guarded in
-            pthread_mutex_init(&guarded.pointee.mutex, nil)
-            var attributes = pthread_condattr_t()
-            pthread_condattr_init(&attributes)
-            // Deadlines use the monotonic clock, which cannot be set.
-            pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
-            pthread_cond_init(&guarded.pointee.condition, &attributes)
-            pthread_condattr_destroy(&attributes)
-        }
-    }
-
-    func withLock<Result>(_ body: (inout State) -> Result) -> Result {
-        pthread_mutex_lock(&guarded.pointee.mutex)
-        defer { pthread_mutex_unlock(&guarded.pointee.mutex) }
-        return body(&guarded.pointee.state)
-    }
-
-    /// As ``withLock(_:)``; wakes one waiting thread when `body` returns true.
-    func signal(_ body: (inout State) -> Bool) {
-        if withLock(body) { pthread_cond_signal(&guarded.pointee.condition) }
-    }
-
-    /// As ``withLock(_:)``; wakes all waiting threads when `body` returns true.
-    func broadcast(_ body: (inout State) -> Bool) {
-        if withLock(body) { pthread_cond_broadcast(&guarded.pointee.condition) }
-    }
-
-    /// As ``withLock(_:)``; wakes all waiting threads.
-    func update(_ body: (inout State) -> Void) {
-        broadcast { state in
-            body(&state)
-            return true
-        }
-    }
-
-    /// Waits until `body` returns a result; it is called at once and after every wake-up.
-    func wait<Result>(_ body: (inout State) -> Result?) -> Result {
-        pthread_mutex_lock(&guarded.pointee.mutex)
-        defer { pthread_mutex_unlock(&guarded.pointee.mutex) }
-        while true {
-            if let result = body(&guarded.pointee.state) { return result }
-            pthread_cond_wait(&guarded.pointee.condition, &guarded.pointee.mutex)
-        }
-    }
-
-    /// As ``wait(_:)``, up to a time. Returns nil when there is no result by then.
-    ///
-    /// - Parameter deadline: in microseconds of the monotonic clock.
-    func wait<Result>(until deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
-        var time = timespec(tv_sec: Int(deadline / 1_000_000), tv_nsec: Int(deadline % 1_000_000) * 1_000)
-        pthread_mutex_lock(&guarded.pointee.mutex)
-        defer { pthread_mutex_unlock(&guarded.pointee.mutex) }
-        while true {
-            if let result = body(&guarded.pointee.state) { return result }
-            if pthread_cond_timedwait(&guarded.pointee.condition, &guarded.pointee.mutex, &time) == ETIMEDOUT {
-                return body(&guarded.pointee.state)
-            }
-        }
-    }
-}
-
 /// Asks, and blocks until the answer comes.
-func waitForAnswer<Answer>(_ ask: (@escaping @Sendable (Answer) -> Void) -> Void) -> Answer {
+func waitForAnswer<Answer, Failure>(
+    _ ask: (@escaping @Sendable (Answer) -> Void) throws(Failure) -> Void
+) throws(Failure) -> Answer {
     let answer = Monitor<Answer?>(nil)
-    ask { given in answer.update { $0 = given } }
+    try ask { given in answer.update { $0 = given } }
     return answer.wait { $0 }
 }
 
@@ -146,7 +57,6 @@ final class WorkerPool: Sendable {
     private let threads: [Thread]
 
     /// - Parameters:
-    ///   - longTasks: the number that run at a time.
     ///   - processors: the number that they share with the writer, if they have one.
     init(longTasks: Int, processors: Int = .max, named name: String = "worker") {
         let queues = Monitor(Queues(work: WorkQueues(longLimit: longTasks, processors: processors)))
@@ -158,11 +68,15 @@ final class WorkerPool: Sendable {
 
     var depths: (opening: Int, staging: Int) { queues.withLock { ($0.opening, $0.staging) } }
 
-    /// - Parameter source: the owner of the task; sources take turns.
-    func run(_ kind: Kind, _ length: Length, from source: Int, _ task: @escaping Task) {
+    /// - Parameters:
+    ///   - source: the owner of the task; the sources of a user take turns.
+    ///   - user: users take turns, if there are several.
+    func run(
+        _ kind: Kind, _ length: Length, from source: Int, of user: UInt32 = 0, _ task: @escaping Task
+    ) {
         queues.signal { queues in
             queues.count(kind, 1)
-            return queues.work.append(Work(kind: kind, run: task), length, from: source)
+            return queues.work.append(Work(kind: kind, run: task), length, from: source, of: user)
         }
     }
 

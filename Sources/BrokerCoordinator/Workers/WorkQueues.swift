@@ -1,25 +1,36 @@
 internal import DequeModule
 
-/// Tasks of several sources: those of one source in order, the sources in turn.
+/// Tasks of several sources: those of one source in order, the sources of a user in turn, and the users in turn, so that more
+/// connections give no user more turns.
 struct TurnQueue<Task> {
-    /// Sources that have tasks, each once; the next turn is the first one's. No more than there are clients.
-    private var turns = Deque<(source: Int, tasks: Deque<Task>)>()
+    private struct User {
+        let user: UInt32
+        /// Sources that have tasks, each once; the next turn is the first one's.
+        var sources: Deque<(source: Int, tasks: Deque<Task>)>
+    }
+
+    /// Users that have tasks, each once. No more than there are clients, as their sources.
+    private var users = Deque<User>()
     private(set) var count = 0
 
-    mutating func append(_ task: Task, from source: Int) {
-        if let turn = turns.firstIndex(where: { $0.source == source }) {
-            turns[turn].tasks.append(task)
-        } else {
-            turns.append((source, [task]))
-        }
+    mutating func append(_ task: Task, from source: Int, of user: UInt32 = 0) {
         count += 1
+        guard let turn = users.firstIndex(where: { $0.user == user }) else {
+            return users.append(User(user: user, sources: [(source, [task])]))
+        }
+        if let own = users[turn].sources.firstIndex(where: { $0.source == source }) {
+            users[turn].sources[own].tasks.append(task)
+        } else {
+            users[turn].sources.append((source, [task]))
+        }
     }
 
     mutating func popFirst() -> Task? {
-        guard var own = turns.popFirst() else { return nil }
-        let task = own.tasks.removeFirst()
-        if !own.tasks.isEmpty { turns.append(own) }
+        guard var user = users.popFirst(), var own = user.sources.popFirst() else { return nil }
         count -= 1
+        let task = own.tasks.removeFirst()
+        if !own.tasks.isEmpty { user.sources.append(own) }
+        if !user.sources.isEmpty { users.append(user) }
         return task
     }
 }
@@ -28,8 +39,8 @@ struct TurnQueue<Task> {
 ///
 /// Brief tasks and long ones take turns, so that neither delays the other much. At most ``longLimit`` long ones run at
 /// a time, so that a worker is always free soon for brief ones; and at most ``longLimitBesideWriter`` are begun while
-/// the writer is busy, which then has a processor to itself, because everything waits for it. In both queues sources
-/// take turns: whatever one source asks for, another's first task waits for one task of each source at most.
+/// the writer is busy, which then has a processor to itself, because everything waits for it. In both queues users and their
+/// sources take turns: whatever one asks for, another's first task waits for one task of each at most.
 ///
 /// A worker is woken when more brief tasks wait than the awake workers will soon run.
 ///
@@ -62,12 +73,12 @@ struct WorkQueues<Task> {
 
     /// - Returns: whether a worker should be woken. A long task wakes a worker of its own, so that the worker that
     ///   takes it leaves another for the brief ones.
-    mutating func append(_ task: Task, _ length: Length, from source: Int) -> Bool {
+    mutating func append(_ task: Task, _ length: Length, from source: Int, of user: UInt32 = 0) -> Bool {
         guard !length.isLong else {
-            long.append((task, length), from: source)
+            long.append((task, length), from: source, of: user)
             return true
         }
-        brief.append((task, length), from: source)
+        brief.append((task, length), from: source, of: user)
         return brief.count > shortRunning
     }
 

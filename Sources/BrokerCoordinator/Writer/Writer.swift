@@ -10,27 +10,29 @@ internal import Logging
 /// It never waits for a timer: all jobs that are ready when it looks go into one transaction, and the next jobs become
 /// ready while that transaction is made durable.
 final class Writer: Sendable {
+    struct Opened: Sendable {
+        let migration: StoreMigration
+        /// The store's, which a reload does not change.
+        let files: OpenedFiles
+        /// Finds the lines of jobs in the ledger.
+        let jobs: JobIndex
+        let log: (any JobLog)?
+        /// Why a store that a shared log feeds must take no more entries of it, from the start on.
+        let halt: StoreError?
+        let replicas: ReplicaTable
+        let applied: AppliedPosition
+    }
+
     private let thread: Thread
-    let migration: StoreMigration
-    /// The store's, which a reload does not change.
-    let files: OpenedFiles
-    /// Finds the lines of jobs in the ledger.
-    let jobs: JobIndex
-    /// Nil without a journal.
-    let log: (any JobLog)?
-    /// Why a store that a shared log feeds must take no more entries of it, from the start on.
-    let halt: StoreError?
-    /// The servers that share the log.
-    let replicas: ReplicaTable
-    let applied: AppliedPosition
+    let opened: Opened
 
     /// Opens the store on the new thread and waits for it.
     ///
+    /// - Parameter loop: called on the new thread: the work that it then does.
     /// - Throws: ``StoreError``; the thread has ended then.
     init(
-        _ opening: CoordinatorOpening, jobTable: Monitor<JobTable>, pool: WorkerPool, statistics: Statistics,
-        completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate, onCommit: Callback<Void>,
-        onLoss: Callback<StoreError>, logger: Logger
+        _ opening: CoordinatorOpening, jobTable: Monitor<JobTable>, logger: Logger,
+        loop makeLoop: @escaping @Sendable (Store, (any JobLog)?, AppliedPosition) throws(StoreError) -> WriterLoop
     ) throws(StoreError) {
         let options = opening.options
         let opened = Monitor<Result<Opened, StoreError>?>(nil)
@@ -40,22 +42,15 @@ final class Writer: Sendable {
                 try JournalOpening.leaveBeforeMigration(to: opening.plan, options, logger)
                 let store = try Store(path: options.storePath, plan: opening.plan, options: options.store)
                 let result = try Self.openLog(of: store, opening, jobTable, logger: logger)
-                try statistics.note(store)
+                var loop = try makeLoop(store, result.log, result.applied)
                 opened.update { $0 = .success(result) }
-                var loop = WriterLoop(
-                    store: store, log: result.log, applied: result.applied, jobTable: jobTable, pool: pool,
-                    statistics: statistics, completions: completions, storageFailure: storageFailure, gate: gate,
-                    onCommit: onCommit, onLoss: onLoss, activity: options.store.activity ?? WriterActivity(),
-                    limits: options.limits, logger: logger)
                 loop.run()
             } catch {
                 opened.update { $0 = .failure(error) }
             }
         }
         do throws(StoreError) {
-            let result = try opened.wait { $0 }.get()
-            (migration, files, jobs, log) = (result.migration, result.files, result.jobs, result.log)
-            (halt, replicas, applied) = (result.halt, result.replicas, result.applied)
+            self.opened = try opened.wait { $0 }.get()
         } catch {
             thread.join()
             throw error
@@ -66,9 +61,9 @@ final class Writer: Sendable {
     private static func openLog(
         of store: Store, _ opening: CoordinatorOpening, _ jobTable: Monitor<JobTable>, logger: Logger
     ) throws(StoreError) -> Opened {
-        let (options, shared) = (opening.options, opening.joining?.log)
+        let (options, shared) = (opening.options, opening.shared)
         let files = try shared == nil ? JournalOpening.open(for: store, options, logger) : nil
-        if let first = opening.joining?.beginning, let shared {
+        if let first = opening.beginning, let shared {
             try store.beginLog(shared.identity, after: first.position, at: first.time)
         }
         if let files { try checkFingerprint(store, waiting: files.pendingJobCount, logger) }
@@ -100,33 +95,103 @@ final class Writer: Sendable {
             metadata: ["jobs": "\(waiting)", "differences": "\(differences.joined(separator: "; "))"])
     }
 
-    private struct Opened: Sendable {
-        let migration: StoreMigration
-        let files: OpenedFiles
-        let jobs: JobIndex
-        let log: (any JobLog)?
-        let halt: StoreError?
-        let replicas: ReplicaTable
-        let applied: AppliedPosition
-    }
-
     /// Waits for the end of the thread, which comes after `JobTable.isStopped`.
     func join() { thread.join() }
 }
 
-extension Statistics {
-    /// Notes the state of a store that was opened.
-    fileprivate func note(_ store: Store) throws(StoreError) {
-        let (wal, history, forgotten) = (store.wal, store.history, store.forgottenThrough)
-        let fingerprint = history == nil ? nil : store.fingerprint.digits
-        let (outcomes, backedUpAt) = (store.outcomeCount, try store.lastBackup())
-        count {
-            $0.backedUpAt = backedUpAt
-            $0.wal = wal
-            $0.outcomes = outcomes
-            $0.history = history
-            $0.fingerprint = fingerprint
-            $0.forgottenThrough = forgotten
+/// Decides what follows when a job that has a transaction of its own was not stored. A pure value, of one job.
+struct LoneAttempts {
+    enum Step {
+        case again
+        /// Wait for the machine, then again: the journal has the job.
+        case wait
+        case fail
+        /// Neither the job nor the machine is at fault: the server must not go on after the job.
+        case stop
+    }
+
+    let isLogged: Bool
+    private var wasOverworked = false
+    private var hasMadeRoom = false
+
+    init(isLogged: Bool) { self.isLogged = isLogged }
+
+    /// - Parameter makeRoom: makes room in a full store, and returns whether there may be some. A page that a reader needs now may
+    ///   be copied before a later attempt.
+    mutating func next(after error: StoreError, makeRoom: () -> Bool) -> Step {
+        // The second attempt of a job that does too much ends with its fault.
+        if error.code == .overworked, !wasOverworked {
+            wasOverworked = true
+            return .again
         }
+        if error.code == .full, makeRoom(), !hasMadeRoom {
+            hasMadeRoom = true
+            return .again
+        }
+        guard isLogged else { return .fail }
+        return error.isOfMachine ? .wait : .stop
+    }
+}
+
+/// Whether the next transaction should merge its jobs as a batch. When one job of a batch is at fault, all of them are
+/// merged twice; so after such a transaction some are merged job by job, more each time. A pure value.
+struct BatchBackoff {
+    /// The most transactions in a row that are merged job by job: faults may become rare again.
+    static let longest = 32
+
+    private var length = 0
+    private var left = 0
+
+    mutating func allows() -> Bool {
+        guard left > 0 else { return true }
+        left -= 1
+        return false
+    }
+
+    mutating func note(isTogether: Bool) {
+        length = isTogether ? 0 : min(Self.longest, max(1, 2 * length))
+        left = length
+    }
+}
+
+/// A bound for the objects of jobs (`reply: objects`) between the writer, which reads them, and the thread that sends
+/// them.
+final class ReplyBudget: Sendable {
+    private let bytes = Monitor(0)
+
+    /// Bytes of objects, of one transaction and not yet sent, above which the writer reads no more.
+    static let maximumBytes = 4 << 20
+
+    /// Waits until most of the objects are sent. The sending thread never waits for the writer.
+    func waitForRoom() { bytes.wait { $0 < Self.maximumBytes ? () : nil } }
+
+    func add(_ count: Int) { bytes.withLock { $0 += count } }
+
+    func remove(_ count: Int) {
+        bytes.update { $0 -= count }
+    }
+}
+
+/// Whether everything waits for the writer: the share of recent time in which it worked.
+///
+/// A pure value without a clock. All times are in microseconds.
+struct WriterLoad {
+    /// The longest wait for jobs, as a share of the working time, of a writer that counts as busy: a tenth. A writer
+    /// that waits longer needs more staged jobs, not a processor.
+    private static let idleShare: Int64 = 10
+    /// No turn counts for more, so that a very long one does not make the writer count as busy for long.
+    static let longestTurn: Int64 = 100_000
+
+    private var worked: Int64 = 0
+    private var waited: Int64 = 0
+
+    /// How long the writer may still wait before it is not busy any more; not above 0 when it is not busy.
+    var patience: Int64 { worked / Self.idleShare - waited }
+    var isBusy: Bool { patience > 0 }
+
+    /// The writer has waited for jobs and worked on large ones. The last few such turns count most.
+    mutating func note(waited: Int64, worked: Int64) {
+        self.waited = self.waited * 3 / 4 + waited
+        self.worked = self.worked * 3 / 4 + min(worked, Self.longestTurn)
     }
 }

@@ -1,10 +1,10 @@
+internal import BrokerJournal
 internal import BrokerModel
 internal import BrokerStore
 internal import Logging
 
 /// Failures that the store has not recorded, and the end of the writer.
 extension WriterLoop {
-    /// The pause between two attempts to record failures.
     private static let recordingPauseMicroseconds: Int64 = 1_000_000
 
     /// Records the failures that the store did not take, if it takes them now: after a transaction that succeeded, and
@@ -47,7 +47,6 @@ extension WriterLoop {
         jobTable.withLock { $0.unrecorded.remove(failures) }
     }
 
-    /// Prepares the store for the next server.
     func close() {
         do throws(StoreError) {
             try finishLedger(reserving: jobTable.withLock { $0.log.memory.newest })
@@ -123,13 +122,12 @@ extension WriterLoop {
         jobTable.change(completions) { $0.drop(jobs, at: now) }
     }
 
-    /// Drops all jobs, until the coordinator stops.
     func dropAll() {
         reportFailure()
         while let turn = jobTable.wait(takeFailedTurn) {
             for task in turn.tasks { task(store) }
             if let failure = store.failure { turn.reopening?.notify(.failure(failure)) }
-            drop((turn.refused + turn.batch).map(\.job))
+            drop((turn.refused + turn.jobs).map(\.job))
         }
     }
 
@@ -309,7 +307,6 @@ extension WALNotice {
     ///
     /// - Parameters:
     ///   - ownReader: the server's own reader that is active.
-    ///   - store: the path of the store.
     func log(to logger: Logger, ownReader: ReaderGate.LongReader?, store: String) {
         switch self {
         case .held(let bytes):

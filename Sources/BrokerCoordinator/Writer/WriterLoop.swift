@@ -1,3 +1,4 @@
+internal import BrokerJournal
 internal import BrokerModel
 internal import BrokerSchema
 internal import BrokerStaging
@@ -10,7 +11,6 @@ struct WriterLoop {
     private static let idleMicroseconds: Int64 = 300
 
     var store: Store
-    /// Nil without a journal.
     let log: (any JobLog)?
     let applied: AppliedPosition
     let jobTable: Monitor<JobTable>
@@ -19,7 +19,6 @@ struct WriterLoop {
     let completions: SerialThread
     let storageFailure: StorageFailure
     let gate: ReaderGate
-    /// Reports each transaction to the thread of the feed.
     let onCommit: Callback<Void>
     /// Reports that the store's files are no longer those that were opened.
     let onLoss: Callback<StoreError>
@@ -45,7 +44,7 @@ struct WriterLoop {
         while store.failure == nil, let turn = awaitTurn(since: ended) {
             // A large job joins no small ones, so the first job decides. Staging small jobs takes no processor for
             // long.
-            let isLarge = turn.batch.first?.job.isLarge ?? false
+            let isLarge = turn.jobs.first?.job.isLarge ?? false
             let begun = monotonicMicroseconds()
             let waited = begun - ended
             work(turn)
@@ -59,7 +58,7 @@ struct WriterLoop {
 
     /// Usually one transaction; several where the answers of its jobs take much memory, or the store does not accept all
     /// of them together.
-    private mutating func work(_ turn: WriterTurn) {
+    private mutating func work(_ turn: consuming WriterTurn) {
         for task in turn.tasks { task(store) }
         if !turn.tasks.isEmpty {
             reportCheckpoint()
@@ -68,30 +67,29 @@ struct WriterLoop {
         if let request = turn.reopening { reopen(request) }
         if !turn.refused.isEmpty {
             settle(turn.refused.map { AppliedJob(refused: $0.job, at: $0.place) }, reservation: nil)
+            turn.refused = []
         }
-        var run = WriterRun(turn)
-        while let step = run.next {
+        while let step = turn.next {
             switch step {
-            case .together: guard applyTogether(&run) else { return drop(run.rest.map(\.job)) }
+            case .together: guard applyTogether(&turn) else { return drop(turn.jobs.map(\.job)) }
             case .alone(let place, let job):
-                guard let applied = applyAlone(place, job) else { return drop(run.rest.map(\.job)) }
-                run.applied(1)
+                guard let applied = applyAlone(place, job) else { return drop(turn.jobs.map(\.job)) }
+                turn.applied(1)
                 settle([applied], reservation: nil)
             case .failStarved(let error):
                 failStarved(error)
-                run.starvedFailed()
+                turn.starvedFailed()
             }
         }
     }
 
-    /// - Returns: false when the store has failed.
-    private mutating func applyTogether(_ run: inout WriterRun) -> Bool {
-        if run.rest.contains(where: \.job.wantsObjects) { replyBudget.waitForRoom() }
-        let reservation = run.reservation
+    private mutating func applyTogether(_ turn: inout WriterTurn) -> Bool {
+        if turn.jobs.contains(where: \.job.wantsObjects) { replyBudget.waitForRoom() }
+        let reservation = turn.reservation
         do throws(StoreError) {
-            let applied = try apply(run.rest, reservation)
+            let applied = try apply(turn.jobs, reservation)
             // Only the values handed over retain the jobs from here on.
-            run.applied(applied.count)
+            turn.applied(applied.count)
             settle(applied, reservation: reservation)
             recordFailures()
         } catch {
@@ -99,7 +97,7 @@ struct WriterLoop {
             logger.log(
                 level: error.code == .overworked ? .debug : .warning,
                 "A transaction was undone; its jobs are tried one by one.", metadata: ["cause": "\(error)"])
-            run.failed(error, hasMadeRoom: run.rest.isEmpty && error.code == .full && store.makeRoom())
+            turn.failed(error, hasMadeRoom: turn.jobs.isEmpty && error.code == .full && store.makeRoom())
         }
         return true
     }
@@ -142,17 +140,13 @@ struct WriterLoop {
                 path: request.path, plan: request.plan, options: request.options, applying: request.mark,
                 isOpen: !store.isForeign)
             store = new
-            let wal = new.wal
             // A store that takes no writes now keeps the earlier one until the next start.
             if log != nil { _ = try? new.updateFingerprint() }
-            let (fingerprint, history) = (log == nil ? nil : new.fingerprint.digits, new.history)
-            statistics.count {
-                $0.wal = wal
-                $0.fingerprint = fingerprint
-                $0.history = history
-            }
+            let fingerprint = log == nil ? nil : new.fingerprint.digits
+            statistics.note(new)
+            statistics.count { $0.fingerprint = fingerprint }
             request.notify(.success((new.migration, new.jobs)))
-            if let position = history?.position { reached(position) }
+            if let position = new.history?.position { reached(position) }
         } catch {
             noteLoss()
             if error.isDiskFailure { store.fail(error) }
@@ -169,8 +163,7 @@ struct WriterLoop {
     private func pass(_ mark: LogMark) {
         do throws(StoreError) {
             try store.pass(mark)
-            let history = store.history
-            statistics.count { $0.history = history }
+            statistics.note(store)
         } catch {
             logger.debug("The position of a refused change was not stored.", metadata: ["cause": "\(error)"])
         }
@@ -245,7 +238,6 @@ struct WriterLoop {
         return applied
     }
 
-    /// Whether a transaction that began at that time may begin another job.
     private func hasTime(since start: Int64) -> Bool {
         monotonicMicroseconds() - start < limits.transactionMicroseconds
     }
@@ -313,17 +305,11 @@ struct WriterLoop {
         isLone = isLone && !settlement.hasWork
         if settlement.hasUnrecordedFailures { recordFailuresAt = recordFailuresAt ?? committedAt }
         // A client that gets an outcome and asks for `stats` finds it counted.
-        let wal = store.wal
-        let history = store.history
-        let forgotten = store.forgottenThrough
-        let outcomes = store.outcomeCount
+        let facts = StoreFacts(store)
         var slow: [SlowJob] = []
         statistics.count {
             slow = $0.note(applied, committedAt)
-            $0.wal = wal
-            $0.outcomes = outcomes
-            $0.history = history
-            $0.forgottenThrough = forgotten
+            $0.facts = facts
         }
         onCommit()
         // Usually answers are written, and rows freed, there, while the next jobs are merged here.
@@ -339,10 +325,7 @@ struct WriterLoop {
             store.copyWALIfDue()
         }
         awaitBackupTool()
-        if store.wal != wal {
-            let wal = store.wal
-            statistics.count { $0.wal = wal }
-        }
+        if store.wal != facts.wal { statistics.note(store) }
         let interpretations = store.takeInterpretations()
         if !interpretations.isEmpty { statistics.count { $0.interpreted.merge(interpretations, uniquingKeysWith: +) } }
         if let position { reached(position) }
@@ -353,7 +336,6 @@ struct WriterLoop {
         }
     }
 
-    /// Calls those who wait for that position.
     private func reached(_ position: Int64) {
         let waiters = applied.reached(position)
         if !waiters.isEmpty { completions.run(waiters) }
@@ -393,7 +375,6 @@ extension WriterLoop {
 extension WriterLoop {
     /// How long the writer waits for a backup tool: Litestream looks at the WAL every second, and then copies it.
     private static let backupPatience: Int64 = 2_000_000
-    /// Between two looks at the WAL.
     private static let backupPause: Int64 = 5_000
 
     /// Lets a continuous backup tool copy a long WAL, which restarts when the tool has checkpointed it.

@@ -1,3 +1,4 @@
+import BrokerJournal
 import BrokerModel
 import BrokerStore
 import Foundation
@@ -35,7 +36,7 @@ import Testing
         }
 
         /// That of the store. Clients learn of it a moment later.
-        var position: Int64 { test.coordinator.statistics.now.history?.position ?? 0 }
+        var position: Int64 { test.coordinator.statistics.now.facts.history?.position ?? 0 }
 
         func wait(for position: Int64) { test.waitUntil("position \(position)") { self.position >= position } }
 

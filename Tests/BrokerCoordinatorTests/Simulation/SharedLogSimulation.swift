@@ -265,7 +265,7 @@ struct SharedLogSimulation {
 
     private mutating func admit(_ message: Int, _ node: Int, _ logged: LogEntry?) {
         deliveries.append((nodes[node].session, message, -1))
-        do throws(LogViolation) {
+        do throws(StoreError) {
             let source = logged == nil ? node : -1
             let ticket = try nodes[node].server.admit(deliveries.count - 1, message, from: source, logged)
             deliveries[deliveries.count - 1].ticket = ticket
@@ -288,7 +288,7 @@ struct SharedLogSimulation {
             return admit(entry.message, node, job)
         }
         var effects = Effects()
-        do throws(LogViolation) {
+        do throws(StoreError) {
             let place = LogPlace(position: position, time: entry.time)
             _ = try nodes[node].server.jobTable.deliver([.job(ticket: ticket, place)], &effects)
         } catch {

@@ -21,7 +21,7 @@ enum SimulatedNotice: Sendable {
 }
 
 /// One run of the server on one thread: the real job table and the real run of the writer, and for each of its threads the
-/// tasks that it has to do. `perform` replaces `Monitor.change`; all decisions are those of `JobTable` and `WriterRun`.
+/// tasks that it has to do. `perform` replaces `Monitor.change`; all decisions are those of `JobTable` and `WriterTurn`.
 struct SimulatedServer {
     typealias Task = @Sendable () -> Void
 
@@ -46,7 +46,7 @@ struct SimulatedServer {
     /// The calls of the completions thread, in order.
     var completions: [Task] = []
     var opening: [AdmittedFrame] = []
-    var staging: [(run: StagingRun, isFaulty: Bool, isLarge: Bool)] = []
+    var staging: [(frame: AdmittedFrame, isFaulty: Bool, isLarge: Bool)] = []
     var searches: [Search] = []
     /// Jobs of the log that are to be admitted before anything else, with their messages.
     var pending: [(job: LogEntry, isCancelled: Bool, message: Int)] = []
@@ -95,7 +95,7 @@ struct SimulatedServer {
 
     func checkInvariants() throws(InvariantViolation) {
         try jobTable.checkInvariants()
-        try writer.run?.checkInvariants()
+        try writer.turn?.checkInvariants()
     }
 
     func note(_ notice: SimulatedNotice) { notices.withLock { $0.append(notice) } }
@@ -112,7 +112,7 @@ struct SimulatedServer {
     /// - Parameter logged: the job as it was read from the log.
     mutating func admit(
         _ delivery: Int, _ message: Int, from source: Int, _ logged: LogEntry? = nil, isCancelled: Bool = false
-    ) throws(LogViolation) -> Int {
+    ) throws(StoreError) -> Int {
         let ticket: Int
         if let logged {
             ticket = try jobTable.admit(10, logged, isCancelled: isCancelled)
@@ -175,25 +175,21 @@ struct SimulatedServer {
             observer: { event in notices.withLock { $0.append(.event(delivery: delivery, event)) } })
         let id = frame.logged?.id ?? message.id ?? "broker-\(run)-\(frame.ticket)"
         let accepted = AcceptedJob(job, id: JobID(id), frame, openedAt: 0, progress: nil)
-        let begun = StagingRun(frame: frame, accepted: accepted, generation: 0)
-        var acceptance: (@Sendable (Int64) -> Void)?
-        if job.wantsAcceptance, frame.logged == nil {
-            acceptance = { job.observer(.accepted(id: id, sequence: $0)) }
-        }
-        perform(jobTable.began(begun, addedWeight: accepted.weight - frame.weight, acceptance))
+        frame.began(accepted, under: 0)
+        perform(jobTable.began(frame))
         self.begun.insert(frame.ticket)
-        staging.append((begun, message.isFaulty, message.isLarge))
+        staging.append((frame, message.isFaulty, message.isLarge))
     }
 
     // MARK: - Staging, asking
 
     mutating func stage(_ position: Int) {
-        let (run, isFaulty, isLarge) = staging.remove(at: position)
+        let (frame, isFaulty, isLarge) = staging.remove(at: position)
         if isFaulty, bug == .failedJobStalls { return }
         let fault = Fault(isLarge ? .busy : .unknownEntity, "faulty")
         let work: StoreJob.Work = isFaulty ? .refused(fault) : .steps([])
         let isShort = isFaulty && isLarge && bug != .logsWithoutMemory
-        perform(jobTable.finish(run.ready(work), outOfMemory: isShort ? fault : nil))
+        perform(jobTable.finish(frame.ready(work), outOfMemory: isShort ? fault : nil))
     }
 
     mutating func cancel(_ id: String, before ticket: Int, as asker: JobOwner, _ delivery: Int) {
@@ -239,7 +235,7 @@ struct SimulatedServer {
     }
 }
 
-/// The writer between two of its steps: the run of the real writer, with a simulated transaction.
+/// The writer between two of its steps: the turn of the real writer, with a simulated transaction.
 struct SimulatedWriter {
     struct Transaction {
         var applied: [AppliedJob]
@@ -251,13 +247,13 @@ struct SimulatedWriter {
 
     /// There may be something to do.
     var isAwake = true
-    var run: WriterRun?
+    var turn: WriterTurn?
     var transaction: Transaction?
 
-    var isIdle: Bool { transaction == nil && run == nil }
+    var isIdle: Bool { transaction == nil && turn == nil }
 
     /// The next step is a job in a transaction of its own.
-    var isAlone: Bool { if case .alone = run?.next { true } else { false } }
+    var isAlone: Bool { if case .alone = turn?.next { true } else { false } }
 }
 
 /// The steps of `WriterLoop`; a crash may follow each of them.
@@ -270,12 +266,11 @@ extension SimulatedServer {
     ) {
         guard case var turn?? = jobTable.takeTurn() else { return writer.isAwake = false }
         if let reservation = turn.reservation { store.reserve(through: reservation) }
-        if bug == .cancelLosesPlace { turn.batch.removeAll { $0.job.skipReason == .cancelled } }
+        if bug == .cancelLosesPlace { turn.jobs.removeAll { $0.job.skipReason == .cancelled } }
         settle(turn.refused.map { AppliedJob(refused: $0.job, at: $0.place) }, nil)
-        let run = WriterRun(turn)
-        writer.run = run
-        guard run.next != nil else { return endRun() }
-        let applied = run.rest.map { apply($0.job, $0.place, &store, check) }
+        writer.turn = turn
+        guard turn.next != nil else { return endRun() }
+        let applied = turn.jobs.map { apply($0.job, $0.place, &store, check) }
         writer.transaction = SimulatedWriter.Transaction(applied: applied, reservation: turn.reservation)
         if bug == .reportBeforeCommit {
             settle(applied, turn.reservation)
@@ -301,8 +296,8 @@ extension SimulatedServer {
         }
         store.rollback()
         writer.transaction = nil
-        writer.run?.failed(Self.full, hasMadeRoom: false)
-        if case .failStarved = writer.run?.next { failStarved() }
+        writer.turn?.failed(Self.full, hasMadeRoom: false)
+        if case .failStarved = writer.turn?.next { failStarved() }
     }
 
     private static let full = StoreError(.full, "the simulated store is full")
@@ -311,7 +306,7 @@ extension SimulatedServer {
     mutating func settleTransaction(took microseconds: Int64) {
         guard let transaction = writer.transaction else { return }
         writer.transaction = nil
-        writer.run?.applied(transaction.applied.count)
+        writer.turn?.applied(transaction.applied.count)
         if !transaction.isSettled {
             let applied = transaction.applied.map { applied in
                 AppliedJob(
@@ -327,7 +322,7 @@ extension SimulatedServer {
     mutating func applyAlone(
         _ store: inout SimulatedStore, fails: Bool, _ check: (ReadyJob, Int64, SimulatedStore) -> Void
     ) {
-        guard case .alone(let place, let job) = writer.run?.next else { return }
+        guard case .alone(let place, let job) = writer.turn?.next else { return }
         let applied = apply(job, place, &store, check)
         if fails {
             store.rollback()
@@ -339,19 +334,19 @@ extension SimulatedServer {
             store.commit()
             settle([applied], nil)
         }
-        writer.run?.applied(1)
+        writer.turn?.applied(1)
         endRun()
     }
 
     private mutating func failStarved() {
         completions += jobTable.refuseStarved(Fault(.storeFull, Self.full.message))
-        writer.run?.starvedFailed()
+        writer.turn?.starvedFailed()
         endRun()
     }
 
     private mutating func endRun() {
-        guard writer.run?.next == nil else { return }
-        writer.run = nil
+        guard writer.turn?.next == nil else { return }
+        writer.turn = nil
         writer.isAwake = true
     }
 
@@ -394,7 +389,7 @@ extension SimulatedServer {
     var stored: [LogEntry] { syncing.map(\.entry) }
 
     /// The report of the log's thread, when the disk has stored the entries or had no room for them.
-    mutating func reportSynced(isFull: Bool) throws(LogViolation) {
+    mutating func reportSynced(isFull: Bool) throws(StoreError) {
         let entries = syncing
         syncing = []
         areSynced = false

@@ -276,7 +276,7 @@ extension Simulation {
     }
 
     private mutating func reportSynced(isFull: Bool) {
-        do throws(LogViolation) {
+        do throws(StoreError) {
             try server.reportSynced(isFull: isFull)
         } catch {
             violate("the log delivers what cannot be next: \(error)")
@@ -352,7 +352,7 @@ extension Simulation {
     private mutating func admit(
         _ message: Int, from source: Int, _ job: LogEntry? = nil, isCancelled: Bool = false
     ) -> Int {
-        do throws(LogViolation) {
+        do throws(StoreError) {
             let ticket = try server.admit(
                 deliveries.count - 1, message, from: source, job, isCancelled: isCancelled)
             deliveries[deliveries.count - 1].ticket = ticket

@@ -75,12 +75,7 @@ enum SegmentBytes {
 
     /// The entries that are read from the last segment of a journal; nil when it has no header.
     static func read(_ bytes: UnsafeRawBufferPointer) -> (entries: [LogEntry], end: End)? {
-        let segment: JournalSegment
-        do throws(JournalSegment.HeaderFault) {
-            segment = try JournalSegment(bytes, number: 1, path: "")
-        } catch {
-            return nil
-        }
+        guard let segment = try? JournalSegment(bytes, number: 1, path: "") else { return nil }
         var scan = SegmentScan(segment, bytes)
         var entries: [LogEntry] = []
         while let entry = scan.next() { entries.append(entry) }

@@ -1,3 +1,4 @@
+internal import BrokerJournal
 package import BrokerModel
 internal import BrokerStaging
 package import BrokerStore
@@ -69,7 +70,6 @@ struct FeedLoop {
         if !commits.isEmpty { follower.subscription.report(.commits(commits)) }
     }
 
-    /// - Returns: where the subscription begins.
     private mutating func open(_ follower: inout FeedThread.Follower) throws(Fault) -> Int64 {
         // An unknown entity comes before a position that is gone.
         let plan = state.withLock { $0.plan }
@@ -179,7 +179,6 @@ final class FeedThread: Sendable {
         }
     }
 
-    /// The number of open subscriptions.
     var count: Int { state.withLock { $0.table.count } }
 
     /// Subscriptions have the entities of another model from now on.
@@ -211,7 +210,6 @@ final class FeedThread: Sendable {
         state.withLock { $0.end(subscription.number) }
     }
 
-    /// Ends all subscriptions and the thread. Called once.
     func stop() {
         onCommit.set(nil)
         state.update { $0.isStopping = true }
@@ -234,16 +232,12 @@ package enum FeedEvent: Sendable {
     case opened(after: Int64, oldest: Int64)
     /// The next part, which may be empty; another one follows after ``FeedSubscription/ask()``.
     case commits([FeedCommit])
-    /// The subscription has ended.
     case failed(Fault)
     case stopped
 }
 
-/// What a client wants of the feed.
 struct FeedRequest: Sendable {
-    /// Nil for those of the model.
     let entities: [String]?
-    /// Nil for the jobs from now on.
     let after: Int64?
     let wantsKeys: Bool
     let asker: JobOwner
@@ -323,7 +317,6 @@ struct FeedTable {
         ready.append(number)
     }
 
-    /// The subscription has ended. Any number of calls.
     mutating func end(_ number: Int) {
         switch subscriptions.removeValue(forKey: number)?.phase {
         case .ready: ready.removeAll { $0 == number }
@@ -332,13 +325,11 @@ struct FeedTable {
         }
     }
 
-    /// A transaction has become durable.
     mutating func committed() { commits += 1 }
 
     /// A part was read. Ignored if the subscription has ended.
     ///
     /// - Parameters:
-    ///   - position: the jobs up to this one have been read.
     ///   - isLast: there was no other job.
     ///   - isSent: the client gets something, and asks when it has room again.
     mutating func read(_ number: Int, through position: Int64, isLast: Bool, isSent: Bool) {

@@ -1,0 +1,95 @@
+package import Glibc
+
+/// State protected by a lock, with a condition to wait on.
+///
+/// Code touches `State` only inside ``withLock(_:)``, ``wait(_:)`` and their siblings, whose bodies must be short and
+/// never block.
+package struct Monitor<State>: @unchecked Sendable {
+    /// All of it is reached through the locks below, which the C library makes safe across threads; they exclude accesses
+    /// that overlap.
+    @usableFromInline struct Guarded {
+        @usableFromInline var mutex = pthread_mutex_t()
+        @usableFromInline var condition = pthread_cond_t()
+        @usableFromInline var state: State
+    }
+
+    /// The state and its lock at one address, in one allocation.
+    @usableFromInline final class Storage: ManagedBuffer<Guarded, Void> {
+        deinit {
+            withUnsafeMutablePointerToHeader { guarded in
+                pthread_cond_destroy(&guarded.pointee.condition)
+                pthread_mutex_destroy(&guarded.pointee.mutex)
+            }
+        }
+    }
+
+    @usableFromInline let storage: Storage
+
+    /// Valid as long as the storage.
+    @inlinable var guarded: UnsafeMutablePointer<Guarded> { storage.withUnsafeMutablePointerToHeader { $0 } }
+
+    package init(_ state: sending State) {
+        let guarded = Guarded(state: state)
+        storage = unsafeDowncast(Storage.create(minimumCapacity: 0) { _ in guarded }, to: Storage.self)
+        storage.withUnsafeMutablePointerToHeader { guarded in
+            pthread_mutex_init(&guarded.pointee.mutex, nil)
+            var attributes = pthread_condattr_t()
+            pthread_condattr_init(&attributes)
+            // Deadlines use the monotonic clock, which cannot be set.
+            pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+            pthread_cond_init(&guarded.pointee.condition, &attributes)
+            pthread_condattr_destroy(&attributes)
+        }
+    }
+
+    @inlinable package func withLock<Result, Failure>(
+        _ body: (inout State) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        pthread_mutex_lock(&guarded.pointee.mutex)
+        defer { pthread_mutex_unlock(&guarded.pointee.mutex) }
+        return try body(&guarded.pointee.state)
+    }
+
+    /// As ``withLock(_:)``; wakes one waiting thread when `body` returns true.
+    @inlinable package func signal(_ body: (inout State) -> Bool) {
+        if withLock(body) { pthread_cond_signal(&guarded.pointee.condition) }
+    }
+
+    /// As ``withLock(_:)``; wakes all waiting threads when `body` returns true.
+    @inlinable package func broadcast(_ body: (inout State) -> Bool) {
+        if withLock(body) { pthread_cond_broadcast(&guarded.pointee.condition) }
+    }
+
+    /// As ``withLock(_:)``; wakes all waiting threads.
+    @inlinable package func update(_ body: (inout State) -> Void) {
+        broadcast { state in
+            body(&state)
+            return true
+        }
+    }
+
+    /// Waits until `body` returns a result; it is called at once and after every wake-up.
+    @inlinable package func wait<Result>(_ body: (inout State) -> Result?) -> Result {
+        pthread_mutex_lock(&guarded.pointee.mutex)
+        defer { pthread_mutex_unlock(&guarded.pointee.mutex) }
+        while true {
+            if let result = body(&guarded.pointee.state) { return result }
+            pthread_cond_wait(&guarded.pointee.condition, &guarded.pointee.mutex)
+        }
+    }
+
+    /// As ``wait(_:)``, up to a time. Returns nil when there is no result by then.
+    ///
+    /// - Parameter deadline: in microseconds of the monotonic clock.
+    @inlinable package func wait<Result>(until deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
+        var time = timespec(tv_sec: Int(deadline / 1_000_000), tv_nsec: Int(deadline % 1_000_000) * 1_000)
+        pthread_mutex_lock(&guarded.pointee.mutex)
+        defer { pthread_mutex_unlock(&guarded.pointee.mutex) }
+        while true {
+            if let result = body(&guarded.pointee.state) { return result }
+            if pthread_cond_timedwait(&guarded.pointee.condition, &guarded.pointee.mutex, &time) == ETIMEDOUT {
+                return body(&guarded.pointee.state)
+            }
+        }
+    }
+}
