@@ -220,6 +220,19 @@ import Testing
         await broker.stop()
     }
 
+    @Test func `while merging is paused a job waits, and is not merged`() async throws {
+        let broker = try await store.open()
+        try await broker.administer(.pause)
+        let job = try await broker.submit(Job(.process(json: #"{"id": 1}"#, as: "Employee"), id: "one"))
+        let begun = ContinuousClock.now
+        while begun.duration(to: .now) < .milliseconds(200) { _ = try await broker.statistics() }
+        let paused = begun.duration(to: .now)
+        try await broker.administer(.resume)
+        let timing = try #require(try await job.completion.timing)
+        #expect(timing.queued + timing.staged + timing.waited >= paused, "\(timing)")
+        await broker.stop()
+    }
+
     @Test func `a job is cancelled by its id, or the call throws why not`() async throws {
         let broker = try await store.open()
         try await broker.administer(.pause)
