@@ -5,8 +5,8 @@ internal import Glibc
 ///
 /// The caller rejects the events of ``XMLEvents/refuse(_:)``, and limits the depth; the parser limits everything else.
 package final class XMLPushParser {
-    /// Bytes of one piece, so that one call of ``parse(_:)`` finds a bounded number of elements.
-    package static let largestPiece = 32 << 10
+    /// Bytes that libxml2 gets at once: its positions are known for these, and the limits are checked between them.
+    private static let largestPiece = 32 << 10
 
     /// Attributes of an element and namespaces in force, together: a table of SQLite has at most 2,000 columns.
     ///
@@ -44,15 +44,20 @@ package final class XMLPushParser {
         xmlFreeParserCtxt(context)
     }
 
-    /// - Parameter bytes: at most ``largestPiece`` of them.
+    /// Reads the next bytes of the document; none after ``stop()``.
     package func parse(_ bytes: ArraySlice<UInt8>) {
-        lines.append(bytes)
-        bytes.withUnsafeBytes {
-            _ = xmlParseChunk(context, $0.baseAddress?.assumingMemoryBound(to: CChar.self), Int32($0.count), 0)
+        var rest = bytes
+        while stoppedPlace == nil, !rest.isEmpty {
+            let piece = rest.prefix(Self.largestPiece)
+            rest = rest.dropFirst(piece.count)
+            lines.append(piece)
+            piece.withUnsafeBytes {
+                _ = xmlParseChunk(context, $0.baseAddress?.assumingMemoryBound(to: CChar.self), Int32($0.count), 0)
+            }
+            if stoppedPlace == nil, xmlDictSize(context.pointee.dict) > Self.mostNames { events?.refuse(.names) }
+            if stoppedPlace == nil { countOpenTag() }
+            lines.pass(stoppedPlace == nil ? place(before: 0).offset ?? .max : .max)
         }
-        if stoppedPlace == nil, xmlDictSize(context.pointee.dict) > Self.mostNames { events?.refuse(.names) }
-        if stoppedPlace == nil { countOpenTag() }
-        lines.pass(stoppedPlace == nil ? place(before: 0).offset ?? .max : .max)
     }
 
     /// The document ends.

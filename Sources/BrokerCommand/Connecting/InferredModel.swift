@@ -98,7 +98,7 @@ struct InferredModel {
         }
     }
 
-    private static func check(_ identities: [String: [String]], _ inferred: InferredText) throws {
+    private static func check(_ identities: [String: [String]], _ inferred: InferenceResult) throws {
         for (entity, keys) in identities.sorted(by: { $0.key < $1.key }) {
             guard let known = inferred.keys[entity] else {
                 throw CommandFailure(
@@ -134,8 +134,8 @@ struct Inference {
     /// The file is there, and is as it was inferred.
     private let replaces: Bool
 
-    init(_ inferred: InferredText, from samples: SampleRecords, file: String) throws {
-        let document = try InferredMark.marked(ModelDocument(parsing: JSONText(copying: Array(inferred.text.utf8))))
+    init(_ inferred: InferenceResult, from samples: SampleRecords, file: String) throws {
+        let document = try InferredMark.marked(inferred.document)
         let records = Program.counted(samples.inference.recordCount, "record")
         reason = "no --model was given, so one was inferred from \(samples.isComplete ? "" : "the first ")\(records)"
         identities = inferred.identities
@@ -148,7 +148,7 @@ struct Inference {
         _ document: ModelDocument, _ changes: ModelExtension, identities: [(entity: String, text: String)],
         of model: LocalModel, isMarked: Bool
     ) throws {
-        var extended = try changes.applied(to: document)
+        var extended = changes.applied(to: document)
         if isMarked { extended = try InferredMark.marked(extended) }
         self.document = extended
         plan = try StagingPlan(ModelReader.read(extended))
@@ -313,7 +313,7 @@ struct SampleRecords {
     ///   - identities: by entity, the key paths that `--identity` names.
     ///   - ignored: by entity, the key paths that `--ignore` names.
     /// - Throws: when a model could not name all that the records hold.
-    func model(identities: [String: [String]], ignored: [String: [String]]) throws -> InferredText {
+    func model(identities: [String: [String]], ignored: [String: [String]]) throws -> InferenceResult {
         guard !inference.isTooWide else {
             let (count, most) = (inference.recordCount, SampleInference.mostRecordKeys)
             throw CommandFailure(

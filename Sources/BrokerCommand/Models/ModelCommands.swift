@@ -253,11 +253,9 @@ struct ModelImportCommand: AsyncParsableCommand {
             throw CommandFailure(.failed, "There is no record in the input to infer a model from.")
         }
         samples.reportRoot()
-        let text = try samples.model(
-            identities: inference.identities(or: entity), ignored: inference.ignored(or: entity)
-        ).text
-        let document = try InferredMark.marked(ModelDocument(parsing: JSONText(copying: Array(text.utf8))))
-        try Program.say(document.root, isCompact: json)
+        let inferred = try samples.model(
+            identities: inference.identities(or: entity), ignored: inference.ignored(or: entity))
+        try Program.say(InferredMark.marked(inferred.document).root, isCompact: json)
     }
 }
 

@@ -37,11 +37,8 @@ final class XMLReader: RecordReader, XMLEvents {
     var place: InputPlace { InputPlace(parser.place) }
 
     func feed(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault) {
-        // Limits the number of events of one call.
-        for start in stride(from: 0, to: bytes.count, by: XMLPushParser.largestPiece) {
-            parser.parse(bytes[start..<min(start + XMLPushParser.largestPiece, bytes.count)])
-            try handOut(emit)
-        }
+        parser.parse(bytes[...])
+        try handOut(emit)
     }
 
     func finish(_ emit: RecordSink) throws(InputFault) {
@@ -276,11 +273,7 @@ package final class XMLDocumentName: XMLEvents {
 
     static func find(in bytes: any ByteSource) -> String? {
         let document = XMLDocumentName()
-        while !document.isOver, let chunk = try? bytes.next(), !chunk.isEmpty {
-            for start in stride(from: 0, to: chunk.count, by: XMLPushParser.largestPiece) where !document.isOver {
-                document.parser.parse(chunk[start..<min(start + XMLPushParser.largestPiece, chunk.count)])
-            }
-        }
+        while !document.isOver, let chunk = try? bytes.next(), !chunk.isEmpty { document.parser.parse(chunk[...]) }
         return document.name
     }
 

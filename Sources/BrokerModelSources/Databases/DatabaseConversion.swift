@@ -1,13 +1,12 @@
 internal import BrokerJSON
+internal import BrokerModel
 
 /// Makes a model of a database's tables, such that Broker's statements fit them where they are.
 struct DatabaseConversion {
-    private let tables: [DatabaseTable]
     private var leftOut: [String] = []
     private var entities: [DatabaseTable] = []
 
     init(_ tables: [DatabaseTable]) {
-        self.tables = tables
         for table in tables {
             if let reason = Self.obstacle(table) {
                 leftOut.append("\(table.name) (\(reason))")
@@ -27,10 +26,8 @@ struct DatabaseConversion {
         guard table.indexes.allSatisfy({ $0.origin != "pk" || $0.isPlain }) else {
             return "its key is not compared byte by byte"
         }
-        guard key.allSatisfy({ !["transformable", "binary"].contains(type(of: $0).name) || $0.declaredType != "" })
-        else {
-            return "its key has no type"
-        }
+        guard !key.contains(where: { [.transformable, .binary].contains($0.guess.type) && $0.declaredType.isEmpty })
+        else { return "its key has no type" }
         let hidden = table.columns.first {
             !isName($0.name) && $0.isRequired && $0.defaultValue == nil && !$0.isGenerated
         }
@@ -44,15 +41,23 @@ struct DatabaseConversion {
 
     // MARK: - The model
 
-    func model() -> ImportedModel {
-        var model = ImportedModel()
-        model.description = "Imported by broker from the tables of a SQLite database."
-        if !leftOut.isEmpty { model.description += " Skipped: \(leftOut.joined(separator: ", "))." }
-        model.entities = entities.map(entity)
+    /// The model in its JSON form.
+    func model() -> ModelValue {
+        var text = "Imported by broker from the tables of a SQLite database."
+        if !leftOut.isEmpty { text += " Skipped: \(leftOut.joined(separator: ", "))." }
+        // By destination, the relationships from there.
+        var inverses: [String: DocumentWriter] = [:]
         for table in entities {
-            for link in links(of: table) { addInverse(of: link, from: table, to: &model) }
+            for link in links(of: table) {
+                inverses[link.destination.name, default: DocumentWriter()].add(link.inverse, link.inverseValue(table))
+            }
         }
-        return model
+        var written = DocumentWriter()
+        for table in entities { written.add(table.name, entity(table, inverses[table.name] ?? DocumentWriter())) }
+        var writer = DocumentWriter()
+        writer.add("description", text)
+        writer.add("entities", written.object)
+        return writer.object
     }
 
     private struct Link {
@@ -60,6 +65,36 @@ struct DatabaseConversion {
         let destination: DatabaseTable
         let onDelete: String
         let inverse: String
+
+        /// The relationship of the column.
+        var value: ModelValue {
+            var keys = [column.name]
+            if column.name.lowercased().hasSuffix("_id"), column.name.count > 3 {
+                keys.append(String(column.name.dropLast(3)))
+            }
+            var writer = DocumentWriter()
+            writer.add("entity", destination.name)
+            writer.add("inverse", inverse)
+            writer.add("key", keys)
+            writer.add(
+                "description",
+                "a foreign key" + (column.isRequired ? "; the column is NOT NULL, so records must bring it" : ""))
+            return writer.object
+        }
+
+        /// The relationship of the destination.
+        ///
+        /// - Parameter table: that of the column.
+        func inverseValue(_ table: DatabaseTable) -> ModelValue {
+            let rules = ["CASCADE": "cascade", "SET NULL": "nullify"]
+            var writer = DocumentWriter()
+            writer.add("entity", table.name)
+            writer.add("toMany", true)
+            writer.add("inverse", column.name)
+            writer.add("deleteRule", rules[onDelete] ?? "deny")
+            writer.add("description", "the other side of \(table.name).\(column.name), ON DELETE \(onDelete)")
+            return writer.object
+        }
     }
 
     private func entity(named name: String) -> DatabaseTable? {
@@ -96,215 +131,158 @@ struct DatabaseConversion {
         return nil
     }
 
-    private func entity(_ table: DatabaseTable) -> ImportedModel.Entity {
-        var entity = ImportedModel.Entity(name: table.name)
+    private func entity(_ table: DatabaseTable, _ inverses: DocumentWriter) -> ModelValue {
         var notes: [String] = []
-        entity.members.append(("identity", ImportedModel.json(table.key.map(\.name))))
+        var (attributes, relationships) = (DocumentWriter(), DocumentWriter())
         let links = links(of: table)
         for column in table.columns {
-            guard Self.isName(column.name), !column.isGenerated else {
+            if column.isGenerated || !Self.isName(column.name) {
                 notes.append(
                     "the column \(column.name) is skipped: \(column.isGenerated ? "it is generated" : "its name")")
-                continue
-            }
-            if let link = links.first(where: { $0.column.name == column.name }) {
-                entity.relationships.append(Self.relationship(link))
+            } else if let link = links.first(where: { $0.column.name == column.name }) {
+                relationships.add(column.name, link.value)
             } else {
-                entity.attributes.append(Self.attribute(column))
+                attributes.add(column.name, column.attribute)
             }
         }
+        for inverse in inverses.members { relationships.add(inverse.key, inverse.value) }
         for key in table.foreignKeys {
             guard let reason = obstacle(key, of: table) else { continue }
             notes.append("the foreign key \(key.columns.joined(separator: ", ")) is no relationship: \(reason)")
         }
-        let attributes = Set(entity.attributes.map(\.name))
-        for (member, isUnique) in [("unique", true), ("indexes", false)] {
-            let lists = table.indexes.filter { $0.isUnique == isUnique && $0.origin != "pk" }.compactMap { index in
-                let names = index.columns.compactMap { $0 }
-                let fits = !index.isPartial && index.isPlain && names.count == index.columns.count
-                return fits && attributes.isSuperset(of: names) ? names : nil
-            }
-            let distinct = lists.filter { Set($0) != Set(table.key.map(\.name)) }
-            if !distinct.isEmpty {
-                entity.members.append((member, "[\(distinct.map(ImportedModel.json).joined(separator: ", "))]"))
-            }
-        }
+        let keyNames = Set(table.key.map { $0.name.lowercased() })
         if table.foreignKeys.count > 1,
-            table.foreignKeys.flatMap(\.columns).allSatisfy({ name in
-                table.key.contains { $0.name.lowercased() == name.lowercased() }
-            })
+            table.foreignKeys.flatMap(\.columns).allSatisfy({ keyNames.contains($0.lowercased()) })
         {
             notes.append("it joins tables, and its rows are objects that both keys identify")
         }
         if table.triggers > 0 { notes.append("its triggers do not fire for what Broker writes") }
-        entity.description =
-            notes.isEmpty
-            ? ""
-            : notes.joined(separator: "; ").prefix(1).uppercased() + notes.joined(separator: "; ").dropFirst() + "."
-        return entity
-    }
+        let text = notes.joined(separator: "; ")
 
-    private static func relationship(_ link: Link) -> ImportedModel.Property {
-        var keys = [link.column.name]
-        if link.column.name.lowercased().hasSuffix("_id"), link.column.name.count > 3 {
-            keys.append(String(link.column.name.dropLast(3)))
-        }
-        return ImportedModel.Property(
-            name: link.column.name,
-            members: [
-                ("entity", ImportedModel.json(link.destination.name)), ("inverse", ImportedModel.json(link.inverse)),
-                ("key", ImportedModel.json(keys)),
-            ],
-            description: "a foreign key"
-                + (link.column.isRequired ? "; the column is NOT NULL, so records must bring it" : ""))
-    }
-
-    private func addInverse(of link: Link, from table: DatabaseTable, to model: inout ImportedModel) {
-        guard let index = model.entities.firstIndex(where: { $0.name == link.destination.name }) else { return }
-        let rule =
-            switch link.onDelete {
-            case "CASCADE": "cascade"
-            case "SET NULL": "nullify"
-            default: "deny"
+        var writer = DocumentWriter()
+        if !text.isEmpty { writer.add("description", text.prefix(1).uppercased() + text.dropFirst() + ".") }
+        writer.add("identity", table.key.map(\.name))
+        let names = Set(attributes.members.map(\.key))
+        for (member, isUnique) in [("unique", true), ("indexes", false)] {
+            let lists = table.indexes.filter { $0.isUnique == isUnique && $0.origin != "pk" }.compactMap { index in
+                let columns = index.columns.compactMap { $0 }
+                let fits = !index.isPartial && index.isPlain && columns.count == index.columns.count
+                return fits && names.isSuperset(of: columns) ? columns : nil
             }
-        model.entities[index].relationships.append(
-            ImportedModel.Property(
-                name: link.inverse,
-                members: [
-                    ("entity", ImportedModel.json(table.name)), ("toMany", "true"),
-                    ("inverse", ImportedModel.json(link.column.name)), ("deleteRule", ImportedModel.json(rule)),
-                ], description: "the other side of \(table.name).\(link.column.name), ON DELETE \(link.onDelete)"))
+            writer.add(member, lists: lists.filter { Set($0) != Set(table.key.map(\.name)) })
+        }
+        writer.add("attributes", nonEmpty: attributes)
+        writer.add("relationships", nonEmpty: relationships)
+        return writer.object
     }
 }
 
-extension DatabaseConversion {
-    static func attribute(_ column: DatabaseTable.Column) -> ImportedModel.Property {
-        let type = type(of: column)
-        var members: [(key: String, json: String)] = [("type", ImportedModel.json(type.name))]
-        members += type.members
-        var reasons = [column.declaredType.isEmpty ? "no declared type" : column.declaredType, type.reason]
-        let isKey = column.keyPosition > 0
-        if let value = column.defaultValue, !isKey {
-            if let json = literal(value, type.name) {
-                members.append(("default", json))
-                if column.isRequired { members.append(("optional", "false")) }
-            } else if value.uppercased() != "NULL" {
-                reasons.append("the default \(value) is SQLite's to give")
+extension DatabaseTable.Column {
+    fileprivate var attribute: ModelValue {
+        let guess = guess
+        var writer = DocumentWriter()
+        guess.add(to: &writer)
+        var reasons = [declaredType.isEmpty ? "no declared type" : declaredType, guess.reason]
+        if keyPosition == 0 {
+            let value = defaultValue.flatMap { Self.literal($0, guess.type) }
+            writer.add("default", value)
+            if defaultValue != nil, value == nil, defaultValue?.uppercased() != "NULL" {
+                reasons.append("the default \(defaultValue!) is SQLite's to give")
             }
-        } else if column.isRequired, !isKey {
-            members.append(("optional", "false"))
+            if isRequired, defaultValue == nil || value != nil { writer.add("optional", false) }
         }
-        return ImportedModel.Property(
-            name: column.name, members: members,
-            description: reasons.filter { !$0.isEmpty }.joined(separator: "; "))
+        writer.add("description", reasons.filter { !$0.isEmpty }.joined(separator: "; "))
+        return writer.object
     }
 
     /// By the declared type as SQLite reads it (sqlite.org/datatype3.html, 3.1), and what is stored.
-    static func type(
-        of column: DatabaseTable.Column
-    ) -> (name: String, members: [(key: String, json: String)], reason: String) {
-        let declared = column.declaredType.uppercased()
-        let stem = declared.prefix { $0.isLetter }
-        switch stem {
+    var guess: TypeGuess {
+        let declared = declaredType.uppercased()
+        switch declared.prefix(while: \.isLetter) {
         case "BOOLEAN", "BOOL":
-            return column.storedTypes.isSubset(of: ["integer"])
-                ? ("boolean", [], "") : ("string", [], "holds other values than 0 and 1")
-        case "DATE", "DATETIME", "TIMESTAMP": return dateType(column)
+            return storedTypes.isSubset(of: ["integer"])
+                ? TypeGuess(.boolean) : TypeGuess(.string, "holds other values than 0 and 1")
+        case "DATE", "DATETIME", "TIMESTAMP": return dateGuess
         case "UUID", "GUID":
-            return column.hasOurUUIDs ? ("uuid", [], "") : ("string", [], "not all values are UUIDs in upper case")
-        case "JSON": return ("transformable", [], "")
+            return hasOurUUIDs ? TypeGuess(.uuid) : TypeGuess(.string, "not all values are UUIDs in upper case")
+        case "JSON": return TypeGuess(.transformable)
         // Other decimals have NUMERIC affinity, below.
         case "DECIMAL" where declared == "DECIMAL_TEXT":
-            return column.hasOurDecimals ? ("decimal", [], "") : ("string", [], "not all values are decimals")
-        case "URI" where declared == "URI_TEXT": return ("uri", [], "")
+            return hasOurDecimals ? TypeGuess(.decimal) : TypeGuess(.string, "not all values are decimals")
+        case "URI" where declared == "URI_TEXT": return TypeGuess(.uri)
         default: break
         }
-        if declared.contains("INT") { return numberType(column, "integer64", ["integer"]) }
-        if declared.contains("CHAR") || declared.contains("CLOB") || declared.contains("TEXT") {
-            return textType(column) ?? ("string", length(declared), "")
+        if declared.contains("INT") { return numberGuess(.integer64, ["integer"]) }
+        if ["CHAR", "CLOB", "TEXT"].contains(where: declared.contains) {
+            return jsonGuess ?? TypeGuess(.string, field: Self.length(declared))
         }
-        if declared.contains("BLOB") { return ("binary", [], "") }
-        if declared.contains("REAL") || declared.contains("FLOA") || declared.contains("DOUB") {
-            return numberType(column, "double", ["integer", "real"])
-        }
-        if declared.isEmpty { return untyped(column) }
-        // NUMERIC affinity: SQLite makes numbers of decimal texts, with the digits of a double.
-        return numberType(column, "double", ["integer", "real"])
+        if declared.contains("BLOB") { return TypeGuess(.binary) }
+        if declared.isEmpty { return untypedGuess }
+        // REAL affinity; and NUMERIC, where SQLite makes numbers of decimal texts, with the digits of a double.
+        return numberGuess(.double, ["integer", "real"])
     }
 
-    private static func numberType(
-        _ column: DatabaseTable.Column, _ type: String, _ stored: Set<String>
-    ) -> (name: String, members: [(key: String, json: String)], reason: String) {
-        guard column.storedTypes.isSubset(of: stored) else {
-            return ("string", [], "holds values that are no such numbers")
-        }
-        return (type, [], "")
+    private func numberGuess(_ type: AttributeType, _ stored: Set<String>) -> TypeGuess {
+        storedTypes.isSubset(of: stored) ? TypeGuess(type) : TypeGuess(.string, "holds values that are no such numbers")
     }
 
-    private static func dateType(
-        _ column: DatabaseTable.Column
-    ) -> (name: String, members: [(key: String, json: String)], reason: String) {
-        switch column.storedTypes {
-        case []: return ("date", [], "no value yet, so it gets ISO 8601")
-        case ["integer"]: return ("date", [("storage", "\"unix\"")], "whole numbers, taken for seconds since 1970")
-        case ["real"] where column.declaredType.uppercased() == "DATETIME_REAL":
-            return ("date", [("storage", "\"coreData\"")], "numbers, taken for seconds since 2001")
-        case ["text"] where column.hasOurDates: return ("date", [], "")
-        case ["text"] where column.hasDays: return ("calendarDate", [], "all values are days")
+    private var dateGuess: TypeGuess {
+        switch storedTypes {
+        case []: TypeGuess(.date, "no value yet, so it gets ISO 8601")
+        case ["integer"]:
+            TypeGuess(.date, "whole numbers, taken for seconds since 1970", field: ("storage", .text("unix")))
+        case ["real"] where declaredType.uppercased() == "DATETIME_REAL":
+            TypeGuess(.date, "numbers, taken for seconds since 2001", field: ("storage", .text("coreData")))
+        case ["text"] where hasOurDates: TypeGuess(.date)
+        case ["text"] where hasDays: TypeGuess(.calendarDate, "all values are days")
         default:
-            return (
-                "string", [],
-                "its values are not as Broker writes dates (2011-12-22T02:24:51.000Z) and days (2011-12-22)"
-            )
+            TypeGuess(
+                .string,
+                "its values are not as Broker writes dates (2011-12-22T02:24:51.000Z) and days (2011-12-22)")
         }
     }
 
-    private static func untyped(
-        _ column: DatabaseTable.Column
-    ) -> (name: String, members: [(key: String, json: String)], reason: String) {
-        switch column.storedTypes {
-        case ["integer"]: ("integer64", [], "all values are whole numbers")
-        case ["real"]: ("double", [], "all values are numbers")
-        case ["blob"]: ("binary", [], "all values are blobs")
-        default: textType(column) ?? ("string", [], "")
+    private var untypedGuess: TypeGuess {
+        switch storedTypes {
+        case ["integer"]: TypeGuess(.integer64, "all values are whole numbers")
+        case ["real"]: TypeGuess(.double, "all values are numbers")
+        case ["blob"]: TypeGuess(.binary, "all values are blobs")
+        default: jsonGuess ?? TypeGuess(.string)
         }
     }
 
     /// JSON that another program stores as a text. A key is compared byte by byte, and so remains a text.
-    private static func textType(
-        _ column: DatabaseTable.Column
-    ) -> (name: String, members: [(key: String, json: String)], reason: String)? {
-        guard column.hasJSON, column.keyPosition == 0 else { return nil }
-        return ("transformable", [], "all values are JSON objects or arrays")
+    private var jsonGuess: TypeGuess? {
+        hasJSON && keyPosition == 0 ? TypeGuess(.transformable, "all values are JSON objects or arrays") : nil
     }
 
     /// `VARCHAR(20)` holds 20 characters.
-    private static func length(_ declared: String) -> [(key: String, json: String)] {
-        guard let match = declared.wholeMatch(of: #/[A-Z ]*CHAR[A-Z ]*\(\s*(\d{1,9})\s*\)/#) else { return [] }
-        return [("maxLength", String(match.1))]
+    private static func length(_ declared: String) -> (String, ModelValue)? {
+        guard let match = declared.wholeMatch(of: #/[A-Z ]*CHAR[A-Z ]*\(\s*(\d{1,9})\s*\)/#), let length = Int(match.1)
+        else { return nil }
+        return ("maxLength", ModelValue(.number("\(length)"), at: .unknown))
     }
 
-    /// JSON for a literal of SQL; nil for an expression.
-    private static func literal(_ sql: String, _ type: String) -> String? {
+    /// A literal of SQL; nil for an expression.
+    private static func literal(_ sql: String, _ type: AttributeType) -> ModelValue? {
+        let made = { (content: ModelValue.Content) in ModelValue(content, at: .unknown) }
         if let number = Int64(sql) {
-            if type == "boolean" { return number == 0 ? "false" : number == 1 ? "true" : nil }
-            return type == "integer64" || type == "double"
-                ? "\(number)" : type == "string" ? ImportedModel.json(sql) : nil
+            switch type {
+            case .boolean: return number == 0 || number == 1 ? made(.bool(number == 1)) : nil
+            case .integer64, .double: return made(.number("\(number)"))
+            case .string: return .text(sql)
+            default: return nil
+            }
         }
-        if let number = Double(sql), number.isFinite, type == "double" { return "\(number)" }
-        switch sql.uppercased() {
-        case "TRUE" where type == "boolean": return "true"
-        case "FALSE" where type == "boolean": return "false"
-        default: break
-        }
-        guard type == "string" || type == "transformable", sql.count >= 2, sql.first == "'", sql.last == "'" else {
+        if type == .double, let number = Double(sql), number.isFinite { return made(.number("\(number)")) }
+        if type == .boolean { return ["TRUE": made(.bool(true)), "FALSE": made(.bool(false))][sql.uppercased()] }
+        guard type == .string || type == .transformable, sql.count >= 2, sql.first == "'", sql.last == "'" else {
             return nil
         }
-        let text = sql.dropFirst().dropLast()
-        let parts = text.split(separator: "''", omittingEmptySubsequences: false)
+        let parts = sql.dropFirst().dropLast().split(separator: "''", omittingEmptySubsequences: false)
         guard !parts.contains(where: { $0.contains("'") }) else { return nil }
         let value = parts.joined(separator: "'")
-        guard type == "transformable" else { return ImportedModel.json(value) }
-        return (try? JSONDocument(parsing: JSONText(copying: Array(value.utf8)))) == nil ? nil : value
+        return type == .string
+            ? .text(value) : try? ModelDocument(parsing: JSONText(copying: Array(value.utf8))).root
     }
 }

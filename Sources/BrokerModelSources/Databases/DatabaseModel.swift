@@ -1,4 +1,3 @@
-internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerSQLite
 
@@ -17,7 +16,7 @@ package enum DatabaseModel {
     /// The file is only read.
     package static func modelText(ofDatabaseAt path: String) throws(Failure) -> String {
         do throws(StoreError) {
-            return DatabaseConversion(try DatabaseReader(path).tables()).model().text
+            return DatabaseConversion(try DatabaseReader(path).tables()).model().indentedJSON
         } catch {
             throw Failure(description: "The database \(path) cannot be read: \(DatabaseReader.reason(error))")
         }
@@ -46,11 +45,11 @@ struct DatabaseTable {
     }
 
     struct ForeignKey {
-        let columns: [String]
         let table: String
-        /// Nil refers to the primary key.
-        let keys: [String?]
         let onDelete: String
+        var columns: [String] = []
+        /// Nil refers to the primary key.
+        var keys: [String?] = []
     }
 
     struct Index {
@@ -106,15 +105,14 @@ final class DatabaseReader {
         var tables: [DatabaseTable] = []
         // For many views, SQLite lists the tables in quadratic time.
         let count = try rows(
-            "SELECT count(*) FROM sqlite_schema WHERE type = 'table' OR type = 'view' AND NOT \(Self.isReadableView)",
-            [])
+            "SELECT count(*) FROM sqlite_schema WHERE type = 'table' OR type = 'view' AND NOT \(Self.isReadableView)")
         try check(Int(count[0][0]!) ?? 0, Self.mostTables, "tables and views")
         let rows = try rows(
             "SELECT name, type, wr, ncol FROM pragma_table_list "
                 + "WHERE schema = 'main' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
                 + "AND name NOT LIKE '\\_broker\\_%' ESCAPE '\\' AND name NOT IN ('_litestream_seq', '_litestream_lock') "
                 + "AND name NOT IN (SELECT name FROM sqlite_schema WHERE type = 'view' AND \(Self.isReadableView)) "
-                + "ORDER BY name", [])
+                + "ORDER BY name")
         try check(rows.reduce(0) { $0 + (Int($1[3]!) ?? 0) }, Self.mostColumns, "columns")
         for row in rows {
             var table = DatabaseTable(name: row[0]!, kind: row[1]!, hasRowNumbers: row[2] == "0")
@@ -136,7 +134,7 @@ final class DatabaseReader {
     }
 
     private func read(_ table: inout DatabaseTable) throws(StoreError) {
-        let name = [table.name]
+        let name = table.name
         for row in try rows("SELECT name, type, \"notnull\", dflt_value, pk, hidden FROM pragma_table_xinfo(?1)", name)
         {
             var column = DatabaseTable.Column(
@@ -145,22 +143,19 @@ final class DatabaseReader {
             try sample(&column, of: table.name)
             table.columns.append(column)
         }
-        var keys: [String: [[String?]]] = [:]
-        var order: [String] = []
+        // A row for each column of a key.
         for row in try rows(
-            "SELECT id, \"from\", \"table\", \"to\", on_delete FROM pragma_foreign_key_list(?1) ORDER BY id, seq", name)
-        {
-            if keys[row[0]!] == nil { order.append(row[0]!) }
-            keys[row[0]!, default: []].append(row)
-        }
-        table.foreignKeys = order.map { id in
-            let rows = keys[id]!
-            return DatabaseTable.ForeignKey(
-                columns: rows.map { $0[1]! }, table: rows[0][2]!, keys: rows.map { $0[3] }, onDelete: rows[0][4]!)
+            "SELECT seq, \"from\", \"table\", \"to\", on_delete FROM pragma_foreign_key_list(?1) ORDER BY id, seq", name
+        ) {
+            if row[0] == "0" {
+                table.foreignKeys.append(DatabaseTable.ForeignKey(table: row[2]!, onDelete: row[4]!))
+            }
+            table.foreignKeys[table.foreignKeys.count - 1].columns.append(row[1]!)
+            table.foreignKeys[table.foreignKeys.count - 1].keys.append(row[3])
         }
         for row in try rows("SELECT name, \"unique\", origin, partial FROM pragma_index_list(?1) ORDER BY name", name) {
             let columns = try self.rows(
-                "SELECT name, coll FROM pragma_index_xinfo(?1) WHERE key = 1 ORDER BY seqno", [row[0]!])
+                "SELECT name, coll FROM pragma_index_xinfo(?1) WHERE key = 1 ORDER BY seqno", row[0]!)
             table.indexes.append(
                 DatabaseTable.Index(
                     columns: columns.map { $0[0] }, isUnique: row[1] != "0", isPartial: row[3] != "0",
@@ -175,11 +170,10 @@ final class DatabaseReader {
         let value = Self.quoted(column.name)
         // `typeof` does not read the value.
         let sampled = "FROM \(Self.quoted(table)) WHERE typeof(\(value)) <> 'null' LIMIT \(Self.sampledRows)"
-        let types = try rows("SELECT DISTINCT t FROM (SELECT typeof(\(value)) AS t \(sampled))", [])
+        let types = try rows("SELECT DISTINCT t FROM (SELECT typeof(\(value)) AS t \(sampled))")
         column.storedTypes = Set(types.map { $0[0]! })
         guard !types.isEmpty else { return }
-        (column.hasOurDates, column.hasDays, column.hasOurUUIDs) = (false, false, false)
-        column.hasOurDecimals = false
+        (column.hasOurDates, column.hasDays, column.hasOurUUIDs, column.hasOurDecimals) = (false, false, false, false)
         guard column.storedTypes == ["text"] else { return }
         let date = "____-__-__T__:__:__.___Z"
         // SQLite reads a day that does not exist as another one.
@@ -191,13 +185,12 @@ final class DatabaseReader {
         let forms =
             "min(v LIKE '\(date)'), min(length(v) = 36 AND v = upper(v)), min(\(day)), min(\(decimal))"
         do throws(StoreError) {
-            let found = try rows("SELECT \(forms) FROM (SELECT \(value) AS v \(sampled))", [])
-            (column.hasOurDates, column.hasOurUUIDs) = (found[0][0] == "1", found[0][1] == "1")
-            column.hasDays = found[0][2] == "1"
-            column.hasOurDecimals = found[0][3] == "1"
+            let found = try rows("SELECT \(forms) FROM (SELECT \(value) AS v \(sampled))")[0].map { $0 == "1" }
+            (column.hasOurDates, column.hasOurUUIDs, column.hasDays, column.hasOurDecimals) =
+                (found[0], found[1], found[2], found[3])
             // The first byte decides for most other texts.
             let json = "v GLOB '[[{]*' AND json_valid(v) AND json_type(v) IN ('object', 'array')"
-            let other = try rows("SELECT 1 FROM (SELECT \(value) AS v \(sampled)) WHERE NOT (\(json)) LIMIT 1", [])
+            let other = try rows("SELECT 1 FROM (SELECT \(value) AS v \(sampled)) WHERE NOT (\(json)) LIMIT 1")
             column.hasJSON = other.isEmpty
         } catch {
             // A text beyond the bound is neither.
@@ -205,13 +198,14 @@ final class DatabaseReader {
         }
     }
 
-    static func quoted(_ name: String) -> String {
+    private static func quoted(_ name: String) -> String {
         "\"\(name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""
     }
 
-    private func rows(_ sql: String, _ texts: [String]) throws(StoreError) -> [[String?]] {
+    /// - Parameter text: the value of `?1`.
+    private func rows(_ sql: String, _ text: String? = nil) throws(StoreError) -> [[String?]] {
         let statement = try connection.prepare(sql)
-        for (index, text) in texts.enumerated() { statement.bind(text, at: index + 1) }
+        if let text { statement.bind(text, at: 1) }
         var rows: [[String?]] = []
         while try statement.step() {
             rows.append((0..<statement.columnCount).map { statement.isNull($0) ? nil : statement.text($0) })

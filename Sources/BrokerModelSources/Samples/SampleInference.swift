@@ -46,7 +46,7 @@ package struct SampleInference {
         }
     }
 
-    /// The model as text, with a `description` on each guess. This ends the inference.
+    /// The model, with a `description` on each guess. This ends the inference.
     ///
     /// - Parameters:
     ///   - isComplete: all of the input was seen, so that what is unique in it is unique.
@@ -56,11 +56,11 @@ package struct SampleInference {
     package consuming func model(
         isComplete: Bool = true, identities: [String: [String]] = [:], ignored: [String: [String]] = [:],
         extending model: Model? = nil
-    ) -> InferredText {
+    ) -> InferenceResult {
         let reading = ShapeReading(
             shape, named: entity, isComplete: isComplete, given: identities, ignored: ignored,
             extending: model.map(KnownModel.init))
         let design = ModelDesign(shape, reading, isMap: isMap)
-        return DesignWriter(design, readsTexts: shape.readsTexts).text(of: recordCount)
+        return DesignWriter(design, readsTexts: shape.readsTexts).result(of: recordCount)
     }
 }

@@ -254,7 +254,6 @@ package struct SampleRoot {
         guard holdsObjects(value) else { return false }
         let shape = ObjectShape(depth: 1, isSingle: true)
         shape.observe(value)
-        if case .objects? = ShapeMap(shape)?.content { return true }
-        return false
+        return if case .objects? = shape.map { true } else { false }
     }
 }

@@ -20,7 +20,7 @@ final class PropertyShape {
     /// Whether a value occurs twice; nil where that is not observed.
     private(set) var distinct: DistinctValues?
     /// The values are objects with one key that begins with `$`, such as MongoDB's `{"$oid": "5f…"}`.
-    private(set) var wrapper: [UInt8]?
+    private(set) var wrapper: String?
 
     init(isTracked: Bool) { distinct = isTracked ? DistinctValues() : nil }
 
@@ -28,12 +28,13 @@ final class PropertyShape {
     func observe(_ value: JSONValue, _ owner: ObjectShape) -> Int? {
         count += 1
         switch value.kind {
-        case .null: nulls += 1
+        case .null:
+            nulls += 1
+            return nil
         case .object: return observe(object: value, owner)
         case .array: return observe(list: value, owner)
         default: return observe(scalar: value, owner)
         }
-        return nil
     }
 
     private func observe(scalar value: JSONValue, _ owner: ObjectShape) -> Int {
@@ -56,20 +57,17 @@ final class PropertyShape {
     }
 
     private func observe(list: JSONValue, _ owner: ObjectShape) -> Int? {
-        var (hasObjects, hasOthers) = (false, false)
-        for element in list.elements {
-            if element.kind == .object { hasObjects = true } else { hasOthers = true }
-        }
-        switch (hasObjects, hasOthers) {
-        case (false, false): emptyLists += 1
-        case (true, false):
-            objectLists += 1
-            if let shape = nested(in: owner, isSingle: false) {
-                for element in list.elements { shape.observe(element, inList: objectLists) }
-            }
-        default:
+        guard list.elements.allSatisfy({ $0.kind == .object }) else {
             otherLists += 1
             return list.sampleHash
+        }
+        guard list.elements.contains(where: { _ in true }) else {
+            emptyLists += 1
+            return nil
+        }
+        objectLists += 1
+        if let shape = nested(in: owner, isSingle: false) {
+            for element in list.elements { shape.observe(element, inList: objectLists) }
         }
         return nil
     }
@@ -91,7 +89,7 @@ final class PropertyShape {
         guard singleObjects == 0, let only = members.next(), members.next() == nil,
             only.key.bytes.first == UInt8(ascii: "$"), only.value.kind == .string || only.value.kind == .number
         else { return nil }
-        let key = Array(only.key.bytes)
+        let key = String(decoding: only.key.bytes, as: UTF8.self)
         guard wrapper == nil || wrapper == key, wrapper != nil || scalars.count == 0 else { return nil }
         wrapper = key
         return only.value
@@ -148,17 +146,12 @@ final class PropertyShape {
 
 extension JSONValue {
     /// Equal for scalars of one kind and text, in one run of the program.
-    var sampleHash: Int {
+    fileprivate var sampleHash: Int { Self.sampleHash(kind, bytes) }
+
+    fileprivate static func sampleHash(_ kind: Kind, _ bytes: UnsafeBufferPointer<UInt8>) -> Int {
         var hasher = Hasher()
         hasher.combine(kind)
         hasher.combine(bytes: UnsafeRawBufferPointer(bytes))
-        return hasher.finalize()
-    }
-
-    static func sampleHash(ofNumber digits: UnsafeBufferPointer<UInt8>) -> Int {
-        var hasher = Hasher()
-        hasher.combine(Kind.number)
-        hasher.combine(bytes: UnsafeRawBufferPointer(digits))
         return hasher.finalize()
     }
 }
@@ -217,6 +210,18 @@ final class ObjectShape {
     let isSingle: Bool
     /// The values are of a format that has nothing but texts.
     let readsTexts: Bool
+    /// The entity of the model that the samples extend; nil for a new one.
+    var known: Int?
+    /// Nil for objects with the properties of an entity. It is decided once, as mappings depend on it.
+    private(set) lazy var map = ShapeMap(self)
+    /// The objects under all keys of a dictionary together. Their shapes are merged, so this must be done once.
+    lazy var mapValues: ObjectShape = {
+        let all = ObjectShape(depth: depth + 1, isSingle: false, readsTexts: readsTexts, budget: rows.budget)
+        for property in properties + [further].compactMap({ $0 }) {
+            if let objects = property.objects { all.merge(objects) }
+        }
+        return all
+    }()
     /// By bytes: keys that differ only in Unicode's normal form are different keys.
     private var indices: [[UInt8]: Int] = [:]
     private var keyBytes: [[UInt8]] = []
@@ -228,7 +233,7 @@ final class ObjectShape {
         rows = RowSample(budget)
     }
 
-    subscript(key: String) -> PropertyShape? { indices[Array(key.utf8)].map { properties[$0] } }
+    subscript(key: String) -> PropertyShape? { index(of: key).map { properties[$0] } }
 
     func index(of key: String) -> Int? { indices[Array(key.utf8)] }
 
@@ -255,15 +260,13 @@ final class ObjectShape {
     ///
     /// - Parameter expected: the likely index: objects usually have their keys in one order.
     private func index(of key: JSONValue, expected: Int) -> Int? {
-        let bytes = key.bytes
-        if expected < keyBytes.count {
-            let isExpected = keyBytes[expected].withUnsafeBufferPointer { key.hasBytes($0) }
-            if isExpected { return expected }
+        if expected < keyBytes.count, keyBytes[expected].withUnsafeBufferPointer({ key.hasBytes($0) }) {
+            return expected
         }
-        let copy = Array(bytes)
-        if let index = indices[copy] { return index }
+        let bytes = Array(key.bytes)
+        if let index = indices[bytes] { return index }
         guard keys.count < (depth == 0 ? Self.mostRecordKeys : Self.mostKeys) else { return nil }
-        return add(copy)
+        return add(bytes)
     }
 
     private func add(_ key: [UInt8]) -> Int {
@@ -338,5 +341,163 @@ final class EvidenceBudget {
     func takeValue() -> Bool {
         values -= 1
         return values >= 0
+    }
+}
+
+/// Hashes of the scalar values of the first objects at a position, to see which keys determine the others.
+///
+/// Memory: 132 bytes for each object, of at most ``mostRows`` here and 400,000 in all.
+struct RowSample {
+    /// Only so many keys are compared.
+    static let width = 32
+    /// The first columns are those of any keys, the others those of keys that may identify.
+    static let plainColumns = 16
+    static let mostRows = 100_000
+
+    /// `width` values for each object; 0 where it has no scalar.
+    private var values: [UInt32] = []
+    /// By object, the number of the array that holds it; 0 for a single object.
+    private var lists: [Int32] = []
+    private var isOpen = false
+    let budget: EvidenceBudget
+
+    init(_ budget: EvidenceBudget) { self.budget = budget }
+
+    var count: Int { lists.count }
+    /// Objects that were not recorded.
+    private(set) var isCut = false
+
+    mutating func begin(inList list: Int?) {
+        isOpen = count < Self.mostRows && budget.takeRow()
+        guard isOpen else { return isCut = true }
+        lists.append(Int32(truncatingIfNeeded: list ?? 0))
+        for _ in 0..<Self.width { values.append(0) }
+    }
+
+    mutating func note(_ hash: Int, at column: Int) {
+        guard isOpen else { return }
+        values[values.count - Self.width + column] = Self.folded(hash)
+    }
+
+    private static func folded(_ hash: Int) -> UInt32 {
+        max(1, UInt32(truncatingIfNeeded: hash) ^ UInt32(truncatingIfNeeded: hash >> 32))
+    }
+
+    /// - Parameter columns: by column of the other sample, that of this one.
+    mutating func merge(_ other: RowSample, _ columns: [Int?]) {
+        isCut = isCut || other.isCut
+        lists.reserveCapacity(count + other.count)
+        values.reserveCapacity((count + other.count) * Self.width)
+        let firstList = (lists.max() ?? 0) + 1
+        for row in 0..<other.count {
+            begin(inList: other.lists[row] == 0 ? nil : Int(firstList + other.lists[row]))
+            guard isOpen else { return }
+            let last = values.count - Self.width
+            for (column, own) in columns.enumerated() {
+                if let own { values[last + own] = other.value(row, column) }
+            }
+        }
+        isOpen = false
+    }
+
+    private func value(_ row: Int, _ column: Int) -> UInt32 { values[row * Self.width + column] }
+
+    /// The proportion of the values of two objects that are equal, among those that both have; 1 when there are none.
+    ///
+    /// - Parameter pairs: the columns that are compared, here and in the other sample.
+    private func likeness(of row: Int, to other: RowSample, _ otherRow: Int, _ pairs: [(Int, Int)]) -> Double {
+        var (equal, compared) = (0, 0)
+        for (column, otherColumn) in pairs {
+            let (mine, theirs) = (value(row, column), other.value(otherRow, otherColumn))
+            guard mine != 0, theirs != 0 else { continue }
+            compared += 1
+            if mine == theirs { equal += 1 }
+        }
+        return compared == 0 ? 1 : Double(equal) / Double(compared)
+    }
+
+    /// How objects with the same value at a key compare: how many repeat a value, and the mean and the least proportion,
+    /// from 0 to 1, in which their other values are equal. Objects without other values count as 1.
+    func agreement(at column: Int) -> (repetitions: Int, equal: Double, least: Double) {
+        let pairs = (0..<Self.width).compactMap { $0 == column ? nil : ($0, $0) }
+        var first: [UInt32: Int] = [:]
+        var (repetitions, sum, least) = (0, 0.0, 1.0)
+        for row in 0..<count {
+            guard let earlier = first[value(row, column)] else {
+                first[value(row, column)] = row
+                continue
+            }
+            repetitions += 1
+            let proportion = likeness(of: row, to: self, earlier, pairs)
+            sum += proportion
+            least = min(least, proportion)
+        }
+        return (repetitions, repetitions == 0 ? 1 : sum / Double(repetitions), least)
+    }
+
+    /// No two objects of one array have the same value at that key.
+    func isUniqueInLists(at column: Int) -> Bool {
+        guard count > 0 else { return false }
+        var seen: Set<UInt64> = []
+        for row in 0..<count
+        where lists[row] != 0
+            && !seen.insert(UInt64(UInt32(bitPattern: lists[row])) << 32 | UInt64(value(row, column))).inserted
+        {
+            return false
+        }
+        return true
+    }
+
+    /// The whole numbers at a key number the objects of each array, from 0 or 1.
+    func areListPositions(at column: Int) -> Bool {
+        guard lists.contains(where: { $0 != 0 }) else { return false }
+        return (0...1).contains { start in
+            var (position, list) = (start, Int32(-1))
+            return (0..<count).allSatisfy { row in
+                position = lists[row] == list ? position + 1 : start
+                list = lists[row]
+                let digits = Array("\(position)".utf8)
+                let hash = digits.withUnsafeBufferPointer { JSONValue.sampleHash(.number, $0) }
+                return value(row, column) == Self.folded(hash)
+            }
+        }
+    }
+
+    /// Arrays that have objects.
+    var listCount: Int { Set(lists).count }
+
+    /// How objects of both samples with the same value at a key compare, as ``agreement(at:)`` says.
+    ///
+    /// - Parameter columns: by column of the other sample, that of this one; nil where this one has none.
+    func agreement(with other: RowSample, _ columns: [Int?], at column: Int) -> (repetitions: Int, equal: Double) {
+        var first: [UInt32: Int] = [:]
+        for row in 0..<count where first[value(row, column)] == nil { first[value(row, column)] = row }
+        guard let otherColumn = columns.firstIndex(of: column) else { return (0, 1) }
+        let pairs = columns.enumerated().compactMap { theirs, own in own.flatMap { $0 == column ? nil : (theirs, $0) } }
+        var (repetitions, sum) = (0, 0.0)
+        for row in 0..<other.count {
+            guard let earlier = first[other.value(row, otherColumn)] else { continue }
+            repetitions += 1
+            sum += other.likeness(of: row, to: self, earlier, pairs)
+        }
+        return (repetitions, repetitions == 0 ? 1 : sum / Double(repetitions))
+    }
+
+    /// All objects have the same values.
+    var isConstant: Bool {
+        (1..<max(1, count)).allSatisfy { row in
+            (0..<Self.width).allSatisfy { value(row, $0) == value(0, $0) }
+        }
+    }
+
+    /// No two objects have the same values at these keys together, and each has all of them.
+    func areUnique(together columns: [Int]) -> Bool {
+        guard !isCut, count > 0 else { return false }
+        var seen: Set<[UInt32]> = []
+        for row in 0..<count {
+            let key = columns.map { value(row, $0) }
+            guard !key.contains(0), seen.insert(key).inserted else { return false }
+        }
+        return true
     }
 }

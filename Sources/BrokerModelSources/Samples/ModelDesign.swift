@@ -17,8 +17,6 @@ struct ModelDesign {
         let identity: IdentityChoice?
         /// The key of the dictionary that holds the objects is their identity.
         let isNested: Bool
-        /// Its index in the model that the samples extend; nil for a new one.
-        let known: Int?
         var leaves: [ModelLeaf] = []
         var unnamed: [String] = []
         /// Key paths that a person ignores.
@@ -45,7 +43,7 @@ struct ModelDesign {
     /// - Parameter isMap: the records are the values of a dictionary, and its keys their identity.
     init(_ root: ObjectShape, _ reading: ShapeReading, isMap: Bool) {
         self.reading = reading
-        reading.assignKnown(root)
+        reading.assignRoot()
         unify(root)
         let identity = isMap ? .nestingKey : reading.identity(of: root, named: reading.rootName)
         add(reading.rootName, root, .records, identity, isNested: isMap)
@@ -69,23 +67,23 @@ struct ModelDesign {
     private mutating func unify(_ root: ObjectShape) {
         while true {
             let positions = positions(below: root)
-            let match = positions.lazy.compactMap { [reading] position -> (Position, Int)? in
-                reading.match(for: position.shape, stem: position.stem, named: position.name).map { (position, $0) }
-            }.first
-            guard match == nil else {
-                reading.assign(match!.0.shape, to: match!.1) { kept in
-                    for position in positions where position.shape === match!.0.shape {
-                        position.property?.redirect(to: kept)
-                    }
+            func redirect(_ shape: ObjectShape, to kept: ObjectShape) {
+                for position in positions where position.shape === shape { position.property?.redirect(to: kept) }
+            }
+            let match = positions.lazy.compactMap { [reading] position in
+                reading.match(for: position.shape, stem: position.stem, named: position.name).map {
+                    (shape: position.shape, entity: $0)
                 }
-                continue
+            }.first
+            if let match {
+                reading.assign(match.shape, to: match.entity) { redirect(match.shape, to: $0) }
+            } else if let (kept, other) = samePair(in: positions) {
+                redirect(other.shape, to: kept.shape)
+                kept.shape.merge(other.shape)
+                reading.forget()
+            } else {
+                return
             }
-            guard let (kept, other) = samePair(in: positions) else { return }
-            for position in positions where position.shape === other.shape {
-                position.property?.redirect(to: kept.shape)
-            }
-            kept.shape.merge(other.shape)
-            reading.forget()
         }
     }
 
@@ -144,13 +142,9 @@ struct ModelDesign {
     }
 
     private func isSame(_ one: Position, _ other: Position) -> Bool {
-        guard reading.known(one.shape) == nil, reading.known(other.shape) == nil else { return false }
+        guard one.shape.known == nil, other.shape.known == nil else { return false }
         let areNamed =
             one.stem == other.stem || one.stem.hasSuffix("_" + other.stem) || other.stem.hasSuffix("_" + one.stem)
-        let (fewer, more) = (
-            min(one.shape.keys.count, other.shape.keys.count), max(one.shape.keys.count, other.shape.keys.count)
-        )
-        guard areNamed || Double(fewer) >= Self.equalLikeness * Double(more) else { return false }
         let likeness = one.shape.likeness(to: other.shape)
         guard likeness >= Self.leastLikeness else { return false }
         let areEqual =
@@ -174,10 +168,7 @@ struct ModelDesign {
         _ name: String, _ shape: ObjectShape, _ kind: Entity.Kind, _ identity: IdentityChoice?, isNested: Bool = false
     ) -> Int {
         indices[ObjectIdentifier(shape)] = entities.count
-        entities.append(
-            Entity(
-                name: name, shape: shape, kind: kind, identity: identity, isNested: isNested,
-                known: reading.known(shape)))
+        entities.append(Entity(name: name, shape: shape, kind: kind, identity: identity, isNested: isNested))
         return entities.count - 1
     }
 
@@ -190,7 +181,7 @@ struct ModelDesign {
         addIdentity(of: index)
         for (position, leaf) in entities[index].leaves.enumerated() {
             guard let objects = leaf.objects else { continue }
-            let shape = leaf.isMap ? reading.mapValues(objects) : objects
+            let shape = leaf.isMap ? objects.mapValues : objects
             if let destination = destination(of: leaf, shape, index) {
                 entities[index].destinations[position] = destination
             } else {
@@ -217,7 +208,7 @@ struct ModelDesign {
             return known
         }
         guard entities.count < Self.mostEntities else { return nil }
-        if let known = reading.known(shape), let model = reading.model {
+        if let known = shape.known, let model = reading.model {
             return add(
                 model.model.entities[known].name, shape, model.isOwned(known) ? .owned(by: owner) : .shared,
                 reading.identity(of: shape, named: ""), isNested: leaf.isMap)
@@ -275,9 +266,4 @@ struct ModelDesign {
         guard name.isEmpty || isTaken(longer) else { return longer }
         return (2...).lazy.map { "\(longer)\($0)" }.first { !isTaken($0) }!
     }
-}
-
-extension ScalarShape {
-    /// Both are whole numbers, or both are texts of one kind.
-    func isLike(_ other: ScalarShape) -> Bool { isKey && other.isKey && type.name == other.type.name }
 }

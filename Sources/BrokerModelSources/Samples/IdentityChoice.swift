@@ -1,4 +1,4 @@
-internal import BrokerJSON
+internal import BrokerModel
 
 /// The keys that identify the objects of an entity, and the evidence.
 struct IdentityChoice {
@@ -25,22 +25,18 @@ struct IdentityChoice {
     init?(of shape: ObjectShape, entity: String, at position: Position) {
         guard shape.count > 0 else { return nil }
         let named = shape.keys.indices.compactMap { index -> (index: Int, name: IdentityName)? in
-            guard shape.properties[index].count == shape.count, shape.properties[index].mayIdentify,
-                PropertyNames.isNameable(shape.keys[index])
-            else { return nil }
-            return IdentityName(shape.keys[index], of: entity).map { (index, $0) }
+            shape.mayIdentify(index) ? IdentityName(shape.keys[index], of: entity).map { (index, $0) } : nil
         }.sorted { $0.name < $1.name }
         for (index, name) in named {
-            if let reason = Self.reason(for: index, name, in: shape, position) {
-                if case .records = position, let partner = Self.partner(of: index, name, in: shape) {
-                    self.init(
-                        paths: [Self.path(shape, index), Self.path(shape, partner)],
-                        reason: "unique together in \(shape.count) of \(shape.count)")
-                    return
-                }
-                self.init(paths: [Self.path(shape, index)], reason: reason)
-                return
+            guard let reason = Self.reason(for: index, name, in: shape, position) else { continue }
+            if case .records = position, let partner = Self.partner(of: index, name, in: shape) {
+                self.init(
+                    paths: [shape.path(index), shape.path(partner)],
+                    reason: "unique together in \(shape.count) of \(shape.count)")
+            } else {
+                self.init(paths: [shape.path(index)], reason: reason)
             }
+            return
         }
         guard case .records(true) = position, let found = Self.unnamed(in: shape) else { return nil }
         self = found
@@ -53,8 +49,7 @@ struct IdentityChoice {
         // The rows have hashes of 32 bits, which are equal by chance in many records.
         let index = paths.count == 1 ? shape.index(of: paths[0][0]) : nil
         let column = index.flatMap { index in
-            Self.path(shape, index) != paths[0] || shape.properties[index].distinct?.areUnique == true
-                ? nil : shape.columns[index]
+            shape.path(index) != paths[0] || shape.isUnique(index) ? nil : shape.columns[index]
         }
         let repetitions = column.map { shape.rows.agreement(at: $0).repetitions } ?? 0
         let repeated =
@@ -73,16 +68,11 @@ struct IdentityChoice {
     /// The key of a dictionary that holds the objects.
     static let nestingKey = IdentityChoice(paths: [], reason: "the key under which each object is")
 
-    static func path(_ shape: ObjectShape, _ index: Int) -> [String] {
-        let wrapper = shape.properties[index].wrapper.map { [String(decoding: $0, as: UTF8.self)] } ?? []
-        return [shape.keys[index]] + wrapper
-    }
-
     /// Whether a key with such a name identifies objects, and why.
     private static func reason(
         for index: Int, _ name: IdentityName, in shape: ObjectShape, _ position: Position
     ) -> String? {
-        let isUnique = shape.properties[index].distinct?.areUnique ?? false
+        let isUnique = shape.isUnique(index)
         guard let column = shape.columns[index] else { return nil }
         let (repetitions, equal, least) = shape.rows.agreement(at: column)
         let unique = "unique in \(shape.count) of \(shape.count)"
@@ -131,15 +121,13 @@ struct IdentityChoice {
 
     /// A key that makes a repeated identifier unique: objects of several kinds share identifiers, or are numbered.
     private static func partner(of index: Int, _ name: IdentityName, in shape: ObjectShape) -> Int? {
-        guard name.tier == .identifier, !(shape.properties[index].distinct?.areUnique ?? false),
-            let column = shape.columns[index]
-        else { return nil }
+        guard name.tier == .identifier, !shape.isUnique(index), let column = shape.columns[index] else { return nil }
         let areVersions = shape.rows.agreement(at: column).equal >= leastAgreement
         return shape.keys.indices.first { other in
             let isPartner =
                 kinds.contains(EntityName.words(shape.keys[other])) || !areVersions && isOrder(shape.keys[other])
-            return isPartner && other != index && shape.properties[other].mayIdentify
-                && shape.properties[other].count == shape.count && shape.properties[other].wrapper == nil
+            return isPartner && other != index && shape.mayIdentify(other)
+                && shape.properties[other].wrapper == nil
                 && shape.columns[other].map { shape.rows.areUnique(together: [column, $0]) } ?? false
         }
     }
@@ -149,16 +137,13 @@ struct IdentityChoice {
         if shape.count > 1, let nested = nestedUnique(in: shape, []) { return nested }
         guard shape.count >= leastRecords else { return nil }
         let columns = shape.keys.indices.filter { index in
-            let property = shape.properties[index]
-            let type = property.scalars.type(key: shape.keys[index], readsTexts: shape.readsTexts).name
-            return property.count == shape.count && property.mayIdentify && PropertyNames.isNameable(shape.keys[index])
-                && !["double", "decimal", "boolean"].contains(type)
+            shape.mayIdentify(index) && ![.double, .decimal, .boolean].contains(shape.type(index))
         }
-        let unique = columns.filter { shape.properties[$0].distinct?.areUnique ?? false }
+        let unique = columns.filter(shape.isUnique)
             .sorted { (weight($0, shape), $0) < (weight($1, shape), $1) }
         let reason = "in \(shape.count) of \(shape.count)"
         if let one = unique.first, weight(one, shape) == 0 || one == columns.first && weight(one, shape) < 3 {
-            return IdentityChoice(paths: [path(shape, one)], reason: "unique \(reason)")
+            return IdentityChoice(paths: [shape.path(one)], reason: "unique \(reason)")
         }
         // A number that happens to be unique is a worse key than a name and a year.
         let partners = columns.filter { shape.columns[$0] != nil && !unique.contains($0) }.prefix(mostPartners)
@@ -168,10 +153,10 @@ struct IdentityChoice {
             }
             let best = together.max { likelihood($0, shape) < likelihood($1, shape) }
             if let best {
-                return IdentityChoice(paths: best.map { path(shape, $0) }, reason: "unique together \(reason)")
+                return IdentityChoice(paths: best.map { shape.path($0) }, reason: "unique together \(reason)")
             }
         }
-        return unique.first.map { IdentityChoice(paths: [path(shape, $0)], reason: "unique \(reason)") }
+        return unique.first.map { IdentityChoice(paths: [shape.path($0)], reason: "unique \(reason)") }
     }
 
     /// An identifier and what orders its objects is likelier than two of the one or the other.
@@ -195,12 +180,10 @@ struct IdentityChoice {
 
     /// Texts before numbers before dates before long texts.
     private static func weight(_ index: Int, _ shape: ObjectShape) -> Int {
-        let property = shape.properties[index]
-        let type = property.scalars.type(key: shape.keys[index], readsTexts: shape.readsTexts).name
-        if property.longestText > 100 { return 3 }
-        return switch type {
-        case "integer64": 1
-        case "date", "calendarDate": 2
+        if shape.properties[index].longestText > 100 { return 3 }
+        return switch shape.type(index) {
+        case .integer64: 1
+        case .date, .calendarDate: 2
         default: 0
         }
     }
@@ -210,17 +193,14 @@ struct IdentityChoice {
         for (key, property) in zip(shape.keys, shape.properties)
         where property.isObjects && !property.hasLists && property.nulls == 0 && PropertyNames.isNameable(key) {
             guard let nested = property.objects, nested.isSingle, nested.count == shape.count else { continue }
-            let named = nested.keys.indices.filter { index in
-                let inner = nested.properties[index]
-                return inner.count == nested.count && inner.mayIdentify && inner.distinct?.areUnique ?? false
-                    && IdentityName(nested.keys[index], of: "") != nil && PropertyNames.isNameable(nested.keys[index])
+            let named = nested.keys.indices.compactMap { index in
+                nested.mayIdentify(index) && nested.isUnique(index)
+                    ? IdentityName(nested.keys[index], of: "").map { (index: index, name: $0) } : nil
             }
-            let best = named.min {
-                IdentityName(nested.keys[$0], of: "")! < IdentityName(nested.keys[$1], of: "")!
-            }
+            let best = named.min { $0.name < $1.name }?.index
             if let best {
                 return IdentityChoice(
-                    paths: [path + [key] + Self.path(nested, best)],
+                    paths: [path + [key] + nested.path(best)],
                     reason: "unique in \(nested.count) of \(nested.count)")
             }
             if let deeper = nestedUnique(in: nested, path + [key]) { return deeper }
@@ -236,13 +216,80 @@ struct IdentityChoice {
     }
 }
 
-extension RowSample {
-    /// The whole numbers at a key number the objects of each array.
-    fileprivate func areListPositions(at column: Int) -> Bool {
-        hasLists
-            && arePositions(at: column) { number in
-                let digits = Array("\(number)".utf8)
-                return digits.withUnsafeBufferPointer { JSONValue.sampleHash(ofNumber: $0) }
-            }
+extension ObjectShape {
+    /// Every object has the key, with values that may identify it.
+    fileprivate func mayIdentify(_ index: Int) -> Bool {
+        properties[index].count == count && properties[index].mayIdentify && PropertyNames.isNameable(keys[index])
+    }
+
+    /// All values of a key differ from each other.
+    fileprivate func isUnique(_ index: Int) -> Bool { properties[index].distinct?.areUnique ?? false }
+
+    fileprivate func type(_ index: Int) -> AttributeType {
+        properties[index].scalars.type(key: keys[index], readsTexts: readsTexts).type
+    }
+
+    /// The path of a key, or of what is wrapped in it.
+    fileprivate func path(_ index: Int) -> [String] { [keys[index]] + (properties[index].wrapper.map { [$0] } ?? []) }
+}
+
+/// How far the name of a key says that its values identify objects.
+struct IdentityName: Comparable {
+    enum Tier: Int {
+        /// `id` and the like: objects with the same value are versions of one object.
+        case identifier
+        /// Codes and addresses, which usually identify.
+        case code
+        /// Names, which often identify.
+        case label
+        /// Ends like an identifier or a code, perhaps of another object.
+        case suffix
+    }
+
+    let tier: Tier
+    private let rank: Int
+
+    private static let identifiers = [
+        "id", "", "uuid", "guid", "id_str", "object_id", "gid", "oid", "pk", "sha", "isbn", "isbn13", "isbn_13", "doi",
+        "issn", "serial_number", "ean", "gtin", "vin", "node_id",
+    ]
+    private static let codes = [
+        "alpha_3", "cca3", "iso_a3", "iso3", "alpha_2", "cca2", "iso_a2", "iso2", "alpha_4", "code", "key", "slug",
+        "symbol", "iata", "icao", "ident", "identifier", "handle", "login", "username", "user_name", "screen_name",
+        "email", "abbreviation", "uri", "url", "href", "link", "self", "permalink", "domain", "hostname",
+    ]
+    private static let labels = [
+        "name", "", "title", "full_name", "label", "path", "filename", "file", "file_name", "number", "date",
+        "datetime",
+        "timestamp", "time", "day", "month", "year",
+    ]
+    private static let suffixes = ["_id", "_uuid", "_guid", "_code", "_key", "_slug", "_sha", "_str", "_no", "_number"]
+
+    /// - Parameter entity: the name of the objects' entity; empty when it is not known.
+    init?(_ key: String, of entity: String) {
+        let word = EntityName.words(key)
+        let stem = EntityName.words(entity)
+        let own = stem.isEmpty ? [] : [stem] + (stem.split(separator: "_").last.map { [String($0)] } ?? [])
+        if let rank = Self.identifiers.firstIndex(of: word), !word.isEmpty {
+            (tier, self.rank) = (.identifier, rank)
+        } else if own.contains(where: { word == $0 + "_id" || word == $0 + "id" }) {
+            (tier, rank) = (.identifier, 1)
+        } else if let rank = Self.codes.firstIndex(of: word) {
+            (tier, self.rank) = (.code, rank)
+        } else if own.contains(where: { word == $0 + "_code" || word == $0 + "_key" || word == $0 }) {
+            (tier, rank) = (.code, Self.codes.count)
+        } else if let rank = Self.labels.firstIndex(of: word), !word.isEmpty {
+            (tier, self.rank) = (.label, rank)
+        } else if own.contains(where: { word == $0 + "_name" }) {
+            (tier, rank) = (.label, 1)
+        } else if let rank = Self.suffixes.firstIndex(where: word.hasSuffix) {
+            (tier, self.rank) = (.suffix, rank)
+        } else {
+            return nil
+        }
+    }
+
+    static func < (one: IdentityName, other: IdentityName) -> Bool {
+        (one.tier.rawValue, one.rank) < (other.tier.rawValue, other.rank)
     }
 }

@@ -1,4 +1,4 @@
-internal import BrokerJSON
+internal import BrokerModel
 
 /// The meaning of the shapes: identities, dictionaries, and the values of an entity.
 final class ShapeReading {
@@ -6,11 +6,8 @@ final class ShapeReading {
     private static let mostColumns = 1_500
 
     private var identities: [ObjectIdentifier: IdentityChoice?] = [:]
-    /// With the shapes, so that no other one gets their identifier.
-    private var maps: [ObjectIdentifier: (shape: ObjectShape, map: ShapeMap?)] = [:]
-    private var mapValues: [ObjectIdentifier: (shape: ObjectShape, values: ObjectShape)] = [:]
     /// By entity, the identities that a person named.
-    let given: [String: [String]]
+    private let given: [String: [String]]
     /// By entity, the key paths that a person ignores.
     let ignored: [String: [[String]]]
     let root: ObjectShape
@@ -21,7 +18,6 @@ final class ShapeReading {
     let model: KnownModel?
     /// The shapes of the model's entities.
     private var shapes: [Int: ObjectShape] = [:]
-    private var assigned: [ObjectIdentifier: Int] = [:]
 
     /// - Parameter isComplete: the samples are the whole input.
     init(
@@ -40,12 +36,11 @@ final class ShapeReading {
     func identity(of shape: ObjectShape, named name: String) -> IdentityChoice? {
         let id = ObjectIdentifier(shape)
         if let known = identities[id] { return known }
-        if let model, let entity = assigned[id] {
+        if let model, let entity = shape.known {
             let paths = model.identity(of: entity)
-            if !paths.isEmpty || !model.model.entities[entity].identity.isEmpty {
-                return paths.isEmpty ? nil : IdentityChoice(known: paths)
-            }
-            guard given[model.model.entities[entity].name] != nil else { return nil }
+            if !paths.isEmpty { return IdentityChoice(known: paths) }
+            let entity = model.model.entities[entity]
+            guard entity.identity.isEmpty, given[entity.name] != nil else { return nil }
         }
         let keys = given.first { EntityName.words($0.key) == EntityName.words(name) }?.value
         let choice =
@@ -57,52 +52,17 @@ final class ShapeReading {
     }
 
     /// Shapes have more observations now.
-    func forget() {
-        identities = [:]
-    }
+    func forget() { identities = [:] }
 
-    /// The entity of a shape in the model that the samples extend; nil for a new one.
-    func known(_ shape: ObjectShape) -> Int? { assigned[ObjectIdentifier(shape)] }
-
-    /// The shape of an entity of that model.
-    func shape(of entity: Int) -> ObjectShape? { shapes[entity] }
-
-    func note(_ shape: ObjectShape, _ entity: Int) {
+    private func note(_ shape: ObjectShape, _ entity: Int) {
         shapes[entity] = shape
-        assigned[ObjectIdentifier(shape)] = entity
+        shape.known = entity
     }
 
-    func isOwned(_ shape: ObjectShape) -> Bool { known(shape).map { model?.isOwned($0) ?? false } ?? false }
+    func isOwned(_ shape: ObjectShape) -> Bool { shape.known.map { model?.isOwned($0) ?? false } ?? false }
 
     func hasEntity(named name: String) -> Bool {
         model?.model.entities.contains { $0.name.lowercased() == name.lowercased() } ?? false
-    }
-
-    /// The objects under the keys of a dictionary.
-    func mapValues(_ shape: ObjectShape) -> ObjectShape {
-        let id = ObjectIdentifier(shape)
-        if let known = mapValues[id] { return known.values }
-        let values = ShapeMap.values(of: shape)
-        mapValues[id] = (shape, values)
-        return values
-    }
-
-    func setMapValues(_ shape: ObjectShape, _ values: ObjectShape) {
-        mapValues[ObjectIdentifier(shape)] = (shape, values)
-    }
-
-    func leaves(inside shape: ObjectShape, at path: [String], of entity: Int) -> [ModelLeaf] {
-        zip(shape.keys, shape.properties).flatMap { key, property in
-            PropertyNames.isNameable(key) ? leaves(at: path + [key], property, of: entity) : []
-        }
-    }
-
-    private func map(_ shape: ObjectShape) -> ShapeMap? {
-        let id = ObjectIdentifier(shape)
-        if let known = maps[id] { return known.map }
-        let map = ShapeMap(shape)
-        maps[id] = (shape, map)
-        return map
     }
 
     /// The values of an entity's objects, those of nested objects without identity among them.
@@ -116,7 +76,7 @@ final class ShapeReading {
                 unnamed.append(key)
                 continue
             }
-            let found = self.leaves(at: [key], property, of: assigned[ObjectIdentifier(shape)])
+            let found = self.leaves(at: [key], property, of: shape.known)
             if leaves.count + found.count > Self.mostColumns, found.count > 1 {
                 leaves.append(ModelLeaf(path: [key], property: property, form: .json("an object with very many keys")))
             } else {
@@ -135,30 +95,25 @@ final class ShapeReading {
         }
         let leaf = { (form: ModelLeaf.Form) in [ModelLeaf(path: path, property: property, form: form)] }
         guard property.hasObjects, let objects = property.objects else {
-            if let wrapper = property.wrapper {
-                let path = path + [String(decoding: wrapper, as: UTF8.self)]
-                return [ModelLeaf(path: path, property: property, form: .attribute)]
-            }
-            return property.hasLists || property.deepObjects > 0 ? leaf(.json(Self.reason(property))) : leaf(.attribute)
+            if property.wrapper != nil { return [ModelLeaf(wrappedIn: property, at: path)] }
+            return property.hasLists || property.deepObjects > 0 ? leaf(.json(property.jsonReason)) : leaf(.attribute)
         }
         let name = EntityName.camel(EntityName.singular(EntityName.words(path.last!)))
         guard property.wrapper == nil, property.deepObjects == 0, property.otherLists == 0 else {
-            return leaf(.json(Self.reason(property)))
+            return leaf(.json(property.jsonReason))
         }
         guard property.scalars.count == 0 else {
             // An object, or its bare key.
             guard let identity = identity(of: objects, named: name), identity.paths.count == 1,
                 identity.paths[0].count == 1, let key = objects[identity.paths[0][0]],
                 property.scalars.isLike(key.scalars)
-            else { return leaf(.json(Self.reason(property))) }
+            else { return leaf(.json(property.jsonReason)) }
             return leaf(property.hasLists ? .toMany(objects) : .toOne(objects))
         }
-        if let map = map(objects) {
-            switch map.content {
-            case .objects(let isShared) where !property.hasLists:
-                return leaf(.map(objects, isShared: isShared))
-            default: return leaf(.json("a dictionary, whose keys are values"))
-            }
+        switch objects.map {
+        case .objects(let isShared)? where !property.hasLists: return leaf(.map(objects, isShared: isShared))
+        case .objects?, .values?: return leaf(.json("a dictionary, whose keys are values"))
+        case nil: break
         }
         guard objects.keys.allSatisfy(PropertyNames.isNameable), !objects.keys.isEmpty else {
             return leaf(
@@ -169,13 +124,101 @@ final class ShapeReading {
         return zip(objects.keys, objects.properties).flatMap { leaves(at: path + [$0], $1, of: entity) }
     }
 
-    static func reason(_ property: PropertyShape) -> String {
-        switch (property.hasObjects || property.deepObjects > 0, property.hasLists) {
+    // MARK: - By the model that the samples extend
+
+    /// The values at a path that the model has; nil where it may become something else.
+    private func leaves(
+        at path: [String], _ property: PropertyShape, of entity: Int, _ part: KnownModel.Part, _ model: KnownModel
+    ) -> [ModelLeaf]? {
+        let leaf = { (form: ModelLeaf.Form) in ModelLeaf(path: path, property: property, form: form) }
+        switch part {
+        case .ignored: return []
+        case .attribute(let index):
+            if model.isPlaceholder(index, of: entity) { return property.count == property.nulls ? [] : nil }
+            let isJSON = property.hasObjects || property.hasLists || property.deepObjects > 0
+            return [leaf(isJSON ? .json(property.jsonReason) : .attribute)]
+        case .relationship(let index):
+            guard property.hasObjects, let objects = property.objects else { return [] }
+            let relationship = model.model.entities[entity].relationships[index]
+            if model.isMapped(relationship) { return [leaf(.map(objects, isShared: true))] }
+            return [leaf(relationship.isToMany || property.hasLists ? .toMany(objects) : .toOne(objects))]
+        case .inside:
+            if property.wrapper != nil { return [ModelLeaf(wrappedIn: property, at: path)] }
+            var leaves: [ModelLeaf] = []
+            if property.hasLists || property.scalars.count > 0 { leaves.append(leaf(.json(property.jsonReason))) }
+            guard property.singleObjects > 0, let objects = property.objects else { return leaves }
+            for (key, inner) in zip(objects.keys, objects.properties) where PropertyNames.isNameable(key) {
+                leaves += self.leaves(at: path + [key], inner, of: entity)
+            }
+            return leaves
+        }
+    }
+
+    /// The shape of the objects of an entity that the model has and the samples do not know as such.
+    func match(for shape: ObjectShape, stem: String, named name: String) -> Int? {
+        guard let model, shape !== root, shape.known == nil, let identity = identity(of: shape, named: name) else {
+            return nil
+        }
+        return model.entity(like: shape, stem: stem, identity: identity.paths)
+    }
+
+    func assignRoot() {
+        if let entity = model?.model.index(ofEntity: rootName) { assign(root, to: entity) { _ in } }
+    }
+
+    /// Makes a shape that of an entity of the model, with those that its relationships lead to.
+    ///
+    /// - Parameter redirect: called with the shape that the entity has already, which gets the observations.
+    func assign(_ shape: ObjectShape, to entity: Int, _ redirect: (ObjectShape) -> Void) {
+        var work = [(shape, entity)]
+        if let kept = shapes[entity], kept !== shape {
+            redirect(kept)
+            kept.merge(shape)
+            work = [(kept, entity)]
+        } else {
+            note(shape, entity)
+        }
+        var next = 0
+        while next < work.count {
+            let (shape, entity) = work[next]
+            next += 1
+            walk(shape, entity, [], &work)
+        }
+        forget()
+    }
+
+    private func walk(_ shape: ObjectShape, _ entity: Int, _ path: [String], _ work: inout [(ObjectShape, Int)]) {
+        guard let model else { return }
+        for (key, property) in zip(shape.keys, shape.properties) {
+            guard let objects = property.objects, let part = model.part(at: path + [key], of: entity) else { continue }
+            switch part {
+            case .attribute, .ignored: break
+            case .inside: walk(objects, entity, path + [key], &work)
+            case .relationship(let index):
+                let relationship = model.model.entities[entity].relationships[index]
+                let isMapped = model.isMapped(relationship)
+                let values = isMapped ? objects.mapValues : objects
+                guard let kept = shapes[relationship.destination] else {
+                    note(values, relationship.destination)
+                    work.append((values, relationship.destination))
+                    continue
+                }
+                guard kept !== values else { continue }
+                kept.merge(values)
+                if isMapped { objects.mapValues = kept } else { property.redirect(to: kept) }
+                work.append((kept, relationship.destination))
+            }
+        }
+    }
+}
+
+extension PropertyShape {
+    /// Why the values are stored as JSON.
+    fileprivate var jsonReason: String {
+        switch (hasObjects || deepObjects > 0, hasLists) {
         case (true, true): "objects and lists of several kinds"
-        case (true, false): property.scalars.count > 0 ? "objects and other values" : "deeply nested objects"
-        case (false, true):
-            property.otherLists == 0
-                ? "always an empty list" : property.scalars.count > 0 ? "lists and values" : "lists"
+        case (true, false): scalars.count > 0 ? "objects and other values" : "deeply nested objects"
+        case (false, true): otherLists == 0 ? "always an empty list" : scalars.count > 0 ? "lists and values" : "lists"
         case (false, false): "several kinds of values"
         }
     }
@@ -197,6 +240,17 @@ struct ModelLeaf {
     let property: PropertyShape
     var form: Form
 
+    init(path: [String], property: PropertyShape, form: Form) {
+        (self.path, self.property, self.form) = (path, property, form)
+    }
+
+    /// The value in an object with one key that begins with `$`.
+    ///
+    /// - Precondition: the property has such a wrapper.
+    init(wrappedIn property: PropertyShape, at path: [String]) {
+        self.init(path: path + (property.wrapper.map { [$0] } ?? []), property: property, form: .attribute)
+    }
+
     /// The shape of a relationship's objects, or that of the dictionary with them.
     var objects: ObjectShape? {
         switch form {
@@ -209,15 +263,11 @@ struct ModelLeaf {
 }
 
 /// An object whose keys are values: `{"afn": {…}, "aed": {…}}`.
-struct ShapeMap {
-    enum Content {
-        /// The objects under the keys.
-        case objects(isShared: Bool)
-        /// Plain values, or values of several kinds.
-        case values
-    }
-
-    let content: Content
+enum ShapeMap {
+    /// The objects under the keys.
+    case objects(isShared: Bool)
+    /// Plain values, or values of several kinds.
+    case values
 
     private static let leastLikeness = 0.5
     /// Keys of a single object that cannot be names of properties, because there are so many.
@@ -244,7 +294,7 @@ struct ShapeMap {
             let isMap = isMany || areCodes || (isSparse ? keys >= 5 : count <= 2 && keys >= Self.leastKeys)
             guard isMap, isLike else {
                 guard isMany else { return nil }
-                content = .values
+                self = .values
                 return
             }
             // Objects of one key in several parents are the same, as far as was seen.
@@ -257,21 +307,11 @@ struct ShapeMap {
                     guard let objects = property.objects else { return false }
                     return objects.rows.isConstant && !objects.properties.contains(where: \.hasObjects)
                 }
-            content = .objects(isShared: isShared)
+            self = .objects(isShared: isShared)
             return
         }
         guard isMany || keys >= Self.leastValues && (isSparse || count <= 2) else { return nil }
-        content = .values
-    }
-
-    /// The objects under all keys together. Their shapes are merged, so this must be done once.
-    static func values(of shape: ObjectShape) -> ObjectShape {
-        let all = ObjectShape(
-            depth: shape.depth + 1, isSingle: false, readsTexts: shape.readsTexts, budget: shape.rows.budget)
-        for property in shape.properties + [shape.further].compactMap({ $0 }) {
-            if let objects = property.objects { all.merge(objects) }
-        }
-        return all
+        self = .values
     }
 
     /// Digits, or a code such as `USD`, a UUID, a version.
@@ -283,18 +323,13 @@ struct ShapeMap {
             || (!hasLower && (2...4).contains(key.utf8.count))
     }
 
-    /// The mean proportion of the properties that each value has.
+    /// The mean proportion of the usual properties that each value has.
     private static func likeness(_ shape: ObjectShape) -> Double {
+        let objects = shape.properties.compactMap(\.objects)
         var counts: [String: Int] = [:]
-        var all = 0
-        for property in shape.properties {
-            guard let objects = property.objects else { continue }
-            all += 1
-            for key in objects.keys { counts[key, default: 0] += 1 }
-        }
-        guard all > 0, !counts.isEmpty else { return 0 }
-        let usual = counts.values.filter { Double($0) >= Double(all) * leastLikeness }
+        for key in objects.flatMap(\.keys) { counts[key, default: 0] += 1 }
         // Most values have the usual keys, and there are some.
-        return usual.isEmpty ? 0 : Double(usual.reduce(0, +)) / Double(usual.count * all)
+        let usual = counts.values.filter { Double($0) >= Double(objects.count) * leastLikeness }
+        return usual.isEmpty ? 0 : Double(usual.reduce(0, +)) / Double(usual.count * objects.count)
     }
 }

@@ -1,0 +1,95 @@
+package import BrokerModel
+
+/// Makes an object of a model's document. All of its values have one position, unless they come with their own.
+struct DocumentWriter {
+    let place: SourcePlace
+    private(set) var members: [ModelValue.Member] = []
+
+    /// - Parameter place: that of a part that is in no file, when there is none.
+    init(at place: SourcePlace = .unknown) { self.place = place }
+
+    var object: ModelValue { ModelValue(.object(members), at: place) }
+
+    mutating func add(_ key: String, _ value: ModelValue?) {
+        guard let value else { return }
+        members.append(ModelValue.Member(key, at: value.place, value))
+    }
+
+    mutating func add(_ key: String, _ text: String?) {
+        guard let text else { return }
+        add(key, ModelValue(.string(text), at: place))
+    }
+
+    mutating func add(_ key: String, _ flag: Bool) { add(key, ModelValue(.bool(flag), at: place)) }
+
+    mutating func add(_ key: String, number: Int) { add(key, ModelValue(.number("\(number)"), at: place)) }
+
+    mutating func add(_ key: String, _ texts: [String]) { add(key, ModelValue(texts, at: place)) }
+
+    /// Nothing when there are no lists.
+    mutating func add(_ key: String, lists: [[String]]) {
+        guard !lists.isEmpty else { return }
+        add(key, ModelValue(.array(lists.map { ModelValue($0, at: place) }), at: place))
+    }
+
+    /// Nothing when the object has no members.
+    mutating func add(_ key: String, nonEmpty object: DocumentWriter) {
+        if !object.members.isEmpty { add(key, object.object) }
+    }
+}
+
+extension ModelValue {
+    init(_ texts: [String], at place: SourcePlace = .unknown) {
+        self.init(.array(texts.map { ModelValue(.string($0), at: place) }), at: place)
+    }
+
+    static func text(_ text: String) -> ModelValue { ModelValue(.string(text), at: .unknown) }
+
+    func value(at path: [String]) -> ModelValue? { path.reduce(self) { $0?[$1] } }
+
+    /// Gives a member a value, or removes it; objects on the way are made.
+    package mutating func set(_ path: [String], _ value: ModelValue?) {
+        guard let key = path.first else { return }
+        var members = members
+        let index = members.firstIndex { $0.key.hasSameBytes(as: key) }
+        var changed = value
+        if path.count > 1 {
+            guard index != nil || value != nil else { return }
+            changed = index.map { members[$0].value } ?? ModelValue(.object([]), at: .unknown)
+            changed?.set(Array(path.dropFirst()), value)
+        }
+        switch (index, changed) {
+        case (let index?, let changed?): members[index].value = changed
+        case (let index?, nil): members.remove(at: index)
+        case (nil, let changed?): members.append(Member(key, at: .unknown, changed))
+        case (nil, nil): return
+        }
+        content = .object(members)
+    }
+}
+/// The type that the values of a column or a key are taken for, and why.
+struct TypeGuess {
+    let type: AttributeType
+    /// A further field of the attribute, such as its `format`.
+    let field: (name: String, value: ModelValue)?
+    /// The end of a sentence; empty where the type says it.
+    let reason: String
+
+    init(_ type: AttributeType, _ reason: String = "", field: (name: String, value: ModelValue)? = nil) {
+        (self.type, self.field, self.reason) = (type, field, reason)
+    }
+
+    init(_ type: AttributeType, _ reason: String, format: String?) {
+        self.init(type, reason, field: format.map { ("format", .text($0)) })
+    }
+
+    /// The format of seconds or milliseconds since 1970.
+    static let unixTime = "UnixTime"
+
+    var format: String? { field?.name == "format" ? field?.value.string : nil }
+
+    func add(to writer: inout DocumentWriter) {
+        writer.add("type", type.rawValue)
+        if let field { writer.add(field.name, field.value) }
+    }
+}

@@ -1,0 +1,411 @@
+internal import BrokerJSON
+package import BrokerModel
+
+/// A model that was inferred from samples, or what another one lacks for them.
+package struct InferenceResult {
+    /// A key path of an entity's records.
+    package struct Key {
+        package let path: String
+        /// The reason why the values identify nothing; nil where they may.
+        package let nonidentityReason: String?
+    }
+
+    /// The inferred model; without meaning where the samples extend another one.
+    package let document: ModelDocument
+    /// The parts that the model which the samples extend lacks.
+    package let `extension`: ModelExtension
+    /// By entity, in the order of the model: what identifies its objects, as a sentence.
+    package let identities: [(entity: String, text: String)]
+    /// The records have values that the model names.
+    package let hasValues: Bool
+    /// By entity, its values.
+    package let keys: [String: [Key]]
+    /// The mapping that reads the records, where their entity alone does not.
+    package let mapping: String?
+}
+
+/// Writes a design as a model, or as changes of the model that the samples extend.
+struct DesignWriter {
+    private let design: ModelDesign
+    private let readsTexts: Bool
+    /// By entity, the names of the attributes of its identity, and those that the model's reader adds.
+    private var identityNames: [[String]] = []
+    private var identities: [(entity: String, text: String)] = []
+    private var changes = ModelExtension()
+
+    init(_ design: ModelDesign, readsTexts: Bool) {
+        self.design = design
+        self.readsTexts = readsTexts
+    }
+
+    /// - Parameter count: the number of records.
+    consuming func result(of count: Int) -> InferenceResult {
+        let root = design.entities[0]
+        for entity in design.entities {
+            if let known = entity.shape.known, let model = design.model {
+                extend(known, of: model, by: entity)
+            } else {
+                write(entity)
+            }
+        }
+        let mapping = root.isNested ? addMapping(of: root) : nil
+        var empty = DocumentWriter()
+        empty.add(
+            "description",
+            "Inferred by broker from \(count) record\(count == 1 ? "" : "s") of \(root.name). What is said here of "
+                + "each part is a guess: change what is wrong before much is stored.")
+        empty.add("entities", DocumentWriter().object)
+        return InferenceResult(
+            document: changes.applied(to: ModelDocument(root: empty.object, sources: [""])), extension: changes,
+            identities: identities, hasValues: !root.leaves.isEmpty || root.isNested, keys: keys, mapping: mapping)
+    }
+
+    private var keys: [String: [InferenceResult.Key]] {
+        Dictionary(
+            uniqueKeysWithValues: design.entities.map { entity in
+                let keys = entity.leaves.map { leaf in
+                    var reason = leaf.property.nonidentityReason(among: entity.shape.count)
+                    if reason == nil, case .json(let form) = leaf.form { reason = "its values are \(form)" }
+                    return InferenceResult.Key(path: leaf.name, nonidentityReason: reason)
+                }
+                return (entity.name, keys)
+            })
+    }
+
+    /// The attribute that has the key of a dictionary.
+    private static let nestingKey = "key"
+
+    /// Adds the mapping that reads an entity's objects by their keys, and returns its name.
+    private mutating func addMapping(of entity: ModelDesign.Entity) -> String {
+        let name = "\(entity.name) by key"
+        var writer = DocumentWriter()
+        writer.add("entity", entity.name)
+        writer.add("nestingKey", Self.nestingKey)
+        writer.add("collection", true)
+        changes.set(["mappings", name], writer.object)
+        return name
+    }
+
+    private mutating func write(_ source: ModelDesign.Entity) {
+        var (attributes, relationships) = (DocumentWriter(), DocumentWriter())
+        var names = PropertyNames(reserved: reserved(for: source))
+        var identity: [String] = []
+        if source.isNested {
+            let name = names.name(for: [Self.nestingKey])
+            if source.identity != nil { identity = [name] }
+            var attribute = DocumentWriter()
+            attribute.add("type", "string")
+            // An answer has the key as such a member, unless the objects have one of their own.
+            if source.shape[Self.nestingKey] != nil { attribute.add("key", [String]()) }
+            attribute.add("description", "the key under which each object is")
+            attributes.add(name, attribute.object)
+        }
+        let paths = source.isNested ? [] : source.identity?.paths ?? []
+        var named: [String?] = paths.map { _ in nil }
+        for (position, leaf) in source.leaves.enumerated() {
+            let name = names.name(for: leaf.path)
+            if let column = paths.firstIndex(of: leaf.path) { named[column] = name }
+            if let destination = source.destinations[position] {
+                relationships.add(name, relationship(name, leaf, source, design.entities[destination]))
+            } else {
+                attributes.add(name, attribute(name, leaf, source, isIdentity: paths.contains(leaf.path)))
+            }
+        }
+        identity += named.compactMap { $0 }
+        if case .owned(let owner) = source.kind {
+            let parents = identityNames[owner].map { "parent_\($0)" }
+            identityNames.append(parents.isEmpty ? [] : parents + (identity.isEmpty ? ["position"] : identity))
+        } else {
+            identityNames.append(identity)
+        }
+        let sentence = self.sentence(source, identity)
+        identities.append((source.name, sentence))
+        var text = "Seen \(source.shape.count) times. \(sentence.prefix(1).uppercased())\(sentence.dropFirst())."
+        if !source.unnamed.isEmpty {
+            let keys = source.unnamed.map(\.quoted).joined(separator: ", ")
+            text += " Skipped, because a path cannot name them: \(keys)."
+        }
+        var entity = DocumentWriter()
+        entity.add("description", text)
+        if identity.count == 1 { entity.add("identity", identity[0]) }
+        if identity.count > 1 { entity.add("identity", identity) }
+        if !source.ignored.isEmpty { entity.add("ignore", source.ignored.map { $0.joined(separator: ".") }) }
+        entity.add("attributes", nonEmpty: attributes)
+        entity.add("relationships", nonEmpty: relationships)
+        changes.set(["entities", source.name], entity.object)
+    }
+
+    /// The names that the model's reader gives to parts of an owned entity.
+    private func reserved(for source: ModelDesign.Entity) -> [String] {
+        guard case .owned(let owner) = source.kind else { return [] }
+        let name = design.entities[owner].name
+        return identityNames[owner].map { "parent_\($0)" } + [
+            "position", name.prefix(1).lowercased() + name.dropFirst(),
+        ]
+    }
+
+    private func sentence(_ source: ModelDesign.Entity, _ identity: [String]) -> String {
+        let keys = identity.joined(separator: " and ")
+        switch (source.kind, source.identity) {
+        case (.owned(let owner), nil) where identityNames[owner].isEmpty:
+            return "belongs to \(design.entities[owner].name), and nothing identifies either"
+        case (.owned(let owner), nil):
+            return "belongs to \(design.entities[owner].name), by its position there"
+        case (.owned(let owner), _?):
+            return "belongs to \(design.entities[owner].name), by its \(keys) there"
+        case (_, let choice?):
+            return "identified by \(keys) (\(choice.reason))"
+        case (_, nil):
+            let candidates = source.leaves.filter { leaf in
+                if case .attribute = leaf.form { leaf.property.mayIdentify } else { false }
+            }.prefix(5).map { $0.path.joined(separator: ".") }
+            let hint =
+                candidates.isEmpty
+                ? "" : " (to name one: --identity KEY; every object has \(candidates.joined(separator: ", ")))"
+            return "nothing identifies its objects, so each run adds its records again\(hint)"
+        }
+    }
+
+    // MARK: - Properties
+
+    /// - Returns: the objects that lack the value or have null, and the same as a part of a sentence.
+    private func presence(_ leaf: ModelLeaf, _ source: ModelDesign.Entity) -> (missing: Int, text: String) {
+        let (property, count) = (leaf.property, source.shape.count)
+        let missing = max(0, count - property.count + property.nulls)
+        return (missing, missing == 0 ? "in all \(count)" : "missing or null in \(missing) of \(count)")
+    }
+
+    private func attribute(
+        _ name: String, _ leaf: ModelLeaf, _ source: ModelDesign.Entity, isIdentity: Bool
+    ) -> ModelValue {
+        let (missing, presence) = presence(leaf, source)
+        let guess = leaf.type(readsTexts: readsTexts)
+        var writer = DocumentWriter()
+        guess.add(to: &writer)
+        if name != leaf.name { writer.add("key", [leaf.name]) }
+        if missing > 0, !isIdentity { writer.add("optional", true) }
+        writer.add("description", guess.reason.isEmpty ? presence : "\(presence); \(guess.reason)")
+        return writer.object
+    }
+
+    private mutating func relationship(
+        _ name: String, _ leaf: ModelLeaf, _ source: ModelDesign.Entity, _ destination: ModelDesign.Entity
+    ) -> ModelValue {
+        var writer = DocumentWriter()
+        writer.add("entity", destination.name)
+        var (kind, isToMany) = ("an object", false)
+        switch leaf.form {
+        case .toMany: (kind, isToMany) = ("an array of objects", true)
+        case .map:
+            (kind, isToMany) = ("objects by their keys", true)
+            writer.add("mapping", addMapping(of: destination))
+        default: break
+        }
+        if isToMany { writer.add("toMany", true) }
+        if case .owned = destination.kind {
+            writer.add("owned", true)
+        } else if isToMany {
+            writer.add("assignment", "replace")
+        }
+        if name != leaf.name { writer.add("key", [leaf.name]) }
+        writer.add("description", "\(kind), \(presence(leaf, source).text)")
+        return writer.object
+    }
+
+    // MARK: - Extending
+
+    /// Adds what an entity of a model lacks for the samples.
+    private mutating func extend(_ index: Int, of known: KnownModel, by source: ModelDesign.Entity) {
+        let model = known.model
+        let entity = model.entities[index]
+        let path = ["entities", entity.name]
+        identityNames.append(entity.identity.map { entity.attributes[$0].name })
+        var removed: Set<String> = []
+        for leaf in source.leaves {
+            guard case .attribute(let attribute)? = known.part(at: leaf.path, of: index),
+                leaf.property.count > leaf.property.nulls, known.isPlaceholder(attribute, of: index)
+            else { continue }
+            removed.insert(entity.attributes[attribute].name)
+            changes.set(path + ["attributes", entity.attributes[attribute].name], nil, isAddition: false)
+        }
+        var names = PropertyNames(
+            reserved: entity.attributeNames.filter { !removed.contains($0) } + entity.relationshipNames)
+        var identity: [String] = []
+        for (position, leaf) in source.leaves.enumerated() {
+            switch known.part(at: leaf.path, of: index) {
+            case .attribute(let attribute)? where !removed.contains(entity.attributes[attribute].name):
+                let attribute = entity.attributes[attribute]
+                if source.identity?.paths.contains(leaf.path) ?? false { identity.append(attribute.name) }
+                if let widening = TypeWidening(of: attribute, by: leaf.type(readsTexts: readsTexts)) {
+                    widen(attribute.name, of: index, by: widening, in: model)
+                }
+            case .relationship(let relationship)?:
+                let relationship = entity.relationships[relationship]
+                // One object became several.
+                if case .toMany = leaf.form, !relationship.isToMany {
+                    let path = path + ["relationships", relationship.name]
+                    changes.set(path + ["toMany"], ModelValue(.bool(true), at: .unknown), isAddition: false)
+                    changes.set(path + ["assignment"], .text("replace"), isAddition: false)
+                }
+            default:
+                let name = names.name(for: leaf.path)
+                if let destination = source.destinations[position] {
+                    let value = relationship(name, leaf, source, design.entities[destination])
+                    changes.set(path + ["relationships", name], value)
+                } else {
+                    changes.set(path + ["attributes", name], attribute(name, leaf, source, isIdentity: false))
+                }
+            }
+        }
+        let ignored = source.ignored.filter { !entity.ignoredPaths.contains($0) }
+        if !ignored.isEmpty {
+            let all = (entity.ignoredPaths + ignored).map { $0.joined(separator: ".") }
+            changes.set(path + ["ignore"], ModelValue(all))
+        }
+        if entity.identity.isEmpty, !identity.isEmpty {
+            changes.set(path + ["identity"], ModelValue(identity), isAddition: false)
+        }
+    }
+
+    /// Gives an attribute a wider type, and with it the copies of an identity in owned objects.
+    private mutating func widen(_ attribute: String, of entity: Int, by widening: TypeWidening, in model: Model) {
+        changes.widen(attribute, of: model.entities[entity].name, by: widening)
+        for (owned, owner) in model.holders.owners where owner.entity == entity {
+            for copy in model.entities[owned].attributes where copy.keyPaths.contains(["@parent", attribute]) {
+                widen(copy.name, of: owned, by: widening, in: model)
+            }
+        }
+    }
+}
+
+extension ModelLeaf {
+    /// The key path as a model says it.
+    fileprivate var name: String { path.joined(separator: ".") }
+
+    /// The type of the values. JSON may be anything.
+    fileprivate func type(readsTexts: Bool) -> TypeGuess {
+        if case .json(let reason) = form { return TypeGuess(.transformable, "\(reason), stored as JSON") }
+        return property.scalars.type(key: path.last!, readsTexts: readsTexts)
+    }
+}
+
+extension String {
+    fileprivate var quoted: String {
+        var writer = JSONWriter()
+        writer.string(self)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+}
+
+/// Changes of a model, by which it takes new samples.
+package struct ModelExtension {
+    enum Change {
+        /// A part of the document gets a value, or is removed.
+        case value(path: [String], ModelValue?, isAddition: Bool)
+        case type(entity: String, attribute: String, TypeWidening)
+
+        /// It leaves all parts of the model as they are.
+        var isAddition: Bool { if case .value(_, _, true) = self { true } else { false } }
+    }
+
+    /// In the model's own order.
+    private(set) var changes: [Change] = []
+
+    package var isEmpty: Bool { changes.isEmpty }
+
+    /// Whole numbers become doubles, which hold 53 bits of them.
+    package var hasDoubles: Bool {
+        changes.contains { if case .type(_, _, let widening) = $0 { widening.type == .double } else { false } }
+    }
+
+    mutating func set(_ path: [String], _ value: ModelValue?, isAddition: Bool = true) {
+        changes.append(.value(path: path, value, isAddition: isAddition))
+    }
+
+    mutating func widen(_ attribute: String, of entity: String, by widening: TypeWidening) {
+        changes.append(.type(entity: entity, attribute: attribute, widening))
+    }
+
+    /// Without the changes of existing parts of the model.
+    package func addingOnly() -> ModelExtension {
+        var added = self
+        added.changes.removeAll { !$0.isAddition }
+        return added
+    }
+
+    /// With decimals instead of other numbers, for attributes whose values would lose digits.
+    ///
+    /// - Parameter subjects: `Entity.attribute`.
+    package func withDecimals(for subjects: Set<String>) -> ModelExtension {
+        var exact = self
+        exact.changes = changes.map { change in
+            guard case .type(let entity, let attribute, let widening) = change, widening.type == .double,
+                subjects.contains("\(entity).\(attribute)")
+            else { return change }
+            return .type(entity: entity, attribute: attribute, .decimal)
+        }
+        return exact
+    }
+
+    /// The document with the changes. Its other parts are as they were.
+    package func applied(to document: ModelDocument) -> ModelDocument {
+        var document = document
+        for change in changes {
+            switch change {
+            case .value(let path, let value, _): document.root.set(path, value)
+            case .type(let entity, let attribute, let widening):
+                widening.apply(at: ["entities", entity, "attributes", attribute], to: &document.root)
+            }
+        }
+        return document
+    }
+}
+
+/// A type that takes an attribute's values and those of new samples.
+struct TypeWidening {
+    let type: AttributeType
+    /// All formats of a date; nil where they do not change.
+    private let formats: [String]?
+
+    /// - Returns: nil when the attribute takes the samples as it is.
+    init?(of attribute: Attribute, by guess: TypeGuess) {
+        if attribute.type == .transformable || guess.reason.contains(ScalarShape.alwaysNull) { return nil }
+        if attribute.type.isDate, guess.type == attribute.type {
+            guard let new = guess.format, !attribute.dateFormats.contains(new) else { return nil }
+            self.init(guess.type, formats: attribute.dateFormats + [new])
+            return
+        }
+        let type = guess.format == TypeGuess.unixTime ? .integer64 : guess.type
+        guard let wider = type == .transformable ? type : Self.wider(attribute, type) else { return nil }
+        self.init(wider)
+    }
+
+    /// For values that not all are exact as the type: it has every digit.
+    static let decimal = TypeWidening(.decimal)
+
+    private init(_ type: AttributeType, formats: [String]? = nil) { (self.type, self.formats) = (type, formats) }
+
+    private static func wider(_ attribute: Attribute, _ new: AttributeType) -> AttributeType? {
+        switch attribute.type {
+        case new, .string, .transformable, .binary, .uri: nil
+        case .integer16, .integer32, .integer64:
+            new == .double || new == .decimal ? new : new == .integer64 ? nil : .string
+        case .double, .float: new == .decimal ? new : new == .integer64 || new == .double ? nil : .string
+        case .decimal: new == .integer64 || new == .double ? nil : .string
+        // Numbers are seconds since 1970 only where they were before.
+        case .date: new == .integer64 && attribute.dateFormats.contains(TypeGuess.unixTime) ? nil : .string
+        default: .string
+        }
+    }
+
+    fileprivate func apply(at path: [String], to root: inout ModelValue) {
+        // The model's reader adds the copies of an identity in owned objects, where they are not written.
+        guard let attribute = root.value(at: path) else { return }
+        guard attribute.kind == .object else { return root.set(path, .text(type.rawValue)) }
+        root.set(path + ["type"], .text(type.rawValue))
+        root.set(path + ["format"], nil)
+        root.set(path + ["formats"], formats.map { ModelValue($0) })
+        guard type != .date else { return }
+        for field in ["storage", "scale", "precision", "timeZone", "min", "max"] { root.set(path + [field], nil) }
+    }
+}

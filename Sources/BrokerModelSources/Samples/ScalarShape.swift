@@ -1,0 +1,437 @@
+internal import BrokerJSON
+internal import BrokerModel
+
+/// The common shape of the scalar values at one key.
+struct ScalarShape {
+    private(set) var count = 0
+    private var integers = 0
+    private var wideIntegers = 0
+    private var fractions = 0
+    private var longFractions = 0
+    private var booleans = 0
+    private var texts = 0
+    private var emptyTexts = 0
+    /// Texts that are `yes`.
+    private var affirmations = 0
+    /// Texts that are numbers other than 64 bit integers, and have more digits than a double holds.
+    private var longTexts = 0
+    /// The forms that all texts have which are not empty.
+    private var forms = TextForm.all
+    /// The least and the greatest number, also among the texts as long as all of them are numbers.
+    private var range: ClosedRange<Double>?
+
+    /// A double keeps so many digits of any decimal (IEEE 754).
+    private static let digitsOfDoubles = 15
+
+    mutating func observe(_ value: JSONValue) {
+        count += 1
+        switch value.kind {
+        case .number:
+            if let integer = value.int64 {
+                integers += 1
+                note(Double(integer))
+            } else {
+                if value.isIntegral { wideIntegers += 1 } else { fractions += 1 }
+                if Self.isLong(value.bytes) { longFractions += 1 }
+                note(value.double ?? .infinity)
+            }
+        case .true, .false: booleans += 1
+        case .string: observe(text: value.bytes)
+        default: break
+        }
+    }
+
+    private mutating func observe(text: UnsafeBufferPointer<UInt8>) {
+        texts += 1
+        if text.isEmpty { emptyTexts += 1 }
+        guard !text.isEmpty, !forms.isEmpty else { return }
+        forms = TextForm(of: text, among: forms)
+        if forms.contains(.yesOrNo), text.count == 3 { affirmations += 1 }
+        guard forms.contains(.number) else { return }
+        if let integer = Int64(decimalDigits: text) {
+            note(Double(integer))
+        } else {
+            if Self.isLong(text) { longTexts += 1 }
+            note(Double(jsonNumber: text) ?? .infinity)
+        }
+    }
+
+    private static func isLong(_ number: UnsafeBufferPointer<UInt8>) -> Bool {
+        let mantissa = number.prefix { $0 != UInt8(ascii: "e") && $0 != UInt8(ascii: "E") }
+        return mantissa.count(where: \.isDigit) > digitsOfDoubles
+    }
+
+    private mutating func note(_ number: Double) {
+        range = min(range?.lowerBound ?? number, number)...max(range?.upperBound ?? number, number)
+    }
+
+    mutating func merge(_ other: ScalarShape) {
+        count += other.count
+        integers += other.integers
+        wideIntegers += other.wideIntegers
+        fractions += other.fractions
+        longFractions += other.longFractions
+        booleans += other.booleans
+        texts += other.texts
+        emptyTexts += other.emptyTexts
+        affirmations += other.affirmations
+        longTexts += other.longTexts
+        forms.formIntersection(other.forms)
+        if let bounds = other.range {
+            note(bounds.lowerBound)
+            note(bounds.upperBound)
+        }
+    }
+
+    /// All are whole numbers, of any length, or all are texts.
+    var isKey: Bool { count > 0 && (integers + wideIntegers == count || texts == count) }
+    /// Both are whole numbers, or both are texts of one kind.
+    func isLike(_ other: ScalarShape) -> Bool { isKey && other.isKey && type().type == other.type().type }
+    /// All are booleans.
+    var areBooleans: Bool { booleans == count }
+    /// All are numbers.
+    var areNumbers: Bool { numbers == count }
+
+    private var numbers: Int { integers + wideIntegers + fractions }
+}
+
+// MARK: - Types
+
+extension ScalarShape {
+    /// The reason for the type of values that were never seen.
+    static let alwaysNull = "always null"
+
+    /// The type of all these values. This is the one place where a type is chosen.
+    ///
+    /// - Parameters:
+    ///   - key: the key that holds them. Numbers are dates only if the key says so.
+    ///   - readsTexts: the values are of a format that has nothing but texts (CSV, XML, forms). Texts that are all
+    ///     numbers or all booleans are these then; in JSON they remain texts.
+    func type(key: String = "", readsTexts: Bool = false) -> TypeGuess {
+        switch count {
+        case 0: TypeGuess(.transformable, "\(Self.alwaysNull), so anything may come")
+        case numbers: unixTime(key) ?? numberType
+        case booleans: TypeGuess(.boolean)
+        // The type of an empty text is string.
+        case texts where emptyTexts > 0: TypeGuess(.string)
+        case texts: forms.type ?? (readsTexts ? readType(key) : nil) ?? TypeGuess(.string)
+        default: TypeGuess(.string, "values of several kinds, stored as text")
+        }
+    }
+
+    /// - Precondition: all values are numbers.
+    private var numberType: TypeGuess {
+        if integers == count { return TypeGuess(.integer64) }
+        return longFractions > 0 || wideIntegers > 0 || !(range?.upperBound.isFinite ?? true)
+            ? TypeGuess(.decimal, "more digits than other numbers hold") : TypeGuess(.double)
+    }
+
+    /// The type of texts that are numbers or booleans; nil when they are not.
+    private func readType(_ key: String) -> TypeGuess? {
+        if forms.contains(.trueOrFalse) { return TypeGuess(.boolean, "all texts are true or false") }
+        // `NO` alone may be Norway.
+        if forms.contains(.yesOrNo), affirmations > 0, affirmations < count {
+            return TypeGuess(.boolean, "all texts are yes or no")
+        }
+        guard forms.contains(.number) else { return nil }
+        if let date = unixTime(key) { return date }
+        if KeyHint.isOfCode(key) {
+            return TypeGuess(.string, "all texts are numbers; later ones may have leading zeros, as the key says")
+        }
+        if forms.contains(.integer) { return TypeGuess(.integer64, "all texts are whole numbers") }
+        return longTexts > 0
+            ? TypeGuess(.decimal, "all texts are numbers, with more digits than other types hold")
+            : TypeGuess(.double, "all texts are numbers")
+    }
+
+    /// From 1990 to 2100.
+    private static let plausibleSeconds = 631_152_000.0...4_102_444_800.0
+    /// From the first number of 13 digits, in September 2001, to 2100: the conversion takes shorter ones for seconds.
+    private static let plausibleMilliseconds = 1e12...4_102_444_800_000.0
+
+    /// The type of seconds or milliseconds since 1970: the key must say so, and all values be plausible.
+    private func unixTime(_ key: String) -> TypeGuess? {
+        guard let range, KeyHint.isOfTime(key) else { return nil }
+        let units = [("seconds", Self.plausibleSeconds), ("milliseconds", Self.plausibleMilliseconds)]
+        let unit = units.first { $0.1.contains(range.lowerBound) && $0.1.contains(range.upperBound) }
+        return unit.map {
+            TypeGuess(.date, "\($0.0) since 1970, by the key and the values", format: TypeGuess.unixTime)
+        }
+    }
+}
+
+/// The possible types of a text, by its form.
+///
+/// Each form is one that the type's conversion reads. The bytes are read at most a few times, without copies; a text longer
+/// than ``longest`` has no form. The forms of dates with a format are the bits from ``firstFormat`` on.
+struct TextForm: OptionSet, Hashable {
+    let rawValue: Int
+
+    static let uuid = TextForm(rawValue: 1)
+    /// A day, or a day and a time, as ISO 8601 writes them.
+    static let iso8601 = TextForm(rawValue: 2)
+    /// `-12.5`, `12` or `1.5e-7`: a number of JSON that a person would not take for a code. ``integer`` is one as well.
+    static let number = TextForm(rawValue: 4)
+    /// A number without fraction and exponent that fits 64 bits.
+    static let integer = TextForm(rawValue: 8)
+    /// `true` or `false`, in any case.
+    static let trueOrFalse = TextForm(rawValue: 16)
+    /// `yes` or `no`, in any case.
+    static let yesOrNo = TextForm(rawValue: 32)
+
+    private static let firstFormat = 6
+    /// The formats of dates and days, the preferred ones first.
+    static let formats: [(pattern: StaticString, type: AttributeType, reason: String)] = [
+        ("yyyy-MM-dd", .calendarDate, "all texts are days"),
+        ("yyyy/MM/dd", .calendarDate, "all texts are days"),
+        ("dd.MM.yyyy", .calendarDate, "all texts are days"),
+        ("dd/MM/yyyy", .calendarDate, "all texts are days, and some could be no others"),
+        ("dd-MM-yyyy", .calendarDate, "all texts are days, and some could be no others"),
+        ("MM/dd/yyyy", .calendarDate, "all texts are days, and some could be no others"),
+        ("MM-dd-yyyy", .calendarDate, "all texts are days, and some could be no others"),
+        ("EEE MMM dd HH:mm:ss Z yyyy", .date, "all texts are dates, as Twitter writes them"),
+        ("EEE, dd MMM yyyy HH:mm:ss Z", .date, "all texts are dates, as mail and HTTP write them"),
+        ("yyyy/MM/dd HH:mm:ss Z", .date, "all texts are dates"),
+    ]
+    /// Formats that none is chosen of as long as all texts fit both: 5/9/2012 is in May or in September.
+    private static let ambiguous = [format(3).union(format(5)), format(4).union(format(6))]
+
+    static let all = TextForm(rawValue: 1 << (firstFormat + formats.count) - 1)
+
+    /// Bytes. A date of nanoseconds has 35.
+    private static let longest = 64
+
+    init(rawValue: Int) { self.rawValue = rawValue }
+
+    static func format(_ index: Int) -> TextForm { TextForm(rawValue: 1 << (firstFormat + index)) }
+
+    /// The forms of a text among those that are still possible. Its first byte decides which are worth a try.
+    init(of text: UnsafeBufferPointer<UInt8>, among possible: TextForm = .all) {
+        self = []
+        guard (1...Self.longest).contains(text.count) else { return }
+        let isNumeric = text[0].isDigit || text[0] == UInt8(ascii: "-")
+        formUnion(isNumeric ? Self.numberForms(text) : text.count <= 5 ? Self.wordForms(text) : [])
+        if isEmpty, possible.contains(.iso8601), Self.isISO8601(text) { insert(.iso8601) }
+        if !contains(.number), !contains(.trueOrFalse), !contains(.yesOrNo) {
+            for index in Self.formats.indices {
+                let form = Self.format(index)
+                if possible.contains(form), Self.matches(text, Self.formats[index].pattern) { insert(form) }
+            }
+        }
+        if isEmpty, possible.contains(.uuid), Self.isUUID(text) { insert(.uuid) }
+        formIntersection(possible)
+    }
+
+    /// The type that all texts of these forms have; nil when they are texts.
+    var type: TypeGuess? {
+        guard !Self.ambiguous.contains(where: isSuperset) else { return nil }
+        if contains(.uuid) { return TypeGuess(.uuid, "all texts are UUIDs, which are stored in upper case") }
+        let format = Self.formats.indices.first { contains(Self.format($0)) }
+        guard contains(.iso8601) else {
+            return format.map {
+                TypeGuess(Self.formats[$0].type, Self.formats[$0].reason, format: "\(Self.formats[$0].pattern)")
+            }
+        }
+        return format == 0
+            ? TypeGuess(.calendarDate, Self.formats[0].reason)
+            : TypeGuess(.date, "all texts are dates as ISO 8601 writes them; without a zone they are in UTC")
+    }
+}
+
+// MARK: - Reading
+
+extension TextForm {
+    /// Whether a text is a date of a format. Days and months may have one digit where the year comes last.
+    private static func matches(_ text: UnsafeBufferPointer<UInt8>, _ pattern: StaticString) -> Bool {
+        var scan = ByteScan(text)
+        var (year, month, day, hasZone) = (0, 0, 0, false)
+        let format = UnsafeBufferPointer(start: pattern.utf8Start, count: pattern.utf8CodeUnitCount)
+        let isMail = format[3] == UInt8(ascii: ",")
+        let digits = format[0] == UInt8(ascii: "y") ? 2 : 1
+        var index = 0
+        while index < format.count {
+            var next = index + 1
+            while next < format.count, format[next] == format[index] { next += 1 }
+            switch format[index] {
+            case UInt8(ascii: "y"): year = scan.number(4) ?? 0
+            case UInt8(ascii: "M") where next - index == 3: month = (scan.position(in: months) ?? -1) + 1
+            case UInt8(ascii: "M"): month = scan.number(digits, upTo: 2) ?? 0
+            case UInt8(ascii: "d"): day = scan.number(digits, upTo: 2) ?? 0
+            case UInt8(ascii: "E"): guard scan.position(in: weekdays) != nil else { return false }
+            case UInt8(ascii: "H"):
+                guard scan.takeTime() else { return false }
+                next = index + 8
+            case UInt8(ascii: "Z"):
+                hasZone = true
+                guard isMail && (scan.takeWord("gmt") || scan.takeWord("utc")) || scan.takeOffset() else {
+                    return false
+                }
+            case let byte: guard scan.take(byte) else { return false }
+            }
+            index = next
+        }
+        return scan.isAtEnd && isDay(year, month, day) && (!hasZone || yearsWithOffset.contains(year))
+    }
+
+    private static func isISO8601(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        var scan = ByteScan(text)
+        guard let year = scan.number(4), scan.take(UInt8(ascii: "-")), let month = scan.number(2),
+            scan.take(UInt8(ascii: "-")), let day = scan.number(2), isDay(year, month, day)
+        else { return false }
+        if scan.isAtEnd { return true }
+        guard scan.take(UInt8(ascii: "T")) || scan.take(UInt8(ascii: " ")), scan.takeTime(isPrecise: true) else {
+            return false
+        }
+        if scan.isAtEnd { return true }
+        _ = scan.take(UInt8(ascii: " "))
+        if scan.take(UInt8(ascii: "Z")) { return scan.isAtEnd }
+        return scan.takeOffset() && scan.isAtEnd && yearsWithOffset.contains(year)
+    }
+
+    private static let weekdays: [StaticString] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+    private static let months: [StaticString] = [
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+    ]
+
+    /// In UTC, an instant of another year may be outside of 0001 to 9999, and is refused then.
+    private static let yearsWithOffset = 2...9998
+
+    /// The month has such a day.
+    private static func isDay(_ year: Int, _ month: Int, _ day: Int) -> Bool {
+        guard year >= 1, (1...12).contains(month), day >= 1 else { return false }
+        let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+        switch month {
+        case 2: return day <= (isLeap ? 29 : 28)
+        case 4, 6, 9, 11: return day <= 30
+        default: return day <= 31
+        }
+    }
+
+    private static func isUUID(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard text.count == 36 else { return false }
+        for index in 0..<36 {
+            switch index {
+            case 8, 13, 18, 23: guard text[index] == UInt8(ascii: "-") else { return false }
+            default: guard text[index].isHexadecimalDigit else { return false }
+            }
+        }
+        return true
+    }
+
+    private static func wordForms(_ text: UnsafeBufferPointer<UInt8>) -> TextForm {
+        var scan = ByteScan(text)
+        let form: TextForm =
+            scan.takeWord("true") || scan.takeWord("false")
+            ? .trueOrFalse : scan.takeWord("yes") || scan.takeWord("no") ? .yesOrNo : []
+        return scan.isAtEnd ? form : []
+    }
+
+    /// Numbers as JSON writes them. Leading zeros and a plus occur in codes and telephone numbers, and `12E5` may be a
+    /// code, too: an exponent has a sign, or follows a fraction.
+    private static func numberForms(_ text: UnsafeBufferPointer<UInt8>) -> TextForm {
+        var scan = ByteScan(text)
+        let isNegative = scan.take(UInt8(ascii: "-"))
+        let start = scan.index
+        guard scan.takeDigits(), scan.index - start == 1 || text[start] != UInt8(ascii: "0") else { return [] }
+        // -0 is 0: the sign would be lost.
+        let isNegativeZero = isNegative && text[start] == UInt8(ascii: "0")
+        if scan.isAtEnd {
+            guard !isNegativeZero else { return [] }
+            return Int64(decimalDigits: text) != nil ? [.number, .integer] : .number
+        }
+        let hasFraction = scan.take(UInt8(ascii: "."))
+        if hasFraction, !scan.takeDigits() { return [] }
+        if scan.take(UInt8(ascii: "e")) || scan.take(UInt8(ascii: "E")) {
+            let hasSign = scan.take(UInt8(ascii: "-")) || scan.take(UInt8(ascii: "+"))
+            guard hasFraction || hasSign, scan.takeDigits() else { return [] }
+        }
+        return scan.isAtEnd ? .number : []
+    }
+}
+
+/// Reads tokens from the front of a text of bytes. A token that is not there leaves the position as it is.
+struct ByteScan {
+    private let bytes: UnsafeBufferPointer<UInt8>
+    private(set) var index = 0
+
+    init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+
+    var isAtEnd: Bool { index == bytes.count }
+
+    /// The next byte, 0 at the end.
+    var next: UInt8 { index < bytes.count ? bytes[index] : 0 }
+
+    mutating func take(_ byte: UInt8) -> Bool {
+        guard index < bytes.count, bytes[index] == byte else { return false }
+        index += 1
+        return true
+    }
+
+    /// Reads an ASCII word in any case.
+    ///
+    /// - Parameter word: in small letters.
+    mutating func takeWord(_ word: StaticString) -> Bool {
+        let count = word.utf8CodeUnitCount
+        guard bytes.count - index >= count else { return false }
+        for position in 0..<count where bytes[index + position] | 0x20 != word.utf8Start[position] { return false }
+        index += count
+        return true
+    }
+
+    /// Reads one of the words, and returns its position among them.
+    mutating func position(in words: [StaticString]) -> Int? {
+        for position in words.indices where takeWord(words[position]) { return position }
+        return nil
+    }
+
+    /// Reads a number of so many digits, and not more.
+    mutating func number(_ count: Int, upTo most: Int? = nil) -> Int? {
+        var value = 0
+        var end = index
+        while end < bytes.count, bytes[end].isDigit, end - index < (most ?? count) {
+            value = value * 10 + Int(bytes[end] - UInt8(ascii: "0"))
+            end += 1
+        }
+        guard end - index >= count else { return nil }
+        index = end
+        return value
+    }
+
+    /// Reads one digit or more.
+    mutating func takeDigits() -> Bool {
+        let start = index
+        while index < bytes.count, bytes[index].isDigit { index += 1 }
+        return index > start
+    }
+
+    /// Reads `03:35:21`.
+    ///
+    /// - Parameter isPrecise: the seconds may be missing, or have a fraction.
+    mutating func takeTime(isPrecise: Bool = false) -> Bool {
+        let start = index
+        guard let hour = number(2), hour < 24, take(UInt8(ascii: ":")), let minute = number(2), minute < 60 else {
+            index = start
+            return false
+        }
+        guard take(UInt8(ascii: ":")) else { return isPrecise }
+        guard let second = number(2), second < 60 else { return false }
+        guard isPrecise, take(UInt8(ascii: ".")) || take(UInt8(ascii: ",")) else { return true }
+        return takeDigits()
+    }
+
+    /// Reads `+02:00`, `+0200` or `+02`.
+    mutating func takeOffset() -> Bool {
+        guard take(UInt8(ascii: "+")) || take(UInt8(ascii: "-")), let hours = number(2), hours < 24 else {
+            return false
+        }
+        let hasColon = take(UInt8(ascii: ":"))
+        guard let minutes = number(2) else { return !hasColon }
+        return minutes < 60
+    }
+}
+
+extension UInt8 {
+    var isDigit: Bool { self &- UInt8(ascii: "0") <= 9 }
+
+    var isHexadecimalDigit: Bool { isDigit || (self | 0x20) &- UInt8(ascii: "a") < 6 }
+}
