@@ -22,12 +22,10 @@ package final class RecordStream: Sendable {
     private static let waitingBatches = 2
 
     private struct State {
-        var batches: [Batch] = []
-        var end: Result<Void, InputFault>?
+        /// The batches that wait; at last, nil at the end of the input, or its fault.
+        var results: [Result<Batch?, InputFault>] = []
         var isAbandoned = false
-        /// The thread waits until a batch is taken, or is about to.
-        var isWaiting = false
-        /// The task that waits for a batch.
+        /// The task that waits for a result.
         var taker: CheckedContinuation<Void, Never>?
     }
 
@@ -51,20 +49,20 @@ package final class RecordStream: Sendable {
     /// - Throws: the fault of the input, after all records before it were taken.
     package func next() async throws(InputFault) -> Batch? {
         while true {
-            let found = state.withLock { state -> Result<Batch?, InputFault>? in
-                if !state.batches.isEmpty { return .success(state.batches.removeFirst()) }
-                return state.end?.map { nil }
+            let result = state.withLock { state -> Result<Batch?, InputFault>? in
+                // The end is for every further request.
+                guard case .success(_?)? = state.results.first else { return state.results.first }
+                return state.results.removeFirst()
             }
-            if let found {
-                let batch = try found.get()
+            if let result {
+                let batch = try result.get()
                 if batch != nil { room.signal() }
                 return batch
             }
             await withCheckedContinuation { continuation in
                 let isThere = state.withLock { state in
-                    if !state.batches.isEmpty || state.end != nil { return true }
-                    state.taker = continuation
-                    return false
+                    if state.results.isEmpty { state.taker = continuation }
+                    return !state.results.isEmpty
                 }
                 if isThere { continuation.resume() }
             }
@@ -72,7 +70,7 @@ package final class RecordStream: Sendable {
     }
 
     /// The batches wait, and nothing more is read.
-    var isWaiting: Bool { state.withLock { $0.isWaiting } }
+    var isWaiting: Bool { state.withLock { $0.results.count == Self.waitingBatches } }
 
     /// No task will request a batch any more.
     package func abandon() {
@@ -85,30 +83,30 @@ package final class RecordStream: Sendable {
     private func read(
         _ path: String, _ format: RecordFormat, _ root: RecordRoot?, _ csv: CSVOptions, _ maximumBytes: Int
     ) {
+        var batch = Batch()
         do throws(InputFault) {
-            var batch = Batch()
             let bytes = UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes)
             func flush() throws(InputFault) {
                 guard !batch.records.isEmpty else { return }
                 batch.bytesRead = bytes.bytesRead
-                try put(batch)
+                let full = batch
                 batch = Batch()
+                try put(full)
             }
-            let result: Result<Void, InputFault>
             do throws(InputFault) {
                 try format.read(bytes, root: root, csv: csv, wait: flush) { record throws(InputFault) in
                     batch.records.append(record)
                     batch.count += record.json.count
                     if batch.count >= Self.batchBytes { try flush() }
                 }
-                result = .success(())
             } catch {
-                result = .failure(error)
+                try flush()
+                throw error
             }
             try flush()
-            end(result)
+            add(.success(nil))
         } catch {
-            end(.failure(error))
+            add(.failure(error))
         }
     }
 
@@ -117,27 +115,18 @@ package final class RecordStream: Sendable {
     /// - Throws: when no task will request a batch any more.
     private func put(_ batch: Batch) throws(InputFault) {
         // Abandoning the stream wakes one wait, so no other may follow it.
-        let isOver = state.withLock { state in
-            state.isWaiting = state.batches.count == Self.waitingBatches
-            return state.isAbandoned
-        }
-        if isOver { throw Self.abandonment }
+        if state.withLock(\.isAbandoned) { throw Self.abandonment }
         room.wait()
-        let (isAbandoned, taker) = state.withLock { state in
-            state.batches.append(batch)
-            defer { state.taker = nil }
-            return (state.isAbandoned, state.taker)
-        }
-        taker?.resume()
-        if isAbandoned { throw Self.abandonment }
+        if state.withLock(\.isAbandoned) { throw Self.abandonment }
+        add(.success(batch))
     }
 
     /// Ends the reading without a report.
     private static let abandonment = InputFault(reason: "is not read any more", place: nil)
 
-    private func end(_ result: Result<Void, InputFault>) {
+    private func add(_ result: Result<Batch?, InputFault>) {
         let taker = state.withLock { state in
-            state.end = result
+            state.results.append(result)
             defer { state.taker = nil }
             return state.taker
         }
@@ -240,11 +229,11 @@ extension InputRecord {
             try root.forEachValue(in: document.root) { found, key throws(InputFault) in
                 guard key == nil, found.kind == .array else { return try emit(record(found, key)) }
                 for element in found.elements {
-                    guard element.kind == .array else {
+                    if element.kind == .array {
+                        for inner in element.elements { try emit(record(inner, nil)) }
+                    } else {
                         try emit(record(element, nil))
-                        continue
                     }
-                    for inner in element.elements { try emit(record(inner, nil)) }
                 }
             }
         } catch {

@@ -44,7 +44,7 @@ struct PlainRecordCutter: RecordReader {
             try take(byte, emit)
             if byte == UInt8(ascii: "\n") { position.advanceOverLineEnd() } else { position.advance() }
             if case .marked = state {
-                position.beginText()
+                position.beginText(at: position.offset)
                 state = .between
             }
         }

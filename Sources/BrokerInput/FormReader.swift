@@ -50,32 +50,27 @@ struct FormRecord {
         func refusal(_ reason: String) -> InputFault {
             InputFault(reason: "the name \"\(String(decoding: name, as: UTF8.self))\" \(reason)", place: nil)
         }
+        let (dot, open) = (UInt8(ascii: "."), UInt8(ascii: "["))
         guard !name.isEmpty else { throw InputFault(reason: "there is a value without a name before it", place: nil) }
         var steps: [Step] = []
         var index = 0
         while index < name.count {
-            let isBracket = name[index] == UInt8(ascii: "[")
-            if isBracket || name[index] == UInt8(ascii: ".") { index += 1 }
-            let end: Int
-            if isBracket {
-                guard let close = name[index...].firstIndex(of: UInt8(ascii: "]")) else {
-                    throw refusal("has a bracket that is never closed")
-                }
-                end = close
-            } else {
-                end = name[index...].firstIndex { $0 == UInt8(ascii: "[") || $0 == UInt8(ascii: ".") } ?? name.count
-            }
-            let part = Array(name[index..<end])
-            index = isBracket ? end + 1 : end
+            let isBracket = name[index] == open
+            if isBracket || name[index] == dot { index += 1 }
+            let rest = name[index...]
+            let end = isBracket ? rest.firstIndex(of: UInt8(ascii: "]")) : rest.firstIndex { $0 == open || $0 == dot }
+            if isBracket, end == nil { throw refusal("has a bracket that is never closed") }
+            let part = Array(rest[..<(end ?? name.count)])
+            index += part.count + (isBracket ? 1 : 0)
             if isBracket, steps.isEmpty { throw refusal("begins with a bracket") }
-            if isBracket, index < name.count, name[index] != UInt8(ascii: "["), name[index] != UInt8(ascii: ".") {
+            if isBracket, index < name.count, name[index] != open, name[index] != dot {
                 throw refusal("continues after a closing bracket")
             }
             if isBracket, part.isEmpty {
                 steps.append(.index(nil))
-            } else if isBracket, part.count <= 9, part.allSatisfy({ (0x30...0x39).contains($0) }) {
+            } else if isBracket, part.count <= 9, part.allSatisfy(\.isDigit) {
                 steps.append(.index(part.reduce(0) { $0 * 10 + Int($1 - 0x30) }))
-            } else if part.isEmpty || name.last == UInt8(ascii: ".") {
+            } else if part.isEmpty || name.last == dot {
                 throw refusal("has an empty part")
             } else {
                 steps.append(.key(part))

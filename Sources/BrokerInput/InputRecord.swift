@@ -1,4 +1,4 @@
-package import BrokerJSON
+internal import BrokerJSON
 
 /// A position in an unpacked input. Lines and columns count from 1 (columns in bytes), offsets from 0.
 package struct InputPlace: Equatable, Sendable, CustomStringConvertible {
@@ -52,10 +52,7 @@ struct TextPosition {
         lineStart = offset
     }
 
-    /// Begins the line here: the previous bytes were a byte order mark.
-    mutating func beginText() { lineStart = offset }
-
-    /// Begins the line at that offset.
+    /// Begins the line at that offset: the previous bytes were a byte order mark.
     mutating func beginText(at offset: Int) { lineStart = offset }
 
     /// Moves to a position on this line.
@@ -74,9 +71,7 @@ package struct InputRecord: Sendable {
     package let isSound: Bool
 
     package init(json: ArraySlice<UInt8>, place: InputPlace, isSound: Bool = false) {
-        self.json = json
-        self.place = place
-        self.isSound = isSound
+        (self.json, self.place, self.isSound) = (json, place, isSound)
     }
 
     package init(json: [UInt8], place: InputPlace, isSound: Bool = false) {
@@ -168,12 +163,9 @@ package struct RecordRoot: Sendable {
             tokens = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
             return
         }
-        var tokens: [String] = []
-        for escaped in text.split(separator: "/", omittingEmptySubsequences: false).dropFirst() {
-            guard let token = Self.unescape(escaped) else { return nil }
-            tokens.append(token)
-        }
-        self.tokens = tokens
+        let escaped = text.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
+        tokens = escaped.compactMap(Self.unescape)
+        guard tokens.count == escaped.count else { return nil }
     }
 
     /// A last token `*`: each member of the object there is a record of its own, an object with that one key.
@@ -184,16 +176,12 @@ package struct RecordRoot: Sendable {
 
     /// Passes on the values at this position: one, or those in the elements of arrays on the way there.
     ///
-    /// - Parameter body: gets a value, and its key if it is a member of the object at the position.
+    /// - Parameters:
+    ///   - depth: the number of tokens that led to the value.
+    ///   - body: gets a value, and its key if it is a member of the object at the position.
     /// - Throws: a description of the missing part and of the value instead; or what `body` throws.
-    package func forEachValue(
-        in value: JSONValue, _ body: (JSONValue, _ key: JSONValue?) throws(InputFault) -> Void
-    ) throws(InputFault) {
-        try forEachValue(in: value, at: 0, body)
-    }
-
-    private func forEachValue(
-        in value: JSONValue, at depth: Int, _ body: (JSONValue, _ key: JSONValue?) throws(InputFault) -> Void
+    func forEachValue(
+        in value: JSONValue, at depth: Int = 0, _ body: (JSONValue, _ key: JSONValue?) throws(InputFault) -> Void
     ) throws(InputFault) {
         guard depth < tokens.count else { return try body(value, nil) }
         let token = tokens[depth]
@@ -235,21 +223,14 @@ package struct RecordRoot: Sendable {
 
     /// Nil when a tilde is followed by neither 0 nor 1.
     private static func unescape(_ token: Substring) -> String? {
-        var unescaped = String.UnicodeScalarView()
-        var isEscaped = false
-        for scalar in token.unicodeScalars {
-            switch (isEscaped, scalar) {
-            case (true, "0"): unescaped.append("~")
-            case (true, "1"): unescaped.append("/")
-            case (true, _): return nil
-            case (false, "~"):
-                isEscaped = true
-                continue
-            case (false, _): unescaped.append(scalar)
-            }
-            isEscaped = false
+        let parts = token.unicodeScalars.split(separator: "~", omittingEmptySubsequences: false)
+        var unescaped = String.UnicodeScalarView(parts[0])
+        for part in parts.dropFirst() {
+            guard part.first == "0" || part.first == "1" else { return nil }
+            unescaped.append(part.first == "0" ? "~" : "/")
+            unescaped.append(contentsOf: part.dropFirst())
         }
-        return isEscaped ? nil : String(unescaped)
+        return String(unescaped)
     }
 }
 

@@ -9,7 +9,6 @@ final class XMLReader: RecordReader, XMLEvents {
     /// The maximum number of open elements.
     private static let maximumDepth = 512
 
-    private let root: XMLRoot
     private let limits: RecordLimits
     private let parser = XMLPushParser()
     private var path: XMLPath
@@ -29,8 +28,7 @@ final class XMLReader: RecordReader, XMLEvents {
     /// - Parameter root: nil when the document's element is the record.
     init(root: RecordRoot?, limits: RecordLimits) {
         self.limits = limits
-        self.root = XMLRoot(root)
-        path = XMLPath(self.root)
+        path = XMLPath(root)
         parser.events = self
     }
 
@@ -109,7 +107,7 @@ final class XMLReader: RecordReader, XMLEvents {
 
     private func checkSize() {
         guard record.size > limits.maximumBytes else { return }
-        stop(limits.tooLarge + (root.isWhole ? "; --root picks elements of the document as records" : ""))
+        stop(limits.tooLarge + (path.isWhole ? "; --root picks elements of the document as records" : ""))
     }
 
     func refuse(_ construct: XMLConstruct) {
@@ -160,21 +158,30 @@ extension InputPlace {
     init(_ place: XMLPlace) { self.init(line: place.line, column: place.column, offset: place.offset) }
 }
 
-/// The position of the records in a document: the names of elements, beginning with the document's own.
-struct XMLRoot {
-    struct Step {
+/// The position of the records in a document, the names of elements beginning with the document's own, and the number of
+/// these steps that the open elements match.
+struct XMLPath {
+    private struct Step {
         let name: [UInt8]
         /// The index among several of that name in one parent; nil for all.
         var index: Int?
+        /// The number of elements of the name in the open parent so far.
+        var count = 0
     }
 
-    let steps: [Step]
-    let text: String
+    /// The maximum number of an element's children in a message.
+    private static let namedChildren = 10
+
+    private var steps: [Step] = []
+    /// The number of open elements that match the first steps.
+    private var matched = 0
+    private var hasRecords = false
+    /// The longest match so far, and the children there that are not the next step.
+    private var deepest = 0
+    private var others: [String] = []
 
     /// - Parameter root: nil when the document's element is the record.
     init(_ root: RecordRoot?) {
-        text = root?.text ?? ""
-        var steps: [Step] = []
         for token in root?.tokens ?? [] {
             // No element's name begins with a digit.
             if root?.isPointer == true, let index = Int(token), index >= 0, let last = steps.last, last.index == nil {
@@ -183,55 +190,33 @@ struct XMLRoot {
                 steps.append(Step(name: Array(token.utf8)))
             }
         }
-        self.steps = steps
     }
 
     /// The document is the record.
     var isWhole: Bool { steps.isEmpty }
-}
-
-/// The number of root steps that the open elements match.
-struct XMLPath {
-    /// The maximum number of an element's children in a message.
-    private static let namedChildren = 10
-
-    private let root: XMLRoot
-    /// The number of open elements that match the root's first steps.
-    private var matched = 0
-    /// The number of elements of each step's name in the open parent so far.
-    private var counts: [Int]
-    private var hasRecords = false
-    /// The longest match so far, and the children there that are not the next step.
-    private var deepest = 0
-    private var others: [String] = []
-
-    init(_ root: XMLRoot) {
-        self.root = root
-        counts = [Int](repeating: 0, count: root.steps.count)
-    }
 
     /// An element begins that is in no record.
     ///
     /// - Parameter depth: 1 for the document's own element.
     /// - Returns: whether it is a record.
     mutating func begins(_ name: [UInt8], at depth: Int) -> Bool {
-        guard !root.isWhole else { return depth == 1 }
-        guard matched == depth - 1, matched < root.steps.count else { return false }
-        let step = root.steps[matched]
+        guard !isWhole else { return depth == 1 }
+        guard matched == depth - 1, matched < steps.count else { return false }
+        let step = steps[matched]
         guard step.name == name else {
             note(String(decoding: name, as: UTF8.self))
             return false
         }
-        defer { counts[depth - 1] += 1 }
-        guard step.index == nil || step.index == counts[depth - 1] else { return false }
+        steps[matched].count += 1
+        guard step.index == nil || step.index == step.count else { return false }
         matched += 1
-        if matched < counts.count { counts[matched] = 0 }
+        if matched < steps.count { steps[matched].count = 0 }
         if matched > deepest {
             deepest = matched
             others = []
         }
-        if matched == root.steps.count { hasRecords = true }
-        return matched == root.steps.count
+        if matched == steps.count { hasRecords = true }
+        return matched == steps.count
     }
 
     private mutating func note(_ other: String) {
@@ -246,11 +231,11 @@ struct XMLPath {
 
     /// Why there is no record, when the root matches no element; nil when it matches, or matches one without children.
     var absence: String? {
-        guard !root.isWhole, !hasRecords, deepest < root.steps.count else { return nil }
-        if deepest == root.steps.count - 1, others.isEmpty, root.steps[deepest].index == nil, deepest > 0 { return nil }
-        let step = root.steps[deepest]
+        guard !isWhole, !hasRecords, deepest < steps.count else { return nil }
+        if deepest == steps.count - 1, others.isEmpty, steps[deepest].index == nil, deepest > 0 { return nil }
+        let step = steps[deepest]
         let name = "\"\(String(decoding: step.name, as: UTF8.self))\"" + (step.index.map { " number \($0)" } ?? "")
-        let above = root.steps[..<deepest].map { String(decoding: $0.name, as: UTF8.self) }.joined(separator: ".")
+        let above = steps[..<deepest].map { String(decoding: $0.name, as: UTF8.self) }.joined(separator: ".")
         let there = others.isEmpty ? "" : "; there is \(others.map { "\"\($0)\"" }.joined(separator: ", "))"
         return "there is no element \(name)" + (deepest == 0 ? "" : " at \"\(above)\"") + there
     }
@@ -294,4 +279,150 @@ package final class XMLDocumentName: XMLEvents {
 
     package func end() {}
     package func text(_ bytes: UnsafeBufferPointer<UInt8>) {}
+}
+
+/// The elements of one record while they are read, and then as JSON.
+///
+/// An element is an object of its attributes (`@name`) and its child elements; several children of one name are an
+/// array. Its text is `#text` beside them, or its value when there is nothing else. An empty element is null, and so is
+/// an empty attribute.
+struct XMLRecord {
+    /// Nodes refer to each other by index; 0 is no child of any node, and so means that there is none.
+    private struct Node {
+        let name: Int
+        var text: [UInt8] = []
+        var firstChild = 0
+        var lastChild = 0
+        var nextSibling = 0
+        /// It is marked as having no value (`xsi:nil`).
+        var isNil = false
+    }
+
+    /// The assumed bytes of a node, so that a record of empty elements cannot take all memory.
+    private static let nodeBytes = 64
+
+    /// The memory of a larger record is not reused for the next one.
+    private static let mostNodesKept = 4_096
+
+    private var nodes: [Node] = []
+    /// The open elements.
+    private var open: [Int] = []
+    private var names: [[UInt8]] = []
+    private var numbers: [[UInt8]: Int] = [:]
+    /// The approximate bytes of the record.
+    private(set) var size = 0
+
+    mutating func open(_ name: [UInt8], _ attributes: [XMLAttribute]) {
+        let node = add(name)
+        open.append(node)
+        for attribute in attributes {
+            if attribute.name.elementsEqual("xsi:nil".utf8) {
+                nodes[node].isNil =
+                    attribute.value.elementsEqual("true".utf8) || attribute.value.elementsEqual("1".utf8)
+            }
+            let child = add([UInt8(ascii: "@")] + attribute.name)
+            nodes[child].text = attribute.value
+            size += attribute.value.count
+        }
+    }
+
+    mutating func append(_ text: some Collection<UInt8>) {
+        guard let node = open.last else { return }
+        nodes[node].text.append(contentsOf: text)
+        size += text.count
+    }
+
+    mutating func close() { open.removeLast() }
+
+    /// Returns the record and discards it; nil when it is nested too deeply.
+    mutating func take() -> [UInt8]? {
+        var writer = JSONWriter(capacity: 1024)
+        let isWhole = write(0, depth: 0, to: &writer)
+        // To empty a table takes as long as it is large, also when it is nearly empty.
+        let isSmall = nodes.count <= Self.mostNodesKept
+        nodes.removeAll(keepingCapacity: isSmall)
+        names.removeAll(keepingCapacity: isSmall)
+        numbers.removeAll(keepingCapacity: isSmall)
+        size = 0
+        return isWhole ? writer.bytes : nil
+    }
+
+    /// Adds a node to the open one.
+    private mutating func add(_ name: [UInt8]) -> Int {
+        let number = numbers[name] ?? names.count
+        if number == names.count {
+            names.append(name)
+            numbers[name] = number
+        }
+        let node = nodes.count
+        nodes.append(Node(name: number))
+        size += name.count + Self.nodeBytes
+        guard let parent = open.last else { return node }
+        if nodes[parent].firstChild == 0 {
+            nodes[parent].firstChild = node
+        } else {
+            nodes[nodes[parent].lastChild].nextSibling = node
+        }
+        nodes[parent].lastChild = node
+        return node
+    }
+
+    // MARK: - JSON
+
+    /// False when it is nested too deeply.
+    private func write(_ node: Int, depth: Int, to writer: inout JSONWriter) -> Bool {
+        guard depth < RecordLimits.maximumDepth else { return false }
+        let element = nodes[node]
+        let isAttribute = names[element.name].first == UInt8(ascii: "@")
+        let text = isAttribute ? element.text[...] : Self.trimmed(element.text)
+        guard !element.isNil, element.firstChild != 0 else {
+            if element.isNil || text.isEmpty { writer.null() } else { Self.write(text, to: &writer) }
+            return true
+        }
+        var isWhole = true
+        writer.object { writer in
+            for group in groups(of: element) {
+                names[nodes[group[0]].name].withUnsafeBufferPointer { writer.key(String(decoding: $0, as: UTF8.self)) }
+                if group.count == 1 {
+                    isWhole = write(group[0], depth: depth + 1, to: &writer) && isWhole
+                } else {
+                    writer.array { writer in
+                        for child in group { isWhole = write(child, depth: depth + 2, to: &writer) && isWhole }
+                    }
+                }
+            }
+            guard !text.isEmpty else { return }
+            writer.key("#text")
+            Self.write(text, to: &writer)
+        }
+        return isWhole
+    }
+
+    /// The children, those of one name together, in the order of the names' first occurrences.
+    private func groups(of element: Node) -> [[Int]] {
+        var groups: [[Int]] = []
+        var places: [Int: Int] = [:]
+        var child = element.firstChild
+        while child != 0 {
+            if let place = places[nodes[child].name] {
+                groups[place].append(child)
+            } else {
+                places[nodes[child].name] = groups.count
+                groups.append([child])
+            }
+            child = nodes[child].nextSibling
+        }
+        return groups
+    }
+
+    private static func write(_ text: ArraySlice<UInt8>, to writer: inout JSONWriter) {
+        text.withUnsafeBufferPointer { writer.string($0) }
+    }
+
+    /// Without leading and trailing XML white space.
+    private static func trimmed(_ text: [UInt8]) -> ArraySlice<UInt8> {
+        // The white space of XML is that of JSON.
+        let text = text.drop(while: \.isJSONSpace)
+        return text[..<(text.lastIndex { !$0.isJSONSpace }.map { $0 + 1 } ?? text.startIndex)]
+    }
 }

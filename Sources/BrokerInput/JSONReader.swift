@@ -39,7 +39,8 @@ package struct RecordCutter: RecordReader {
     private var begun: [UInt8] = []
     /// The open brackets inside the record.
     private var open: [UInt8] = []
-    private var doubts: RecordDoubts = []
+    /// The record may have a fault that only the parser finds: escapes, bytes that are not ASCII, unusual numbers.
+    private var isDoubtful = false
     private var position = TextPosition()
 
     package init(opensArrays: Bool = true) { self.init(opensArrays: opensArrays, limits: .ofJobs) }
@@ -58,13 +59,15 @@ package struct RecordCutter: RecordReader {
         let base = position.offset
         var index = 0
         while index < bytes.count {
-            if recordPlace == nil {
-                index = try bytes.withUnsafeBufferPointer { piece throws(InputFault) in
-                    try goOnBetween(piece, from: index, base: base)
-                }
-                if recordPlace == nil { continue }
+            if recordPlace != nil {
+                index = try cut(bytes, from: index, base: base, emit)
+                continue
             }
-            index = try cut(bytes, from: index, base: base, emit)
+            position.reach(base + index)
+            if bytes[index] == UInt8(ascii: "\n") { position.advanceOverLineEnd() }
+            // A record begins with this byte.
+            if !bytes[index].isJSONSpace, try takeBetween(bytes[index]) { continue }
+            index += 1
         }
         position.reach(base + bytes.count)
     }
@@ -77,13 +80,8 @@ package struct RecordCutter: RecordReader {
     ) throws(InputFault) -> Int {
         // The bytes within the limit; a record that continues after them is too large.
         let stop = min(bytes.count, start + limits.maximumBytes - begun.count)
-        let end = try bytes.withUnsafeBufferPointer { piece throws(InputFault) -> Int? in
-            if state == .value, open.isEmpty, let bytes = piece.baseAddress,
-                let end = bytes.wholeRecordEnd(from: start, to: stop, &doubts)
-            {
-                return end
-            }
-            return try goOnInside(UnsafeBufferPointer(rebasing: piece[..<stop]), from: start, base: base)
+        let end = try bytes.withUnsafeBufferPointer { piece throws(InputFault) in
+            try goOnInside(UnsafeBufferPointer(rebasing: piece[..<stop]), from: start, base: base)
         }
         if let end {
             try endRecord(bytes[start..<end], at: base + end, emit)
@@ -91,9 +89,8 @@ package struct RecordCutter: RecordReader {
         }
         if stop < bytes.count {
             position.reach(base + stop)
-            guard state == .scalar, !bytes[stop].isScalar else { throw fault(limits.tooLarge) }
-            // It has ended with the last byte within the limit, if it is not inside of another value.
-            guard open.isEmpty else { throw fault(limits.tooLarge) }
+            // A number has ended with the last byte within the limit, if it is not inside of another value.
+            guard state == .scalar, !bytes[stop].isScalar, open.isEmpty else { throw fault(limits.tooLarge) }
             try endRecord(bytes[start..<stop], at: base + stop, emit)
             return stop
         }
@@ -118,24 +115,6 @@ package struct RecordCutter: RecordReader {
 
     // MARK: - Between records
 
-    /// Moves to the beginning of the next record, or to the end of the piece.
-    private mutating func goOnBetween(
-        _ piece: UnsafeBufferPointer<UInt8>, from start: Int, base: Int
-    ) throws(InputFault) -> Int {
-        var index = start
-        while index < piece.count {
-            let byte = piece[index]
-            position.reach(base + index)
-            if byte.isJSONSpace {
-                if byte == UInt8(ascii: "\n") { position.advanceOverLineEnd() }
-            } else if try takeBetween(byte) {
-                return index
-            }
-            index += 1
-        }
-        return index
-    }
-
     /// Moves over a byte that is no white space. True when it begins a record.
     private mutating func takeBetween(_ byte: UInt8) throws(InputFault) -> Bool {
         switch (state, byte) {
@@ -159,7 +138,7 @@ package struct RecordCutter: RecordReader {
             throw fault("expected a comma or the end of the array after a record, saw \(byte.asSeen)")
         default:
             recordPlace = place
-            doubts = []
+            isDoubtful = false
             state = .value
             return true
         }
@@ -179,7 +158,7 @@ package struct RecordCutter: RecordReader {
         let record = recordPlace ?? place
         recordPlace = nil
         state = arrayPlace == nil ? .between : .afterElement
-        try emit(InputRecord(json: json, place: record, isSound: doubts.areDispelled(by: json)))
+        try emit(InputRecord(json: json, place: record, isSound: !isDoubtful))
     }
 
     // MARK: - Faults
@@ -201,170 +180,46 @@ package struct RecordCutter: RecordReader {
         InputRecord(json: begun, place: recordPlace ?? place).fault
             ?? fault("the input ends in the middle of a record")
     }
-}
 
-extension InputRecord {
-    /// The record as a document.
-    ///
-    /// - Throws: its fault, at its position in the input.
-    package func parsed() throws(InputFault) -> JSONDocument {
-        do throws(JSONError) {
-            return try JSONDocument(fast: json.withUnsafeBytes { JSONText(copying: $0) })
-        } catch {
-            throw InputFault(
-                reason: error.reason, place: place.advanced(over: json.prefix(error.position.offset)),
-                recordPlace: place)
-        }
-    }
+    // MARK: - Inside of a record
 
-    /// The record's fault as JSON; nil for a valid record.
-    package var fault: InputFault? {
-        do throws(InputFault) {
-            _ = try parsed()
-            return nil
-        } catch {
-            return error
-        }
-    }
-}
-
-/// A record that is whole in its piece, and has no fault, line end or deep nesting: nearly every one.
-extension UnsafePointer<UInt8> {
-    /// Returns the end of the record that begins at `start`; nil when it is not such a record.
-    ///
-    /// ``RecordCutter/goOnInside(_:from:base:)`` reads every record, and can stop at each byte. Here the state is the position in
-    /// the code, which takes three fifths of the time.
-    ///
-    /// - Parameter doubts: about the record; without meaning when the result is nil.
-    func wholeRecordEnd(from start: Int, to end: Int, _ doubts: inout RecordDoubts) -> Int? {
-        var index = start
-        // A bit for each open container, 1 for an object; the innermost is the lowest.
-        var open: UInt64 = 0
-        var depth = 0
-        while true {
-            // Before a value.
-            guard index < end else { return nil }
-            let byte = self[index]
-            if byte == UInt8(ascii: "{") || byte == UInt8(ascii: "[") {
-                guard depth < UInt64.bitWidth else { return nil }
-                depth += 1
-                let isObject = byte == UInt8(ascii: "{")
-                open = open &<< 1 | (isObject ? 1 : 0)
-                index += 1
-                guard skipBlanks(&index, end) else { return nil }
-                if self[index] != (isObject ? UInt8(ascii: "}") : UInt8(ascii: "]")) {
-                    if isObject { guard passKey(&index, end, &doubts) else { return nil } }
-                    continue
-                }
-            } else {
-                guard passScalar(&index, end, &doubts) else { return nil }
-            }
-            // After a value, or at the end of an empty container.
-            while depth > 0 {
-                guard skipBlanks(&index, end) else { return nil }
-                let byte = self[index]
-                let isObject = open & 1 == 1
-                index += 1
-                if byte == UInt8(ascii: ",") {
-                    guard skipBlanks(&index, end) else { return nil }
-                    if isObject { guard passKey(&index, end, &doubts) else { return nil } }
-                    break
-                }
-                guard byte == (isObject ? UInt8(ascii: "}") : UInt8(ascii: "]")) else { return nil }
-                depth -= 1
-                open &>>= 1
-            }
-            if depth == 0 { return index }
-        }
-    }
-
-    /// Moves to the next byte that is no blank. False at a line end, and when there is none.
-    @inline(__always)
-    private func skipBlanks(_ index: inout Int, _ end: Int) -> Bool {
-        while index < end {
-            if self[index] > 0x20 { return true }
-            guard self[index] == 0x20 || self[index] == 0x09 else { return false }
-            index += 1
-        }
-        return false
-    }
-
-    /// Moves over a key and its colon, to the beginning of the value.
-    @inline(__always)
-    private func passKey(_ index: inout Int, _ end: Int, _ doubts: inout RecordDoubts) -> Bool {
-        guard self[index] == UInt8(ascii: "\""), passString(&index, end, &doubts), skipBlanks(&index, end),
-            self[index] == UInt8(ascii: ":")
-        else { return false }
-        index += 1
-        return skipBlanks(&index, end)
-    }
-
-    /// Moves over a string, a number or a literal, after which there must be a byte.
-    @inline(__always)
-    private func passScalar(_ index: inout Int, _ end: Int, _ doubts: inout RecordDoubts) -> Bool {
-        if self[index] == UInt8(ascii: "\"") { return passString(&index, end, &doubts) }
-        var faults: RecordDoubts = []
-        index = scalarEnd(from: index, to: end, &faults)
-        return faults.isEmpty && index < end
-    }
-
-    /// Moves over the string that begins here.
-    @inline(__always)
-    private func passString(_ index: inout Int, _ end: Int, _ doubts: inout RecordDoubts) -> Bool {
-        index += 1
-        while true {
-            index = stringEnd(from: index, to: end, &doubts)
-            guard index < end else { return false }
-            if self[index] == UInt8(ascii: "\"") {
-                index += 1
-                return true
-            }
-            guard self[index] == UInt8(ascii: "\\"), index + 1 < end, 0x20...0x7F ~= self[index + 1] else {
-                return false
-            }
-            doubts.insert(.escapes)
-            index += 2
-        }
-    }
-}
-
-/// Inside of a record: the innermost loop of reading JSON. Its position is in local variables, for registers.
-extension RecordCutter {
     /// - Returns: the end of the record; nil when it is not in this piece.
     private mutating func goOnInside(
         _ piece: UnsafeBufferPointer<UInt8>, from start: Int, base: Int
     ) throws(InputFault) -> Int? {
-        guard let bytes = piece.baseAddress, start < piece.count else { return nil }
-        let end = piece.count
         var index = start
-        if state == .scalar, !goOnInScalar(bytes, &index, end) { return nil }
+        // The beginning of a number that another piece began is not available.
+        if state == .scalar { isDoubtful = true }
         var state = state
         var isObject = open.last == UInt8(ascii: "{")
         defer { self.state = state }
         while true {
             // A record that is a single value ends with it.
             if state == .commaOrEnd, open.isEmpty { return index }
-            guard index < end else { return nil }
-            let byte = bytes[index]
+            guard index < piece.count else { return nil }
+            let byte = piece[index]
             switch state {
             case .string, .keyString:
-                index = bytes.stringEnd(from: index, to: end, &doubts)
-                guard index < end else { return nil }
-                if bytes[index] == UInt8(ascii: "\"") {
+                if byte == UInt8(ascii: "\"") {
                     state = state == .string ? .commaOrEnd : .colon
-                } else if bytes[index] == UInt8(ascii: "\\") {
-                    doubts.insert(.escapes)
+                } else if byte == UInt8(ascii: "\\") {
+                    isDoubtful = true
                     state = state == .string ? .escape : .keyEscape
-                } else {
-                    throw controlCharacter(bytes[index], at: base + index)
+                } else if byte < 0x20 {
+                    throw controlCharacter(byte, at: base + index)
+                } else if byte >= 0x80 {
+                    isDoubtful = true
                 }
             case .escape, .keyEscape:
                 guard byte >= 0x20 else { throw controlCharacter(byte, at: base + index) }
-                if byte >= 0x80 { doubts.insert(.notASCII) }
                 state = state == .escape ? .string : .keyString
-            case _ where byte.isJSONSpace:
-                index = skipSpace(bytes, from: index, to: end, base: base)
+            case .scalar where !byte.isScalar:
+                state = .commaOrEnd
                 continue
+            case .scalar: break
+            case _ where byte.isJSONSpace:
+                position.reach(base + index)
+                if byte == UInt8(ascii: "\n") { position.advanceOverLineEnd() }
             case .colon where byte == UInt8(ascii: ":"): state = .value
             case .key where byte == UInt8(ascii: "\""), .firstKey where byte == UInt8(ascii: "\""): state = .keyString
             case .commaOrEnd where byte == UInt8(ascii: ","): state = isObject ? .key : .value
@@ -377,10 +232,9 @@ extension RecordCutter {
                 state = .string
             case .value where byte.isScalar, .firstValue where byte.isScalar:
                 state = .scalar
-                let begin = index
-                index = bytes.scalarEnd(from: begin, to: end, &doubts)
-                guard index < end else { return nil }
-                state = .commaOrEnd
+                let scalar = piece[index...].prefix(while: \.isScalar)
+                isDoubtful = isDoubtful || !Self.isSound(scalar)
+                index = scalar.endIndex
                 continue
             case .value, .firstValue:
                 state = try beginContainer(byte, at: base + index)
@@ -391,31 +245,17 @@ extension RecordCutter {
         }
     }
 
-    /// Continues a number or a literal that began in another piece.
-    ///
-    /// - Returns: false when it does not end in this one.
-    private mutating func goOnInScalar(_ bytes: UnsafePointer<UInt8>, _ index: inout Int, _ end: Int) -> Bool {
-        // Its beginning is not available.
-        doubts.insert(.anything)
-        while index < end, bytes[index].isScalar { index += 1 }
-        guard index < end else { return false }
-        state = .commaOrEnd
-        return true
+    /// A literal, or a number without an exponent. Of all else the parser decides.
+    private static func isSound(_ scalar: Slice<UnsafeBufferPointer<UInt8>>) -> Bool {
+        let digits = scalar.first == UInt8(ascii: "-") ? scalar.dropFirst() : scalar
+        guard let first = digits.first, first.isDigit else { return literals.contains { scalar.elementsEqual($0) } }
+        let whole = digits.prefix { $0 != UInt8(ascii: ".") }
+        let fraction = digits[whole.endIndex...].dropFirst()
+        return (whole.count == 1 || first != UInt8(ascii: "0")) && digits.last != UInt8(ascii: ".")
+            && whole.allSatisfy(\.isDigit) && fraction.allSatisfy(\.isDigit)
     }
 
-    private mutating func skipSpace(
-        _ bytes: UnsafePointer<UInt8>, from start: Int, to end: Int, base: Int
-    ) -> Int {
-        var index = start
-        while index < end, bytes[index].isJSONSpace {
-            if bytes[index] == UInt8(ascii: "\n") {
-                position.reach(base + index)
-                position.advanceOverLineEnd()
-            }
-            index += 1
-        }
-        return index
-    }
+    private static let literals = ["true", "false", "null"].map { Array($0.utf8) }
 
     /// Begins an array or an object: the record itself or a value inside of it.
     private mutating func beginContainer(_ byte: UInt8, at offset: Int) throws(InputFault) -> State {
@@ -445,5 +285,135 @@ extension RecordCutter {
     private mutating func controlCharacter(_ byte: UInt8, at offset: Int) -> InputFault {
         position.reach(offset)
         return fault("\(byte.asSeen) must be escaped inside a string")
+    }
+}
+
+extension InputRecord {
+    /// The record as a document.
+    ///
+    /// - Throws: its fault, at its position in the input.
+    package func parsed() throws(InputFault) -> JSONDocument {
+        do throws(JSONError) {
+            return try JSONDocument(fast: json.withUnsafeBytes { JSONText(copying: $0) })
+        } catch {
+            throw InputFault(
+                reason: error.reason, place: place.advanced(over: json.prefix(error.position.offset)),
+                recordPlace: place)
+        }
+    }
+
+    /// The record's fault as JSON; nil for a valid record.
+    package var fault: InputFault? {
+        do throws(InputFault) {
+            _ = try parsed()
+            return nil
+        } catch {
+            return error
+        }
+    }
+}
+
+extension UInt8 {
+    /// White space of JSON.
+    var isJSONSpace: Bool { self == 0x20 || self == 0x0A || self == 0x0D || self == 0x09 }
+
+    var isDigit: Bool { self &- UInt8(ascii: "0") <= 9 }
+
+    /// A byte that may belong to a number or a literal: a letter, a digit, a sign or a dot.
+    var isScalar: Bool {
+        isDigit || (self | 0x20) &- UInt8(ascii: "a") < 26
+            || self == UInt8(ascii: "-") || self == UInt8(ascii: "+") || self == UInt8(ascii: ".")
+    }
+}
+
+/// The JSON around the records of an input: its first value without the contents of large arrays. Of an input of any size it
+/// takes little memory.
+package struct JSONEnvelope {
+    /// The maximum bytes of an array whose contents are read.
+    package static let largeArray = 64 << 10
+
+    /// JSON, if the input is.
+    private(set) var json: [UInt8] = []
+    private var depth = 0
+    /// Where the outermost open array begins in ``json``, and its depth.
+    private var array: (start: Int, depth: Int)?
+    /// The contents of that array are not read.
+    private var isSkipping = false
+    private var isInString = false
+    private var isEscaped = false
+    /// The value is whole.
+    private var isComplete = false
+
+    private let largeArray: Int
+
+    init(largeArray: Int) { self.largeArray = largeArray }
+
+    /// Reads an input up to the end of its first value.
+    ///
+    /// - Parameters:
+    ///   - maximumBytes: more bytes of the input, unpacked, are a fault.
+    ///   - largeArray: the contents of a larger array are not read.
+    package static func read(
+        file path: String, maximumBytes: Int, largeArray: Int
+    ) throws(InputFault) -> [UInt8] {
+        var envelope = JSONEnvelope(largeArray: largeArray)
+        let bytes = UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes)
+        while !envelope.isComplete {
+            let chunk = try bytes.next()
+            if chunk.isEmpty { break }
+            envelope.feed(chunk)
+        }
+        return envelope.json
+    }
+
+    mutating func feed(_ bytes: [UInt8]) {
+        for byte in bytes {
+            // A byte order mark and white space may precede it.
+            if json.isEmpty, byte.isJSONSpace || [0xEF, 0xBB, 0xBF].contains(byte) { continue }
+            add(byte)
+            if isComplete { return }
+            if let array, !isSkipping, json.count - array.start > largeArray {
+                json.removeSubrange((array.start + 1)...)
+                isSkipping = true
+            }
+        }
+    }
+
+    private mutating func add(_ byte: UInt8) {
+        var isLast = false
+        if isInString {
+            isInString = isEscaped || byte != UInt8(ascii: "\"")
+            isEscaped = !isEscaped && byte == UInt8(ascii: "\\")
+        } else {
+            switch byte {
+            case UInt8(ascii: "\""): isInString = true
+            case UInt8(ascii: "["), UInt8(ascii: "{"):
+                depth += 1
+                if byte == UInt8(ascii: "["), array == nil { array = (json.count, depth) }
+            case UInt8(ascii: "]"), UInt8(ascii: "}"):
+                isLast = array?.depth == depth
+                depth -= 1
+                isComplete = depth <= 0
+            default: break
+            }
+        }
+        if !isSkipping || isLast { json.append(byte) }
+        if isLast { (array, isSkipping) = (nil, false) }
+    }
+}
+
+/// The beginning of an input.
+package enum InputBeginning {
+    /// The first value is an array, whose elements are records.
+    ///
+    /// - Parameter path: a file; `-` is standard input.
+    package static func isArray(file path: String) -> Bool {
+        guard let bytes = (try? FileBytes(path)).map({ UnpackedBytes($0) }) else { return false }
+        while let chunk = try? bytes.next(), !chunk.isEmpty {
+            // White space and a byte order mark may precede it.
+            let first = chunk.first { !$0.isJSONSpace && ![0xEF, 0xBB, 0xBF, 0x1E].contains($0) }
+            if let first { return first == UInt8(ascii: "[") }
+        }
+        return false
     }
 }

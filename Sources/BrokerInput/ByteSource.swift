@@ -21,9 +21,7 @@ final class UnpackedBytes: ByteSource {
     var bytesRead: Int { packed.bytesRead }
 
     func next() throws(InputFault) -> [UInt8] {
-        let source = if let unpacked { unpacked } else { try recognised() }
-        unpacked = source
-        let bytes = try source.next()
+        let bytes = if let unpacked { try unpacked.next() } else { try begin() }
         count += bytes.count
         guard count <= maximumBytes else {
             throw .damaged("there are more than \(maximumBytes) bytes, unpacked; --max-bytes allows more")
@@ -31,22 +29,28 @@ final class UnpackedBytes: ByteSource {
         return bytes
     }
 
-    private func recognised() throws(InputFault) -> any ByteSource {
+    /// Chooses how the bytes are unpacked, and returns the first ones.
+    private func begin() throws(InputFault) -> [UInt8] {
         var beginning: [UInt8] = []
         // A pipe may return single bytes.
-        while beginning.count < Packing.longestMark, Packing.all.contains(where: { $0.mayBegin(with: beginning) }) {
+        while Packing.all.contains(where: { $0.mayBegin(with: beginning) }) {
             let chunk = try packed.next()
             if chunk.isEmpty { break }
             beginning += chunk
         }
-        let source = BegunBytes(beginning, then: packed)
-        guard let packing = Packing.all.first(where: { beginning.starts(with: $0.mark) }) else { return source }
-        switch packing.kind {
-        case .gzip: return try GzipBytes(source)
-        case .lz4: return try LZ4Bytes(source)
+        let source: any ByteSource
+        let packing = Packing.all.first { beginning.starts(with: $0.mark) }
+        switch packing?.kind {
+        case nil:
+            unpacked = packed
+            return beginning
+        case .gzip: source = try GzipBytes(beginning, then: packed)
+        case .lz4: source = try LZ4Bytes(beginning, then: packed)
         case .unread(let command):
-            throw .damaged("the input is packed by \(packing.name); unpack it first: \(command)")
+            throw .damaged("the input is packed by \(packing?.name ?? ""); unpack it first: \(command)")
         }
+        unpacked = source
+        return try source.next()
     }
 }
 
@@ -64,8 +68,6 @@ private struct Packing {
 
     func mayBegin(with bytes: [UInt8]) -> Bool { bytes.count < mark.count && mark.starts(with: bytes) }
 
-    static let longestMark = 10
-
     /// No text begins with any of these; bzip2's bytes are those of its default level.
     static let all = [
         Packing(name: "gzip", mark: [0x1F, 0x8B], kind: .gzip),
@@ -79,27 +81,6 @@ private struct Packing {
             name: "zip", mark: Array("PK".utf8) + [0x03, 0x04],
             kind: .unread("unzip -p FILE | broker … (a spreadsheet? save it as CSV)")),
     ]
-}
-
-/// The bytes that were examined already, and then the others.
-private final class BegunBytes: ByteSource {
-    private var beginning: [UInt8]
-    private let rest: any ByteSource
-
-    init(_ beginning: [UInt8], then rest: any ByteSource) {
-        self.beginning = beginning
-        self.rest = rest
-    }
-
-    var bytesRead: Int { rest.bytesRead }
-
-    func next() throws(InputFault) -> [UInt8] {
-        guard beginning.isEmpty else {
-            defer { beginning = [] }
-            return beginning
-        }
-        return try rest.next()
-    }
 }
 
 /// The bytes of an input, piece after piece. Belongs to one thread, which may block.
@@ -135,16 +116,21 @@ final class FileBytes: ByteSource {
             bytesRead += ahead.count
             return ahead
         }
-        while true {
-            var count = 0
-            let chunk = [UInt8](unsafeUninitializedCapacity: Self.chunkBytes) { space, filled in
+        guard let chunk = Self.read(descriptor, most: Self.chunkBytes) else { throw Self.unreadable() }
+        bytesRead += chunk.count
+        return chunk
+    }
+
+    /// - Returns: no bytes at the end; nil when the call failed.
+    fileprivate static func read(_ descriptor: Int32, most: Int) -> [UInt8]? {
+        var count = -1
+        let chunk = [UInt8](unsafeUninitializedCapacity: most) { space, filled in
+            repeat {
                 count = Glibc.read(descriptor, space.baseAddress, space.count)
-                filled = max(0, count)
-            }
-            bytesRead += chunk.count
-            if count >= 0 { return chunk }
-            if errno != EINTR { throw Self.unreadable() }
+            } while count < 0 && errno == EINTR
+            filled = max(0, count)
         }
+        return count < 0 ? nil : chunk
     }
 
     private static func unreadable() -> InputFault {
@@ -165,14 +151,8 @@ package enum StandardInput {
         pending.withLock { pending in
             var isAll = false
             while pending.count < limit, !isAll {
-                let chunk = [UInt8](unsafeUninitializedCapacity: min(limit - pending.count, 1 << 20)) { space, filled in
-                    var count = -1
-                    repeat {
-                        count = read(STDIN_FILENO, space.baseAddress, space.count)
-                    } while count < 0 && errno == EINTR
-                    filled = max(0, count)
-                }
                 // A read error is reported to the next reader.
+                let chunk = FileBytes.read(STDIN_FILENO, most: min(limit - pending.count, 1 << 20)) ?? []
                 isAll = chunk.isEmpty
                 pending += chunk
             }
@@ -195,13 +175,14 @@ final class LZ4Bytes: ByteSource {
 
     private let packed: any ByteSource
     private let context: OpaquePointer
-    private var chunk: [UInt8] = []
+    private var chunk: [UInt8]
     /// Bytes of ``chunk`` that were unpacked.
     private var consumed = 0
     /// Between two frames, or after the last one.
     private var isBetween = true
 
-    init(_ packed: any ByteSource) throws(InputFault) {
+    init(_ beginning: [UInt8], then packed: any ByteSource) throws(InputFault) {
+        chunk = beginning
         self.packed = packed
         var context: OpaquePointer?
         guard LZ4F_isError(LZ4F_createDecompressionContext(&context, UInt32(LZ4F_VERSION))) == 0, let context else {
@@ -256,7 +237,7 @@ final class GzipBytes: ByteSource {
     private let packed: any ByteSource
     // zlib keeps a pointer to the stream, so it must not move.
     private let stream: UnsafeMutablePointer<z_stream>
-    private var chunk: [UInt8] = []
+    private var chunk: [UInt8]
     /// Bytes of ``chunk`` that were unpacked.
     private var consumed = 0
     private var state = State.inside
@@ -269,7 +250,8 @@ final class GzipBytes: ByteSource {
         case ended
     }
 
-    init(_ packed: any ByteSource) throws(InputFault) {
+    init(_ beginning: [UInt8], then packed: any ByteSource) throws(InputFault) {
+        chunk = beginning
         self.packed = packed
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
@@ -292,7 +274,7 @@ final class GzipBytes: ByteSource {
             case .inside:
                 let piece = try unpack()
                 if !piece.isEmpty { return piece }
-            case .behind(let padding): try goOn(padding)
+            case .behind(let padding): try findMember(afterZeros: padding)
             }
         }
     }
@@ -327,7 +309,7 @@ final class GzipBytes: ByteSource {
     }
 
     /// Searches for another member.
-    private func goOn(_ padding: Bool) throws(InputFault) {
+    private func findMember(afterZeros padding: Bool) throws(InputFault) {
         if consumed == chunk.count, try !refill() {
             state = .ended
         } else if chunk[consumed] == 0 {
