@@ -1,6 +1,151 @@
 internal import BrokerFastJSON
 package import BrokerInput
 internal import BrokerJSON
+package import Foundation
+
+/// Where the body of a page says which page is the next one.
+package struct NextPage: Sendable {
+    private let keys: [String]
+    /// The query item that takes a cursor; nil when the value is a URL.
+    private let parameter: String?
+
+    /// - Parameter path: keys with dots between them, or a JSON Pointer.
+    package init(path: String, parameter: String?) {
+        keys = RecordRoot(path)?.tokens ?? [path]
+        self.parameter = parameter
+    }
+
+    /// The path may lead into an array.
+    var readsElements: Bool { keys.contains { Int($0) != nil } }
+
+    /// - Parameter url: where the page came from.
+    /// - Returns: nil when it is the last page: the value is not there, null, false or an empty text.
+    package func url(in page: PageEnvelope, of url: URL) throws(PageError) -> URL? {
+        let found = try page.read { root throws(PageError) in try text(in: root, of: url) }
+        guard let found, !found.isEmpty else { return nil }
+        return try next(found, after: url)
+    }
+
+    private func text(in root: JSONValue, of url: URL) throws(PageError) -> String? {
+        var value: JSONValue? = root
+        for key in keys {
+            guard let current = value else { return nil }
+            if current.kind == .array, let index = Int(key), index >= 0 {
+                value = current.elements.dropFirst(index).first { _ in true }
+            } else {
+                value = current[key]
+            }
+        }
+        guard let value else { return nil }
+        switch value.kind {
+        case .string: return value.string
+        case .null: return nil
+        case .object, .array:
+            throw PageError(
+                "--next leads to an object or an array in \(url.absoluteString); give the path of a URL or a cursor.")
+        default:
+            let text = String(decoding: value.bytes, as: UTF8.self)
+            return text == "false" ? nil : text
+        }
+    }
+
+    private func next(_ text: String, after url: URL) throws(PageError) -> URL {
+        guard let parameter else {
+            guard let next = URL(string: text, relativeTo: url)?.absoluteURL else {
+                throw PageError("--next leads to \"\(text.prefix(100))\" in \(url.absoluteString), which is no URL.")
+            }
+            return next
+        }
+        guard var components = URLComponents(url: url, resolvingAgainstBaseURL: true) else {
+            throw PageError("\(url.absoluteString) takes no query item, so --next-parameter cannot be used with it.")
+        }
+        let others = components.queryItems?.filter { $0.name != parameter } ?? []
+        components.queryItems = others + [URLQueryItem(name: parameter, value: text)]
+        // URLComponents leaves a plus as it is, which servers read as a space.
+        components.percentEncodedQuery = components.percentEncodedQuery?.replacing("+", with: "%2B")
+        return components.url ?? url
+    }
+}
+
+/// The next page according to the field `Link` of a response (RFC 8288, section 3).
+package enum LinkHeader: Equatable, Sendable {
+    /// No link has the relation `next`.
+    case none
+    case next(URL)
+    /// The field is not of the form of RFC 8288 up to the link to the next page, or that is no URL: a page may follow.
+    case unreadable(String)
+
+    /// - Parameter url: of the page.
+    init(_ field: String, of url: URL) {
+        var rest = field[...]
+        while true {
+            rest = rest.drop { $0 == "," || $0.isWhitespace }
+            guard !rest.isEmpty else {
+                self = .none
+                return
+            }
+            guard let (target, relations) = Self.takeLink(&rest) else { break }
+            guard relations.contains("next") else { continue }
+            guard let next = URL(string: target, relativeTo: url)?.absoluteURL, (try? PageClient.check(next)) != nil
+            else { break }
+            self = .next(next)
+            return
+        }
+        self = .unreadable(field)
+    }
+
+    /// The target and the relations of a link; nil for any other text.
+    private static func takeLink(_ rest: inout Substring) -> (target: String, relations: [String])? {
+        guard rest.first == "<", let end = rest.firstIndex(of: ">") else { return nil }
+        let target = rest[rest.index(after: rest.startIndex)..<end]
+        // No URL has these, but a link whose bracket is not closed, with its parameters or the link after it.
+        let hasBlank = target.contains(where: \.isWhitespace)
+        guard !target.contains(where: { $0 == "<" || $0 == "\"" || $0 == ";" && hasBlank }) else { return nil }
+        rest = rest[rest.index(after: end)...].drop(while: \.isWhitespace)
+        var relations: [String]?
+        while rest.first == ";" {
+            guard let (name, value) = takeParameter(&rest) else { return nil }
+            // The first one of several counts (section 3.3).
+            if name.lowercased() == "rel", relations == nil {
+                relations = value.split(whereSeparator: \.isWhitespace).map { $0.lowercased() }
+                if relations == [] { return nil }
+            }
+        }
+        // Servers forget the comma, too.
+        return rest.isEmpty || rest.first == "," || rest.first == "<" ? (String(target), relations ?? []) : nil
+    }
+
+    /// `;name`, `;name=value` or `;name="value"`, and the blanks after it; nil for any other text.
+    private static func takeParameter(_ rest: inout Substring) -> (name: String, value: String)? {
+        rest = rest.dropFirst().drop(while: \.isWhitespace)
+        let name = rest.prefix { !"=;,\"<>".contains($0) && !$0.isWhitespace }
+        rest = rest[name.endIndex...].drop(while: \.isWhitespace)
+        guard rest.first == "=" else { return (String(name), "") }
+        rest = rest.dropFirst().drop(while: \.isWhitespace)
+        var value = ""
+        // Servers send single quotes, too.
+        if let quote = rest.first, quote == "\"" || quote == "'" {
+            rest = rest.dropFirst()
+            while true {
+                guard let character = rest.popFirst() else { return nil }
+                if character == quote { break }
+                guard character == "\\", quote == "\"" else {
+                    value.append(character)
+                    continue
+                }
+                // A quoted pair (RFC 9110, section 5.6.4).
+                guard let escaped = rest.popFirst() else { return nil }
+                value.append(escaped)
+            }
+        } else {
+            value = String(rest.prefix { !";,\"<>".contains($0) && !$0.isWhitespace })
+            rest = rest[rest.index(rest.startIndex, offsetBy: value.count)...]
+            if value.isEmpty { return nil }
+        }
+        rest = rest.drop(while: \.isWhitespace)
+        return name.isEmpty ? nil : (String(name), value)
+    }
+}
 
 /// The signs of further pages in one that has no link to the next: fields of its response, and members of the objects around
 /// its records.
@@ -175,25 +320,5 @@ package struct PageEnvelope {
     func read<Result, Failure>(_ body: (JSONValue) throws(Failure) -> Result) throws(Failure) -> Result {
         defer { withExtendedLifetime(document) {} }
         return try body(document.root)
-    }
-}
-
-/// Why a page could not be had.
-package struct PageError: Error, Sendable, CustomStringConvertible {
-    /// What happened, where, and the remedy.
-    package let description: String
-    /// Another attempt may succeed, after this time when the server names one.
-    let isTemporary: Bool
-    let retryAfter: RetryAfter?
-    /// The server has answered that there is no such page, or none for this client.
-    package let isRefusal: Bool
-
-    package init(
-        _ description: String, isTemporary: Bool = false, retryAfter: RetryAfter? = nil, isRefusal: Bool = false
-    ) {
-        self.description = description
-        self.isTemporary = isTemporary
-        self.retryAfter = retryAfter
-        self.isRefusal = isRefusal
     }
 }
