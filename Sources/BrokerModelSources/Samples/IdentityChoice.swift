@@ -180,7 +180,7 @@ struct IdentityChoice {
 
     /// Texts before numbers before dates before long texts.
     private static func weight(_ index: Int, _ shape: ObjectShape) -> Int {
-        if shape.properties[index].longestText > 100 { return 3 }
+        if shape.properties[index].scalars.longestText > 100 { return 3 }
         return switch shape.type(index) {
         case .integer64: 1
         case .date, .calendarDate: 2

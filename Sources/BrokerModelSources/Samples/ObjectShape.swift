@@ -15,8 +15,6 @@ final class PropertyShape {
     private(set) var otherLists = 0
     /// Objects that are nested too deep to be observed.
     private(set) var deepObjects = 0
-    private(set) var emptyTexts = 0
-    private(set) var longestText = 0
     /// Whether a value occurs twice; nil where that is not observed.
     private(set) var distinct: DistinctValues?
     /// The values are objects with one key that begins with `$`, such as MongoDB's `{"$oid": "5f…"}`.
@@ -39,11 +37,6 @@ final class PropertyShape {
 
     private func observe(scalar value: JSONValue, _ owner: ObjectShape) -> Int {
         scalars.observe(value)
-        if value.kind == .string {
-            let length = value.bytes.count
-            if length == 0 { emptyTexts += 1 }
-            longestText = max(longestText, length)
-        }
         let hash = value.sampleHash
         distinct?.insert(hash, owner.rows.budget)
         return hash
@@ -104,8 +97,6 @@ final class PropertyShape {
         emptyLists += other.emptyLists
         otherLists += other.otherLists
         deepObjects += other.deepObjects
-        emptyTexts += other.emptyTexts
-        longestText = max(longestText, other.longestText)
         wrapper = wrapper ?? other.wrapper
         distinct = other.distinct.flatMap { distinct?.merged(with: $0) }
         guard let theirs = other.objects else { return }
@@ -131,9 +122,9 @@ final class PropertyShape {
     func nonidentityReason(among objects: Int) -> String? {
         if hasObjects || hasLists || deepObjects > 0 { return "its values are objects or lists" }
         if count < objects || nulls > 0 { return "it is missing or null in \(objects - count + nulls) of \(objects)" }
-        if emptyTexts > 0 { return "\(emptyTexts) of its values are empty" }
-        if longestText > Self.longestKey {
-            return "one of its values has \(longestText) bytes, and \(Self.longestKey) are allowed"
+        if scalars.emptyTexts > 0 { return "\(scalars.emptyTexts) of its values are empty" }
+        if scalars.longestText > Self.longestKey {
+            return "one of its values has \(scalars.longestText) bytes, and \(Self.longestKey) are allowed"
         }
         if scalars.isKey { return nil }
         let kind = scalars.areBooleans ? "booleans" : scalars.areNumbers ? "no whole numbers" : "of several kinds"

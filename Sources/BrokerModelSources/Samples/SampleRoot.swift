@@ -34,8 +34,13 @@ package struct SampleRoot {
         let keys: [String]
         let isMap: Bool
         let count: Int
+        /// The last key says the entity's name.
         let isNamed: Bool
-        var depth: Int { keys.count }
+
+        /// The larger one is preferred, and of two the one that is less deep.
+        static func isLess(_ one: Candidate, _ other: Candidate) -> Bool {
+            (one.count, -one.keys.count) < (other.count, -other.keys.count)
+        }
     }
 
     /// Nil when the values are the records themselves.
@@ -50,25 +55,21 @@ package struct SampleRoot {
         let known = model.map(KnownModel.init)
         let index = model?.index(ofEntity: entity)
         let expectsMap = index.flatMap { known?.keyMapping(of: $0) } != nil
-        let usual = SampleRoot(in: value, isOnly, entity, expectsMap: false)
-        if let known, let index, !expectsMap {
+        var found = SampleRoot(in: value, isOnly, entity, expectsMap: false)
+        if expectsMap {
+            found = found ?? SampleRoot(in: value, isOnly, entity, expectsMap: true)
+        } else if let known, let index {
             let isRecord = { (object: JSONValue) in known.isRecord(Self.keys(of: object), of: index) }
             // A list that the entity's own objects have is no envelope of them.
-            if let usual, usual.keys.first.map({ known.part(at: [$0], of: index) == nil }) ?? false,
-                usual.firstRecord(in: value).map(isRecord) ?? true
-            {
-                self = usual
-                return
-            }
-            if isRecord(value) { return nil }
-            if let keys = Self.knownRoot(in: value, [], isRecord) {
-                self.init(keys: keys, isMap: false, wrapper: Self.wrapper(of: keys, in: value))
-                return
+            let isEnvelope = found?.keys.first.map { known.part(at: [$0], of: index) == nil } ?? false
+            if !isEnvelope || !(found?.firstRecord(in: value).map(isRecord) ?? true) {
+                if isRecord(value) { return nil }
+                if let keys = Self.knownRoot(in: value, [], isRecord) {
+                    found = SampleRoot(keys: keys, isMap: false, wrapper: Self.wrapper(of: keys, in: value))
+                }
             }
         }
-        guard let found = usual ?? (expectsMap ? SampleRoot(in: value, isOnly, entity, expectsMap: true) : nil) else {
-            return nil
-        }
+        guard let found else { return nil }
         self = found
     }
 
@@ -86,9 +87,9 @@ package struct SampleRoot {
         }
         var candidates: [Candidate] = []
         Self.find(in: value, [], entity, expectsMap, &candidates)
-        let best = candidates.filter(\.isNamed).min { ($0.depth, -$0.count) < ($1.depth, -$1.count) }
-        if let best {
-            self.init(best, in: value)
+        let named = candidates.filter(\.isNamed).min { ($0.keys.count, -$0.count) < ($1.keys.count, -$1.count) }
+        if let named {
+            self.init(named, in: value)
             return
         }
         guard !Self.isRecord(value, entity), isOnly else { return nil }
@@ -96,15 +97,15 @@ package struct SampleRoot {
             self.init(keys: [key], isMap: false)
             return
         }
-        if Self.hasName(value) { candidates.removeAll { $0.depth > 1 || !Self.envelopes.contains($0.keys[0]) } }
-        let known = candidates.filter { $0.keys.last.map(Self.envelopes.contains) ?? false }
-        if let best = known.max(by: { ($0.count, -$0.depth) < ($1.count, -$1.depth) }) {
+        if Self.hasName(value) { candidates.removeAll { $0.keys.count > 1 || !Self.envelopes.contains($0.keys[0]) } }
+        let enveloped = candidates.filter { Self.envelopes.contains($0.keys[$0.keys.count - 1]) }
+        if let best = enveloped.max(by: Candidate.isLess) {
             self.init(best, in: value)
             return
         }
         // The only list of an object that is no record, or one with nearly all objects.
         let all = candidates.reduce(0) { $0 + $1.count }
-        guard let largest = candidates.max(by: { ($0.count, -$0.depth) < ($1.count, -$1.depth) }),
+        guard let largest = candidates.max(by: Candidate.isLess),
             largest.count > 1 || value.members.dropFirst().first(where: { _ in true }) == nil,
             Double(largest.count) >= Self.leastShare * Double(all)
         else { return nil }

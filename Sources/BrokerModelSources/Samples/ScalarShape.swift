@@ -10,7 +10,9 @@ struct ScalarShape {
     private var longFractions = 0
     private var booleans = 0
     private var texts = 0
-    private var emptyTexts = 0
+    private(set) var emptyTexts = 0
+    /// Bytes.
+    private(set) var longestText = 0
     /// Texts that are `yes`.
     private var affirmations = 0
     /// Texts that are numbers other than 64 bit integers, and have more digits than a double holds.
@@ -43,6 +45,7 @@ struct ScalarShape {
 
     private mutating func observe(text: UnsafeBufferPointer<UInt8>) {
         texts += 1
+        longestText = max(longestText, text.count)
         if text.isEmpty { emptyTexts += 1 }
         guard !text.isEmpty, !forms.isEmpty else { return }
         forms = TextForm(of: text, among: forms)
@@ -74,6 +77,7 @@ struct ScalarShape {
         booleans += other.booleans
         texts += other.texts
         emptyTexts += other.emptyTexts
+        longestText = max(longestText, other.longestText)
         affirmations += other.affirmations
         longTexts += other.longTexts
         forms.formIntersection(other.forms)
