@@ -58,3 +58,73 @@ public final class JSONDocument: Sendable {
             unescaped: UnsafePointer(tape.unescaped))
     }
 }
+
+/// A position in a text. Lines and columns count from 1 (columns in bytes), offsets from 0.
+public struct JSONPosition: Sendable, Equatable {
+    public let line: Int
+    public let column: Int
+    public let offset: Int
+
+    public init(offset: Int, in text: JSONText) {
+        var line = 1
+        var lineStart = 0
+        let bytes = text.bytes
+        for index in 0..<min(offset, bytes.count) where bytes[index] == UInt8(ascii: "\n") {
+            line += 1
+            lineStart = index + 1
+        }
+        self.line = line
+        self.column = offset - lineStart + 1
+        self.offset = offset
+    }
+}
+
+/// A text that is not JSON by RFC 8259.
+public struct JSONError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The fault, without the position: "expected a comma or '}'".
+    public let reason: String
+    public let position: JSONPosition
+    /// There was no memory to parse the text.
+    package let isWantOfMemory: Bool
+
+    public var description: String {
+        "\(reason), at line \(position.line), column \(position.column) (byte \(position.offset))"
+    }
+}
+
+extension JSONError {
+    package init(_ fault: TapeFault, in text: JSONText, maximumDepth: Int) {
+        let (status, offset) = (fault.status, fault.offset)
+        position = JSONPosition(offset: offset, in: text)
+        isWantOfMemory = status == BROKER_JSON_OUT_OF_MEMORY || status == BROKER_JSON_NO_ROOM
+        let seen = offset < text.count ? Self.describe(text.bytes[offset]) : "the end of the text"
+        reason =
+            switch status {
+            case BROKER_JSON_EMPTY: "there is no JSON here, only white space or nothing"
+            case BROKER_JSON_TOO_LARGE: "the text is longer than 2 GiB"
+            case BROKER_JSON_OUT_OF_MEMORY, BROKER_JSON_NO_ROOM: "there is no memory left to parse the text"
+            case BROKER_JSON_TOO_DEEP: "the text is nested deeper than \(maximumDepth) levels"
+            case BROKER_JSON_NOT_UTF8: "the text is not UTF-8: \(seen) is out of place"
+            case BROKER_JSON_UNCLOSED_STRING: "a string begins here and never ends"
+            case BROKER_JSON_CONTROL_CHARACTER: "\(seen) must be escaped inside a string"
+            case BROKER_JSON_BAD_ESCAPE: "this escape is none of \\\" \\\\ \\/ \\b \\f \\n \\r \\t \\uXXXX (in pairs)"
+            case BROKER_JSON_BAD_NUMBER: "this is not a number as JSON writes it"
+            case BROKER_JSON_BAD_LITERAL: "expected a value, saw \(seen)"
+            case BROKER_JSON_EXPECTED_VALUE: "expected a value, saw \(seen)"
+            case BROKER_JSON_EXPECTED_KEY: "expected a key in double quotes, saw \(seen)"
+            case BROKER_JSON_EXPECTED_COLON: "expected a colon after the key, saw \(seen)"
+            case BROKER_JSON_EXPECTED_COMMA_OR_END: "expected a comma or the closing bracket, saw \(seen)"
+            case BROKER_JSON_UNCLOSED_CONTAINER: "the bracket opened here is never closed"
+            case BROKER_JSON_TRAILING_CONTENT: "expected the end of the text, saw \(seen)"
+            default: preconditionFailure("the parser answered with an unknown status \(status.rawValue)")
+            }
+    }
+
+    private static func describe(_ byte: UInt8) -> String {
+        switch byte {
+        case 0x21...0x7E: "'\(Character(UnicodeScalar(byte)))'"
+        case 0x20: "a space"
+        default: "the byte 0x\(byte < 16 ? "0" : "")\(String(byte, radix: 16, uppercase: true))"
+        }
+    }
+}

@@ -297,3 +297,129 @@ extension UInt8 {
             || self == UInt8(ascii: ":")
     }
 }
+
+/// Copies a string's content, with its escapes replaced.
+enum Unescaping {
+    /// - Parameter target: has room for as many bytes as the content; unescaping never lengthens.
+    /// - Returns: the bytes written.
+    /// - Throws: a bad escape: one that RFC 8259 does not know, or a surrogate without its partner.
+    static func copy(
+        _ text: UnsafePointer<UInt8>, from start: Int, to end: Int, into target: UnsafeMutablePointer<UInt8>
+    ) throws(TapeFault) -> Int {
+        var count = 0
+        var offset = start
+        while offset < end {
+            guard text[offset] == UInt8(ascii: "\\") else {
+                target[count] = text[offset]
+                count += 1
+                offset += 1
+                continue
+            }
+            if let byte = simple(text[offset + 1]) {
+                target[count] = byte
+                count += 1
+                offset += 2
+                continue
+            }
+            guard let (scalar, size) = scalar(text, offset, end) else {
+                throw TapeFault(BROKER_JSON_BAD_ESCAPE, at: offset)
+            }
+            for byte in UTF8.encode(scalar)! {
+                target[count] = byte
+                count += 1
+            }
+            offset += size
+        }
+        return count
+    }
+
+    private static func simple(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): byte
+        case UInt8(ascii: "b"): 0x08
+        case UInt8(ascii: "f"): 0x0C
+        case UInt8(ascii: "n"): 0x0A
+        case UInt8(ascii: "r"): 0x0D
+        case UInt8(ascii: "t"): 0x09
+        default: nil
+        }
+    }
+
+    /// The scalar of `\uXXXX`, or of a pair of them, and the bytes that it has in the text; nil when there is none.
+    private static func scalar(
+        _ text: UnsafePointer<UInt8>, _ offset: Int, _ end: Int
+    ) -> (scalar: Unicode.Scalar, size: Int)? {
+        guard let unit = unit(text, offset, end) else { return nil }
+        if let scalar = Unicode.Scalar(unit) { return (scalar, 6) }
+        guard unit < 0xDC00, let low = self.unit(text, offset + 6, end), (0xDC00...0xDFFF).contains(low) else {
+            return nil
+        }
+        return Unicode.Scalar(0x10000 + (unit - 0xD800) << 10 + low - 0xDC00).map { ($0, 12) }
+    }
+
+    private static func unit(_ text: UnsafePointer<UInt8>, _ offset: Int, _ end: Int) -> UInt32? {
+        guard end - offset >= 6, text[offset] == UInt8(ascii: "\\"), text[offset + 1] == UInt8(ascii: "u") else {
+            return nil
+        }
+        var value: UInt32 = 0
+        for index in offset + 2..<offset + 6 {
+            let digit: UInt8
+            switch text[index] {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = text[index] - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = text[index] - UInt8(ascii: "a") + 10
+            case UInt8(ascii: "A")...UInt8(ascii: "F"): digit = text[index] - UInt8(ascii: "A") + 10
+            default: return nil
+            }
+            value = value << 4 | UInt32(digit)
+        }
+        return value
+    }
+}
+
+/// Finds what is wrong with a text's characters and strings, whatever its grammar is.
+enum LexicalFaults {
+    /// Returns the first one; nil when there is none.
+    static func first(in text: UnsafeRawBufferPointer) -> TapeFault? {
+        guard let start = text.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return nil }
+        let end = start + text.count
+        var next = start
+        var opened: UnsafePointer<UInt8>?
+        while next < end {
+            var size = UTF8Sequence.length(next, end)
+            guard size > 0 else { return TapeFault(BROKER_JSON_NOT_UTF8, at: next - start) }
+            if opened == nil {
+                if next.pointee == UInt8(ascii: "\"") { opened = next }
+            } else if next.pointee == UInt8(ascii: "\"") {
+                opened = nil
+            } else {
+                if next.pointee == UInt8(ascii: "\\"), next + 1 < end {
+                    next += 1
+                    size = UTF8Sequence.length(next, end)
+                    guard size > 0 else { return TapeFault(BROKER_JSON_NOT_UTF8, at: next - start) }
+                }
+                guard next.pointee >= 0x20 else { return TapeFault(BROKER_JSON_CONTROL_CHARACTER, at: next - start) }
+            }
+            next += size
+        }
+        return opened.map { TapeFault(BROKER_JSON_UNCLOSED_STRING, at: $0 - start) }
+    }
+}
+
+enum UTF8Sequence {
+    /// Length of the well-formed sequence at `start` (Unicode 15, table 3-7), 0 if there is none.
+    @inline(__always)
+    static func length(_ start: UnsafePointer<UInt8>, _ end: UnsafePointer<UInt8>) -> Int {
+        func trails(_ index: Int, _ low: UInt8 = 0x80, _ high: UInt8 = 0xBF) -> Bool {
+            start + index < end && start[index] >= low && start[index] <= high
+        }
+        let byte = start.pointee
+        switch byte {
+        case 0..<0x80: return 1
+        case 0xC2...0xDF: return trails(1) ? 2 : 0
+        case 0xE0...0xEF: return trails(1, byte == 0xE0 ? 0xA0 : 0x80, byte == 0xED ? 0x9F : 0xBF) && trails(2) ? 3 : 0
+        case 0xF0...0xF4:
+            return trails(1, byte == 0xF0 ? 0x90 : 0x80, byte == 0xF4 ? 0x8F : 0xBF) && trails(2) && trails(3) ? 4 : 0
+        default: return 0
+        }
+    }
+}

@@ -67,3 +67,23 @@ extension UInt8 {
         }
     }
 }
+
+extension String {
+    /// The maximum characters of a client's text that a message quotes.
+    package static let longestQuote = 64
+
+    /// The text in quotes, shortened for messages: a client's text may have megabytes.
+    package var quotedBriefly: String { "\"\(briefly)\"" }
+
+    /// The text, shortened for messages.
+    package var briefly: String {
+        guard utf8.count > Self.longestQuote else { return self }
+        let first = unicodeScalars.prefix(Self.longestQuote)
+        return first.endIndex == unicodeScalars.endIndex ? self : String(String.UnicodeScalarView(first)) + "…"
+    }
+}
+
+/// A destination of texts that escapes what clients and files contain, in its own form.
+///
+/// A log handler that writes JSON is one: a text that is quoted before it is in a JSON string is quoted twice.
+package protocol EscapingItself {}
