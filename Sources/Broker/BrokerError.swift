@@ -183,7 +183,7 @@ extension BrokerError {
     package static func reported(
         _ fault: Fault, jobID: JobID? = nil, sequence: Int64? = nil, retryAfter: Duration? = nil
     ) -> BrokerError {
-        let isTooLarge = ["frameTooLarge", "contentTooLarge"].contains(fault.code.rawValue)
+        let isTooLarge = [.frameTooLarge, .contentTooLarge].contains(fault.code)
         var error = BrokerError(isTooLarge ? .tooLarge : fault.code, fault.message, jobID: jobID, fault: fault)
         error.sequence = sequence
         error.retryAfter = retryAfter
@@ -205,6 +205,32 @@ extension BrokerError {
         error.code = .tooLarge
         error.retryAfter = nil
         return error
+    }
+}
+
+extension BrokerError {
+    /// The error that a server would answer with.
+    static func refused(_ code: Code, _ message: String) -> BrokerError {
+        BrokerError(code, "\(message) Nothing was sent.")
+    }
+
+    static func unknownWord(_ word: String, of what: String) -> BrokerError {
+        refused(.unsupportedMessage, "The protocol does not know the word \"\(word)\" for \(what).")
+    }
+
+    /// - Throws: ``BrokerError/Code/unsupportedMessage`` for a path that is not absolute: the server runs in another folder.
+    package static func checkBackupPath(_ file: String) throws(BrokerError) {
+        guard file.utf8.first == UInt8(ascii: "/") else {
+            throw refused(.unsupportedMessage, "The file of a backup is an absolute path; \"\(file)\" is none.")
+        }
+    }
+
+    package static func unknown(_ parts: RemovedParts) -> BrokerError {
+        refused(.unsupportedMessage, "Removed parts cannot be \"\(parts.rawValue)\": refuse, keep or drop.")
+    }
+
+    package static func unknown(_ action: AdminAction) -> BrokerError {
+        refused(.unsupportedMessage, "There is no action \"\(action.rawValue)\".")
     }
 }
 
@@ -263,6 +289,8 @@ extension BrokerError.Code {
 
 extension BrokerError.Code {
     // Frames and messages. What is too large is ``tooLarge``.
+    package static let frameTooLarge = Self(rawValue: "frameTooLarge")
+    package static let contentTooLarge = Self(rawValue: "contentTooLarge")
     public static let malformedFrame = Self(rawValue: "malformedFrame")
     public static let malformedLZ4 = Self(rawValue: "malformedLZ4")
     public static let malformedJSON = Self(rawValue: "malformedJSON")

@@ -2,106 +2,45 @@ package import BrokerJSON
 
 /// The effect of a committed job, or of one that was tried: ``isDryRun``.
 public struct Completion: Sendable, Equatable {
-    public var id: JobID {
-        get { held.parts.id }
-        set { change { $0.id = newValue } }
-    }
+    public var id: JobID
     /// The job's position in the total order of jobs.
-    public var sequence: Int64 {
-        get { held.parts.sequence }
-        set { change { $0.sequence = newValue } }
-    }
+    public var sequence: Int64
     /// The job had been applied before, and this is its effect of that time.
-    public var isDuplicate: Bool {
-        get { held.parts.isDuplicate }
-        set { change { $0.isDuplicate = newValue } }
-    }
+    public var isDuplicate: Bool
     /// The job was tried and undone: it has changed nothing. It would have the effect that is here; if ``isDuplicate``, it
     /// had been applied before.
-    public var isDryRun: Bool {
-        get { held.parts.isDryRun }
-        set { change { $0.isDryRun = newValue } }
-    }
+    public var isDryRun = false
     /// By entity, those that the job changed or named; empty with `reply: .none`.
-    public var changes: [String: Changes] {
-        get { held.parts.changes }
-        set { change { $0.changes = newValue } }
-    }
+    public var changes: [String: Changes]
     /// The records that `onInvalid: .skip` rejected, in the order of the job.
-    public var rejections: [Rejection] {
-        get { held.parts.rejections }
-        set { change { $0.rejections = newValue } }
-    }
-    public var warnings: [Warning] {
-        get { held.parts.warnings }
-        set { change { $0.warnings = newValue } }
-    }
+    public var rejections: [Rejection]
+    public var warnings: [Warning]
     /// Nil with `reply: .none`.
-    public var timing: Timing? {
-        get { held.parts.timing }
-        set { change { $0.timing = newValue } }
-    }
+    public var timing: Timing?
     /// The keys of the objects, by entity and change, with `reply: .keys`; see ``keys(of:as:)``.
-    public var keys: RawJSON? {
-        get { held.parts.keys }
-        set { change { $0.keys = newValue } }
-    }
+    public var keys: RawJSON?
     /// With `isDryRun`, up to ten keys of each list of ``keys``; see ``examples(of:as:)``.
-    public var examples: RawJSON? {
-        get { held.parts.examples }
-        set { change { $0.examples = newValue } }
-    }
+    public var examples: RawJSON?
     /// With `reply: .objects`, the objects of the job's own records in their state after the job: an array for each
     /// operation, in payload order, with null for a record without an object; see ``objects(ofOperation:as:)``. Nil
     /// for a duplicate, and when a warning ``Warning/Code/answerShortened`` reports that they are too large: they
     /// are returned once.
-    public var objects: RawJSON? {
-        get { held.parts.objects }
-        set { change { $0.objects = newValue } }
-    }
-
-    // One reference, because a completion is passed on many times between the connection and its waiter.
-    private var held: Held
-
-    private struct Parts: Sendable, Equatable {
-        var id: JobID
-        var sequence: Int64
-        var isDuplicate: Bool
-        var isDryRun: Bool
-        var changes: [String: Changes]
-        var rejections: [Rejection]
-        var warnings: [Warning]
-        var timing: Timing?
-        var keys: RawJSON?
-        var examples: RawJSON?
-        var objects: RawJSON?
-    }
-
-    private final class Held: Sendable {
-        let parts: Parts
-
-        init(_ parts: Parts) { self.parts = parts }
-    }
-
-    private mutating func change(_ change: (inout Parts) -> Void) {
-        var parts = held.parts
-        change(&parts)
-        held = Held(parts)
-    }
-
-    public static func == (one: Completion, other: Completion) -> Bool { one.held.parts == other.held.parts }
+    public var objects: RawJSON?
 
     public init(
         id: JobID, sequence: Int64, isDuplicate: Bool = false, changes: [String: Changes] = [:],
         rejections: [Rejection] = [], warnings: [Warning] = [], timing: Timing? = nil, keys: RawJSON? = nil,
         objects: RawJSON? = nil
     ) {
-        held = Held(
-            Parts(
-                id: id, sequence: sequence, isDuplicate: isDuplicate, isDryRun: false, changes: changes,
-                rejections: rejections,
-                warnings: warnings, timing: timing, keys: keys,
-                examples: nil, objects: objects))
+        self.id = id
+        self.sequence = sequence
+        self.isDuplicate = isDuplicate
+        self.changes = changes
+        self.rejections = rejections
+        self.warnings = warnings
+        self.timing = timing
+        self.keys = keys
+        self.objects = objects
     }
 
     /// The keys of one entity's objects; empty when the job changed none.
@@ -134,9 +73,12 @@ public struct Completion: Sendable, Equatable {
         ofOperation operation: Int = 0, as type: Value.Type = Value.self
     ) throws -> [Value?] {
         guard let objects else { throw lacks("objects", "`reply: .objects`", "Fetch them.") }
-        return try ValueDecoder.decode(
-            ObjectsOfOperation<Value>.self, from: objects.bytes, userInfo: [.operation: operation]
-        ).values
+        let place = PlaceKey(operation)
+        guard let values = try ValueDecoder.decode([Value?].self, from: objects.bytes, at: place) else {
+            throw DecodingError.valueNotFound(
+                [Value?].self, .init(codingPath: [place], debugDescription: "The job has no such operation."))
+        }
+        return values
     }
 
     private func lacks(_ part: String, _ option: String, _ remedy: String) -> BrokerError {
@@ -295,80 +237,26 @@ extension Completion.Keys: Sendable where Key: Sendable {}
 extension Completion.Keys: Equatable where Key: Equatable {}
 
 extension RawJSON {
-    /// The keys of one entity's objects, of the `keys` of an answer.
+    /// The keys of one entity's objects, of the `keys` of an answer; those of other entities may be of other types.
     func keys<Key: Decodable>(of entity: String) throws -> Completion.Keys<Key> {
-        try decode(KeysByEntity<Key>.self).of(entity)
-    }
-}
-
-/// The keys of one entity out of those of all, whose keys may be of other types.
-private struct KeysByEntity<Key: Decodable>: Decodable {
-    private struct Entity: CodingKey {
-        let stringValue: String
-        var intValue: Int? { nil }
-
-        init(stringValue: String) { self.stringValue = stringValue }
-        init?(intValue: Int) { nil }
-    }
-
-    private let entities: KeyedDecodingContainer<Entity>
-
-    init(from decoder: any Decoder) throws { entities = try decoder.container(keyedBy: Entity.self) }
-
-    func of(_ entity: String) throws -> Completion.Keys<Key> {
-        try entities.decodeIfPresent(Completion.Keys<Key>.self, forKey: Entity(stringValue: entity))
+        try ValueDecoder.decode(Completion.Keys<Key>.self, from: bytes, at: PlaceKey(stringValue: entity))
             ?? Completion.Keys()
     }
-}
-
-/// The objects of one operation out of those of all, which may be of other types.
-private struct ObjectsOfOperation<Value: Decodable>: Decodable {
-    let values: [Value?]
-
-    init(from decoder: any Decoder) throws {
-        var operations = try decoder.unkeyedContainer()
-        for _ in 0..<(decoder.userInfo[.operation] as? Int ?? 0) where !operations.isAtEnd {
-            _ = try operations.superDecoder()
-        }
-        values = try operations.decode([Value?].self)
-    }
-}
-
-extension CodingUserInfoKey {
-    fileprivate static let operation = CodingUserInfoKey(rawValue: "operation")!
 }
 
 // MARK: - Reading
 
 extension Completion {
-    /// - Parameter root: an object with the members of `completed`. One walk over them, because this runs for every job.
+    /// - Parameter root: an object with the members of `completed`.
     package init(id: JobID, sequence: Int64, members root: JSONValue) {
-        var (isDuplicate, isDryRun) = (false, false)
-        var changes: [String: Changes] = [:]
-        var rejections: [Rejection] = []
-        var warnings: [Warning] = []
-        var timing: Timing?
-        var (keys, examples, objects): (RawJSON?, RawJSON?, RawJSON?)
-        for (key, value) in root.members {
-            switch key.word {
-            case "duplicate": isDuplicate = value.bool ?? false
-            case "dryRun": isDryRun = value.bool ?? false
-            case "changes": changes = Changes.byEntity(value)
-            case "rejected": rejections = value.elements.map(Rejection.init)
-            case "warnings": warnings = value.elements.map(Warning.init)
-            case "timing": timing = Timing(value)
-            case "keys": keys = RawJSON(value.jsonText)
-            case "examples": examples = RawJSON(value.jsonText)
-            case "objects": objects = RawJSON(value.jsonText)
-            default: break
-            }
-        }
         self.init(
-            id: id, sequence: sequence, isDuplicate: isDuplicate, changes: changes, rejections: rejections,
-            warnings: warnings, timing: timing,
-            keys: keys, objects: objects)
-        if isDryRun { self.isDryRun = true }
-        if let examples { self.examples = examples }
+            id: id, sequence: sequence, isDuplicate: root["duplicate"]?.bool ?? false,
+            changes: root["changes"].map(Changes.byEntity) ?? [:],
+            rejections: root["rejected"]?.elements.map(Rejection.init) ?? [],
+            warnings: root["warnings"]?.elements.map(Warning.init) ?? [], timing: root["timing"].map(Timing.init),
+            keys: root.text("keys"), objects: root.text("objects"))
+        isDryRun = root["dryRun"]?.bool ?? false
+        examples = root.text("examples")
     }
 }
 
@@ -382,37 +270,20 @@ extension Completion.Changes {
     }
 
     private init(_ counts: JSONValue) {
-        self.init()
-        for (key, value) in counts.members {
-            guard let count = value.int64.map({ Int($0) }) else { continue }
-            switch key.word {
-            case "inserted": inserted = count
-            case "updated": updated = count
-            case "unchanged": unchanged = count
-            case "deleted": deleted = count
-            case "rejected": rejected = count
-            default: break
-            }
-        }
+        self.init(
+            inserted: counts.count("inserted") ?? 0, updated: counts.count("updated") ?? 0,
+            unchanged: counts.count("unchanged") ?? 0, deleted: counts.count("deleted") ?? 0,
+            rejected: counts.count("rejected") ?? 0)
     }
 }
 
 extension Completion.Timing {
     fileprivate init(_ times: JSONValue) {
-        self.init()
-        for (key, value) in times.members {
-            guard let time = value.int64.map(Duration.microseconds) else { continue }
-            switch key.word {
-            case "queued": queued = time
-            case "staged": staged = time
-            case "journalWaited": journalWaited = time
-            case "journalSynced": journalSynced = time
-            case "waited": waited = time
-            case "merged": merged = time
-            case "committed": committed = time
-            default: break
-            }
-        }
+        func time(_ key: String) -> Duration { .microseconds(times.count(key) ?? 0) }
+        self.init(
+            queued: time("queued"), staged: time("staged"), journalWaited: time("journalWaited"),
+            journalSynced: time("journalSynced"), waited: time("waited"), merged: time("merged"),
+            committed: time("committed"))
     }
 }
 
@@ -420,7 +291,7 @@ extension Completion.Warning {
     fileprivate init(_ warning: JSONValue) {
         self.init(
             code: Code(rawValue: warning["code"]?.string ?? ""), entity: warning["entity"]?.string,
-            key: warning["key"]?.string, count: warning["count"]?.int64.map { Int($0) })
+            key: warning["key"]?.string, count: warning.count("count"))
     }
 }
 
@@ -433,6 +304,5 @@ extension Completion.Rejection {
 }
 
 extension JSONValue {
-    /// A key of the protocol: those have at most 15 bytes, so that most of them need no memory.
-    fileprivate var word: String { String(decoding: bytes, as: UTF8.self) }
+    fileprivate func text(_ key: String) -> RawJSON? { self[key].map { RawJSON($0.jsonText) } }
 }

@@ -1,45 +1,5 @@
 package import BrokerJSON
 
-// The words and the limits of a job's message.
-
-extension Job.OnInvalid {
-    package static let known: [Self] = [.fail, .skip]
-}
-
-extension Job.UnknownKeys {
-    package static let known: [Self] = [.warn, .fail]
-}
-
-extension Job.Reply {
-    package static let known: [Self] = [.none, .summary, .keys, .objects]
-}
-
-extension Job.Operation.SyncAction {
-    package static let known: [Self] = [.insert, .update, .delete]
-}
-
-extension JobID {
-    /// The prefix of ids that the server makes. A client's id may not have it, or one job could be mistaken for another.
-    package static let reservedPrefix = "broker-"
-}
-
-extension Job {
-    /// Fields that earlier servers ignored, with the effect of a job that lacks them. `welcome` has their names.
-    package static let features = ["dryRun", "maximumDeletions", "bookmark"]
-    /// The maximum bytes of a trace.
-    package static let longestTrace = 256
-}
-
-extension Job.Bookmark {
-    package static let nameCounts = 1...1_024
-    package static let valueCounts = 0...8_192
-}
-
-extension Job.Operation {
-    /// The maximum bytes of the `path` of a `map`: more than the request line that web servers accept.
-    package static let longestPath = 8_192
-}
-
 extension Job {
     /// The content of the message: the fields that differ from the defaults, then the operations. The same job gives the same
     /// bytes, so that it is known as the same when sent again.

@@ -1,5 +1,10 @@
 /// Operations that take effect together or not at all.
 public struct Job: Sendable, Hashable {
+    /// Fields that earlier servers ignored, with the effect of a job that lacks them. `welcome` has their names.
+    package static let features = ["dryRun", "maximumDeletions", "bookmark"]
+    /// The maximum bytes of a trace.
+    package static let longestTrace = 256
+
     /// In the order in which they take effect; each sees what those before it did.
     public var operations: [Operation]
     /// A job is applied exactly once under one id. Nil: the client makes one.
@@ -58,6 +63,8 @@ extension Job {
         public static let fail = OnInvalid(rawValue: "fail")
         /// The invalid record is rejected and listed in ``Completion/rejections``.
         public static let skip = OnInvalid(rawValue: "skip")
+
+        package static let known: [Self] = [.fail, .skip]
     }
 
     /// The treatment of keys of records that the model does not name.
@@ -71,6 +78,8 @@ extension Job {
         public static let warn = UnknownKeys(rawValue: "warn")
         /// A record with such a key is invalid, with the code ``BrokerError/Code/unknownKey``.
         public static let fail = UnknownKeys(rawValue: "fail")
+
+        package static let known: [Self] = [.warn, .fail]
     }
 
     /// The number of objects that a job may delete. Objects that a delete rule deletes count; an object that the job
@@ -98,15 +107,18 @@ extension Job {
         public static let keys = Reply(rawValue: "keys")
         /// Also the objects of the job's own records: ``Completion/objects(ofOperation:as:)``.
         public static let objects = Reply(rawValue: "objects")
-    }
-}
 
-extension Job {
+        package static let known: [Self] = [.none, .summary, .keys, .objects]
+    }
+
     /// A named text that a job writes with its changes: how far its data have come, in the words of their source. An `ETag`, a
     /// cursor, the offset of a message.
     ///
     /// It is written when the job takes effect, also when no object changes. It is part of the job's content.
     public struct Bookmark: Sendable, Hashable {
+        package static let nameCounts = 1...1_024
+        package static let valueCounts = 0...8_192
+
         /// Shared by all clients of the store; 1 to 1,024 bytes.
         public var name: String
         /// At most 8,192 bytes. Nil deletes the bookmark.
@@ -117,12 +129,13 @@ extension Job {
             self.value = value
         }
     }
-}
 
-extension Job {
     /// Something that a job does to objects. Made by the functions of this type: ``process(_:as:nulls:)``,
     /// ``relate(_:_:_:to:)``, ``sync(_:as:where:actions:part:nulls:)``, ``map(_:by:)``, ``delete(_:keys:)``.
     public struct Operation: Sendable, Hashable {
+        /// The maximum bytes of the `path` of a `map`: more than the request line that web servers accept.
+        package static let longestPath = 8_192
+
         /// The operation's kind, with its values in the form in which they are sent.
         package enum Action: Sendable, Hashable {
             case process(RawJSON, object: RawJSON? = nil)
@@ -170,6 +183,8 @@ extension Job.Operation {
         public static let insert = SyncAction(rawValue: "insert")
         public static let update = SyncAction(rawValue: "update")
         public static let delete = SyncAction(rawValue: "delete")
+
+        package static let known: [Self] = [.insert, .update, .delete]
     }
 
     /// One of several jobs, over any connections, that do one sync: the last one deletes what none of them named.
@@ -314,14 +329,6 @@ extension Job {
     }
 }
 
-#if canImport(Glibc)
-internal import Glibc
-#elseif canImport(Musl)
-internal import Musl
-#elseif canImport(Darwin)
-internal import Darwin
-#endif
-
 /// The id of a job: 1 to 128 bytes, chosen by its sender. A job is applied exactly once under one id.
 ///
 /// Ids are compared byte by byte, as the server does, so that two ids that differ in Unicode form only are two ids.
@@ -329,6 +336,8 @@ internal import Darwin
 public struct JobID: Sendable, Hashable, CustomStringConvertible, ExpressibleByStringLiteral {
     /// Bytes that an id may have.
     public static let byteCounts = 1...128
+    /// The prefix of ids that the server makes. A client's id may not have it, or one job could be mistaken for another.
+    package static let reservedPrefix = "broker-"
 
     public let text: String
 
@@ -337,13 +346,8 @@ public struct JobID: Sendable, Hashable, CustomStringConvertible, ExpressibleByS
     public init(stringLiteral text: String) { self.text = text }
 
     public static func == (one: JobID, other: JobID) -> Bool {
-        // The client makes texts whose bytes are there in one piece; others are compared one by one.
-        one.text.utf8.withContiguousStorageIfAvailable { one in
-            other.text.utf8.withContiguousStorageIfAvailable { other in
-                one.count == other.count
-                    && (one.isEmpty || memcmp(one.baseAddress!, other.baseAddress!, one.count) == 0)
-            }
-        }.flatMap(\.self) ?? one.text.utf8.elementsEqual(other.text.utf8)
+        var (one, other) = (one.text, other.text)
+        return one.withUTF8 { one in other.withUTF8 { one.elementsEqual($0) } }
     }
 
     public func hash(into hasher: inout Hasher) {

@@ -11,20 +11,8 @@ package import Tracing
 /// `trace`. The tracer is the one that was bootstrapped when the client was made.
 package struct JobObservation: Sendable {
     /// The library that runs the jobs.
-    package enum Library: Sendable {
+    package enum Library: String, Sendable {
         case client, embedded
-
-        fileprivate var jobsLabel: String {
-            self == .client ? "broker_client_jobs_total" : "broker_embedded_jobs_total"
-        }
-
-        fileprivate var inProgressLabel: String {
-            self == .client ? "broker_client_jobs_in_progress" : "broker_embedded_jobs_in_progress"
-        }
-
-        fileprivate var durationLabel: String {
-            self == .client ? "broker_client_job_duration" : "broker_embedded_job_duration"
-        }
     }
 
     /// Called with the job's end, once.
@@ -44,16 +32,17 @@ package struct JobObservation: Sendable {
     ///   - name: the client's, as the dimension `client` of all metrics; empty for none.
     ///   - tracer: nil for the one that was bootstrapped.
     package init(_ library: Library, name: String = "", tracer: (any Tracer)? = nil) {
+        let prefix = "broker_\(library.rawValue)"
         let client = name.isEmpty ? [] : [("client", name)]
         func jobs(_ outcome: String) -> Counter {
-            Counter(label: library.jobsLabel, dimensions: client + [("outcome", outcome)])
+            Counter(label: "\(prefix)_jobs_total", dimensions: client + [("outcome", outcome)])
         }
         completed = jobs("completed")
         failed = jobs("failed")
         cancelled = jobs("cancelled")
         unknown = jobs("unknown")
-        duration = Metrics.Timer(label: library.durationLabel, dimensions: client)
-        inProgress = Meter(label: library.inProgressLabel, dimensions: client)
+        duration = Metrics.Timer(label: "\(prefix)_job_duration", dimensions: client)
+        inProgress = Meter(label: "\(prefix)_jobs_in_progress", dimensions: client)
         kind = library == .client ? .client : .internal
         let tracer = tracer ?? InstrumentationSystem.tracer
         self.tracer = tracer is NoOpTracer ? nil : tracer

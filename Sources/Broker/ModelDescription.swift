@@ -355,4 +355,6 @@ public struct RemovedParts: RawRepresentable, Sendable, Hashable {
     public static let keep = RemovedParts(rawValue: "keep")
     /// They are deleted with their values.
     public static let drop = RemovedParts(rawValue: "drop")
+
+    package static let known: [Self] = [.refuse, .keep, .drop]
 }

@@ -10,36 +10,39 @@ internal import Foundation
 /// `Decimal` cannot hold exactly is an error and not a rounded value, ``RawJSON`` is the raw text of a value, and a
 /// `Date` is text in ISO 8601, with or without a time, or a number of seconds since 1970.
 struct ValueDecoder: Decoder {
-    /// The document, which must live as long as places of it are used.
-    final class Source {
-        let document: JSONDocument
-        let userInfo: [CodingUserInfoKey: Any]
-
-        init(_ document: JSONDocument, _ userInfo: [CodingUserInfoKey: Any]) {
-            self.document = document
-            self.userInfo = userInfo
-        }
-    }
-
-    let source: Source
+    /// Must live as long as places of it are used.
+    let document: JSONDocument
     let value: JSONValue
     let codingPath: [any CodingKey]
 
-    var userInfo: [CodingUserInfoKey: Any] { source.userInfo }
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
 
+    static func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
+        let document = try parse(bytes)
+        return try withExtendedLifetime(document) {
+            try ValueDecoder(document: document, value: document.root, codingPath: []).decode(type)
+        }
+    }
+
+    /// A member of an object, or an element of an array, without the others; nil when there is none.
     static func decode<Value: Decodable>(
-        _ type: Value.Type, from bytes: [UInt8], userInfo: [CodingUserInfoKey: Any] = [:]
-    ) throws -> Value {
-        let document: JSONDocument
+        _ type: Value.Type, from bytes: [UInt8], at place: PlaceKey
+    ) throws -> Value? {
+        let document = try parse(bytes)
+        return try withExtendedLifetime(document) {
+            let root = document.root
+            let value =
+                place.intValue.map { root.elements.dropFirst($0).first { _ in true } } ?? root[place.stringValue]
+            return try value.map { try ValueDecoder(document: document, value: $0, codingPath: [place]).decode(type) }
+        }
+    }
+
+    private static func parse(_ bytes: [UInt8]) throws -> JSONDocument {
         do throws(JSONError) {
-            document = try JSONDocument(parsing: JSONText(copying: bytes))
+            return try JSONDocument(parsing: JSONText(copying: bytes))
         } catch {
             throw DecodingError.dataCorrupted(
                 .init(codingPath: [], debugDescription: "The text is not JSON: \(error).", underlyingError: error))
-        }
-        let source = Source(document, userInfo)
-        return try withExtendedLifetime(source) {
-            try ValueDecoder(source: source, value: document.root, codingPath: []).decode(type)
         }
     }
 
@@ -56,7 +59,7 @@ struct ValueDecoder: Decoder {
     func singleValueContainer() throws -> any SingleValueDecodingContainer { self }
 
     func at(_ value: JSONValue, _ key: any CodingKey) -> ValueDecoder {
-        ValueDecoder(source: source, value: value, codingPath: codingPath + [key])
+        ValueDecoder(document: document, value: value, codingPath: codingPath + [key])
     }
 
     // MARK: - Values
@@ -223,5 +226,173 @@ struct DecimalDigits {
     /// A `Decimal` of Foundation holds the number without a loss. Zero has no digits, so its exponent does not matter.
     var isExactInFoundation: Bool {
         count == 0 || (count <= Self.foundationCount && exponent.map(Self.foundationExponents.contains) ?? false)
+    }
+}
+
+/// The members of an object.
+struct ValueKeyedContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    /// Members from which a table is worth its memory; fewer are compared one by one.
+    private static var tableCount: Int { 16 }
+
+    private let decoder: ValueDecoder
+    /// By key; nil for a small object.
+    private let table: [String: JSONValue]?
+
+    init(_ decoder: ValueDecoder) {
+        self.decoder = decoder
+        let isLarge = decoder.value.members.lazy.dropFirst(Self.tableCount).first { _ in true } != nil
+        table =
+            isLarge
+            ? Dictionary(
+                decoder.value.members.lazy.map { (String(decoding: $0.key.bytes, as: UTF8.self), $0.value) },
+                uniquingKeysWith: { _, last in last })
+            : nil
+    }
+
+    var codingPath: [any CodingKey] { decoder.codingPath }
+
+    var allKeys: [Key] {
+        if let table { return table.keys.compactMap { Key(stringValue: $0) } }
+        var names: [String] = []
+        for (key, _) in decoder.value.members {
+            let name = String(decoding: key.bytes, as: UTF8.self)
+            if !names.contains(name) { names.append(name) }
+        }
+        return names.compactMap { Key(stringValue: $0) }
+    }
+
+    private func value(_ key: any CodingKey) -> JSONValue? {
+        table.map { $0[key.stringValue] } ?? decoder.value[key.stringValue]
+    }
+
+    private func member(_ key: any CodingKey) throws -> ValueDecoder {
+        guard let value = value(key) else {
+            throw DecodingError.keyNotFound(
+                key, .init(codingPath: codingPath, debugDescription: "There is no member \"\(key.stringValue)\"."))
+        }
+        return decoder.at(value, key)
+    }
+
+    func contains(_ key: Key) -> Bool { value(key) != nil }
+    func decodeNil(forKey key: Key) throws -> Bool { try member(key).decodeNil() }
+    func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value { try member(key).decode(type) }
+    func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try member(key).decode(type) }
+    func decode(_ type: String.Type, forKey key: Key) throws -> String { try member(key).decode(type) }
+    func decode(_ type: Double.Type, forKey key: Key) throws -> Double { try member(key).decode(type) }
+    func decode(_ type: Float.Type, forKey key: Key) throws -> Float { try member(key).decode(type) }
+    func decode(_ type: Int.Type, forKey key: Key) throws -> Int { try member(key).decode(type) }
+    func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 { try member(key).decode(type) }
+    func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 { try member(key).decode(type) }
+    func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 { try member(key).decode(type) }
+    func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 { try member(key).decode(type) }
+    func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt { try member(key).decode(type) }
+    func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 { try member(key).decode(type) }
+    func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 { try member(key).decode(type) }
+    func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 { try member(key).decode(type) }
+    func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try member(key).decode(type) }
+
+    func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type, forKey key: Key
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try member(key).container(keyedBy: type)
+    }
+
+    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+        try member(key).unkeyedContainer()
+    }
+
+    func superDecoder() throws -> any Decoder { try member(PlaceKey.superclass) }
+    func superDecoder(forKey key: Key) throws -> any Decoder { try member(key) }
+}
+
+/// The elements of an array, one after the other.
+struct ValueUnkeyedContainer: UnkeyedDecodingContainer {
+    private let decoder: ValueDecoder
+    private var rest: JSONValue.Elements
+    private var next: JSONValue?
+    private(set) var currentIndex = 0
+    let count: Int?
+
+    init(_ decoder: ValueDecoder) {
+        self.decoder = decoder
+        count = decoder.value.elements.reduce(0) { count, _ in count + 1 }
+        rest = decoder.value.elements
+        next = rest.next()
+    }
+
+    var codingPath: [any CodingKey] { decoder.codingPath }
+    var isAtEnd: Bool { next == nil }
+
+    /// Calls `read` with the current element, and goes on to the next one if that throws nothing.
+    private mutating func advance<Value>(_ type: Any.Type, _ read: (ValueDecoder) throws -> Value) throws -> Value {
+        guard let element = next else {
+            throw DecodingError.valueNotFound(
+                type,
+                .init(
+                    codingPath: codingPath + [PlaceKey(currentIndex)],
+                    debugDescription: "The array has no more elements."))
+        }
+        let value = try read(decoder.at(element, PlaceKey(currentIndex)))
+        next = rest.next()
+        currentIndex += 1
+        return value
+    }
+
+    mutating func decodeNil() throws -> Bool {
+        guard let element = next else {
+            return try advance(Never.self) { _ in true }
+        }
+        return element.isNull ? try advance(Never.self) { _ in true } : false
+    }
+
+    mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        try advance(type) { try $0.decode(type) }
+    }
+
+    mutating func decode(_ type: Bool.Type) throws -> Bool { try advance(type) { try $0.decode(type) } }
+    mutating func decode(_ type: String.Type) throws -> String { try advance(type) { try $0.decode(type) } }
+    mutating func decode(_ type: Double.Type) throws -> Double { try advance(type) { try $0.decode(type) } }
+    mutating func decode(_ type: Float.Type) throws -> Float { try advance(type) { try $0.decode(type) } }
+    mutating func decode(_ type: Int.Type) throws -> Int { try advance(type) { try $0.decode(type) } }
+    mutating func decode(_ type: Int8.Type) throws -> Int8 { try advance(type) { try $0.decode(type) } }
+    mutating func decode(_ type: Int16.Type) throws -> Int16 { try advance(type) { try $0.decode(type) } }
+    mutating func decode(_ type: Int32.Type) throws -> Int32 { try advance(type) { try $0.decode(type) } }
+    mutating func decode(_ type: Int64.Type) throws -> Int64 { try advance(type) { try $0.decode(type) } }
+    mutating func decode(_ type: UInt.Type) throws -> UInt { try advance(type) { try $0.decode(type) } }
+    mutating func decode(_ type: UInt8.Type) throws -> UInt8 { try advance(type) { try $0.decode(type) } }
+    mutating func decode(_ type: UInt16.Type) throws -> UInt16 { try advance(type) { try $0.decode(type) } }
+    mutating func decode(_ type: UInt32.Type) throws -> UInt32 { try advance(type) { try $0.decode(type) } }
+    mutating func decode(_ type: UInt64.Type) throws -> UInt64 { try advance(type) { try $0.decode(type) } }
+
+    mutating func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try advance(type) { try $0.container(keyedBy: type) }
+    }
+
+    mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        try advance([Any].self) { try $0.unkeyedContainer() }
+    }
+
+    mutating func superDecoder() throws -> any Decoder { try advance((any Decoder).self) { $0 } }
+}
+
+/// A place in an array, or the place of a superclass's members.
+struct PlaceKey: CodingKey {
+    static let superclass = PlaceKey(stringValue: "super")
+
+    let stringValue: String
+    let intValue: Int?
+
+    init(stringValue: String) {
+        self.stringValue = stringValue
+        intValue = nil
+    }
+
+    init(intValue: Int) { self.init(intValue) }
+
+    init(_ index: Int) {
+        stringValue = "Index \(index)"
+        intValue = index
     }
 }

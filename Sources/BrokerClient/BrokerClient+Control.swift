@@ -89,7 +89,7 @@ extension BrokerClient {
         try await require("bookmark")
         try await jobs.waitForUnanswered()
         let answer = try await request("bookmark") { $0.member("name", name) }
-        guard case .bookmark(_, let value, let sequence) = answer.message else {
+        guard case .bookmark(let value, let sequence) = answer.message else {
             throw unexpected(answer, to: "bookmark")
         }
         return value.map { StoredBookmark(name: name, value: $0, sequence: sequence ?? 0) }
@@ -313,8 +313,7 @@ extension BrokerClient {
                 isAtEnd = true
                 connection = nil
                 if hasBegun, client.isEnded, (error as? BrokerError)?.code == .closed { return nil }
-                let isLost = (error as? BrokerError)?.code == .connectionLost
-                throw isLost && client.driver.isClosed ? BrokerError.closed : error
+                throw client.driver.streamEnd(error)
             }
         }
 
@@ -323,7 +322,7 @@ extension BrokerClient {
             let connection = try await connected()
             let answer = try await connection.next(isPrompt: !isOpen)
             switch answer.message {
-            case .subscribed(let after, _):
+            case .subscribed(let after):
                 isOpen = true
                 hasBegun = true
                 guard query.after == nil else { return nil }

@@ -330,8 +330,7 @@ extension BrokerClient {
             } catch {
                 isAtEnd = true
                 connection = nil
-                let isLost = (error as? BrokerError)?.code == .connectionLost
-                throw isLost && client.driver.isClosed ? BrokerError.closed : error
+                throw client.driver.streamEnd(error)
             }
         }
 

@@ -11,6 +11,19 @@ public struct BrokerAddress: Sendable, Hashable, CustomStringConvertible {
     public var description: String { path }
 }
 
+/// The state of a client's connection.
+public struct BrokerConnectionState: Sendable, Hashable, CustomStringConvertible {
+    public let description: String
+
+    /// There is no connection, and nothing waits for one.
+    public static let idle = BrokerConnectionState(description: "idle")
+    /// The connection is being established, for the first time or again.
+    public static let connecting = BrokerConnectionState(description: "connecting")
+    public static let connected = BrokerConnectionState(description: "connected")
+    /// The client was closed.
+    public static let closed = BrokerConnectionState(description: "closed")
+}
+
 /// How a ``BrokerClient`` connects, how much it sends at once, and how long it waits.
 public struct BrokerClientConfiguration: Sendable {
     /// A name for the server's logs.

@@ -2,6 +2,7 @@ internal import Broker
 internal import BrokerJSON
 internal import BrokerWire
 internal import Logging
+internal import Metrics
 internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
@@ -33,7 +34,6 @@ final class SessionDriver: Sendable {
         var server: ServerInformation?
         /// Finished when nothing is unanswered and no stream is open, while a shutdown waits for that.
         var drained: Answer<Void>?
-        /// The open streams, by number.
         var streams: [Int: OpenStream] = [:]
         var nextStream = 0
     }
@@ -48,7 +48,6 @@ final class SessionDriver: Sendable {
     /// The greeting that every connection begins with.
     private let hello: [UInt8]
     private let observer: ConnectionObserver
-    /// The states of the connection, for its observers.
     var states: ConnectionStates { observer.states }
     private let state: Mutex<State>
 
@@ -78,7 +77,6 @@ final class SessionDriver: Sendable {
         watchSilence()
     }
 
-    /// Connects before there is a request, and again after each loss.
     func stayConnected() { perform { $0.stayConnected(at: .now()) } }
 
     /// Checks, from now on, whether the server has sent no answer for too long.
@@ -154,16 +152,19 @@ final class SessionDriver: Sendable {
         notifyDrained()
     }
 
+    /// The error of a stream that ended with another one: closing the client closes its connection.
+    func streamEnd(_ error: any Error) -> any Error {
+        (error as? BrokerError)?.code == .connectionLost && isClosed ? BrokerError.closed : error
+    }
+
     var isClosed: Bool { state.withLock { $0.session.link == .closed } }
 
     var isDraining: Bool { state.withLock { $0.session.isDraining } }
 
     var unansweredJobCount: Int { state.withLock { $0.session.jobs.count } }
 
-    /// A job of that id is unanswered.
     func hasJob(_ id: JobID) -> Bool { state.withLock { $0.session.jobs.contains(id) } }
 
-    /// The receivers of the ends of all unanswered jobs.
     var unansweredWaiters: [JobWaiter] { state.withLock { $0.session.jobs.waiters } }
 
     func close() {
@@ -317,7 +318,6 @@ extension SessionDriver.State {
         return abandoned
     }
 
-    /// There are frames that no flush is scheduled for yet.
     fileprivate mutating func mustFlush() -> Bool {
         guard !outbox.isEmpty, !isFlushScheduled else { return false }
         isFlushScheduled = true
@@ -416,5 +416,88 @@ struct Reconnection: Sendable {
         guard let begin else { return }
         patience = patience - (now - begin)
         self.begin = nil
+    }
+}
+
+/// The current state, and those that follow, for any number of readers.
+final class ConnectionStates: Sendable {
+    private struct State: Sendable {
+        var current = BrokerConnectionState.idle
+        var readers: [Int: AsyncStream<BrokerConnectionState>.Continuation] = [:]
+        var next = 0
+    }
+
+    private let state = Mutex(State())
+
+    var current: BrokerConnectionState { state.withLock { $0.current } }
+
+    func change(to new: BrokerConnectionState) {
+        let readers = state.withLock { state in
+            guard state.current != new else { return [] as [AsyncStream<BrokerConnectionState>.Continuation] }
+            state.current = new
+            return Array(state.readers.values)
+        }
+        for reader in readers {
+            reader.yield(new)
+            if new == .closed { reader.finish() }
+        }
+    }
+
+    /// Begins with the current state. A slow reader misses all but the newest states, and never that.
+    func read() -> AsyncStream<BrokerConnectionState> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: BrokerConnectionState.self, bufferingPolicy: .bufferingNewest(16))
+        let number = state.withLock { state in
+            defer { state.next += 1 }
+            continuation.yield(state.current)
+            if state.current == .closed { continuation.finish() } else { state.readers[state.next] = continuation }
+            return state.next
+        }
+        continuation.onTermination = { [weak self] _ in
+            _ = self?.state.withLock { $0.readers.removeValue(forKey: number) }
+        }
+        return stream
+    }
+}
+
+/// Logs, counts and publishes what happens to connections. Any thread may call.
+///
+/// Counters: `broker_client_connections_total`, `broker_client_connections_lost_total`, `broker_client_jobs_resent_total`.
+struct ConnectionObserver: Sendable {
+    let states = ConnectionStates()
+    private let logger: Logger
+    private let connections = Counter(label: "broker_client_connections_total")
+    private let losses = Counter(label: "broker_client_connections_lost_total")
+    private let resent = Counter(label: "broker_client_jobs_resent_total")
+
+    init(path: String, _ logger: Logger) {
+        var logger = logger
+        logger[metadataKey: "socket"] = "\(path)"
+        self.logger = logger
+    }
+
+    func note(_ note: Session.Note) {
+        switch note {
+        case .connecting: states.change(to: .connecting)
+        case .connected(let jobs):
+            states.change(to: .connected)
+            connections.increment()
+            resent.increment(by: jobs)
+            if jobs == 0 {
+                logger.debug("Connected.")
+            } else {
+                logger.notice("Connected again; unanswered jobs are sent again.", metadata: ["jobs": "\(jobs)"])
+            }
+        case .lost(let reason):
+            losses.increment()
+            logger.notice("There is no connection.", metadata: ["reason": "\(reason)"])
+        case .gaveUp(let error, let jobs):
+            states.change(to: .idle)
+            logger.error(
+                "There is no connection; unanswered requests have failed.",
+                metadata: ["jobs": "\(jobs)", "error": "\(error)"])
+        case .idle: states.change(to: .idle)
+        case .closed: states.change(to: .closed)
+        }
     }
 }

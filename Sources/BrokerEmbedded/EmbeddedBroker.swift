@@ -27,7 +27,6 @@ public final class EmbeddedBroker: BrokerProtocol {
     let owned: OwnedStore
     let requests: Requests
     private let folder: TemporaryStore?
-    /// The path of the database.
     let path: String
     private let stopped = Answer<Void>()
     private let isStopping = Atomic(false)
@@ -185,7 +184,6 @@ public final class EmbeddedBroker: BrokerProtocol {
 // MARK: - For tests
 
 extension EmbeddedBroker {
-    /// Calls that wait for room.
     var waitingCount: Int { requests.waitingCount }
 
     /// The calls that were admitted and have not ended.
@@ -284,8 +282,10 @@ extension EmbeddedBroker {
         try BrokerError.checkBackupPath(file)
         try Task.checkCancellation()
         let answer = Answer<Backup>()
-        let isWanted = Wanted()
-        owned.coordinator.backup(to: file, replaces: replacing, isWanted: { isWanted.value }) { end in
+        let isCancelled = Atomic(false)
+        owned.coordinator.backup(
+            to: file, replaces: replacing, isWanted: { !isCancelled.load(ordering: .relaxed) }
+        ) { end in
             switch end {
             case .done(let copy):
                 answer.finish(.success(Backup(sequence: copy.sequence, byteCount: Int64(copy.bytes))))
@@ -293,7 +293,144 @@ extension EmbeddedBroker {
             case .stopped: answer.finish(.failure(CancellationError()))
             }
         }
-        return try await answer.value(onCancel: { isWanted.end() })
+        return try await answer.value(onCancel: { isCancelled.store(true, ordering: .relaxed) })
+    }
+}
+
+/// One iteration over the answers to a query, which are made one at a time, when they are wanted.
+actor EmbeddedStream {
+    private let requests: Requests
+    private let query: Query
+    private let events = EventQueue<StreamEvent>()
+    private var stream: FetchStream?
+    private var isAtEnd = false
+
+    init(_ requests: Requests, _ query: Query) {
+        self.requests = requests
+        self.query = query
+    }
+
+    deinit { stream?.cancel() }
+
+    func next() async throws -> QueryResult? {
+        guard !isAtEnd else { return nil }
+        do {
+            let stream = try await open()
+            // One that has ended, because it was read slowly or the broker is stopped, would begin again from the first object.
+            if events.isEmpty { stream.ask() }
+            switch try await events.next() {
+            case .objects(let objects):
+                isAtEnd = !objects.hasMore
+                return QueryResult(objects)
+            case .failed(let fault): throw BrokerError(fault)
+            case .stopped: throw BrokerError.stopped
+            }
+        } catch {
+            isAtEnd = true
+            stream?.cancel()
+            throw error
+        }
+    }
+
+    private func open() async throws -> FetchStream {
+        if let stream { return stream }
+        let opened = try await requests.stream(query) { [events] _, event in events.add(event) }
+        stream = opened
+        return opened
+    }
+}
+
+/// One iteration over the commits of the store. The next part is read when it is wanted.
+actor EmbeddedFeed {
+    private let broker: EmbeddedBroker
+    private let query: CommitQuery
+    private let events = EventQueue<FeedEvent>()
+    private var subscription: FeedSubscription?
+    private var commits: ArraySlice<FeedCommit> = []
+    private var isAtEnd = false
+
+    init(_ broker: EmbeddedBroker, _ query: CommitQuery) {
+        self.broker = broker
+        self.query = query
+    }
+
+    deinit { subscription?.cancel() }
+
+    func next() async throws -> Commit? {
+        guard !isAtEnd else { return nil }
+        do {
+            if let commit = commits.popFirst() { return try Commit(commit) }
+            let subscription = try await open()
+            while true {
+                switch try await events.next() {
+                case .opened(let after, _):
+                    if query.after == nil { return Commit(sequence: after) }
+                case .commits(let part):
+                    subscription.ask()
+                    commits = part[...]
+                    if let commit = commits.popFirst() { return try Commit(commit) }
+                case .failed(let fault): throw BrokerError(fault)
+                case .stopped:
+                    isAtEnd = true
+                    return nil
+                }
+            }
+        } catch {
+            isAtEnd = true
+            subscription?.cancel()
+            throw error
+        }
+    }
+
+    private func open() async throws -> FeedSubscription {
+        if let subscription { return subscription }
+        let opened = try await broker.requests.subscribe(query) { [events] _, event in events.add(event) }
+        subscription = opened
+        opened.ask()
+        return opened
+    }
+}
+
+/// The events of a stream or of a subscription until they are taken. One call waits at a time.
+private final class EventQueue<Event: Sendable>: Sendable {
+    private struct State: Sendable {
+        var events: [Event] = []
+        var waiting: Answer<Void>?
+    }
+
+    private let state = Mutex(State())
+
+    var isEmpty: Bool { state.withLock { $0.events.isEmpty } }
+
+    func add(_ event: Event) {
+        let waiting = state.withLock { state in
+            state.events.append(event)
+            return state.waiting
+        }
+        waiting?.finish(.success(()))
+    }
+
+    func next() async throws -> Event {
+        while true {
+            let arrival = Answer<Void>()
+            let event = state.withLock { state -> Event? in
+                guard state.events.isEmpty else { return state.events.removeFirst() }
+                state.waiting = arrival
+                return nil
+            }
+            if let event { return event }
+            try await arrival.value()
+        }
+    }
+}
+
+extension Commit {
+    fileprivate init(_ commit: FeedCommit) throws(BrokerError) {
+        let changes = try JSONDocument(ofStore: commit.changes)
+        self.init(
+            sequence: commit.sequence, id: commit.id.map { JobID($0) },
+            changes: withExtendedLifetime(changes) { Completion.Changes.byEntity(changes.root) },
+            keys: commit.keys.map { RawJSON($0) })
     }
 }
 

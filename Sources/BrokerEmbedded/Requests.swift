@@ -33,10 +33,8 @@ final class Requests: Sendable {
         queue = AdmissionQueue(coordinator)
     }
 
-    /// The calls that wait for room.
     var waitingCount: Int { queue.count }
 
-    /// Admits nothing more.
     func close() { queue.close() }
 
     /// The store has failed: the coordinator answers nothing from now on.
@@ -104,15 +102,11 @@ final class Requests: Sendable {
 
     func fetch(_ query: Query) async throws -> FetchedObjects {
         let answer = Answer<FetchedObjects>()
-        let isWanted = Wanted()
-        return try await withTaskCancellationHandler {
-            try await fetch(query, isStreamed: false, answer) { [coordinator] request, ticket in
-                coordinator.fetch(request, before: ticket, isWanted: { isWanted.value }) { end in
-                    answer.finish(Result(end))
-                }
+        return try await fetch(query, isStreamed: false, answer) { [coordinator] request, ticket in
+            // A cancelled task has finished the answer.
+            coordinator.fetch(request, before: ticket, isWanted: { !answer.isFinished }) { end in
+                answer.finish(Result(end))
             }
-        } onCancel: {
-            isWanted.end()
         }
     }
 
@@ -252,14 +246,6 @@ final class Requests: Sendable {
         }
         return try await answer.value(orOnCancellation: cancellation)
     }
-}
-
-/// Whether a task still waits for an answer.
-final class Wanted: Sendable {
-    private let isWanted = Atomic(true)
-
-    var value: Bool { isWanted.load(ordering: .relaxed) }
-    func end() { isWanted.store(false, ordering: .relaxed) }
 }
 
 // MARK: - Into the coordinator's words
@@ -477,7 +463,6 @@ final class AdmissionQueue: Sendable {
 
     init(_ coordinator: Coordinator) { self.coordinator = coordinator }
 
-    /// How many wait.
     var count: Int { state.withLock { $0.waiting.count } }
 
     /// Admits something as soon as there is room and everything before it is admitted.

@@ -9,17 +9,17 @@ internal import Synchronization
 
 /// A coordinator that serves a Unix socket, or connections within the process.
 package final class BrokerServer: Sendable {
-    private let coordinator: Coordinator
-    private let options: ServerOptions
     private let messages: MessageHandler
-    private let log: ServerLog
     let group: MultiThreadedEventLoopGroup
     let connections: NIOLoopBound<ConnectionSet>
     /// Nil when the server listens on no socket.
     private let listener: Listener?
-    private let handlersAlive: HandlerCount
     /// No more connections are made within the process.
-    let isStopping = Mutex(false)
+    private let isStopping = Mutex(false)
+
+    private var coordinator: Coordinator { messages.coordinator }
+    private var options: ServerOptions { messages.options }
+    private var log: ServerLog { messages.log }
 
     private struct Listener: Sendable {
         let channel: any Channel
@@ -28,18 +28,13 @@ package final class BrokerServer: Sendable {
     }
 
     private init(
-        _ coordinator: Coordinator, _ options: ServerOptions, _ messages: MessageHandler, _ log: ServerLog,
-        _ group: MultiThreadedEventLoopGroup,
-        _ listener: Listener?, _ connections: NIOLoopBound<ConnectionSet>, _ handlersAlive: HandlerCount
+        _ messages: MessageHandler, on group: MultiThreadedEventLoopGroup, listener: Listener?,
+        connections: NIOLoopBound<ConnectionSet>
     ) {
-        self.coordinator = coordinator
-        self.options = options
         self.messages = messages
-        self.log = log
         self.group = group
         self.listener = listener
         self.connections = connections
-        self.handlersAlive = handlersAlive
     }
 
     /// Checks that the socket is free and can be made, and changes nothing but a stale socket file.
@@ -64,8 +59,7 @@ package final class BrokerServer: Sendable {
         let logger = logger.escaping
         let log = ServerLog(logger)
         let codecs = FrameCodecs(limits: options.frameLimits, answers: options.answerLimits)
-        let handlersAlive = HandlerCount()
-        let messages = MessageHandler(coordinator, codecs, options, log, handlersAlive)
+        let messages = MessageHandler(coordinator, codecs, options, log, HandlerCount())
         if options.logsSlowJobs { coordinator.onSlowJob { [jobs = log.jobs] in jobs.slow($0) } }
         try await applyLog(coordinator, messages, logger)
         // One loop moves bytes faster than one writer merges them, and state that connections share needs no locks.
@@ -73,8 +67,7 @@ package final class BrokerServer: Sendable {
         let eventLoop = group.next()
         do {
             let connections = try await eventLoop.submit {
-                let set = ConnectionSet(on: eventLoop, coordinator, messages, codecs, options, log, handlersAlive)
-                return NIOLoopBound(set, eventLoop: eventLoop)
+                NIOLoopBound(ConnectionSet(on: eventLoop, messages), eventLoop: eventLoop)
             }.get()
             var listener: Listener?
             if let descriptor = options.listeningDescriptor {
@@ -87,8 +80,7 @@ package final class BrokerServer: Sendable {
             logger.notice(
                 "Serving.",
                 metadata: ["socket": "\(options.socketPath ?? "none")", "connections": "\(options.connections)"])
-            return BrokerServer(
-                coordinator, options, messages, log, group, listener, connections, handlersAlive)
+            return BrokerServer(messages, on: group, listener: listener, connections: connections)
         } catch {
             group.shutdownGracefully { _ in }
             if let error = error as? ServerError { throw error }
@@ -138,16 +130,12 @@ package final class BrokerServer: Sendable {
         return listener
     }
 
-    /// The `stats` message, as JSON text.
     package var statistics: [UInt8] {
         MessageWriter.message("stats", capacity: 6_144, tag: nil) { messages.writeStatistics(to: &$0) }
     }
 
-    /// Handlers of connections that have not been freed.
-    var handlerCount: Int { handlersAlive.value }
-
-    /// The open connections, with those that are being refused.
-    package var connectionCount: Int { handlersAlive.value }
+    /// The open connections, with those that are being refused, and those whose handler has not been freed.
+    package var connectionCount: Int { messages.connectionCount.value }
 
     /// Bytes of answers that clients have not taken.
     var unreadBytes: Int {
@@ -222,7 +210,6 @@ extension BrokerServer {
 }
 
 extension FrameHandler {
-    /// Makes a new channel the connection of a client.
     static func install(
         on channel: any Channel, _ connections: NIOLoopBound<ConnectionSet>
     ) -> EventLoopFuture<Void> {
@@ -240,70 +227,6 @@ extension FrameHandler {
                 FrameHandler(connections.value, peer: peer.credentials, role: server.role(of: peer)))
         }
     }
-}
-
-/// The server's log. Lines that clients can cause are rationed at the levels that operators see, so that no client
-/// fills a disk with them, or blocks the server when no process reads the log.
-///
-/// | level | what |
-/// |---|---|
-/// | error | the socket is no longer listened on |
-/// | warning | users who are refused, no place, no descriptors, clients that are cut off |
-/// | notice | start, stop, frames that end their connection, jobs that fail or are slow (``JobLines``) |
-/// | info | messages that are not valid |
-/// | debug | the names in `hello`, and lines above the ration |
-final class ServerLog: Sendable {
-    /// The events that a client can cause.
-    enum Cause: Hashable {
-        case refusedUser, noPlace, badFrame, cutOff
-    }
-
-    private struct Ration {
-        var since: ContinuousClock.Instant
-        var left: Int
-        var notLogged = 0
-    }
-
-    /// Lines for each event in a minute.
-    private static let linesPerMinute = 10
-
-    let logger: Logger
-    let jobs: JobLines
-    private let rations = Mutex<[Cause: Ration]>([:])
-
-    init(_ logger: Logger) {
-        self.logger = logger.escaping
-        jobs = JobLines(self.logger)
-    }
-
-    /// Logs an event that a client has caused.
-    func log(_ level: Logger.Level, _ cause: Cause, _ message: Logger.Message, _ metadata: Logger.Metadata) {
-        let now = ContinuousClock.now
-        let notLogged = rations.withLock { rations -> Int? in
-            var ration = rations[cause] ?? Ration(since: now, left: Self.linesPerMinute)
-            if ration.since.duration(to: now) > .seconds(60) {
-                ration.since = now
-                ration.left = Self.linesPerMinute
-            }
-            defer { rations[cause] = ration }
-            guard ration.left > 0 else {
-                ration.notLogged += 1
-                return nil
-            }
-            ration.left -= 1
-            defer { ration.notLogged = 0 }
-            return ration.notLogged
-        }
-        guard let notLogged else { return logger.debug(message, metadata: metadata) }
-        var metadata = metadata
-        if notLogged > 0 { metadata["notLoggedBefore"] = "\(notLogged)" }
-        logger.log(level: level, message, metadata: metadata)
-    }
-}
-
-extension PeerCredentials {
-    /// The peer, for the log.
-    var metadata: Logger.Metadata { ["user": "\(user)", "process": "\(process)"] }
 }
 
 /// Stops accepting for a while when the system has no more descriptors, so that the server does not spin: clients wait

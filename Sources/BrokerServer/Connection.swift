@@ -47,23 +47,19 @@ final class Connection: Sendable {
     let budget: SharedBudget
     private let cutOffBytes: Int
     private let outbox = Mutex(Outbox())
-    let streams = Mutex(ConnectionStreams())
-    let subscriptions = Mutex(ConnectionSubscriptions())
+    let parts = Mutex(ConnectionParts())
 
     /// Called on the handler's event loop.
-    init(
-        _ handler: FrameHandler, on eventLoop: any EventLoop, peer: PeerCredentials, role: ClientRole,
-        _ coordinator: Coordinator,
-        _ codecs: FrameCodecs, _ budget: SharedBudget, cutOffBytes: Int
-    ) {
-        self.cutOffBytes = cutOffBytes
-        self.peer = peer
-        self.role = role
+    init(_ handler: FrameHandler, on eventLoop: any EventLoop) {
+        let connections = handler.connections
+        peer = handler.peer
+        role = handler.role ?? .read
         self.eventLoop = eventLoop
         self.handler = NIOLoopBoundBox(handler, eventLoop: eventLoop)
-        self.coordinator = coordinator
-        self.codecs = codecs
-        self.budget = budget
+        coordinator = connections.coordinator
+        codecs = connections.messages.codecs
+        budget = connections.answers
+        cutOffBytes = connections.options.cutOffBytes
     }
 
     // MARK: - Answering
@@ -103,7 +99,6 @@ final class Connection: Sendable {
         send(error.about(frame).encoded(), about: frame, finishing: finishing)
     }
 
-    /// Answers a message with a fault.
     func send(_ fault: Fault, about frame: FrameReference, finishing: Bool = true) {
         let message = MessageWriter.message("error", tag: nil) { writer in
             writer.key("error")
@@ -111,12 +106,6 @@ final class Connection: Sendable {
             writer.reference(frame)
         }
         send(message, about: frame, finishing: finishing)
-    }
-
-    /// Sends an error, and ends the connection after it.
-    func breakOff(_ error: WireError, about frame: FrameReference) {
-        send(error, about: frame)
-        onHandler { $0.breakOff(error) }
     }
 
     /// A message that arrived needs no further answer.
@@ -197,7 +186,7 @@ final class Connection: Sendable {
         switch end {
         case .found(let objects):
             guard !isClosed else { return }
-            put(codecs.encode(objects) ?? codecs.apology(about: fetch.frame), finishing: true)
+            put(codecs.encode(objects) ?? codecs.tooLarge(about: fetch.frame), finishing: true)
         case .failed(let fault): send(fault, about: fetch.frame)
         case .postponed, .stopped: finish()
         }
@@ -243,7 +232,6 @@ final class Connection: Sendable {
         sendWaiting()
     }
 
-    /// Sends the waiting answers, as far as there is room.
     private func sendWaiting() {
         while true {
             let hasRoom = budget.hasRoom(peer.process)
@@ -315,8 +303,7 @@ final class Connection: Sendable {
     func waitForRoom() {
         budget.whenRoom(for: ObjectIdentifier(self), of: peer.process) { [weak self] in
             self?.sendWaiting()
-            self?.sendStreams()
-            self?.sendSubscriptions()
+            self?.sendParts()
         }
         onHandler { $0.connections.watch() }
     }
@@ -341,7 +328,6 @@ final class Connection: Sendable {
     /// Bytes of answers that the client has not taken.
     var bytes: Int { outbox.withLock { $0.bytes } }
 
-    /// Whether nothing is left to be sent.
     var isEmpty: Bool { outbox.withLock { $0.bytes == 0 && $0.waiting.isEmpty && !$0.isReading } }
 
     /// The frames to be written, and how many messages they finish.
@@ -365,8 +351,7 @@ final class Connection: Sendable {
         guard isOpen else { return }
         budget.remove(bytes, peer.process)
         sendWaiting()
-        sendStreams()
-        sendSubscriptions()
+        sendParts()
     }
 
     /// The channel is closed: unsent frames are dropped, and no more are taken.
@@ -381,8 +366,7 @@ final class Connection: Sendable {
         }
         budget.forget(ObjectIdentifier(self))
         budget.remove(bytes, peer.process)
-        cancelStreams()
-        cancelSubscriptions()
+        cancelParts()
     }
 }
 
@@ -441,25 +425,5 @@ extension Connection.Waiting {
     /// Reading it needs room.
     var isLarge: Bool {
         if case .frame = self { false } else { true }
-    }
-}
-
-/// The messages that a client may send. A higher role includes the lower ones.
-package enum ClientRole: String, Sendable, CaseIterable, Comparable {
-    /// Fetches, the feed, `stats`, `model`, and `await` of the user's own jobs; no jobs.
-    case read
-    /// Also jobs that delete no object, other than parts that their owner no longer names.
-    case insert
-    /// Also jobs of every kind.
-    case write
-
-    package static func < (one: ClientRole, other: ClientRole) -> Bool { one.rank < other.rank }
-
-    private var rank: Int {
-        switch self {
-        case .read: 0
-        case .insert: 1
-        case .write: 2
-        }
     }
 }

@@ -28,13 +28,8 @@ final class ConnectionSet {
     static let longestPause = TimeAmount.seconds(5)
 
     let eventLoop: any EventLoop
-    let coordinator: Coordinator
     let messages: MessageHandler
-    let options: ServerOptions
-    let log: ServerLog
-    let answers: SharedBudget
-    private let codecs: FrameCodecs
-    private let handlersAlive: HandlerCount
+    let answers = SharedBudget(byteLimit: answerBytes)
     private var handlers: [ObjectIdentifier: FrameHandler] = [:]
     private var served: Set<ObjectIdentifier> = []
     private var places: ConnectionPlaces
@@ -43,33 +38,19 @@ final class ConnectionSet {
     private var middleTurns = AssemblyTurns<ObjectIdentifier>(byteLimit: middleAssemblyBytes)
     private var isWatching = false
     private var whenEmpty: EventLoopPromise<Void>?
-    /// Called when a connection has ended.
     var onRemoval: () -> Void = {}
 
-    init(
-        on eventLoop: any EventLoop, _ coordinator: Coordinator, _ messages: MessageHandler, _ codecs: FrameCodecs,
-        _ options: ServerOptions, _ log: ServerLog, _ handlersAlive: HandlerCount
-    ) {
+    var coordinator: Coordinator { messages.coordinator }
+    var options: ServerOptions { messages.options }
+    var log: ServerLog { messages.log }
+
+    init(on eventLoop: any EventLoop, _ messages: MessageHandler) {
         self.eventLoop = eventLoop
-        self.coordinator = coordinator
         self.messages = messages
-        self.codecs = codecs
-        self.options = options
-        self.log = log
-        self.handlersAlive = handlersAlive
-        answers = SharedBudget(byteLimit: Self.answerBytes)
-        places = ConnectionPlaces(options.connections)
+        places = ConnectionPlaces(messages.options.connections)
     }
 
     // MARK: - Places
-
-    func count(handlers count: Int) { handlersAlive.add(count) }
-
-    func connection(of handler: FrameHandler, _ eventLoop: any EventLoop) -> Connection {
-        Connection(
-            handler, on: eventLoop, peer: handler.peer, role: handler.role ?? .read, coordinator, codecs, answers,
-            cutOffBytes: options.cutOffBytes)
-    }
 
     /// A client has connected.
     ///
@@ -98,15 +79,15 @@ final class ConnectionSet {
         if handlers.isEmpty { whenEmpty?.succeed() }
     }
 
-    /// Whether a refused client is closed at once, because enough others are reading the reason.
-    func hasNoPlaceToLinger(_ handler: FrameHandler) -> Bool {
-        !served.contains(ObjectIdentifier(handler)) && handlers.count - served.count > Self.lingeringRefused
+    /// A refused client is closed at once where enough others are reading the reason.
+    func mayLinger(_ handler: FrameHandler) -> Bool {
+        served.contains(ObjectIdentifier(handler)) || handlers.count - served.count <= Self.lingeringRefused
     }
 
     /// A connection must end because of what its client sent, or because of its user.
     func logEnd(of handler: FrameHandler, _ error: WireError) {
         var metadata = handler.peer.metadata
-        metadata["code"] = "\(error.code.rawValue)"
+        metadata["code"] = "\(error.code)"
         switch error.code {
         case .unauthorized: log.log(.warning, .refusedUser, "A user was refused: \(error.message)", metadata)
         case .busy: log.log(.warning, .noPlace, "A connection was refused: \(error.message)", metadata)
@@ -125,7 +106,6 @@ final class ConnectionSet {
         return promise.futureResult
     }
 
-    /// Closes all, whatever is due.
     func cutOffAll(_ reason: String) {
         for handler in Array(handlers.values) { handler.cutOff(reason) }
     }
@@ -282,10 +262,8 @@ struct AssemblyTurns<Holder: Hashable> {
 
     init(byteLimit: Int) { self.byteLimit = byteLimit }
 
-    /// The holders that read a large frame.
     var current: [Holder] { Array(holders.keys) }
 
-    /// Whether a holder waits.
     var isContended: Bool { !processes.isEmpty }
 
     /// - Returns: whether it is the holder's turn at once; otherwise a later ``leave(_:)`` names it.
@@ -329,4 +307,97 @@ struct AssemblyTurns<Holder: Hashable> {
         holders[holder] = bytes
         heldBytes += bytes
     }
+}
+
+/// A part of a budget, held as long as this object lives.
+final class BudgetShare: Sendable {
+    private let budget: SharedBudget
+    private let bytes: Int
+    private let process: Int32
+
+    init(of budget: SharedBudget, _ bytes: Int, _ process: Int32) {
+        self.budget = budget
+        self.bytes = bytes
+        self.process = process
+        budget.add(bytes, process)
+    }
+
+    deinit { budget.remove(bytes, process) }
+}
+
+/// Bytes that all connections together may hold of one kind, in fair shares of the processes that connected. Any thread may
+/// call.
+///
+/// A process may hold more as long as it holds no more than is free. So one process alone gets half of the budget, two get a
+/// third each, and there is always something left for the next one, whatever the others hold. (The dynamic thresholds of
+/// Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998, with a factor of 1.)
+///
+/// It does not refuse: the caller asks ``hasRoom(_:)`` before it adds.
+final class SharedBudget: Sendable {
+    private struct Waiter {
+        let process: Int32
+        let notify: @Sendable () -> Void
+    }
+
+    private struct State {
+        var held = 0
+        /// Bytes by process; never 0.
+        var shares: [Int32: Int] = [:]
+        /// Waiters by client; each is called once, when there is room for its process.
+        var waiters: [ObjectIdentifier: Waiter] = [:]
+
+        func hasRoom(_ process: Int32, _ byteLimit: Int) -> Bool {
+            held < byteLimit && shares[process, default: 0] <= byteLimit - held
+        }
+    }
+
+    let byteLimit: Int
+    private let state = Mutex(State())
+
+    init(byteLimit: Int) { self.byteLimit = byteLimit }
+
+    var held: Int { state.withLock { $0.held } }
+
+    func hasRoom(_ process: Int32) -> Bool { state.withLock { $0.hasRoom(process, byteLimit) } }
+
+    func share(of process: Int32) -> Int { state.withLock { $0.shares[process, default: 0] } }
+
+    var isAwaited: Bool { state.withLock { !$0.waiters.isEmpty } }
+
+    /// - Returns: the bytes held now.
+    @discardableResult func add(_ bytes: Int, _ process: Int32) -> Int {
+        state.withLock { state in
+            guard bytes > 0 else { return state.held }
+            state.held += bytes
+            state.shares[process, default: 0] += bytes
+            return state.held
+        }
+    }
+
+    func remove(_ bytes: Int, _ process: Int32) {
+        guard bytes > 0 else { return }
+        let woken = state.withLock { state -> [Waiter] in
+            state.held -= bytes
+            let share = state.shares[process, default: 0] - bytes
+            state.shares[process] = share > 0 ? share : nil
+            guard !state.waiters.isEmpty else { return [] }
+            let woken = state.waiters.filter { state.hasRoom($0.value.process, byteLimit) }
+            for waiter in woken.keys { state.waiters[waiter] = nil }
+            return Array(woken.values)
+        }
+        for waiter in woken { waiter.notify() }
+    }
+
+    /// Calls `notify` once when there is room for the process: at once, or on the thread that frees it. A later call for
+    /// the same waiter replaces an earlier one.
+    func whenRoom(for waiter: ObjectIdentifier, of process: Int32, _ notify: @escaping @Sendable () -> Void) {
+        let hasRoom = state.withLock { state in
+            if state.hasRoom(process, byteLimit) { return true }
+            state.waiters[waiter] = Waiter(process: process, notify: notify)
+            return false
+        }
+        if hasRoom { notify() }
+    }
+
+    func forget(_ waiter: ObjectIdentifier) { state.withLock { $0.waiters[waiter] = nil } }
 }

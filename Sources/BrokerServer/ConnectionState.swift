@@ -52,13 +52,10 @@ struct ConnectionState {
         case none, waiting, given
     }
 
-    /// The number of messages that may be unanswered.
     let messageLimit: Int
     private(set) var phase = Phase.reading
     private var assembler: FrameAssembler
-    /// Frames admitted.
     private(set) var admitted = 0
-    /// Messages admitted and not answered.
     private(set) var unanswered = 0
     private var turn = Turn.none
     private var mustLeaveTurn = false
@@ -80,19 +77,16 @@ struct ConnectionState {
     /// A large frame is being read and is incomplete.
     var isAssembling: Bool { assembler.isAssembling }
 
-    /// Frames are taken.
     var takesFrames: Bool { phase == .reading || phase == .draining }
 
     // MARK: - Events
 
-    /// The channel asks for bytes.
     mutating func readRequested() { isReadPending = true }
 
     mutating func received(_ bytes: ByteBuffer) {
         if takesFrames { assembler.append(bytes) } else { discardedBytes += bytes.readableBytes }
     }
 
-    /// The client sends no more.
     mutating func inputClosed() { isInputClosed = true }
 
     /// The server stops.
@@ -102,7 +96,6 @@ struct ConnectionState {
 
     mutating func roomAppeared() { isWaitingForRoom = false }
 
-    /// The connection may read its large frame.
     mutating func turnCame() {
         guard turn == .waiting, phase == .reading else {
             mustLeaveTurn = true
@@ -203,7 +196,6 @@ struct ConnectionState {
 
     // MARK: - The end
 
-    /// No more bytes will come.
     private mutating func endInput(
         _ totalCount: Int?, _ conditions: some ConnectionConditions
     ) throws(WireError) -> Action? {
@@ -227,7 +219,6 @@ struct ConnectionState {
         mustLeaveTurn = true
     }
 
-    /// Everything is answered and sent.
     private mutating func end(mayLinger: Bool) -> Action {
         guard !isInputClosed, mayLinger else { return close() }
         phase = .lingering
@@ -301,7 +292,6 @@ struct FrameAssembler {
 
     init(limits: FrameLimits) { self.limits = limits }
 
-    /// Bytes that are not handed on, without those of a large frame.
     var backlog: Int { unread.readableBytes }
 
     /// Whether a large frame is being read and is incomplete.
@@ -374,7 +364,6 @@ struct FrameAssembler {
         }
     }
 
-    /// Forgets everything.
     mutating func clear() {
         unread = ByteBuffer()
         large = nil

@@ -1,4 +1,5 @@
 internal import BrokerCoordinator
+internal import BrokerFastJSON
 internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStore
@@ -33,7 +34,7 @@ final class FrameCodecs: Sendable {
     ///
     /// - Parameter frame: the frame that is answered.
     func encode(_ content: [UInt8], about frame: FrameReference) -> [UInt8] {
-        (try? encode(content)) ?? apology(about: frame)
+        (try? encode(content)) ?? tooLarge(about: frame)
     }
 
     private func encode(_ content: consuming [UInt8]) throws -> [UInt8] {
@@ -46,9 +47,9 @@ final class FrameCodecs: Sendable {
     }
 
     /// The error for an answer that fits no frame.
-    func apology(about frame: FrameReference) -> [UInt8] {
-        let apology = WireError(.internal, "The answer is too large for a frame. Ask for less of it.")
-        return encode(small: apology.about(frame).encoded())
+    func tooLarge(about frame: FrameReference) -> [UInt8] {
+        let error = WireError(.internal, "The answer is too large for a frame. Ask for less of it.")
+        return encode(small: error.about(frame).encoded())
     }
 
     /// A frame of the answer to a job or to an `await`: of the whole of it, or shortened so that it fits.
@@ -107,10 +108,12 @@ final class FrameCodecs: Sendable {
     private static let pooledPayloadBytes = 64 << 10
 
     /// The parts of a frame that its answer repeats, found in little memory. Blocking work, by the size of the content.
-    func scan(_ payload: UnsafeRawBufferPointer) throws(WireError) -> EnvelopeScan {
+    func scan(_ payload: [UInt8]) throws(WireError) -> EnvelopeScan {
         var decoder = FrameDecoder(limits: limits)
         var scan = EnvelopeScan()
-        try decoder.forEachPiece(payload) { scan.scan($0) }
+        try payload.withUnsafeBytes { bytes in
+            Result { () throws(WireError) in try decoder.forEachPiece(bytes) { scan.scan($0) } }
+        }.get()
         return scan
     }
 
@@ -151,5 +154,206 @@ extension JobCompletion {
             writer.key("timing")
             timing.write(to: &writer)
         }
+    }
+}
+
+extension JobCompletion {
+    /// Bytes of it that grow with the job.
+    var byteCount: Int {
+        switch result {
+        case .completed(let members, _): members.count + (objects?.json?.count ?? 0)
+        case .failed(let error): error.count
+        }
+    }
+
+    /// The same outcome without the objects that were asked for, and a warning that they are missing.
+    func withoutObjects() -> JobCompletion {
+        guard let objects, case .completed(let members, let isDuplicate) = result else { return self }
+        var outcome = self
+        outcome.objects = nil
+        outcome.result = .completed(
+            members: ShortenedOutcome.members(members, lacking: objects.count, isDryRun: isDryRun),
+            isDuplicate: isDuplicate)
+        return outcome
+    }
+
+    /// How much of an answer is left.
+    enum Shortening {
+        /// Less than two megabytes: it fits every frame.
+        case frame
+        /// Some kilobytes, for a client that does not take its answers.
+        case brief
+    }
+
+    /// The same outcome, shorter: what happened is there, and what is missing is named.
+    func shortened(_ shortening: Shortening = .frame) -> JobCompletion {
+        var outcome = self
+        outcome.objects = nil
+        switch result {
+        case .completed(let members, let isDuplicate):
+            outcome.result = .completed(
+                members: ShortenedOutcome(shortening, isDryRun: isDryRun).members(of: members), isDuplicate: isDuplicate
+            )
+        case .failed(let error):
+            outcome.result = .failed(error: ShortenedOutcome.error(error))
+        }
+        return outcome
+    }
+
+    /// The outcome of a job of which only the COMMIT is known.
+    static func committed(_ id: String, sequence: Int64?, isDuplicate: Bool) -> JobCompletion {
+        JobCompletion(
+            id: id, owner: nil, sequence: sequence,
+            result: .completed(
+                members: ShortenedOutcome(.frame, isDryRun: false).members(of: []), isDuplicate: isDuplicate))
+    }
+}
+
+/// Shortens answers that fit no frame. What is missing is named in warnings.
+private struct ShortenedOutcome {
+    /// Bytes of the beginning of each list that are retained.
+    private let listBytes: Int
+    /// Bytes of any other member that are retained.
+    private let valueBytes: Int
+    private let isDryRun: Bool
+
+    init(_ shortening: JobCompletion.Shortening, isDryRun: Bool) {
+        (listBytes, valueBytes) = shortening == .frame ? (64 << 10, 1 << 20) : (1 << 10, 2 << 10)
+        self.isDryRun = isDryRun
+    }
+
+    /// Bytes of a text that are retained.
+    private static let textBytes = 1_000
+
+    /// The members as they are, and a warning with the number of missing objects.
+    static func members(_ members: [UInt8], lacking objects: Int, isDryRun: Bool) -> [UInt8] {
+        guard let document = parse(members: members) else { return members }
+        return withExtendedLifetime(document) {
+            var writer = JSONWriter(capacity: members.count + 300)
+            for (key, value) in document.root.members {
+                let name = String(decoding: key.bytes, as: UTF8.self)
+                writer.key(name)
+                guard name == "warnings" else {
+                    writer.value(value)
+                    continue
+                }
+                writer.array { writer in
+                    warn("objects", max(1, objects), isDryRun: isDryRun, &writer)
+                    for warning in value.elements { writer.value(warning) }
+                }
+            }
+            return writer.bytes
+        }
+    }
+
+    /// Members of `completed` without the large ones, and a warning for each that is missing.
+    func members(of members: [UInt8]) -> [UInt8] {
+        let document = Self.parse(members: members)
+        return withExtendedLifetime(document) {
+            let root = document?.root
+            var leftOut: [(field: String, count: Int)] = []
+            var writer = JSONWriter()
+            copy("changes", of: root, &writer, &leftOut)
+            writer.array("rejected") { copyBeginning(of: root?["rejected"], "rejected", &$0, &leftOut) }
+            if let keys = root?["keys"] {
+                let count = keys.members.reduce(0) {
+                    $0 + $1.value.members.reduce(0) { $0 + $1.value.elements.reduce(0) { count, _ in count + 1 } }
+                }
+                leftOut.append(("keys", max(1, count)))
+            }
+            if isDryRun, root?["examples"] != nil { copy("examples", of: root, &writer, &leftOut) }
+            if root == nil { leftOut.append(("changes", 1)) }
+            writer.array("warnings") { writer in
+                copyBeginning(of: root?["warnings"], "warnings", &writer, &leftOut)
+                for (field, count) in leftOut { Self.warn(field, count, isDryRun: isDryRun, &writer) }
+            }
+            return writer.bytes
+        }
+    }
+
+    /// An `error` object whose texts are cut.
+    static func error(_ error: [UInt8]) -> [UInt8] {
+        let document = parse(error)
+        return withExtendedLifetime(document) {
+            var writer = JSONWriter()
+            writer.object { writer in
+                guard let document else { return }
+                for (key, value) in document.root.members {
+                    let name = String(decoding: key.bytes, as: UTF8.self)
+                    if name == "message" {
+                        writer.member(name, cut(value))
+                    } else if value.bytes.count <= textBytes {
+                        writer.key(name)
+                        writer.value(value)
+                    }
+                }
+            }
+            return writer.bytes
+        }
+    }
+
+    private static func parse(members: [UInt8]) -> JSONDocument? {
+        parse([UInt8(ascii: "{")] + members + [UInt8(ascii: "}")])
+    }
+
+    /// The server's own text is JSON; if it were not, only the facts known without it are sent.
+    private static func parse(_ text: [UInt8]) -> JSONDocument? {
+        guard let document = try? JSONDocument(fast: JSONText(copying: text)) else { return nil }
+        return document.root["changes"] != nil || document.root["code"] != nil ? document : nil
+    }
+
+    /// Writes an object, or an empty one in place of one that is too large.
+    private func copy(
+        _ key: String, of root: JSONValue?, _ writer: inout JSONWriter, _ leftOut: inout [(field: String, count: Int)]
+    ) {
+        writer.key(key)
+        guard let value = root?[key] else { return writer.object { _ in } }
+        guard value.bytes.count <= valueBytes else {
+            leftOut.append((key, max(1, value.members.reduce(0) { count, _ in count + 1 })))
+            return writer.object { _ in }
+        }
+        writer.value(value)
+    }
+
+    private func copyBeginning(
+        of list: JSONValue?, _ field: String, _ writer: inout JSONWriter,
+        _ leftOut: inout [(field: String, count: Int)]
+    ) {
+        guard let list else { return }
+        var room = listBytes
+        var missing = 0
+        for element in list.elements {
+            room -= element.bytes.count
+            if room >= 0 { writer.value(element) } else { missing += 1 }
+        }
+        if missing > 0 { leftOut.append((field, missing)) }
+    }
+
+    private static func warn(_ field: String, _ count: Int, isDryRun: Bool, _ writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("code", "answerShortened")
+            writer.member("entity", "")
+            writer.member("key", field)
+            writer.member("message", isDryRun ? dryRunMessage : message(field))
+            writer.member("count", count)
+        }
+    }
+
+    private static let dryRunMessage =
+        "The answer to this dry run is not whole: it fits no frame, or so much was waiting for the client already. Split "
+        + "such jobs, and read the answers as they arrive."
+
+    private static func message(_ field: String) -> String {
+        guard field == "objects" else {
+            return "The job is committed, but its whole answer fits no frame. Read the objects from the database, or "
+                + "split such jobs."
+        }
+        return "The job is committed, but its objects are not sent: they are too large for an answer, or so much was "
+            + "waiting for the client already. Fetch them, or split such jobs and read the answers as they arrive."
+    }
+
+    private static func cut(_ value: JSONValue) -> String {
+        guard value.bytes.count > textBytes else { return value.string ?? "" }
+        return String(decoding: value.bytes.prefix(textBytes), as: UTF8.self) + "…"
     }
 }

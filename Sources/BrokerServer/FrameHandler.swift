@@ -40,16 +40,16 @@ final class FrameHandler: ChannelDuplexHandler {
         self.role = role
         state = ConnectionState(
             limits: connections.options.frameLimits, messageLimit: connections.options.jobsPerConnection)
-        connections.count(handlers: 1)
+        connections.messages.connectionCount.add(1)
     }
 
-    deinit { connections.count(handlers: -1) }
+    deinit { connections.messages.connectionCount.add(-1) }
 
     // MARK: - Life
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        connection = connections.connection(of: self, context.eventLoop)
+        connection = Connection(self, on: context.eventLoop)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) { end() }
@@ -268,7 +268,7 @@ extension FrameHandler: ConnectionConditions {
     var answersHaveRoom: Bool { connections.answers.hasRoom(peer.process) }
     var leavesLittleUnread: Bool { connection.map { $0.bytes < Connection.readAheadBytes } ?? false }
     var isAllSent: Bool { connection?.isEmpty == true }
-    var mayLinger: Bool { !connections.hasNoPlaceToLinger(self) }
+    var mayLinger: Bool { connections.mayLinger(self) }
 }
 
 extension WireError {
@@ -333,9 +333,7 @@ final class ArrivedFrame: FrameContent, @unchecked Sendable {
 
     func open(_ memory: JobMemory) -> Opened { messages.open(self, memory) }
 
-    func refuse(_ message: String) {
-        payload.withUnsafeBytes { messages.refuseTooLarge($0, ordinal, message, on: connection) }
-    }
+    func refuse(_ message: String) { messages.refuseTooLarge(self, message) }
 
     /// The frame is little memory, which its job may retain until it has ended. It has no other bytes than the content, which
     /// the job's rows retain.

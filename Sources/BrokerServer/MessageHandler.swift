@@ -2,6 +2,7 @@ internal import Broker
 internal import BrokerCoordinator
 internal import BrokerJSON
 internal import BrokerModel
+internal import BrokerSchema
 internal import BrokerStaging
 internal import BrokerStore
 internal import BrokerWire
@@ -13,19 +14,19 @@ internal import Synchronization
 /// Every message that arrives is finished exactly once on its connection: by the last answer to it, or silently.
 final class MessageHandler: Sendable {
     let coordinator: Coordinator
-    private let codecs: FrameCodecs
+    let codecs: FrameCodecs
     /// For frames of the journal.
     private let logCodecs = FrameCodecs(limits: .largest)
     let options: ServerOptions
     let log: ServerLog
     /// Open connections.
-    private let connectionCount: HandlerCount
+    let connectionCount: HandlerCount
     /// Processes for which the ledger is searched for failed jobs.
-    let listing = ListingProcesses()
+    private let listing = ListingProcesses()
     /// Bytes held for clients that await the ends of jobs.
     private let awaits = SharedBudget(byteLimit: awaitBytes)
     /// Bytes held for fetches that wait for their turn.
-    let fetches = SharedBudget(byteLimit: fetchBytes)
+    private let fetches = SharedBudget(byteLimit: fetchBytes)
 
     /// Bytes of the tags of all awaits; enough for some ten thousand of them with the defaults.
     private static let awaitBytes = 16 << 20
@@ -59,7 +60,7 @@ final class MessageHandler: Sendable {
             }
         } catch {
             guard let error = error as? WireError else { return .noRoom }
-            refuse(error, about: FrameReference(ordinal: arrived.ordinal), on: arrived.connection)
+            refuse(Request(arrived), error)
             return .nothing
         }
     }
@@ -78,21 +79,17 @@ final class MessageHandler: Sendable {
     /// `tag` in little memory. The connection goes on, unless the frame itself is at fault.
     ///
     /// - Parameter message: which limit is exceeded, and the remedy.
-    func refuseTooLarge(
-        _ payload: UnsafeRawBufferPointer, _ ordinal: Int, _ message: String, on connection: Connection
-    ) {
+    func refuseTooLarge(_ arrived: ArrivedFrame, _ message: String) {
+        let peer = arrived.connection.peer
         do throws(WireError) {
-            let scan = try codecs.scan(payload)
-            let frame = scan.reference(ordinal: ordinal)
-            guard scan.isJob else {
-                return refuse(WireError(.unsupportedMessage, message), about: frame, on: connection)
-            }
-            let outcome = JobCompletion.failed(
-                .busy(message), id: scan.id ?? "", owner: connection.peer.owner, sequence: nil)
-            log.jobs.ended(outcome, of: connection.peer, trace: nil)
-            connection.answer(outcome, about: frame, isBrief: false)
+            let scan = try codecs.scan(arrived.payload)
+            let request = Request(arrived, id: scan.id, tag: scan.tag)
+            guard scan.isJob else { return refuse(request, .unsupported(message)) }
+            let outcome = JobCompletion.failed(.busy(message), id: scan.id ?? "", owner: peer.owner, sequence: nil)
+            log.jobs.ended(outcome, of: peer.user, process: peer.process)
+            arrived.connection.answer(outcome, about: request.frame, isBrief: false)
         } catch {
-            refuse(error, about: FrameReference(ordinal: ordinal), on: connection)
+            refuse(Request(arrived), error)
         }
     }
 
@@ -114,14 +111,12 @@ final class MessageHandler: Sendable {
     }
 
     /// Answers a frame that cannot be opened, or whose message is not valid.
-    private func refuse(_ error: WireError, about frame: FrameReference, on connection: Connection) {
-        if !error.endsConnection {
-            var metadata = connection.peer.metadata
-            metadata["code"] = "\(error.code.rawValue)"
-            log.logger.info("A message was not understood: \(error.message)", metadata: metadata)
-        }
-        connection.send(error, about: frame)
-        if error.endsConnection { connection.onHandler { $0.breakOff(error) } }
+    private func refuse(_ request: Request, _ error: WireError) {
+        guard !error.endsConnection else { return request.breakOff(error) }
+        var metadata = request.connection.peer.metadata
+        metadata["code"] = "\(error.code)"
+        log.logger.info("A message was not understood: \(error.message)", metadata: metadata)
+        request.send(error)
     }
 
     private func answer(
@@ -129,39 +124,34 @@ final class MessageHandler: Sendable {
     ) throws(WireError) -> Opened {
         let connection = arrived.connection
         if case .job = envelope.message, connection.role != .read { return .job(try job(envelope, content, arrived)) }
-        let frame = FrameReference(ordinal: arrived.ordinal, id: envelope.id, tag: envelope.tag)
+        let request = Request(arrived, id: envelope.id, tag: envelope.tag)
         switch envelope.message {
-        case .job: refuseChange("a job", about: frame, on: connection)
-        case .hello(_, let client):
+        case .job: refuseChange("a job", for: request)
+        case .hello(let client):
             log.logger.debug("A client said hello.", metadata: ["client": "\((client ?? "").briefly)"])
-            connection.send("welcome", about: frame) { welcome(connection.role, to: &$0) }
+            request.send("welcome") { welcome(connection.role, to: &$0) }
         case .ping:
             guard content.count <= MessageWriter.maximumPingCount else { throw .longPing }
-            connection.send(MessageWriter.pong(to: envelope.document), about: frame)
-        case .stats:
-            connection.send("stats", about: frame, capacity: 6_144) { writeStatistics(to: &$0) }
+            connection.send(MessageWriter.pong(to: envelope.document), about: request.frame)
+        case .stats: request.send("stats", capacity: 6_144) { writeStatistics(to: &$0) }
         case .model:
-            connection.send("model", about: frame) { writer in
+            request.send("model") { writer in
                 writer.key("model")
                 coordinator.model.write(to: &writer)
             }
-        case .jobs(let message): listJobs(message, about: frame, on: connection)
-        case .fetch(let sequence):
-            return try fetch(envelope, after: sequence, content, memory, about: frame, on: connection)
-        case .bookmark(let name): return bookmark(named: name, about: frame, on: connection)
-        case .subscribe(let query): return subscribe(query, about: frame, on: connection)
-        case .cancel where connection.role == .read: refuseChange("`cancel`", about: frame, on: connection)
-        case .cancel(let id):
-            return .question { [self] ticket in cancelJob(id, before: ticket, about: frame, on: connection) }
+        case .jobs(let message): listJobs(message, for: request)
+        case .fetch(let sequence): return try fetch(envelope, after: sequence, content, memory, for: request)
+        case .bookmark(let name): return bookmark(named: name, for: request)
+        case .subscribe(let query): return subscribe(query, for: request)
+        case .cancel where connection.role == .read: refuseChange("`cancel`", for: request)
+        case .cancel(let id): return .question { [self] ticket in cancelJob(id, before: ticket, for: request) }
         // At once, whatever is before it: it ends what a pause delays.
-        case .admin(let action): administer(action, about: frame, on: connection)
+        case .admin(let action): administer(action, for: request)
         case .backup(let file, let replaces, let wantsProgress):
-            backUp(to: file, replaces: replaces, wantsProgress: wantsProgress, about: frame, on: connection)
-        case .migrate(let message): migrate(message, about: frame, on: connection)
+            backUp(to: file, replaces: replaces, wantsProgress: wantsProgress, for: request)
+        case .migrate(let message): migrate(message, for: request)
         case .await(let id, let sequence):
-            return .question { [self] ticket in
-                awaitJob(id, before: ticket, after: sequence, about: frame, on: connection)
-            }
+            return .question { [self] ticket in awaitJob(id, before: ticket, after: sequence, for: request) }
         }
         return .nothing
     }
@@ -176,19 +166,17 @@ final class MessageHandler: Sendable {
         }
     }
 
-    private func awaitJob(
-        _ id: String, before ticket: Int, after sequence: Int64?, about frame: FrameReference, on connection: Connection
-    ) {
-        let bytes = Self.bytesPerAwait + (frame.tag?.count ?? 0)
-        let process = connection.peer.process
+    private func awaitJob(_ id: String, before ticket: Int, after sequence: Int64?, for request: Request) {
+        let bytes = Self.bytesPerAwait + (request.frame.tag?.count ?? 0)
+        let process = request.connection.peer.process
         guard awaits.hasRoom(process) else {
-            return connection.breakOff(
-                .busy("This process awaits too many jobs that have not ended. Ask again when some have."), about: frame)
+            return request.breakOff(
+                .busy("This process awaits too many jobs that have not ended. Ask again when some have."))
         }
         awaits.add(bytes, process)
         let end: @Sendable () -> Void = { [awaits] in awaits.remove(bytes, process) }
-        whenApplied(sequence, about: frame, on: connection, orElse: end) {
-            connection.answer(awaitOf: id, before: ticket, about: frame, whenAnswered: end)
+        whenApplied(sequence, for: request, orElse: end) {
+            request.connection.answer(awaitOf: id, before: ticket, about: request.frame, whenAnswered: end)
         }
     }
 
@@ -197,16 +185,16 @@ final class MessageHandler: Sendable {
     /// - Parameters:
     ///   - sequence: nil for a message that names none.
     ///   - end: called instead of `body`.
-    func whenApplied(
-        _ sequence: Int64?, about frame: FrameReference, on connection: Connection,
-        orElse end: @escaping @Sendable () -> Void = {}, _ body: @escaping @Sendable () -> Void
+    private func whenApplied(
+        _ sequence: Int64?, for request: Request, orElse end: @escaping @Sendable () -> Void = {},
+        _ body: @escaping @Sendable () -> Void
     ) {
         guard let sequence else { return body() }
         guard let wait = coordinator.whenApplied(through: sequence, body) else { return body() }
-        connection.later(options.applicationSeconds) { [coordinator] in
+        request.connection.later(options.applicationSeconds) { [coordinator] in
             guard let applied = coordinator.forget(wait) else { return }
             end()
-            connection.send(.notYet(sequence, applied: applied), about: frame)
+            request.send(.notYet(sequence, applied: applied))
         }
     }
 
@@ -245,19 +233,19 @@ final class MessageHandler: Sendable {
                 writer.member("merged", merged)
             }
         case .ended(let outcome):
-            log.jobs.ended(outcome, of: connection.peer, trace: reply.trace)
+            log.jobs.ended(outcome, of: connection.peer.user, process: connection.peer.process, trace: reply.trace)
             if case .completed = outcome.result, !reply.wantsCompletion { return connection.finish() }
             connection.answer(outcome, about: frame, isBrief: reply.isBrief)
         }
     }
 
     /// The connection goes on.
-    private func refuseChange(_ message: String, about frame: FrameReference, on connection: Connection) {
-        let error = WireError(
-            .unauthorized,
-            "The user with the id \(connection.peer.user) may only read here (its role is read), and \(message) changes the "
-                + "store. Nothing was done. Have the operator allow the role insert or write.")
-        connection.send(error, about: frame)
+    private func refuseChange(_ message: String, for request: Request) {
+        request.send(
+            WireError(
+                .unauthorized,
+                "The user with the id \(request.connection.peer.user) may only read here (its role is read), and \(message) "
+                    + "changes the store. Nothing was done. Have the operator allow the role insert or write."))
     }
 
     /// Writes the members of `welcome`.
@@ -285,99 +273,82 @@ final class MessageHandler: Sendable {
 }
 
 extension WireError {
-    fileprivate static let longPing = WireError(
-        .unsupportedMessage,
+    fileprivate static let longPing = WireError.unsupported(
         "A `ping` has at most \(MessageWriter.maximumPingCount) bytes. Send a shorter one: its answer has all its fields."
     )
 }
 
+// Questions about objects, when the jobs before them have ended.
 extension MessageHandler {
-    private func subscribe(_ query: CommitQuery, about frame: FrameReference, on connection: Connection) -> Opened {
+    private func subscribe(_ query: CommitQuery, for request: Request) -> Opened {
         let bytes = Self.bytesPerSubscription + (query.entities?.count ?? 0) * Self.bytesPerFollowedEntity
         return .question { [self] ticket in
-            guard connection.subscriptions.withLock({ $0.reserve() }) else {
-                return connection.send(Self.tooManySubscriptions, about: frame)
+            let maximum = ConnectionParts.maximumSubscriptions
+            guard request.connection.parts.withLock({ $0.reserveSubscription() }) else {
+                return request.send(
+                    WireError.unsupported(
+                        "A connection has at most \(maximum) subscriptions. Name several entities in one, or connect again."
+                    ))
             }
-            guard fetches.hasRoom(connection.peer.process) else {
-                return connection.breakOff(
-                    .busy("Too many fetches and subscriptions of this process are open."), about: frame)
-            }
-            connection.subscribe(
-                PendingSubscription(
-                    query: query, ticket: ticket, frame: frame,
-                    share: BudgetShare(of: fetches, bytes, connection.peer.process)))
+            guard let share = share(bytes, for: request) else { return }
+            request.connection.subscribe(
+                PendingSubscription(query: query, ticket: ticket, frame: request.frame, share: share))
         }
     }
 
-    private static var tooManySubscriptions: WireError {
-        WireError(
-            .unsupportedMessage,
-            "A connection has at most \(ConnectionSubscriptions.maximum) subscriptions. Name several entities in one, or "
-                + "connect again.")
+    /// A part of the budget of all fetches and subscriptions; nil when there is no room, and the connection ends.
+    private func share(_ bytes: Int, for request: Request) -> BudgetShare? {
+        let process = request.connection.peer.process
+        guard fetches.hasRoom(process) else {
+            request.breakOff(
+                .busy(
+                    "Too many fetches and subscriptions of this process wait or are open. Ask again when some have ended."
+                ))
+            return nil
+        }
+        return BudgetShare(of: fetches, bytes, process)
     }
 
-    /// Bytes that a subscription takes beside the names of its entities.
-    private static let bytesPerSubscription = 1 << 10
-    private static let bytesPerFollowedEntity = 160
-}
-
-extension MessageHandler {
     /// Checks a fetch; a fault is sent at once.
     private func fetch(
-        _ envelope: ClientEnvelope, after afterSequence: Int64?, _ content: JSONText, _ memory: JobMemory,
-        about frame: FrameReference, on connection: Connection
+        _ envelope: ClientEnvelope, after sequence: Int64?, _ content: JSONText, _ memory: JobMemory,
+        for request: Request
     ) throws(WireError) -> Opened {
         let fetch = try FetchDescription(envelope.document.root)
         // The names and what they are resolved to.
         guard memory.take(content.count * Self.memoryPerFetchByte) else { return .noRoom }
         do throws(Fault) {
-            let request = try withExtendedLifetime(envelope) { () throws(Fault) in
+            let fetch = try withExtendedLifetime(envelope) { () throws(Fault) in
                 try coordinator.plan.fetchRequest(fetch)
             }
             let bytes = Self.bytesPerFetch + content.count * Self.memoryPerFetchByte
             return .question { [self] ticket in
-                ask(request, bytes, before: ticket, after: afterSequence, about: frame, on: connection)
+                guard let share = share(bytes, for: request) else { return }
+                whenApplied(sequence, for: request) {
+                    request.connection.answer(
+                        PendingFetch(request: fetch, ticket: ticket, frame: request.frame, share: share))
+                }
             }
         } catch {
-            connection.send(error, about: frame)
+            request.send(error)
             return .nothing
         }
     }
 
-    private func ask(
-        _ request: FetchRequest, _ bytes: Int, before ticket: Int, after sequence: Int64?, about frame: FrameReference,
-        on connection: Connection
-    ) {
-        guard fetches.hasRoom(connection.peer.process) else {
-            return connection.breakOff(
-                .busy("Too many fetches of this process wait. Ask again when some have ended."), about: frame)
-        }
-        let fetch = PendingFetch(
-            request: request, ticket: ticket, frame: frame,
-            share: BudgetShare(of: fetches, bytes, connection.peer.process))
-        whenApplied(sequence, about: frame, on: connection) { connection.answer(fetch) }
-    }
-
-    /// Reads a bookmark, when the jobs before the question have ended.
-    func bookmark(named name: String, about frame: FrameReference, on connection: Connection) -> Opened {
+    private func bookmark(named name: String, for request: Request) -> Opened {
         .question { [self] ticket in
-            let process = connection.peer.process
-            guard fetches.hasRoom(process) else {
-                return connection.breakOff(
-                    .busy("Too many fetches of this process wait. Ask again when some have ended."), about: frame)
-            }
-            let share = BudgetShare(of: fetches, Self.bytesPerFetch, process)
-            coordinator.bookmark(named: name, before: ticket, from: connection.source) { result in
+            guard let share = share(Self.bytesPerFetch, for: request) else { return }
+            coordinator.bookmark(named: name, before: ticket, from: request.connection.source) { result in
                 withExtendedLifetime(share) {
                     switch result {
                     case .success(let found):
-                        connection.send("bookmark", about: frame) { writer in
+                        request.send("bookmark") { writer in
                             writer.member("name", name)
                             if found == nil { writer.member("value", raw: Array("null".utf8)) }
                             writer.member("value", found?.value)
                             if let sequence = found?.sequence { writer.member("sequence", sequence) }
                         }
-                    case .failure(let error): connection.send(Fault(error.faultCode, error.message), about: frame)
+                    case .failure(let error): request.send(Fault(error.faultCode, error.message))
                     }
                 }
             }
@@ -388,6 +359,36 @@ extension MessageHandler {
     private static let bytesPerFetch = 4 << 10
     /// The memory that each byte of a fetch becomes.
     private static let memoryPerFetchByte = 8
+    /// Bytes that a subscription takes beside the names of its entities.
+    private static let bytesPerSubscription = 1 << 10
+    private static let bytesPerFollowedEntity = 160
+}
+
+/// A message that is to be answered: its client, and the parts of it that answers repeat.
+struct Request: Sendable {
+    let connection: Connection
+    let frame: FrameReference
+
+    init(_ arrived: ArrivedFrame, id: String? = nil, tag: [UInt8]? = nil) {
+        connection = arrived.connection
+        frame = FrameReference(ordinal: arrived.ordinal, id: id, tag: tag)
+    }
+
+    /// Sends a message of that type; see ``Connection``.
+    func send(
+        _ type: String, finishing: Bool = true, capacity: Int = 0, _ members: (inout JSONWriter) -> Void = { _ in }
+    ) {
+        connection.send(type, about: frame, finishing: finishing, capacity: capacity, members)
+    }
+
+    func send(_ error: WireError) { connection.send(error, about: frame) }
+    func send(_ fault: Fault) { connection.send(fault, about: frame) }
+
+    /// Sends an error, and ends the connection after it.
+    func breakOff(_ error: WireError) {
+        send(error)
+        connection.onHandler { $0.breakOff(error) }
+    }
 }
 
 /// Processes for which the ledger is searched.
@@ -398,4 +399,230 @@ final class ListingProcesses: Sendable {
     func begin(_ process: Int32) -> Bool { processes.withLock { $0.insert(process).inserted } }
 
     func end(_ process: Int32) { processes.withLock { _ = $0.remove(process) } }
+}
+
+/// Cancellation, and the operator's commands.
+extension MessageHandler {
+    private func cancelJob(_ id: String, before ticket: Int, for request: Request) {
+        coordinator.cancel(id, before: ticket, as: request.connection.peer.owner) { result in
+            switch result {
+            case .cancelled: request.send("cancelled") { $0.member("id", id) }
+            case .tooLate:
+                request.send(
+                    WireError(
+                        .tooLate,
+                        "The merge of the job \"\(id)\" has begun, or it has ended. `await` returns its outcome; its "
+                            + "effect can be undone by another job."))
+            case .unknown: request.send(.unknownJob(id))
+            case .failed(let cause): request.send(WireError(.internal, cause.message))
+            }
+        }
+    }
+
+    private func administer(_ action: AdminAction, for request: Request) {
+        guard mayAdminister(request) else { return }
+        log.logger.notice("\(action.rawValue) was asked for.", metadata: request.connection.peer.metadata)
+        let done: @Sendable ((inout JSONWriter) -> Void) -> Void = { members in
+            request.send("done") { writer in
+                writer.member("action", action.rawValue)
+                members(&writer)
+            }
+        }
+        let failed: @Sendable (Fault) -> Void = { request.send($0) }
+        switch action {
+        case .pause:
+            guard coordinator.pause() else {
+                return failed(Fault(.busy, "The model is being changed. Pause again when that is done."))
+            }
+            done { _ in }
+        case .resume:
+            coordinator.resume()
+            done { _ in }
+        case .drain:
+            guard let drain = options.drain else { return failed(.notHere(action.rawValue)) }
+            done { _ in }
+            drain()
+        case .checkpoint:
+            coordinator.checkpoint { result in
+                switch result {
+                case .success(let log):
+                    done { writer in
+                        writer.object("wal") { writer in
+                            writer.member("bytes", log.bytes)
+                            writer.member("uncheckpointedPages", log.uncheckpointedPages)
+                        }
+                    }
+                case .failure(let error): failed(Fault(error.faultCode, error.message))
+                }
+            }
+        case .reload:
+            guard let reload = options.reload else { return failed(.notHere(action.rawValue)) }
+            reload { end in
+                switch end {
+                case .applied(let changes):
+                    done { $0.array("changes") { writer in for change in changes { writer.string(change) } } }
+                case .refused(let fault): failed(fault)
+                }
+            }
+        default: failed(.notHere(action.rawValue))
+        }
+    }
+
+    private func migrate(_ message: MigrateMessage, for request: Request) {
+        guard mayAdminister(request) else { return }
+        log.logger.notice(
+            "\(MigrateMessage.action) was asked for.",
+            metadata: request.connection.peer.metadata.merging([
+                "dryRun": "\(message.isDryRun)", "removedParts": "\(message.removedParts.rawValue)",
+            ]) { $1 })
+        guard let migrate = options.migrate else {
+            return request.send(Fault.notHere(MigrateMessage.action))
+        }
+        migrate(message) { result in
+            switch result {
+            case .success(let changes):
+                request.send("done") { writer in
+                    writer.member("action", MigrateMessage.action)
+                    writer.member("dryRun", message.isDryRun)
+                    writer.array("changes") { writer in for change in changes { change.write(to: &writer) } }
+                }
+            case .failure(let fault): request.send(fault)
+            }
+        }
+    }
+
+    /// Copies the store beside the writer. It does not wait for jobs, which a pause may hold.
+    private func backUp(
+        to file: String, replaces: Bool, wantsProgress: Bool, for request: Request
+    ) {
+        guard mayAdminister(request) else { return }
+        coordinator.backup(to: file, replaces: replaces, isWanted: { !request.connection.isClosed }) { progress in
+            guard wantsProgress, request.connection.bytes == 0 else { return }
+            request.send("progress", finishing: false) { writer in
+                writer.member("action", ClientMessage.backupAction)
+                writer.member("pages", progress.pages)
+                writer.member("ofPages", progress.ofPages)
+            }
+        } notify: { end in
+            switch end {
+            case .done(let copy):
+                request.send("done") { writer in
+                    writer.member("action", ClientMessage.backupAction)
+                    writer.member("sequence", copy.sequence)
+                    writer.member("bytes", copy.bytes)
+                }
+            case .failed(let fault): request.send(fault)
+            case .stopped: request.connection.finish()
+            }
+        }
+    }
+
+    /// Whether the client may; if not, it gets an error.
+    private func mayAdminister(_ request: Request) -> Bool {
+        let peer = request.connection.peer
+        if peer.owner.isPrivileged { return true }
+        request.send(
+            WireError(
+                .unauthorized,
+                "The user with the id \(peer.user) may not administer this server: only its own user and root may. Nothing "
+                    + "was done."))
+        return false
+    }
+}
+
+extension Fault {
+    fileprivate static func notHere(_ action: String) -> Fault {
+        Fault(
+            .unsupportedMessage,
+            "This server is part of another program, which alone can do `\(action)`. Ask that program.")
+    }
+}
+
+extension WireError {
+    static func unknownJob(_ id: String) -> WireError {
+        WireError(
+            .unknownJob,
+            "No job with the id \"\(id)\" is known: it was never sent, or it ended so long ago that its outcome "
+                + "was forgotten.")
+    }
+}
+
+/// Lists of jobs, for people who look at the server.
+extension MessageHandler {
+    /// Answers at once, or when the ledger has been searched: one search of each process at a time.
+    private func listJobs(_ message: JobsMessage, for request: Request) {
+        let asker = request.connection.peer.owner
+        let running = message.lists.contains(.running) ? coordinator.runningJobs(message.limit, as: asker) : nil
+        let slow = message.lists.contains(.slow) ? coordinator.slowJobs(message.limit, as: asker) : nil
+        let answer: @Sendable ([FailedJob]?) -> Void = { failed in
+            request.send("jobs", capacity: 4_096) { writer in
+                writer.list("running", running) { $0.members($1) }
+                writer.list("failed", failed) { $0.members($1) }
+                writer.list("slow", slow) { $0.members($1) }
+            }
+        }
+        if let code = message.code, FaultCode(rawValue: code) == nil {
+            let codes = FaultCode.allCases.map(\.rawValue).listed
+            let reason = "There is no code \(code.quotedBriefly); the codes of failed jobs are \(codes)."
+            return request.send(WireError.unsupported(reason, at: "/code"))
+        }
+        guard message.lists.contains(.failed) else { return answer(nil) }
+        let process = request.connection.peer.process
+        guard listing.begin(process) else {
+            return request.send(
+                Fault.busy("Another list of failed jobs is being made for this process. Ask again when it is there."))
+        }
+        let filter = FailureFilter(since: message.since, user: message.user, code: message.code)
+        coordinator.failedJobs(message.limit, filter, as: asker) { [listing] result in
+            listing.end(process)
+            switch result {
+            case .success(let jobs): answer(jobs)
+            case .failure(let cause): request.send(WireError(.internal, cause.message))
+            }
+        }
+    }
+}
+
+extension JSONWriter {
+    /// Bytes of an answer after which it has no more jobs.
+    private static let longestLists = 1 << 20
+
+    fileprivate mutating func list<Job>(_ key: String, _ jobs: [Job]?, _ members: (inout JSONWriter, Job) -> Void) {
+        guard let jobs else { return }
+        self.key(key)
+        array { writer in
+            for job in jobs where writer.bytes.count < Self.longestLists {
+                writer.object { members(&$0, job) }
+            }
+        }
+    }
+
+    fileprivate mutating func job(_ id: String, _ sequence: Int64?, _ owner: JobOwner?) {
+        member("id", id)
+        if let sequence { member("sequence", sequence) }
+        if let owner { member("user", owner.user) }
+    }
+
+    fileprivate mutating func members(_ running: RunningJob) {
+        job(running.id, running.sequence, running.owner)
+        member("stage", running.stage.rawValue)
+        member("ageMilliseconds", running.age / 1_000)
+    }
+
+    fileprivate mutating func members(_ failed: FailedJob) {
+        job(failed.id, failed.sequence, failed.owner)
+        member("acceptedAt", failed.acceptedAt)
+        member("error", raw: failed.error)
+    }
+
+    fileprivate mutating func members(_ slow: SlowJob) {
+        job(slow.id, slow.sequence, slow.owner)
+        member("acceptedAt", slow.acceptedAt)
+        array("operations") { writer in for name in slow.operations { writer.string(name) } }
+        array("entities") { writer in for name in slow.entities { writer.string(name) } }
+        member("failed", slow.isFailed)
+        object("microseconds") { writer in
+            for (stage, microseconds) in slow.times.named { writer.member(stage, microseconds) }
+        }
+    }
 }

@@ -34,17 +34,6 @@ package struct JobReply: Sendable {
     package let trace: String?
 }
 
-/// The answers that a job asks for; errors are always sent.
-private struct Notify: OptionSet {
-    let rawValue: UInt8
-
-    static let accepted = Notify(rawValue: 1)
-    static let completed = Notify(rawValue: 2)
-    static let progress = Notify(rawValue: 4)
-
-    static let words: [(String, Self)] = [("accepted", accepted), ("progress", progress), ("completed", completed)]
-}
-
 /// A job is read into the coordinator's own values in one pass: nothing of it is held in another form.
 extension BrokerCoordinator.Job {
     /// Reads a job in each of its three forms: `operations`, `collections`, or one operation's fields in the job itself.
@@ -67,20 +56,24 @@ extension BrokerCoordinator.Job {
         let bookmark = try Bookmark(in: root)
         let reply = try root.optionalWord("reply", Broker.Job.Reply.known) ?? .summary
         let dates = try root.optionalWord("dates", FetchDates.allCases) ?? .model
-        let notify = try notify(in: root)
+        // The answers that the job asks for, nil for the completion; errors are always sent.
+        let notify =
+            try root["notify"]?.words(among: ["accepted", "progress", "completed"], at: "/notify") { word, words in
+                "`notify` does not know the word \(word); the words are \(words)."
+            }
         // Used where the text is parsed.
         _ = try root.optionalBool("lenient")
         let trace = try trace(in: root)
         let operations = try operations(in: root)
         let answers = JobReply(
             frame: FrameReference(ordinal: ordinal, id: id, tag: envelope.tag), isBrief: reply == .none,
-            wantsCompletion: notify.contains(.completed), trace: trace)
+            wantsCompletion: notify?.contains("completed") ?? true, trace: trace)
         let job = BrokerCoordinator.Job(
             id: id, owner: owner, document: envelope.document, operations: operations, policy: policy,
-            wantsKeys: reply == .keys, wantsObjects: reply == .objects && notify.contains(.completed),
-            wantsAcceptance: notify.contains(.accepted), content: content, observer: observe(answers))
+            wantsKeys: reply == .keys, wantsObjects: reply == .objects && answers.wantsCompletion,
+            wantsAcceptance: notify?.contains("accepted") == true, content: content, observer: observe(answers))
         job.objectDates = dates
-        job.wantsProgress = notify.contains(.progress)
+        job.wantsProgress = notify?.contains("progress") == true
         job.isDryRun = isDryRun
         job.maximumDeletions = maximumDeletions
         job.bookmark = bookmark
@@ -92,12 +85,11 @@ extension BrokerCoordinator.Job {
     private static func id(ofJob root: JSONValue) throws(WireError) -> String? {
         guard let id = try root.optionalID() else { return nil }
         guard !id.utf8.starts(with: JobID.reservedPrefix.utf8) else {
-            throw WireError(
-                .unsupportedMessage,
+            throw .unsupported(
                 """
                 Ids that begin with `\(JobID.reservedPrefix)` are the server's own; \(id.quotedBriefly) is one. Begin the \
                 job's id with something else, or omit it and the server makes one.
-                """, path: "/id")
+                """, at: "/id")
         }
         return id
     }
@@ -106,30 +98,11 @@ extension BrokerCoordinator.Job {
     private static func trace(in root: JSONValue) throws(WireError) -> String? {
         guard let trace = try root.optionalString("trace", in: "") else { return nil }
         guard trace.utf8.count <= Broker.Job.longestTrace else {
-            throw WireError(
-                .unsupportedMessage,
+            throw .unsupported(
                 "A `trace` has at most \(Broker.Job.longestTrace) bytes; this one has \(trace.utf8.count.grouped).",
-                path: "/trace"
-            )
+                at: "/trace")
         }
         return trace
-    }
-
-    private static func notify(in root: JSONValue) throws(WireError) -> Notify {
-        guard let list = root["notify"] else { return .completed }
-        guard list.kind == .array else { throw list.mismatch("an array of words", at: "/notify") }
-        var notify: Notify = []
-        for (index, word) in list.elements.enumerated() {
-            guard word.kind == .string else { throw word.mismatch("a string", at: "/notify/\(index)") }
-            guard let known = Notify.words.first(where: { word.isText($0.0) })?.1 else {
-                throw WireError(
-                    .unsupportedMessage,
-                    "`notify` does not know the word \(word.quotedBriefly); the words are \(Notify.words.map(\.0).listed).",
-                    path: "/notify/\(index)")
-            }
-            notify.insert(known)
-        }
-        return notify
     }
 
     // MARK: - Operations
@@ -148,8 +121,7 @@ extension BrokerCoordinator.Job {
             return try operations(collections: collections)
         case (nil, nil):
             guard own.contains(where: { root[$0] != nil }) else {
-                throw WireError(
-                    .unsupportedMessage,
+                throw .unsupported(
                     """
                     The job has nothing to do: it needs `entity` and `json`, or `collections` (entity names and \
                     records), or `operations`.
@@ -198,181 +170,162 @@ extension BrokerCoordinator.Job {
     }
 
     private static func mixed(_ form: String, _ field: String) -> WireError {
-        WireError(
-            .unsupportedMessage,
-            "The job has both `\(form)` and `\(field)`; say what to do in one of the two forms.", path: "/\(field)")
+        WireError.unsupported(
+            "The job has both `\(form)` and `\(field)`; say what to do in one of the two forms.", at: "/\(field)")
     }
 
     private static func nothing(at field: String) -> WireError {
-        WireError(
-            .unsupportedMessage, "`\(field)` is empty, so the job has nothing to do; name at least one entity.",
-            path: "/\(field)")
+        WireError.unsupported(
+            "`\(field)` is empty, so the job has nothing to do; name at least one entity.", at: "/\(field)")
     }
 }
 
 extension JobOperation {
-    private static let words = ["process", "relate", "sync", "map", "delete"]
-
     /// - Parameter path: the position of the operation's fields: a JSON Pointer, empty for the job itself.
     fileprivate init(_ fields: JSONValue, at path: String) throws(WireError) {
-        let word = try Self.word(fields, at: path)
-        if word == "map" {
-            let (action, json) = try Self.mapping(fields, at: path)
+        let fields = try OperationFields(fields, at: path)
+        guard fields.word != "map" else {
+            let (action, json) = try fields.action()
             self.init(entity: "", json: json, action, entityPointer: path, pointer: path)
             return
         }
-        guard let entity = fields["entity"] else {
-            throw Self.lacks("entity", "the name of an entity in the model", of: word, at: path)
+        let entity = try fields.required("entity", "the name of an entity in the model", .string)
+        let (action, json) = try fields.action()
+        self.init(entity: entity.name, json: json, action, entityPointer: "\(path)/entity", pointer: path)
+    }
+}
+
+/// The fields of an operation, as they are read.
+private struct OperationFields {
+    private static let words = ["process", "relate", "sync", "map", "delete"]
+
+    let fields: JSONValue
+    let path: String
+    /// The operation's name.
+    let word: String
+
+    init(_ fields: JSONValue, at path: String) throws(WireError) {
+        self.fields = fields
+        self.path = path
+        guard let operation = fields["op"] else {
+            word = "process"
+            return
         }
-        guard entity.kind == .string else { throw entity.mismatch("a string", at: "\(path)/entity") }
-        let (action, json) = try Self.action(word, fields, at: path)
-        self.init(
-            entity: entity.name, json: json, action, entityPointer: "\(path)/entity", pointer: path)
-    }
-
-    private static func word(_ fields: JSONValue, at path: String) throws(WireError) -> String {
-        guard let operation = fields["op"] else { return "process" }
         guard operation.kind == .string else { throw operation.mismatch("a string", at: "\(path)/op") }
-        if let word = words.first(where: { operation.isText($0) }) { return word }
-        throw WireError(
-            .unsupportedMessage,
-            "There is no operation \(operation.quotedBriefly); the operations are \(words.listed).", path: "\(path)/op")
+        guard let word = Self.words.first(where: { operation.isText($0) }) else {
+            throw .unsupported(
+                "There is no operation \(operation.quotedBriefly); the operations are \(Self.words.listed).",
+                at: "\(path)/op")
+        }
+        self.word = word
     }
 
-    private static func action(
-        _ word: String, _ fields: JSONValue, at path: String
-    ) throws(WireError) -> (Action, json: JSONValue) {
+    /// A field that the operation must have.
+    ///
+    /// - Parameter kind: that it must be of; nil for any.
+    func required(_ field: String, _ meaning: String, _ kind: JSONValue.Kind? = nil) throws(WireError) -> JSONValue {
+        guard let value = fields[field] else { throw lacks(field, meaning) }
+        if let kind, value.kind != kind {
+            throw value.mismatch(kind == .string ? "a string" : meaning, at: "\(path)/\(field)")
+        }
+        return value
+    }
+
+    private func lacks(_ field: String, _ meaning: String) -> WireError {
+        .unsupported("A `\(word)` needs `\(field)`: \(meaning).", at: "\(path)/\(field)")
+    }
+
+    /// What the operation does, and its records, payload or keys.
+    func action() throws(WireError) -> (JobOperation.Action, json: JSONValue) {
         switch word {
-        case "delete": return try deletion(fields, at: path)
+        case "map": return try mapping()
+        case "delete": return try deletion()
         case "relate":
-            guard let object = fields["object"] else {
-                throw lacks("object", "the key of the object whose relationship it is", of: word, at: path)
-            }
-            guard let relationship = fields["relationship"] else {
-                throw lacks("relationship", "its name in the model", of: word, at: path)
-            }
-            guard relationship.kind == .string else {
-                throw relationship.mismatch("a string", at: "\(path)/relationship")
-            }
-            guard let json = fields["json"] else {
-                throw lacks("json", "what a record would hold at the relationship", of: word, at: path)
-            }
+            let object = try required("object", "the key of the object whose relationship it is")
+            let relationship = try required("relationship", "its name in the model", .string)
+            let json = try required("json", "what a record would hold at the relationship")
             return (.relate(object: object, relationship: relationship), json)
         case "sync":
-            guard let json = fields["json"] else { throw lacks("json", "an array of records", of: word, at: path) }
-            guard json.kind == .array else { throw json.mismatch("an array of records", at: "\(path)/json") }
-            let (predicate, arguments) = try selection(fields, at: path)
-            let actions = try actions(fields, at: path)
-            return (
-                .sync(where: predicate, arguments: arguments, actions: actions, part: try part(fields, at: path)), json
-            )
+            let json = try required("json", "an array of records", .array)
+            let (predicate, arguments) = try selection()
+            return (.sync(where: predicate, arguments: arguments, actions: try actions(), part: try part()), json)
         default:
-            guard let json = fields["json"] else {
-                throw lacks("json", "a record, or an array of records", of: word, at: path)
-            }
+            let json = try required("json", "a record, or an array of records")
             return (.process(object: fields["object"]), json)
         }
     }
 
-    private static func mapping(
-        _ fields: JSONValue, at path: String
-    ) throws(WireError) -> (Action, json: JSONValue) {
-        guard let json = fields["json"] else { throw lacks("json", "the payload", of: "map", at: path) }
+    private func mapping() throws(WireError) -> (JobOperation.Action, json: JSONValue) {
+        let json = try required("json", "the payload")
         for field in ["mapping", "path"] {
             if let value = fields[field], value.kind != .string {
                 throw value.mismatch("a string", at: "\(path)/\(field)")
             }
         }
-        if let count = fields["path"]?.bytes.count, count > Broker.Job.Operation.longestPath {
-            throw WireError(
-                .unsupportedMessage,
-                "A `path` has at most \(Broker.Job.Operation.longestPath.grouped) bytes; this one has \(count.grouped). Send the path of the "
-                    + "resource without the host.", path: "\(path)/path")
+        let longest = Broker.Job.Operation.longestPath
+        if let count = fields["path"]?.bytes.count, count > longest {
+            throw .unsupported(
+                "A `path` has at most \(longest.grouped) bytes; this one has \(count.grouped). Send the path of the resource "
+                    + "without the host.", at: "\(path)/path")
         }
         if fields["mapping"] != nil, fields["path"] != nil {
-            throw WireError(
-                .unsupportedMessage,
+            throw .unsupported(
                 "A `map` has either a `mapping`, which says what the payload is, or a `path`, by which routes are found; this "
-                    + "one has both.", path: "\(path)/path")
+                    + "one has both.", at: "\(path)/path")
         }
         return (.map(mapping: fields["mapping"], path: fields["path"]), json)
     }
 
-    private static func deletion(
-        _ fields: JSONValue, at path: String
-    ) throws(WireError) -> (Action, json: JSONValue) {
+    private func deletion() throws(WireError) -> (JobOperation.Action, json: JSONValue) {
         switch (fields["objects"], fields["where"]) {
         case (let objects?, nil):
             guard objects.kind == .array else { throw objects.mismatch("an array of keys", at: "\(path)/objects") }
             return (.delete, objects)
         case (nil, _?):
-            let (predicate, arguments) = try selection(fields, at: path)
+            let (predicate, arguments) = try selection()
             return (.deleteMatching(where: predicate, arguments: arguments), fields)
         case (_?, _?):
-            throw WireError(
-                .unsupportedMessage, "A `delete` has either `objects` or `where`; this one has both.",
-                path: "\(path)/where")
+            throw .unsupported("A `delete` has either `objects` or `where`; this one has both.", at: "\(path)/where")
         case (nil, nil):
-            throw WireError(
-                .unsupportedMessage,
+            throw .unsupported(
                 "A `delete` needs `objects` (keys) or `where` (a predicate; TRUEPREDICATE deletes all).",
-                path: "\(path)/objects")
+                at: "\(path)/objects")
         }
     }
 
     /// A predicate, nil for all objects, and the values of its `%@`.
-    private static func selection(
-        _ fields: JSONValue, at path: String
-    ) throws(WireError) -> (predicate: String?, arguments: JSONValue?) {
+    private func selection() throws(WireError) -> (predicate: String?, arguments: JSONValue?) {
         if let arguments = fields["arguments"], arguments.kind != .array {
             throw arguments.mismatch("an array", at: "\(path)/arguments")
         }
         return (try fields.optionalString("where", in: path), fields["arguments"])
     }
 
-    private static func actions(
-        _ fields: JSONValue, at path: String
-    ) throws(WireError) -> (inserts: Bool, updates: Bool, deletes: Bool) {
+    private func actions() throws(WireError) -> (inserts: Bool, updates: Bool, deletes: Bool) {
         guard let list = fields["actions"] else { return (true, true, true) }
-        guard list.kind == .array else { throw list.mismatch("an array of words", at: "\(path)/actions") }
-        var actions = (inserts: false, updates: false, deletes: false)
-        for (index, value) in list.elements.enumerated() {
-            guard value.kind == .string else { throw value.mismatch("a string", at: "\(path)/actions/\(index)") }
-            let words = Broker.Job.Operation.SyncAction.known
-            switch words.first(where: { value.isText($0.rawValue) }) {
-            case .insert?: actions.inserts = true
-            case .update?: actions.updates = true
-            case .delete?: actions.deletes = true
-            default:
-                throw WireError(
-                    .unsupportedMessage,
-                    "A `sync` has no action \(value.quotedBriefly); the actions are \(words.map(\.rawValue).listed).",
-                    path: "\(path)/actions/\(index)")
-            }
+        let known = Broker.Job.Operation.SyncAction.known.map(\.rawValue)
+        let actions = try list.words(among: known, at: "\(path)/actions") { word, words in
+            "A `sync` has no action \(word); the actions are \(words)."
         }
-        return actions
+        return (actions.contains("insert"), actions.contains("update"), actions.contains("delete"))
     }
 
-    private static func part(_ fields: JSONValue, at path: String) throws(WireError) -> (id: String, isLast: Bool)? {
+    private func part() throws(WireError) -> (id: String, isLast: Bool)? {
         guard let part = fields["part"] else { return nil }
         guard part.kind == .object else { throw part.mismatch("an object with `id` and `last`", at: "\(path)/part") }
         // The value is not decoded before its length is known.
-        if let count = part["id"]?.bytes.count, part["id"]?.kind == .string, !JobID.byteCounts.contains(count) {
-            throw WireError(
-                .unsupportedMessage,
-                "The `id` of a `part` has \(JobID.byteCounts.lowerBound) to \(JobID.byteCounts.upperBound) bytes; "
-                    + "this one has \(count).", path: "\(path)/part/id")
+        let counts = JobID.byteCounts
+        if let id = part["id"], id.kind == .string, !counts.contains(id.bytes.count) {
+            throw .unsupported(
+                "The `id` of a `part` has \(counts.lowerBound) to \(counts.upperBound) bytes; this one has \(id.bytes.count).",
+                at: "\(path)/part/id")
         }
         guard let id = try part.optionalString("id", in: "\(path)/part") else {
-            throw lacks("part/id", "a name for the whole sync, the same in all parts", of: "sync", at: path)
+            throw lacks("part/id", "a name for the whole sync, the same in all parts")
         }
         guard let last = part["last"] else { return (id, false) }
         guard let isLast = last.bool else { throw last.mismatch("true or false", at: "\(path)/part/last") }
         return (id, isLast)
-    }
-
-    private static func lacks(_ field: String, _ meaning: String, of word: String, at path: String) -> WireError {
-        WireError(.unsupportedMessage, "A `\(word)` needs `\(field)`: \(meaning).", path: "\(path)/\(field)")
     }
 }
 
@@ -390,12 +343,11 @@ extension DeletionLimit {
             throw value.mismatch("a whole number, or a percentage in a string", at: "/\(Self.field)")
         }
         guard let limit = Self(percentage: value.bytes) else {
-            throw WireError(
-                .unsupportedMessage,
+            throw .unsupported(
                 """
                 `\(Self.field)` is a whole number, or a percentage from 0% to 100% with at most three digits after the \
                 point, such as "2.5%"; \(value.quotedBriefly) is neither.
-                """, path: "/\(Self.field)")
+                """, at: "/\(Self.field)")
         }
         self = limit
     }
@@ -433,21 +385,18 @@ extension Bookmark {
         guard bookmark.kind == .object else { throw bookmark.mismatch("an object with `name` and `value`", at: path) }
         let name = try bookmark.bookmarkName(at: path)
         guard let value = bookmark["value"] else {
-            throw WireError(
-                .unsupportedMessage, "A `bookmark` needs a `value`: a string, or null to delete it.",
-                path: "\(path)/value")
+            throw .unsupported("A `bookmark` needs a `value`: a string, or null to delete it.", at: "\(path)/value")
         }
         guard value.kind == .string || value.kind == .null else {
             throw value.mismatch("a string or null", at: "\(path)/value")
         }
         let counts = Broker.Job.Bookmark.valueCounts
         guard value.kind == .null || counts.contains(value.bytes.count) else {
-            throw WireError(
-                .unsupportedMessage,
+            throw .unsupported(
                 """
                 The `value` of a bookmark has at most \(counts.upperBound.grouped) bytes; this one has \
                 \(value.bytes.count.grouped).
-                """, path: "\(path)/value")
+                """, at: "\(path)/value")
         }
         self.init(name: name, value: value.string)
     }
@@ -457,17 +406,13 @@ extension FetchDescription {
     /// Reads a `fetch`. Valid as long as its document.
     package init(_ root: JSONValue) throws(WireError) {
         guard let entity = try root.optionalString("entity", in: "") else {
-            throw WireError(
-                .unsupportedMessage, "A `fetch` needs `entity`: the name of the objects' entity in the model.",
-                path: "/entity")
+            throw .unsupported("A `fetch` needs `entity`: the name of the objects' entity in the model.", at: "/entity")
         }
         self.init(entity: entity)
         predicate = try root.optionalString("where", in: "")
         arguments = root["arguments"]
         guard arguments == nil || predicate != nil else {
-            throw WireError(
-                .unsupportedMessage, "There are `arguments`, and no `where` that they could be filled in.",
-                path: "/arguments")
+            throw .unsupported("There are `arguments`, and no `where` that they could be filled in.", at: "/arguments")
         }
         object = root["object"]
         after = root["after"]
@@ -490,4 +435,22 @@ extension JSONValue {
 
     /// Returns a string as a name: all of it, or enough to show that it is no name of the model.
     fileprivate var name: String { String(decoding: bytes.prefix(Self.longestName + 1), as: UTF8.self) }
+
+    /// The words of an array.
+    ///
+    /// - Parameter unknown: the message for a word that is not among those known.
+    fileprivate func words(
+        among known: [String], at path: String, unknown: (_ word: String, _ words: String) -> String
+    ) throws(WireError) -> Set<String> {
+        guard kind == .array else { throw mismatch("an array of words", at: path) }
+        var words: Set<String> = []
+        for (index, value) in elements.enumerated() {
+            guard value.kind == .string else { throw value.mismatch("a string", at: "\(path)/\(index)") }
+            guard let word = known.first(where: { value.isText($0) }) else {
+                throw .unsupported(unknown(value.quotedBriefly, known.listed), at: "\(path)/\(index)")
+            }
+            words.insert(word)
+        }
+        return words
+    }
 }

@@ -1,7 +1,9 @@
 package import BrokerModel
 package import BrokerSchema
+internal import BrokerStore
 package import BrokerWire
 internal import Glibc
+internal import Logging
 internal import NIOCore
 
 /// The permissions of a socket's file.
@@ -295,6 +297,14 @@ package struct ServerOptions: Sendable {
     package init(socketPath: String?) { self.socketPath = socketPath }
 }
 
+/// The result of ``ServerOptions/reload``.
+package enum ReloadEnd: Sendable {
+    /// The new model is in force; the changes of the store, a line each.
+    case applied([String])
+    /// The old model stays in force.
+    case refused(Fault)
+}
+
 /// The server could not start.
 package struct ServerError: Error, Sendable, CustomStringConvertible {
     /// What happened and the remedy, in one line.
@@ -311,6 +321,12 @@ struct PeerCredentials: Sendable {
     var process: Int32 = 0
     var user: UInt32 = 0
     var group: UInt32 = 0
+
+    /// The owner under which the jobs of its user are recorded.
+    var owner: JobOwner { JobOwner(user: user) }
+
+    /// The peer, for the log.
+    var metadata: Logger.Metadata { ["user": "\(user)", "process": "\(process)"] }
 }
 
 /// The peer as the kernel saw it when it connected: later changes of its user and groups have no effect.
@@ -351,6 +367,23 @@ struct Peer: Sendable {
             groups = [UInt32](repeating: .max, count: Int(size) / MemoryLayout<UInt32>.size)
         }
         return Array(groups.prefix(Int(size) / MemoryLayout<UInt32>.size))
+    }
+}
+
+/// The messages that a client may send. A higher role includes the lower ones.
+package enum ClientRole: String, Sendable, CaseIterable, Comparable {
+    /// Fetches, the feed, `stats`, `model`, and `await` of the user's own jobs; no jobs.
+    case read
+    /// Also jobs that delete no object, other than parts that their owner no longer names.
+    case insert
+    /// Also jobs of every kind.
+    case write
+
+    package static func < (one: ClientRole, other: ClientRole) -> Bool {
+        switch (one, other) {
+        case (.read, .insert), (.read, .write), (.insert, .write): true
+        default: false
+        }
     }
 }
 

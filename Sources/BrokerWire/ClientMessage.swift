@@ -3,7 +3,7 @@ package import BrokerJSON
 
 /// A client's request. A job and a fetch are read by the server, from the envelope's document.
 package enum ClientMessage {
-    case hello(version: Int, client: String?)
+    case hello(client: String?)
     case job
     /// - Parameter after: the answer waits until the server has applied everything up to that sequence.
     case await(id: String, after: Int64?)
@@ -68,6 +68,491 @@ package struct ClientEnvelope: @unchecked Sendable {
     package let tag: [UInt8]?
     package let document: JSONDocument
 
-    /// The message's `id`, whatever its type is; nil when it has none that may be returned.
     package var id: String? { withExtendedLifetime(document) { document.root["id"]?.returnableID } }
+}
+
+extension ClientEnvelope {
+    private static let knownTypes = [
+        "hello", "job", "await", "cancel", "fetch", "bookmark", "subscribe", "ping", "stats", "jobs", "model", "admin",
+    ]
+    private static let laterTypes = ["unsubscribe"]
+
+    /// Parses the content of a frame and reads the message in it. Blocking work, by the size of the text.
+    ///
+    /// - Throws: `malformedJSON`, `unsupportedMessage` or `unsupportedVersion`; none ends the connection.
+    package static func decode(parsing text: JSONText) throws(WireError) -> ClientEnvelope {
+        let document: JSONDocument
+        do {
+            document = try JSONDocument(parsing: text)
+        } catch {
+            throw WireError(error, in: text)
+        }
+        return try decode(document)
+    }
+
+    /// - Parameter allowance: asked for the memory of the operations.
+    /// - Throws: as ``decode(_:)``, or ``JSONRefusal/noRoom`` when the allowance has no room.
+    package static func decode(
+        _ document: JSONDocument, allowance: any MemoryAllowance
+    ) throws -> ClientEnvelope {
+        let root = document.root
+        var operations = 1
+        if let list = root["operations"] { for _ in list.elements { operations += 1 } }
+        if let collections = root["collections"] {
+            // A key is copied only while it is compared with the others.
+            for (key, _) in collections.members { operations += 1 + key.bytes.count / operationMemory }
+        }
+        guard allowance.take(operations * operationMemory) else { throw JSONRefusal.noRoom }
+        return try decode(document)
+    }
+
+    /// - Throws: `malformedJSON` when it is no object, `unsupportedMessage` or `unsupportedVersion`, with the `id` and
+    ///   the `tag` of the message if they could be read.
+    package static func decode(_ document: JSONDocument) throws(WireError) -> ClientEnvelope {
+        let root = document.root
+        guard root.kind == .object else {
+            throw WireError(
+                .malformedJSON, "The content is no JSON object but \(root.kind.phrase). A message is one JSON object.",
+                position: JSONPosition(offset: root.offset, in: document.text))
+        }
+        let sentTag = root["tag"]
+        let tag = sentTag.flatMap { returnableTag($0) }
+        do throws(WireError) {
+            guard tag != nil || sentTag == nil else {
+                throw .unsupported(
+                    "A `tag` has at most \(maximumTagCount) bytes. Store its meaning in the client, and send a short one.",
+                    at: "/tag")
+            }
+            return ClientEnvelope(message: try message(in: root), tag: tag, document: document)
+        } catch {
+            throw error.about(FrameReference(id: root["id"]?.returnableID, tag: tag))
+        }
+    }
+
+    /// The tag as JSON text; nil when it is too long to be returned.
+    static func returnableTag(_ tag: JSONValue) -> [UInt8]? {
+        guard tag.bytes.count <= maximumTagCount else { return nil }
+        let text = tag.jsonText
+        return text.count <= maximumTagCount ? text : nil
+    }
+
+    private static func message(in root: JSONValue) throws(WireError) -> ClientMessage {
+        guard let type = root["type"] else { return .job }
+        guard type.kind == .string else { throw type.mismatch("a string", at: "/type") }
+        switch knownTypes.first(where: { type.isText($0) }) {
+        case "job": return .job
+        case "hello": return try hello(in: root)
+        case "ping": return .ping
+        case "stats": return .stats
+        case "jobs": return .jobs(try JobsMessage(root))
+        case "model": return .model
+        case "fetch": return .fetch(after: try root.optionalCount("afterSequence").map { Int64($0) })
+        case "bookmark": return .bookmark(name: try root.bookmarkName(at: ""))
+        case "subscribe": return .subscribe(try CommitQuery(root))
+        case "await":
+            return .await(
+                id: try idOfJob(in: root, "An `await` needs the `id` of the job to wait for."),
+                after: try root.optionalCount("after").map { Int64($0) })
+        case "cancel": return .cancel(id: try idOfJob(in: root, "A `cancel` needs the `id` of the job to cancel."))
+        case "admin":
+            return try administration(in: root)
+        default:
+            if let later = laterTypes.first(where: { type.isText($0) }) {
+                throw .unsupported("This server does not do `\(later)` yet.", at: "/type")
+            }
+            throw .unsupported(
+                "There is no message of the type \(type.quotedBriefly); the types are \(knownTypes.listed).",
+                at: "/type")
+        }
+    }
+
+    private static func idOfJob(in root: JSONValue, _ message: String) throws(WireError) -> String {
+        guard let id = try root.optionalID() else {
+            throw .unsupported(message, at: "/id")
+        }
+        return id
+    }
+
+    private static func administration(in root: JSONValue) throws(WireError) -> ClientMessage {
+        let actions = AdminAction.known.map(\.rawValue) + [ClientMessage.backupAction, MigrateMessage.action]
+        guard let value = root["action"] else {
+            throw .unsupported("An `admin` needs an `action`: \(actions.listed).", at: "/action")
+        }
+        guard value.kind == .string else { throw value.mismatch("a string", at: "/action") }
+        switch actions.first(where: { value.isText($0) }) {
+        case ClientMessage.backupAction?: return try backup(in: root)
+        case MigrateMessage.action?:
+            return .migrate(
+                MigrateMessage(
+                    isDryRun: try root.optionalBool("dryRun") ?? false,
+                    removedParts: try root.optionalWord("removedParts", RemovedParts.known) ?? .refuse))
+        case let action?: return .admin(AdminAction(rawValue: action))
+        case nil:
+            throw .unsupported(
+                "There is no action \(value.quotedBriefly); the actions are \(actions.listed).", at: "/action")
+        }
+    }
+
+    private static func backup(in root: JSONValue) throws(WireError) -> ClientMessage {
+        guard let file = try root.optionalString("file", in: "") else {
+            throw .unsupported("A `backup` needs a `file` to copy the store to.", at: "/file")
+        }
+        guard file.utf8.first == UInt8(ascii: "/") else {
+            throw .unsupported("The `file` of a `backup` is a path of the server's: an absolute one.", at: "/file")
+        }
+        let wantsProgress = root["notify"].map { list in list.elements.contains { $0.isText("progress") } } ?? false
+        return .backup(file: file, replaces: root["replace"]?.bool ?? false, wantsProgress: wantsProgress)
+    }
+
+    private static func hello(in root: JSONValue) throws(WireError) -> ClientMessage {
+        if let version = root["version"], version.wholeNumber != Int64(protocolVersion) {
+            guard version.kind == .number else { throw version.mismatch("a number", at: "/version") }
+            throw WireError(
+                .unsupportedVersion,
+                """
+                This server speaks version \(protocolVersion) of the protocol, not \
+                \(String(decoding: version.bytes.prefix(20), as: UTF8.self)). Say hello with that version, or continue \
+                without a hello.
+                """, path: "/version")
+        }
+        return .hello(client: try root.optionalString("client", in: ""))
+    }
+}
+
+extension CommitQuery {
+    fileprivate init(_ root: JSONValue) throws(WireError) {
+        if let list = root["entities"], list.kind == .array {
+            var count = 0
+            for _ in list.elements { count += 1 }
+            guard (1...Self.maximumEntities).contains(count) else {
+                throw .unsupported(
+                    "`entities` has 1 to \(Self.maximumEntities) names, not \(count). Omit it for all entities.",
+                    at: "/entities")
+            }
+        }
+        let entities = root["entities"] == nil ? nil : try root.optionalStrings("entities", of: "names of entities")
+        self.init(of: entities, after: try root.optionalCount("after").map { Int64($0) })
+        reply = try root.optionalWord("reply", Reply.known) ?? .summary
+    }
+}
+
+extension JSONValue {
+    /// An `id` that an answer may have; nil for any other value.
+    package var returnableID: String? {
+        guard kind == .string, JobID.byteCounts.contains(bytes.count) else { return nil }
+        return string
+    }
+
+    /// The `id` of a message that may have one, possibly of the server; nil when it has none.
+    package func optionalID() throws(WireError) -> String? {
+        guard let id = try optionalString("id", in: "") else { return nil }
+        guard JobID.byteCounts.contains(id.utf8.count) else {
+            throw .unsupported(
+                """
+                An `id` has \(JobID.byteCounts.lowerBound) to \(JobID.byteCounts.upperBound) bytes; this one has \
+                \(id.utf8.count.grouped).
+                """, at: "/id")
+        }
+        return id
+    }
+
+    /// The `name` of the bookmark that the object means.
+    package func bookmarkName(at path: String) throws(WireError) -> String {
+        guard let name = self["name"] else {
+            throw .unsupported("A `bookmark` needs a `name`.", at: "\(path)/name")
+        }
+        guard let text = name.string else { throw name.mismatch("a string", at: "\(path)/name") }
+        let counts = Job.Bookmark.nameCounts
+        guard counts.contains(text.utf8.count) else {
+            throw .unsupported(
+                """
+                The `name` of a bookmark has \(counts.lowerBound) to \(counts.upperBound.grouped) bytes; this one has \
+                \(text.utf8.count.grouped).
+                """, at: "\(path)/name")
+        }
+        return text
+    }
+}
+
+/// A request for lists of jobs.
+package struct JobsMessage: Sendable, Equatable {
+    /// A list of jobs.
+    package enum List: String, Sendable, CaseIterable {
+        /// Those that have not ended.
+        case running
+        /// Those that failed.
+        case failed
+        /// Those that took long.
+        case slow
+    }
+
+    /// The number of jobs in each list, at most.
+    package static let limits = 1...1_000
+    package static let defaultLimit = 20
+
+    /// Without repetitions.
+    package let lists: [List]
+    package let limit: Int
+    /// Only failures of jobs that were accepted then or later, in milliseconds since 1970.
+    package let since: Int64?
+    /// Only failures of that user.
+    package let user: UInt32?
+    /// Only failures of that code.
+    package let code: String?
+
+    package init(
+        lists: [List] = List.allCases, limit: Int = defaultLimit, since: Int64? = nil, user: UInt32? = nil,
+        code: String? = nil
+    ) {
+        self.lists = lists
+        self.limit = limit
+        self.since = since
+        self.user = user
+        self.code = code
+    }
+
+    /// Writes the members of the message.
+    package func write(to writer: inout JSONWriter) {
+        writer.array("lists") { writer in for list in lists { writer.string(list.rawValue) } }
+        writer.member("limit", limit)
+        if let since { writer.member("since", since) }
+        if let user { writer.member("user", user) }
+        writer.member("code", code)
+    }
+
+    init(_ root: JSONValue) throws(WireError) {
+        var lists: Set<List> = []
+        if let value = root["lists"] {
+            guard value.kind == .array else { throw value.mismatch("an array", at: "/lists") }
+            for (index, name) in value.elements.enumerated() {
+                guard let list = List.allCases.first(where: { name.isText($0.rawValue) }) else {
+                    throw .unsupported(
+                        "There is no list \(name.quotedBriefly); the lists are \(List.allCases.map(\.rawValue).listed).",
+                        at: "/lists/\(index)")
+                }
+                lists.insert(list)
+            }
+        }
+        var limit = Self.defaultLimit
+        if let value = root["limit"] {
+            guard let number = value.wholeNumber, Self.limits.contains(Int(clamping: number)) else {
+                throw .unsupported(
+                    "The `limit` of `jobs` is a whole number from \(Self.limits.lowerBound) to \(Self.limits.upperBound).",
+                    at: "/limit")
+            }
+            limit = Int(number)
+        }
+        let user = try root.optionalCount("user")
+        guard user.map({ UInt32(exactly: $0) != nil }) ?? true else {
+            throw .unsupported("`user` is the number of a user, at most \(UInt32.max).", at: "/user")
+        }
+        self.init(
+            lists: List.allCases.filter { lists.isEmpty || lists.contains($0) }, limit: limit,
+            since: try root.optionalCount("since").map { Int64($0) }, user: user.map { UInt32($0) },
+            code: try root.optionalString("code", in: ""))
+    }
+}
+
+/// Finds `type`, `id` and `tag` of a message in its text, without a tape and in constant memory.
+///
+/// The text arrives in pieces. It need not be valid JSON: members that end before a fault are found. As everywhere, the
+/// last of several members with one key counts. The scan understands only strings and brackets; the three values are
+/// parsed when they are complete.
+package struct EnvelopeScan {
+    private enum Expected { case object, key, colon, value, comma, nothing }
+
+    private enum Field: CaseIterable {
+        case type, id, tag
+
+        var name: String {
+            switch self {
+            case .type: "type"
+            case .id: "id"
+            case .tag: "tag"
+            }
+        }
+
+        /// The maximum bytes of text of a value: each byte of an id may be an escape of six.
+        var longestText: Int {
+            switch self {
+            case .type: 64
+            case .id: 6 * JobID.byteCounts.upperBound + 2
+            case .tag: 4 * ClientEnvelope.maximumTagCount
+            }
+        }
+    }
+
+    /// The maximum bytes of a key's text that may be one of the three names: each of its bytes may be an escape of six.
+    private static let longestKey = 6 * 4 + 2
+
+    /// The last `type`, when it is a string; otherwise nil.
+    package private(set) var type: String?
+    /// There is a `type`, of any kind.
+    package private(set) var hasType = false
+    package private(set) var id: String?
+    package private(set) var tag: [UInt8]?
+
+    private var expected = Expected.object
+    /// The number of open brackets inside the value that is being read.
+    private var depth = 0
+    private var isInString = false
+    private var isEscaped = false
+    /// The text of the key or the value that is being read, as far as it is needed.
+    private var token: [UInt8] = []
+    /// The maximum number of bytes that are stored of it; a longer token is not needed.
+    private var longestToken = 0
+    private var field: Field?
+
+    package init() {}
+
+    package mutating func scan(_ bytes: UnsafeRawBufferPointer) {
+        var index = 0
+        while index < bytes.count, expected != .nothing {
+            if longestToken == 0, !isEscaped {
+                // Most of a text is not needed.
+                if isInString {
+                    while index < bytes.count, bytes[index] != UInt8(ascii: "\""), bytes[index] != UInt8(ascii: "\\") {
+                        index += 1
+                    }
+                } else if expected == .value {
+                    index = skip(bytes, from: index)
+                }
+                guard index < bytes.count else { return }
+            }
+            take(bytes[index])
+            index += 1
+        }
+    }
+
+    /// Counts the brackets of a value that is not needed, up to a string or the end of the value.
+    private mutating func skip(_ bytes: UnsafeRawBufferPointer, from start: Int) -> Int {
+        var index = start
+        var depth = depth
+        defer { self.depth = depth }
+        while index < bytes.count {
+            switch bytes[index] {
+            case UInt8(ascii: "\""): return index
+            case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                guard depth > 1 else { return index }
+                depth -= 1
+            case UInt8(ascii: ",") where depth == 0: return index
+            default: break
+            }
+            index += 1
+        }
+        return index
+    }
+
+    private mutating func take(_ byte: UInt8) {
+        if isInString {
+            keep(byte)
+            if isEscaped {
+                isEscaped = false
+            } else if byte == UInt8(ascii: "\\") {
+                isEscaped = true
+            } else if byte == UInt8(ascii: "\"") {
+                isInString = false
+                if depth == 0 { endToken() }
+            }
+            return
+        }
+        switch expected {
+        case .value: takeInValue(byte)
+        case _ where byte.isWhiteSpace: break
+        case .object: expected = byte == UInt8(ascii: "{") ? .key : .nothing
+        case .key:
+            guard byte == UInt8(ascii: "\"") else { return expected = .nothing }
+            begin(longest: Self.longestKey)
+            isInString = true
+            keep(byte)
+        case .colon:
+            guard byte == UInt8(ascii: ":") else { return expected = .nothing }
+            expected = .value
+            begin(longest: field?.longestText ?? 0)
+        case .comma: expected = byte == UInt8(ascii: ",") ? .key : .nothing
+        case .nothing: break
+        }
+    }
+
+    private mutating func takeInValue(_ byte: UInt8) {
+        switch byte {
+        case UInt8(ascii: "\""): isInString = true
+        case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
+        case UInt8(ascii: "}"), UInt8(ascii: "]"):
+            guard depth > 0 else {
+                endToken()
+                return expected = .nothing
+            }
+            depth -= 1
+            keep(byte)
+            if depth == 0 { endToken() }
+            return
+        case UInt8(ascii: ",") where depth == 0:
+            endToken()
+            return expected = .key
+        default:
+            if token.isEmpty, byte.isWhiteSpace { return }
+        }
+        keep(byte)
+    }
+
+    private mutating func begin(longest: Int) {
+        token = []
+        longestToken = longest
+    }
+
+    private mutating func keep(_ byte: UInt8) {
+        guard longestToken > 0 else { return }
+        if token.count < longestToken {
+            token.append(byte)
+        } else {
+            // The token is too long: the rest of it is not needed, and an empty token is no value.
+            begin(longest: 0)
+        }
+    }
+
+    /// The key or the value is complete.
+    private mutating func endToken() {
+        let text = token
+        begin(longest: 0)
+        if expected == .key {
+            field = Self.value(text) { key in Field.allCases.first { key.isText($0.name) } }
+            return expected = .colon
+        }
+        expected = .comma
+        switch field {
+        case .type:
+            hasType = true
+            type = Self.value(text, \.string)
+        case .id: id = Self.value(text, \.returnableID)
+        case .tag: tag = Self.value(text) { ClientEnvelope.returnableTag($0) }
+        case nil: break
+        }
+        field = nil
+    }
+
+    /// The result of `read` for the text; nil when it is no single value.
+    private static func value<Read>(_ text: [UInt8], _ read: (JSONValue) -> Read?) -> Read? {
+        guard !text.isEmpty else { return nil }
+        let array = JSONText(copying: [UInt8(ascii: "[")] + text + [UInt8(ascii: "]")])
+        guard let document = try? JSONDocument(parsing: array) else { return nil }
+        return withExtendedLifetime(document) {
+            var elements = document.root.elements
+            guard let value = elements.next(), elements.next() == nil else { return nil }
+            return read(value)
+        }
+    }
+}
+
+extension EnvelopeScan {
+    /// The identification of the frame that an answer returns.
+    package func reference(ordinal: Int?) -> FrameReference { FrameReference(ordinal: ordinal, id: id, tag: tag) }
+
+    /// The message is a job, or would be one if it could be read.
+    package var isJob: Bool { !hasType || type == "job" }
+}
+
+extension UInt8 {
+    fileprivate var isWhiteSpace: Bool { self == 0x20 || self == 0x0A || self == 0x0D || self == 0x09 }
 }

@@ -7,10 +7,10 @@ package enum ServerMessage: Sendable {
     /// Its fields are in the envelope's document.
     case pong
     case accepted(id: String, sequence: Int64)
-    /// The number of rows of the job that are staged, and of those that are merged.
-    case progress(id: String, staged: Int, merged: Int)
-    /// The job of that id was cancelled.
-    case cancelled(id: String)
+    /// Of a job or of a copy. Its fields are in the envelope's document.
+    case progress
+    /// The job that a `cancel` named was cancelled.
+    case cancelled
     case completed(Completion)
     /// A job that was refused or failed; it changed nothing. The error has the job's id, if it could be read.
     case failed(BrokerError)
@@ -23,9 +23,9 @@ package enum ServerMessage: Sendable {
     /// - last: the key of the last object.
     case objects(json: [UInt8], hasMore: Bool, last: [UInt8]?)
     /// The value, and the job that wrote it; nil when there is no bookmark of that name.
-    case bookmark(name: String, value: String?, sequence: Int64?)
-    /// The jobs after a sequence follow. The feed can be read after `oldest`, and no older one.
-    case subscribed(after: Int64, oldest: Int64)
+    case bookmark(value: String?, sequence: Int64?)
+    /// The jobs after a sequence follow.
+    case subscribed(after: Int64)
     case committed(Commit)
     /// Its fields are in the envelope's document.
     case stats
@@ -91,22 +91,16 @@ extension ServerEnvelope {
             .accepted(id: try root.requiredString("id"), sequence: try root.requiredInteger("sequence"))
         case "failed": .failed(try reported(root))
         case "error": .error(try reported(root))
-        case "progress" where root["action"] == nil:
-            .progress(
-                id: try root.requiredString("id"), staged: Int(try root.requiredInteger("staged")),
-                merged: Int(try root.requiredInteger("merged")))
-        case "cancelled": .cancelled(id: try root.requiredString("id"))
+        case "progress": .progress
+        case "cancelled": .cancelled
         case "done": .done
         case "pong": .pong
         case "objects":
             .objects(
                 json: try root.required("objects").jsonText, hasMore: root["more"]?.bool ?? false,
                 last: root["last"]?.jsonText)
-        case "bookmark":
-            .bookmark(
-                name: try root.requiredString("name"), value: root["value"]?.string, sequence: root["sequence"]?.int64)
-        case "subscribed":
-            .subscribed(after: try root.requiredInteger("after"), oldest: try root.requiredInteger("oldest"))
+        case "bookmark": .bookmark(value: root["value"]?.string, sequence: root["sequence"]?.int64)
+        case "subscribed": .subscribed(after: try root.requiredInteger("after"))
         case "committed":
             .committed(
                 Commit(
@@ -127,7 +121,7 @@ extension ServerEnvelope {
 extension JSONValue {
     fileprivate func required(_ key: String) throws(WireError) -> JSONValue {
         guard let value = self[key] else {
-            throw WireError(.unsupportedMessage, "The server's message has no `\(key)`.", path: "/\(key)")
+            throw .unsupported("The server's message has no `\(key)`.", at: "/\(key)")
         }
         return value
     }
@@ -142,5 +136,113 @@ extension JSONValue {
         let value = try required(key)
         guard let integer = value.wholeNumber else { throw value.mismatch("a 64-bit integer", at: "/\(key)") }
         return integer
+    }
+}
+
+/// A server of this package writes the `completed` of almost every job in one form, which is read here in one pass,
+/// without a document: it is the most frequent message.
+extension Completion {
+    /// Reads a `completed` with only counts and times, in the form of `MessageWriter`.
+    ///
+    /// - Returns: nil for every other message, which may be as valid.
+    package init?(plainly message: UnsafeRawBufferPointer) {
+        var text = PlainText(bytes: message)
+        guard text.skip(#"{"type":"completed","id":""#), let id = text.string(), text.skip(#","sequence":"#),
+            let sequence = text.integer()
+        else { return nil }
+        if text.skip("}") {
+            guard text.isAtEnd else { return nil }
+            self.init(id: JobID(id), sequence: sequence)
+            return
+        }
+        guard text.skip(#","duplicate":"#), let isDuplicate = text.bool(), let changes = text.changes(),
+            text.skip(#","rejected":[],"warnings":[],"timing":{"queued":"#), let timing = text.timing(),
+            text.skip("}}"),
+            text.isAtEnd
+        else { return nil }
+        self.init(id: JobID(id), sequence: sequence, isDuplicate: isDuplicate, changes: changes, timing: timing)
+    }
+}
+
+/// Reads JSON of a known form.
+private struct PlainText {
+    let bytes: UnsafeRawBufferPointer
+    private var index = 0
+
+    init(bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    var isAtEnd: Bool { index == bytes.count }
+
+    /// Moves over this text, if it is next.
+    mutating func skip(_ text: StaticString) -> Bool {
+        let count = text.utf8CodeUnitCount
+        let expected = UnsafeBufferPointer(start: text.utf8Start, count: count)
+        guard bytes.count - index >= count, bytes[index..<index + count].elementsEqual(expected) else { return false }
+        index += count
+        return true
+    }
+
+    /// The rest of a string of plain ASCII, and its closing quote.
+    mutating func string() -> String? {
+        let start = index
+        while index < bytes.count, bytes[index] != UInt8(ascii: "\"") {
+            guard (0x20..<0x80).contains(bytes[index]), bytes[index] != UInt8(ascii: "\\") else { return nil }
+            index += 1
+        }
+        guard index < bytes.count else { return nil }
+        defer { index += 1 }
+        return String(decoding: UnsafeRawBufferPointer(rebasing: bytes[start..<index]), as: UTF8.self)
+    }
+
+    mutating func bool() -> Bool? { skip("true") ? true : skip("false") ? false : nil }
+
+    /// An integer from 0 on, of 18 digits at most.
+    mutating func integer() -> Int64? {
+        let start = index
+        var value: Int64 = 0
+        while index < bytes.count, bytes[index] &- UInt8(ascii: "0") <= 9 {
+            guard index - start < 18 else { return nil }
+            value = value &* 10 &+ Int64(bytes[index] &- UInt8(ascii: "0"))
+            index += 1
+        }
+        guard index > start, bytes[start] != UInt8(ascii: "0") || index == start + 1 else { return nil }
+        return value
+    }
+
+    /// A member whose value is an integer.
+    private mutating func integer(behind key: StaticString) -> Int? { skip(key) ? integer().map { Int($0) } : nil }
+
+    mutating func changes() -> [String: Completion.Changes]? {
+        guard skip(#","changes":{"#) else { return nil }
+        if skip("}") { return [:] }
+        // Most jobs touch an entity, and one that it refers to.
+        var changes = [String: Completion.Changes](minimumCapacity: 2)
+        repeat {
+            guard skip("\""), let entity = string(), let inserted = integer(behind: #":{"inserted":"#),
+                let updated = integer(behind: #","updated":"#), let unchanged = integer(behind: #","unchanged":"#),
+                let deleted = integer(behind: #","deleted":"#), let rejected = integer(behind: #","rejected":"#),
+                skip("}")
+            else { return nil }
+            changes[entity] = .init(
+                inserted: inserted, updated: updated, unchanged: unchanged, deleted: deleted, rejected: rejected)
+        } while skip(",")
+        return skip("}") ? changes : nil
+    }
+
+    /// The text after the key of the first time, up to the end of the last.
+    mutating func timing() -> Completion.Timing? {
+        guard let queued = integer(), let staged = integer(behind: #","staged":"#) else { return nil }
+        var (journalWaited, journalSynced) = (0, 0)
+        if skip(#","journalWaited":"#) {
+            guard let waited = integer(), let synced = integer(behind: #","journalSynced":"#) else { return nil }
+            (journalWaited, journalSynced) = (Int(waited), synced)
+        }
+        guard let waited = integer(behind: #","waited":"#), let merged = integer(behind: #","merged":"#),
+            let committed = integer(behind: #","committed":"#)
+        else { return nil }
+        return .init(
+            queued: .microseconds(queued), staged: .microseconds(staged), journalWaited: .microseconds(journalWaited),
+            journalSynced: .microseconds(journalSynced), waited: .microseconds(waited), merged: .microseconds(merged),
+            committed: .microseconds(committed))
     }
 }

@@ -1,24 +1,9 @@
+package import Broker
 package import BrokerJSON
-
-/// The codes of an `error` message: what is wrong with a frame, a message or a connection.
-package enum WireCode: String, Sendable, CaseIterable {
-    case malformedFrame, frameTooLarge, malformedLZ4, contentTooLarge, malformedJSON
-    case unsupportedMessage, unsupportedVersion, unknownJob, tooLate
-    case unauthorized, busy, draining, `internal`
-
-    /// The rest of the connection cannot be trusted or is not wanted, so the server closes it after the one `error`.
-    package var endsConnection: Bool {
-        switch self {
-        case .malformedFrame, .frameTooLarge, .malformedLZ4, .contentTooLarge, .unauthorized, .busy: true
-        case .malformedJSON, .unsupportedMessage, .unsupportedVersion, .unknownJob, .tooLate, .draining, .internal:
-            false
-        }
-    }
-}
 
 /// A frame or a message was refused: what happened, where, and the remedy.
 package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
-    package var code: WireCode
+    package var code: BrokerError.Code
     /// What happened and the remedy, in one or two sentences.
     package var message: String
     /// The `id` of the message at fault, when it could be read.
@@ -34,11 +19,16 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
     /// For `busy`: the time until a retry is worthwhile.
     package var retryAfterMilliseconds: Int?
 
-    package init(_ code: WireCode, _ message: String, path: String? = nil, position: JSONPosition? = nil) {
+    package init(_ code: BrokerError.Code, _ message: String, path: String? = nil, position: JSONPosition? = nil) {
         self.code = code
         self.message = message
         self.path = path
         self.position = position
+    }
+
+    /// A message, or a field of it, that the protocol does not know.
+    package static func unsupported(_ message: String, at path: String? = nil) -> WireError {
+        WireError(.unsupportedMessage, message, path: path)
     }
 
     /// The content of a frame is not JSON.
@@ -58,7 +48,10 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
         tag = scan.tag
     }
 
-    package var endsConnection: Bool { code.endsConnection }
+    /// The rest of the connection cannot be trusted or is not wanted, so the server closes it after the one `error`.
+    package var endsConnection: Bool {
+        [.malformedFrame, .frameTooLarge, .malformedLZ4, .contentTooLarge, .unauthorized, .busy].contains(code)
+    }
 
     /// Returns the same error, about that frame. An `id` or a `tag` that the error has already stays.
     package func about(_ frame: FrameReference) -> WireError {
@@ -70,7 +63,7 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     package var description: String {
-        path.map { "\(code.rawValue) at \($0): \(message)" } ?? "\(code.rawValue): \(message)"
+        path.map { "\(code) at \($0): \(message)" } ?? "\(code): \(message)"
     }
 
     /// The content of the `error` message that reports this to the client.
@@ -110,88 +103,6 @@ package struct FrameReference: Sendable, Equatable {
     }
 }
 
-/// A request for lists of jobs.
-package struct JobsMessage: Sendable, Equatable {
-    /// A list of jobs.
-    package enum List: String, Sendable, CaseIterable {
-        /// Those that have not ended.
-        case running
-        /// Those that failed.
-        case failed
-        /// Those that took long.
-        case slow
-    }
-
-    /// The number of jobs in each list, at most.
-    package static let limits = 1...1_000
-    package static let defaultLimit = 20
-
-    /// Without repetitions.
-    package let lists: [List]
-    package let limit: Int
-    /// Only failures of jobs that were accepted then or later, in milliseconds since 1970.
-    package let since: Int64?
-    /// Only failures of that user.
-    package let user: UInt32?
-    /// Only failures of that code.
-    package let code: String?
-
-    package init(
-        lists: [List] = List.allCases, limit: Int = defaultLimit, since: Int64? = nil, user: UInt32? = nil,
-        code: String? = nil
-    ) {
-        self.lists = lists
-        self.limit = limit
-        self.since = since
-        self.user = user
-        self.code = code
-    }
-
-    /// Writes the members of the message.
-    package func write(to writer: inout JSONWriter) {
-        writer.array("lists") { writer in for list in lists { writer.string(list.rawValue) } }
-        writer.member("limit", limit)
-        if let since { writer.member("since", since) }
-        if let user { writer.member("user", user) }
-        writer.member("code", code)
-    }
-
-    init(_ root: JSONValue) throws(WireError) {
-        var lists: Set<List> = []
-        if let value = root["lists"] {
-            guard value.kind == .array else { throw value.mismatch("an array", at: "/lists") }
-            for (index, name) in value.elements.enumerated() {
-                guard let list = List.allCases.first(where: { name.isText($0.rawValue) }) else {
-                    throw WireError(
-                        .unsupportedMessage,
-                        "There is no list \(name.quotedBriefly); the lists are \(List.allCases.map(\.rawValue).listed).",
-                        path: "/lists/\(index)")
-                }
-                lists.insert(list)
-            }
-        }
-        var limit = Self.defaultLimit
-        if let value = root["limit"] {
-            guard let number = value.wholeNumber, Self.limits.contains(Int(clamping: number)) else {
-                throw WireError(
-                    .unsupportedMessage,
-                    "The `limit` of `jobs` is a whole number from \(Self.limits.lowerBound) to \(Self.limits.upperBound).",
-                    path: "/limit")
-            }
-            limit = Int(number)
-        }
-        let user = try root.optionalCount("user")
-        guard user.map({ UInt32(exactly: $0) != nil }) ?? true else {
-            throw WireError(
-                .unsupportedMessage, "`user` is the number of a user, at most \(UInt32.max).", path: "/user")
-        }
-        self.init(
-            lists: List.allCases.filter { lists.isEmpty || lists.contains($0) }, limit: limit,
-            since: try root.optionalCount("since").map { Int64($0) }, user: user.map { UInt32($0) },
-            code: try root.optionalString("code", in: ""))
-    }
-}
-
 extension JSONValue {
     /// Returns a string member of an object; nil when it is missing.
     package func optionalString(_ key: String, in path: String) throws(WireError) -> String? {
@@ -221,10 +132,9 @@ extension JSONValue {
         guard let value = self[key] else { return nil }
         guard value.kind == .string else { throw value.mismatch("a string", at: "/\(key)") }
         guard let word = words().first(where: { value.isText($0.rawValue) }) else {
-            throw WireError(
-                .unsupportedMessage,
+            throw .unsupported(
                 "`\(key)` cannot be \(value.quotedBriefly); the words are \(words().map(\.rawValue).listed).",
-                path: "/\(key)")
+                at: "/\(key)")
         }
         return word
     }
@@ -236,9 +146,9 @@ extension JSONValue {
         var strings: [String] = []
         for element in list.elements {
             guard let string = element.string else {
-                throw WireError(
-                    .unsupportedMessage, "`\(key)` is an array of \(what), and \(element.kind.phrase) is none.",
-                    path: "/\(key)/\(strings.count)")
+                throw .unsupported(
+                    "`\(key)` is an array of \(what), and \(element.kind.phrase) is none.",
+                    at: "/\(key)/\(strings.count)")
             }
             strings.append(string)
         }
@@ -251,8 +161,7 @@ extension JSONValue {
         guard value.kind == .number else { throw value.mismatch("a whole number", at: "/\(key)") }
         guard let number = value.wholeNumber, number >= 0 else {
             let text = String(decoding: value.bytes.prefix(20), as: UTF8.self)
-            throw WireError(
-                .unsupportedMessage, "`\(key)` is a whole number from 0, not \(text).", path: "/\(key)")
+            throw .unsupported("`\(key)` is a whole number from 0, not \(text).", at: "/\(key)")
         }
         return Int(number)
     }
@@ -260,7 +169,7 @@ extension JSONValue {
     /// The error for a field of the wrong kind.
     package func mismatch(_ expected: String, at path: String) -> WireError {
         let name = path.split(separator: "/").last.map { "`\($0)`" } ?? "It"
-        return WireError(.unsupportedMessage, "\(name) must be \(expected), not \(kind.phrase).", path: path)
+        return WireError.unsupported("\(name) must be \(expected), not \(kind.phrase).", at: path)
     }
 }
 

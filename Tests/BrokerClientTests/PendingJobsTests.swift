@@ -18,7 +18,9 @@ import Testing
     private func place(
         _ id: String, bytes: Int = 1, in jobs: inout PendingJobs<String>
     ) -> PendingJobs<String>.Place? {
-        jobs.add(id: JobID(id), frame: [UInt8](repeating: 0, count: bytes), waiter: "waiter of \(id)")
+        jobs.add(
+            id: JobID(id), frame: [UInt8](repeating: 0, count: bytes), waiter: "waiter of \(id)", entersAtOnce: false,
+            isSent: false)?.place
     }
 
     private func admitted(_ jobs: inout PendingJobs<String>) -> [String] {

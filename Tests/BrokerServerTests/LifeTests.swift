@@ -140,8 +140,10 @@ import Testing
                 #expect(try client.next().code == "busy")
                 #expect(try client.receive() == nil)
             }
-            for _ in 0..<100_000 where running.server.handlerCount > 2 { _ = try served[0].ask(#"{"type": "ping"}"#) }
-            #expect(running.server.handlerCount == 2)
+            for _ in 0..<100_000 where running.server.connectionCount > 2 {
+                _ = try served[0].ask(#"{"type": "ping"}"#)
+            }
+            #expect(running.server.connectionCount == 2)
             served.removeLast()
             // The end of the one that has gone is seen before long.
             var answer = try running.connect().ask(#"{"type": "ping"}"#)
@@ -160,8 +162,8 @@ import Testing
             let other = try running.connect()
             // From here on the other connection counts, too.
             _ = try other.ask(#"{"type": "ping"}"#)
-            for _ in 0..<100_000 where running.server.handlerCount > 1 { _ = try other.ask(#"{"type": "ping"}"#) }
-            #expect(running.server.handlerCount == 1)
+            for _ in 0..<100_000 where running.server.connectionCount > 1 { _ = try other.ask(#"{"type": "ping"}"#) }
+            #expect(running.server.connectionCount == 1)
             withExtendedLifetime(bad) {}
         }
     }

@@ -5,6 +5,46 @@ internal import Dispatch
 internal import Logging
 internal import Synchronization
 
+/// The server's log. Lines that clients can cause are rationed at the levels that operators see, so that no client
+/// fills a disk with them, or blocks the server when no process reads the log.
+///
+/// | level | what |
+/// |---|---|
+/// | error | the socket is no longer listened on |
+/// | warning | users who are refused, no place, no descriptors, clients that are cut off |
+/// | notice | start, stop, frames that end their connection, jobs that fail or are slow (``JobLines``) |
+/// | info | messages that are not valid |
+/// | debug | the names in `hello`, and lines above the ration |
+final class ServerLog: Sendable {
+    /// The events that a client can cause.
+    enum Cause: Hashable {
+        case refusedUser, noPlace, badFrame, cutOff
+    }
+
+    let logger: Logger
+    let jobs: JobLines
+    private let rations = Mutex<[Cause: LogRation]>([:])
+
+    init(_ logger: Logger) {
+        self.logger = logger.escaping
+        jobs = JobLines(self.logger)
+    }
+
+    /// Logs an event that a client has caused.
+    func log(_ level: Logger.Level, _ cause: Cause, _ message: Logger.Message, _ metadata: Logger.Metadata) {
+        let now = ContinuousClock.now
+        let notLogged = rations.withLock { rations -> Int? in
+            var ration = rations[cause] ?? LogRation(burst: 10, pause: .seconds(6), at: now)
+            defer { rations[cause] = ration }
+            return ration.take(at: now) ? ration.takeOmitted() : nil
+        }
+        guard let notLogged else { return logger.debug(message, metadata: metadata) }
+        var metadata = metadata
+        if notLogged > 0 { metadata["notLoggedBefore"] = "\(notLogged)" }
+        logger.log(level: level, message, metadata: metadata)
+    }
+}
+
 /// The lines about jobs: one for each that fails, or takes long, as ``LogRation`` allows.
 ///
 /// Lines above the ration are logged at `debug`, and counted in a line that follows.
@@ -29,21 +69,22 @@ final class JobLines: Sendable {
 
     init(_ logger: Logger) { self.logger = logger }
 
+    /// A job has ended: logs its failure, or that the database rejected records of it.
+    ///
     /// - Parameters:
-    ///   - error: the `error` object of the protocol.
-    ///   - cause: SQLite's text.
+    ///   - process: that of the client; nil when no client waits for the job.
     ///   - trace: the span of the sender, as the job states it.
-    ///   - metadata: what else is known of the sender.
-    private func failed(
-        _ id: String, sequence: Int64?, _ error: [UInt8], of user: UInt32, cause: String?, trace: String? = nil,
-        _ metadata: Logger.Metadata = [:]
-    ) {
+    func ended(_ outcome: JobCompletion, of user: UInt32, process: Int32? = nil, trace: String? = nil) {
+        var error: [UInt8]?
+        if case .failed(let text) = outcome.result { error = text }
+        guard error != nil || outcome.cause != nil else { return }
         log(.failed, user) {
-            var all = metadata
-            all["id"] = "\(id)"
-            if let sequence { all["sequence"] = "\(sequence)" }
+            var all: Logger.Metadata = ["id": "\(outcome.id)"]
+            if let process { all["process"] = "\(process)" }
+            if let sequence = outcome.sequence { all["sequence"] = "\(sequence)" }
+            if let cause = outcome.cause { all["cause"] = "\(cause.prefix(bytes: Self.messageBytes))" }
+            guard let error else { return ("The database rejected records of a job.", all) }
             if let trace { all["trace"] = "\(trace)" }
-            if let cause { all["cause"] = "\(cause.prefix(bytes: Self.messageBytes))" }
             guard let document = try? JSONDocument(parsing: JSONText(copying: error)) else {
                 return ("A job failed.", all)
             }
@@ -52,33 +93,6 @@ final class JobLines: Sendable {
             all["message"] = "\(message.prefix(bytes: Self.messageBytes))"
             return ("A job failed.", all)
         }
-    }
-
-    /// A job has ended: logs its failure, or that the database rejected records of it.
-    ///
-    /// - Parameter process: that of the client; nil when no client waits for the job.
-    func ended(_ outcome: JobCompletion, of user: UInt32, process: Int32? = nil, trace: String? = nil) {
-        if case .completed = outcome.result, outcome.cause == nil { return }
-        let metadata: Logger.Metadata = process.map { ["process": "\($0)"] } ?? [:]
-        switch outcome.result {
-        case .failed(let error):
-            failed(
-                outcome.id, sequence: outcome.sequence, error, of: user, cause: outcome.cause, trace: trace, metadata)
-        case .completed:
-            guard let cause = outcome.cause else { return }
-            log(.failed, user) {
-                var all = metadata
-                all["id"] = "\(outcome.id)"
-                if let sequence = outcome.sequence { all["sequence"] = "\(sequence)" }
-                all["cause"] = "\(cause.prefix(bytes: Self.messageBytes))"
-                return ("The database rejected records of a job.", all)
-            }
-        }
-    }
-
-    /// A job of a client, with what its connection knows.
-    func ended(_ outcome: JobCompletion, of peer: PeerCredentials, trace: String?) {
-        ended(outcome, of: peer.user, process: peer.process, trace: trace)
     }
 
     func slow(_ job: SlowJob) {
@@ -151,30 +165,37 @@ extension String {
     }
 }
 
-/// How many lines about jobs one user may cause: ``burst`` at once, and then one a second. A pure value.
+/// How many lines of one cause are logged: some at once, and then one after each pause. A pure value.
 ///
 /// So a user whose jobs all fail causes some 30 MB a day, whatever the number of jobs is.
 struct LogRation {
-    /// Lines that are logged at once after a time without any.
+    /// Lines about the jobs of one user that are logged at once after a time without any.
     static let burst = 50
     /// Between the first line that is omitted and the line with the number of those.
     static let summary = Duration.seconds(10)
 
-    private var credit = Duration.seconds(burst)
+    private let pause: Duration
+    private let most: Duration
+    private var credit: Duration
     private var at: ContinuousClock.Instant
     /// Lines that were omitted and not counted in a line yet.
     private(set) var omitted = 0
 
-    init(at now: ContinuousClock.Instant) { at = now }
+    init(burst: Int = Self.burst, pause: Duration = .seconds(1), at now: ContinuousClock.Instant) {
+        self.pause = pause
+        most = pause * burst
+        credit = most
+        at = now
+    }
 
     /// Whether the line is logged.
     mutating func take(at now: ContinuousClock.Instant) -> Bool {
         (credit, at) = (filled(at: now), now)
-        guard credit >= .seconds(1) else {
+        guard credit >= pause else {
             omitted += 1
             return false
         }
-        credit -= .seconds(1)
+        credit -= pause
         return true
     }
 
@@ -185,11 +206,7 @@ struct LogRation {
     }
 
     /// Nothing was logged for so long that a new value is the same.
-    func isFull(at now: ContinuousClock.Instant) -> Bool {
-        omitted == 0 && filled(at: now) == .seconds(Self.burst)
-    }
+    func isFull(at now: ContinuousClock.Instant) -> Bool { omitted == 0 && filled(at: now) == most }
 
-    private func filled(at now: ContinuousClock.Instant) -> Duration {
-        min(.seconds(Self.burst), credit + at.duration(to: now))
-    }
+    private func filled(at now: ContinuousClock.Instant) -> Duration { min(most, credit + at.duration(to: now)) }
 }

@@ -1,0 +1,350 @@
+package import BrokerJSON
+
+/// Which objects to fetch, and the form of the answer.
+public struct Query: Sendable, Hashable {
+    /// Which names and formats the objects have.
+    public struct Names: RawRepresentable, Sendable, Hashable {
+        /// The protocol's word.
+        public let rawValue: String
+
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        /// Those that records have when they are processed.
+        public static let remote = Names(rawValue: "remote")
+        /// The model's own; dates are in ISO 8601.
+        public static let local = Names(rawValue: "local")
+
+        package static let known: [Self] = [.remote, .local]
+    }
+
+    /// The form of dates.
+    public struct Dates: RawRepresentable, Sendable, Hashable {
+        /// The protocol's word.
+        public let rawValue: String
+
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        /// Text in the attribute's first format in the model, or a number if that is `UnixTime`; without a format, ISO 8601. What is
+        /// fetched so and processed again changes nothing.
+        public static let model = Dates(rawValue: "model")
+        /// Text in ISO 8601, whatever formats the model has: it is decoded as a `Date`.
+        public static let iso8601 = Dates(rawValue: "iso8601")
+
+        package static let known: [Self] = [.model, .iso8601]
+    }
+
+    /// The form in which the objects come.
+    public struct Form: RawRepresentable, Sendable, Hashable {
+        /// The protocol's word.
+        public let rawValue: String
+
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        /// An array.
+        public static let collection = Form(rawValue: "collection")
+        /// The first one, or null.
+        public static let object = Form(rawValue: "object")
+        /// An object by the text of the identity, several attributes joined by commas.
+        public static let dictionary = Form(rawValue: "dictionary")
+        /// The number of objects.
+        public static let count = Form(rawValue: "count")
+
+        package static let known: [Self] = [.collection, .object, .dictionary, .count]
+    }
+
+    public var entity: String
+    /// A predicate that the objects match; nil for all.
+    public var predicate: BrokerPredicate?
+    /// The key of the one requested object.
+    public var object: RawJSON?
+    /// The key after which the objects come, in the order of their keys: ``QueryResult/last`` of the page before. Not with
+    /// ``sort``.
+    public var after: RawJSON?
+    /// Attributes to sort by, or key paths to them; with `-` before them in descending order.
+    public var sort: [String] = []
+    /// The maximum number of objects; nil for all of ``BrokerProtocol/results(of:)``, and for 10,000 of
+    /// ``BrokerProtocol/fetch(_:)``, where it is 100,000 at most. ``Form/count`` counts all without it.
+    public var limit: Int?
+    /// The number of objects to skip.
+    public var offset = 0
+    /// Paths of relationships whose objects are nested.
+    public var include: [String] = []
+    /// The only values that the objects have, in this order: attributes, to-one relationships, or key paths to them
+    /// (`"department.name"`), each by the name that it has here. Empty for whole objects. Not with ``include``.
+    public var select: [String] = []
+    public var names = Names.remote
+    /// With ``Names/remote``.
+    public var dates = Dates.iso8601
+    public var form = Form.collection
+    /// For servers that share a log: the sequence of a job that another one of them has completed. The answer waits until this
+    /// server has applied it, for ten seconds at most, and fails with ``BrokerError/Code/notYet`` then.
+    public var afterSequence: Int64?
+
+    public init(_ entity: String, where predicate: BrokerPredicate? = nil) {
+        self.entity = entity
+        self.predicate = predicate
+    }
+}
+
+/// The objects of one answer to a ``Query``.
+public struct QueryResult: Sendable, Hashable {
+    /// An array, an object, null or a number, according to the query.
+    public var objects: RawJSON
+    /// There are more objects than the answer has.
+    public var hasMore: Bool
+    /// The key of the last object, for ``Query/after``: nil with ``Query/sort``, and when there are no more.
+    public var last: RawJSON?
+
+    public init(objects: RawJSON, hasMore: Bool = false, last: RawJSON? = nil) {
+        self.objects = objects
+        self.hasMore = hasMore
+        self.last = last
+    }
+
+    /// The values that the objects describe; see ``RawJSON/decode(_:)``. A `Date` is in ISO 8601: see ``Query/dates``.
+    ///
+    /// - Throws: `DecodingError`. It is thrown for a number with more digits than a `Decimal` holds; a property of the type
+    ///   ``RawJSON`` has all digits.
+    public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
+        try objects.decode(type)
+    }
+}
+
+/// The answers to a ``Query``, one after the other. Each iteration asks again.
+public struct QueryResults: AsyncSequence, Sendable {
+    public typealias Element = QueryResult
+    public typealias Next = @Sendable () async throws -> QueryResult?
+
+    let begin: @Sendable () -> Next
+
+    /// - Parameter begin: begins an iteration; its result gives the next answer, and nil after the last.
+    public init(_ begin: @escaping @Sendable () -> Next) { self.begin = begin }
+
+    public func makeAsyncIterator() -> Iterator { Iterator(next_: begin()) }
+
+    public struct Iterator: AsyncIteratorProtocol {
+        let next_: Next
+
+        public mutating func next() async throws -> QueryResult? { try await next_() }
+    }
+}
+
+/// The objects that match a ``Query`` as values, read as they are iterated over. Each iteration asks again.
+public struct FetchedValues<Value: Decodable & Sendable>: AsyncSequence, Sendable {
+    public typealias Element = Value
+
+    private let results: @Sendable () throws -> QueryResults
+
+    init(_ results: @escaping @Sendable () throws -> QueryResults) { self.results = results }
+
+    /// All of them.
+    ///
+    /// - Throws: ``BrokerError``, or `DecodingError`.
+    public func collect() async throws -> [Value] {
+        var values: [Value] = []
+        for try await result in try results() { values += try result.decode([Value].self) }
+        return values
+    }
+
+    public func makeAsyncIterator() -> Iterator { Iterator(results: results) }
+
+    public struct Iterator: AsyncIteratorProtocol {
+        private let results: @Sendable () throws -> QueryResults
+        private var answers: QueryResults.Iterator?
+        private var values: [Value].Iterator = [].makeIterator()
+
+        init(results: @escaping @Sendable () throws -> QueryResults) { self.results = results }
+
+        /// - Throws: ``BrokerError``, or `DecodingError`.
+        public mutating func next() async throws -> Value? {
+            while true {
+                if let value = values.next() { return value }
+                var answers = try self.answers ?? results().makeAsyncIterator()
+                guard let answer = try await answers.next() else { return nil }
+                self.answers = answers
+                values = try answer.decode([Value].self).makeIterator()
+            }
+        }
+    }
+}
+
+extension Query {
+    /// Objects of one answer.
+    private static let limits = 0...100_000
+    private static let maximumSortTerms = 64
+
+    /// Writes the members of the message.
+    ///
+    /// - Parameter isStreamed: the objects come in several answers.
+    /// - Throws: ``BrokerError/Code/invalidJSON`` when an argument or a key is not exactly one JSON value; for what the server
+    ///   would refuse whatever its model is, the server's code.
+    package func write(isStreamed: Bool = false, to writer: inout JSONWriter) throws(BrokerError) {
+        try check(isStreamed: isStreamed)
+        writer.member("entity", entity)
+        if let predicate { try writer.member(predicate, in: JSONPlace()) }
+        if let object { try writer.member("object", object, in: JSONPlace()) }
+        if let after { try writer.member("after", after, in: JSONPlace()) }
+        for (key, texts) in [("sort", sort), ("include", include), ("select", select)] where !texts.isEmpty {
+            writer.words(key, texts)
+        }
+        if let limit { writer.member("limit", limit) }
+        if offset != 0 { writer.member("offset", offset) }
+        if names != .remote { writer.member("names", names.rawValue) }
+        if dates != .model, names == .remote { writer.member("dates", dates.rawValue) }
+        if form != .collection { writer.member("result", form.rawValue) }
+        if isStreamed { writer.member("stream", true) }
+        if let afterSequence { writer.member("afterSequence", afterSequence) }
+    }
+
+    private func check(isStreamed: Bool) throws(BrokerError) {
+        func refuse(_ message: String) -> BrokerError { .refused(.unsupportedMessage, message) }
+        if entity.isEmpty { throw .refused(.unknownEntity, "The entity's name is empty.") }
+        if let limit, limit < 0 { throw refuse("A limit is 0 or more, not \(limit).") }
+        if let limit, !isStreamed, form != .count, !Self.limits.contains(limit) {
+            throw refuse(
+                "One answer has at most \(Self.limits.upperBound) objects, and the limit is \(limit). Fetch the rest with "
+                    + "`after`, or all with `results(of:)`.")
+        }
+        if offset < 0 { throw refuse("An offset is 0 or more, not \(offset).") }
+        if after != nil, !sort.isEmpty {
+            throw refuse(
+                "`after` continues in the order of the keys, and `sort` asks for another order. Omit one of them.")
+        }
+        if sort.count > Self.maximumSortTerms {
+            throw refuse("At most \(Self.maximumSortTerms) attributes can be sorted by, and there are \(sort.count).")
+        }
+        try names.check(among: Names.known, as: "names")
+        try dates.check(among: Dates.known, as: "dates")
+        if !include.isEmpty, !select.isEmpty {
+            throw refuse("`select` names all values of the objects, and `include` asks for more. Omit one of them.")
+        }
+        try form.check(among: Form.known, as: "result")
+        if isStreamed, form != .collection {
+            throw refuse(
+                "Several answers are arrays of objects, and the form is \(form.rawValue). Omit it, or use `fetch`.")
+        }
+    }
+}
+
+/// A committed job that changed objects of the entities that are followed: an element of ``Commits``.
+public struct Commit: Sendable, Hashable {
+    /// The job's position in the total order of jobs. Stored with what was applied, it is where a follower goes on.
+    public var sequence: Int64
+    /// Nil when another user sent the job, and where ``changes`` is empty.
+    public var id: JobID?
+    /// The objects that the job inserted, updated and deleted, by entity. Empty where nothing is to be done: all jobs up to
+    /// ``sequence`` were delivered, or concern other entities.
+    public var changes: [String: Completion.Changes]
+    /// The keys of these objects by entity and change, with ``CommitQuery/Reply/keys``; see ``keys(of:as:)``.
+    public var keys: RawJSON?
+
+    public init(
+        sequence: Int64, id: JobID? = nil, changes: [String: Completion.Changes] = [:], keys: RawJSON? = nil
+    ) {
+        self.sequence = sequence
+        self.id = id
+        self.changes = changes
+        self.keys = keys
+    }
+
+    /// The keys of one entity's objects; empty when the job changed none.
+    ///
+    /// - Parameter type: the type of a key: that of the identity's attribute, or a struct with a member for each attribute.
+    /// - Throws: ``BrokerError`` with ``BrokerError/Code/notReturned`` when the job changed such objects and the commit has no keys:
+    ///   they were not asked for, are too large, or are no longer stored. Fetch the entity's objects again. `DecodingError` when
+    ///   a key is no such value.
+    public func keys<Key: Decodable>(of entity: String, as type: Key.Type = Key.self) throws -> Completion.Keys<Key> {
+        guard changes[entity] != nil else { return Completion.Keys() }
+        guard let keys else {
+            throw BrokerError(
+                .notReturned,
+                "The commit \(sequence) has no keys: they were not asked for, are too large, or are no longer stored. Fetch the "
+                    + "objects of \(entity) again.", jobID: id)
+        }
+        return try keys.keys(of: entity)
+    }
+}
+
+/// The entities to follow, and from where; see ``BrokerProtocol/commits(of:after:reply:)``.
+public struct CommitQuery: Sendable, Hashable {
+    /// The contents of a ``Commit``.
+    public struct Reply: RawRepresentable, Sendable, Hashable {
+        /// The protocol's word.
+        public let rawValue: String
+
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        /// The numbers of objects.
+        public static let summary = Reply(rawValue: "summary")
+        /// Their keys as well.
+        public static let keys = Reply(rawValue: "keys")
+
+        package static let known: [Self] = [.summary, .keys]
+    }
+
+    /// Each with its subentities; nil for all of the model.
+    public var entities: [String]?
+    /// The feed begins after the job of this sequence; nil: with the jobs from now on.
+    public var after: Int64?
+    public var reply = Reply.keys
+
+    public init(of entities: [String]? = nil, after: Int64? = nil) {
+        self.entities = entities
+        self.after = after
+    }
+}
+
+/// The committed jobs that change some entities, in the order of the jobs, each once: the feed. Each iteration subscribes again.
+///
+/// Commits are read as they are iterated over: a slow reader delays no one else.
+public struct Commits: AsyncSequence, Sendable {
+    public typealias Element = Commit
+    public typealias Next = @Sendable () async throws -> Commit?
+
+    private let begin: @Sendable () -> Next
+
+    /// - Parameter begin: begins an iteration; its result gives the next commit, and nil at the end.
+    public init(_ begin: @escaping @Sendable () -> Next) { self.begin = begin }
+
+    public func makeAsyncIterator() -> Iterator { Iterator(next_: begin()) }
+
+    public struct Iterator: AsyncIteratorProtocol {
+        let next_: Next
+
+        /// - Returns: nil when the client was closed or shut down, or the embedded broker stopped.
+        /// - Throws: ``BrokerError``; with ``BrokerError/Code/gone`` when the next commit is no longer known.
+        public mutating func next() async throws -> Commit? { try await next_() }
+    }
+}
+
+extension CommitQuery {
+    /// Names of one subscription: a model has no more entities.
+    package static let maximumEntities = 5_000
+
+    /// - Throws: for what the server would refuse whatever its model is, the server's code.
+    package func check() throws(BrokerError) {
+        if let entities {
+            guard (1...Self.maximumEntities).contains(entities.count) else {
+                throw .refused(
+                    .unsupportedMessage,
+                    "1 to \(Self.maximumEntities) entities can be followed, not \(entities.count). Give nil for all entities."
+                )
+            }
+            guard !entities.contains("") else { throw .refused(.unknownEntity, "The name of an entity is empty.") }
+        }
+        if let after, after < 0 {
+            throw .refused(.unsupportedMessage, "A feed begins after a sequence from 0, not after \(after).")
+        }
+        try reply.check(among: Reply.known, as: "reply")
+    }
+
+    /// Writes the members of the message.
+    ///
+    /// - Throws: as ``check()``.
+    package func write(to writer: inout JSONWriter) throws(BrokerError) {
+        try check()
+        if let entities { writer.words("entities", entities) }
+        if let after { writer.member("after", after) }
+        if reply != .summary { writer.member("reply", reply.rawValue) }
+    }
+}
