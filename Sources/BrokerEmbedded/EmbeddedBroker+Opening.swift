@@ -68,10 +68,14 @@ extension EmbeddedBroker {
         _ store: StoreLocation, _ model: ModelSource, _ overrides: [ModelSource], _ handlers: Handlers,
         _ configuration: EmbeddedBrokerConfiguration, _ logger: Logger, observation: JobObservation
     ) async throws(BrokerError) -> EmbeddedBroker {
-        let document = try document(model, overrides)
+        let texts = try ([model] + overrides).map { source throws(BrokerError) in try text(of: source) }
         let plan: StagingPlan
         do throws(ModelError) {
-            let model = try ModelReader.read(try document.get())
+            var document = try ModelDocument(parsing: texts[0], source: overrides.isEmpty ? "" : "the model")
+            for (index, text) in texts.enumerated().dropFirst() {
+                document = document.merged(with: try ModelDocument(parsing: text, source: "override \(index)"))
+            }
+            let model = try ModelReader.read(document)
             plan = try StagingPlan(model, hooks: try handlers.hooks(for: model))
         } catch {
             throw BrokerError(.invalidModel, error.faults.map(\.description).joined(separator: "\n"))
@@ -90,19 +94,6 @@ extension EmbeddedBroker {
         }
     }
 
-    private static func document(
-        _ model: ModelSource, _ overrides: [ModelSource]
-    ) throws(BrokerError) -> Result<ModelDocument, ModelError> {
-        let texts = [try text(of: model)] + (try overrides.map { source throws(BrokerError) in try text(of: source) })
-        return Result { () throws(ModelError) in
-            var document = try ModelDocument(parsing: texts[0], source: overrides.isEmpty ? "" : "the model")
-            for (index, text) in texts.enumerated().dropFirst() {
-                document = document.merged(with: try ModelDocument(parsing: text, source: "override \(index)"))
-            }
-            return document
-        }
-    }
-
     private static func text(of source: ModelSource) throws(BrokerError) -> JSONText {
         switch source.place {
         case .json(let json): return JSONText(copying: json.bytes)
@@ -115,12 +106,6 @@ extension EmbeddedBroker {
         }
     }
 }
-
-#if canImport(FoundationEssentials)
-internal import FoundationEssentials
-#else
-internal import Foundation
-#endif
 
 /// The folder of a temporary store; deleted with this object.
 final class TemporaryStore: Sendable {
