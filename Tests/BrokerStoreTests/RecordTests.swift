@@ -130,6 +130,131 @@ import Testing
     }
 }
 
+/// How records are read: their keys, identities, nested records and faults.
+@Suite(.timeLimit(.minutes(5))) struct RecordReadingTests {
+    private static let model = """
+        {"entities": {
+          "Person": {"identity": "id", "root": "human", "attributes": {
+            "id": "integer64", "name": "string", "age": "integer16",
+            "email": {"type": "string", "key": ["email", "contact.email", "contact.e/~mail"]},
+            "level": {"type": "integer16", "onInvalid": "skip"}, "score": {"type": "integer16", "onInvalid": "null"},
+            "rank": {"type": "integer16", "optional": false, "default": 1, "onInvalid": "null"}}},
+          "Country": {"identity": "code", "attributes": {"code": {"type": "string", "transform": ["uppercase"]}, "name": "string"}},
+          "Seat": {"identity": ["row", "number"], "attributes": {"row": "string", "number": "integer16", "taken": "boolean"}},
+          "Note": {"attributes": {"text": "string"}},
+          "Memo": {"identity": "number", "attributes": {"number": {"type": "integer64", "key": "memo.number"}}},
+          "Guest": {"identity": ["house", "room"], "identityOptional": true, "attributes": {
+            "house": "string", "room": "integer16", "name": "string"}},
+          "Shelf": {"identity": "shelfId", "attributes": {"shelfId": "integer64"}, "relationships": {"label": {"entity": "Label"}}},
+          "Label": {"identity": "code", "attributes": {"code": "string", "number": {"type": "integer64", "key": "id"}}},
+          "Mark": {"identity": "at", "attributes": {"at": "double"}},
+          "Place": {"identity": ["x", "y"], "attributes": {"x": "double", "y": "double"}},
+          "Order": {"identity": "id", "attributes": {"id": {"type": "integer64", "key": "head.id"}, "note": "string"},
+            "relationships": {"lines": {"entity": "Line", "toMany": true, "key": "body.lines"}, "best": {"entity": "Line"}}},
+          "Offer": {"identity": "id", "attributes": {"id": "integer64"},
+            "relationships": {"lines": {"entity": "Line", "toMany": true, "mapping": "lines"}}},
+          "Line": {"identity": ["order", "place"], "attributes": {"order": {"type": "integer64", "key": "@parent.id"},
+            "place": {"type": "integer64", "key": ["at", "@parent.@index"]}, "sku": "string"}}},
+         "mappings": {"lines": {"entity": "Line", "nestingKey": "sku", "collection": true}}}
+        """
+
+    private static let queries = [
+        "people": "SELECT id, age, email, level, score FROM Person ORDER BY id",
+        "emails": "SELECT id, email FROM Person ORDER BY id", "ids": "SELECT id FROM Person ORDER BY id",
+        "guests": "SELECT house, room, name FROM Guest ORDER BY _pk",
+        "shelves": "SELECT shelfId, label FROM Shelf ORDER BY shelfId",
+        "lines": #"SELECT "order", place, sku FROM Line ORDER BY 1, 2"#,
+    ]
+
+    @Test(
+        arguments: Claim.list(
+            #"""
+            # a text identity is compared as it is stored, byte by byte
+            {"Country": [{"code": "de", "name": "A"}, {"code": "DE", "name": "B"}, {"code": "d\u0065"}, {"code": ""}]} => Country +2
+            SELECT * FROM Country ORDER BY code :: |NULL, DE|B
+            # a compound identity is all of its attributes
+            {"Seat": [{"row": "A", "number": 1}, {"row": "A", "number": 2, "taken": true}, {"number": 1, "row": "A", "taken": false},
+              {"row": "A1", "number": 1}]} => Seat +3
+            SELECT * FROM Seat ORDER BY 1, 2 :: A|1|0, A|2|1, A1|1|NULL
+            # an incomplete optional identity inserts a new object with the values it has
+            {"Guest": [{"house": "H", "name": "a"}, {"house": "H", "room": null, "name": "b"}, {"name": "c"},
+              {"house": "H", "room": 1}, {"house": "H", "room": 1, "name": "d"}]} => Guest +4
+            guests :: H|NULL|a, H|NULL|b, NULL|NULL|c, H|1|d
+            # a record without identity is reported with its path
+            {"Person": [{"id": 1}, {"name": "x"}]} => missingIdentity /Person/1
+            {"Person": {"id": null, "name": "x"}} => missingIdentity /Person
+            {"Seat": [{"row": "A"}]} => missingIdentity /Seat/0
+            {"Person": [{"human": {"name": "x"}}]} => missingIdentity /Person/0/human
+            # null for a required attribute is a missing value, and so is an invalid one that would become null
+            {"Person": [{"id": 1, "rank": null}]} => missingValue /Person/0/rank
+            {"Person": [{"id": 1, "rank": "x"}]} => missingValue /Person/0/rank
+            # the first of several key paths whose value is not null counts
+            {"Person": [{"id": 1, "email": "a", "contact": {"email": "b"}}, {"id": 2, "email": null, "contact": {"email": "b"}},
+              {"id": 3, "contact": {"e/~mail": "c"}}, {"id": 4, "contact": {"email": null}}, {"id": 5, "contact": {}}, {"id": 6, "contact": null}]}
+            emails :: 1|a, 2|b, 3|c, 4|NULL, 5|NULL, 6|NULL
+            {"Person": [{"id": 1, "contact": {}}, {"id": 2, "contact": null}, {"id": 3, "contact": {"email": null}}]} => Person ~2 =1
+            emails :: 1|a, 2|NULL, 3|NULL, 4|NULL, 5|NULL, 6|NULL
+            # a path into the message is escaped as RFC 6901 says
+            {"Person": [{"id": 1, "contact": {"e/~mail": []}}]} => invalidValue /Person/0/contact/e~1~0mail
+            # a key id that no attribute claims is the identity's, after its own key
+            {"Shelf": [{"id": 1}, {"shelfId": 2, "id": 9}, {"shelfId": null, "id": 3, "label": {"code": "x", "id": 7}}]}
+            shelves :: 1|NULL, 2|NULL, 3|x
+            SELECT * FROM Label :: x|7
+            # the last of duplicate keys wins at any depth
+            {"Person": [{"id": 9, "age": 1, "age": 2, "contact": {"email": "a"}, "contact": {"email": "b", "email": "c"}, "id": 1}]}
+            people :: 1|2|c|NULL|NULL
+            # a wrapped record is unwrapped by its root or its entity's name, and a key of the entity is no wrapper
+            warnings {"Person": [{"human": {"id": 1}}, {"person": {"id": 2}}, {"id": 3, "human": {"id": 4}}], "Note": {"note": {"text": "a"}},
+              "Memo": [{"memo": {"number": 1}}]} => unknownKey Person.human 1
+            ids :: 1, 2, 3
+            SELECT (SELECT text FROM Note), (SELECT number FROM Memo) :: a|1
+            # a value that cannot be converted is skipped or null where the attribute says so
+            {"Person": [{"id": 1, "level": 5, "score": 5}]}
+            {"Person": [{"id": 1, "level": "x", "score": "x"}]} => Person ~1
+            people :: 1|NULL|NULL|5|NULL
+            # a value that is no record is an invalid value
+            {"Person": [{"id": 1}, 7]} => invalidValue /Person/1
+            {"Person": [[]]} => invalidValue /Person/0
+            {"Person": ["x"]} => invalidValue /Person/0
+            {"Person": "x"} => invalidValue /Person
+            {"Person": null} => invalidValue /Person
+            # invalid records are rejected and listed in payload order with skip, over all collections
+            skip {"Person": [{"id": "x"}, {"id": 1}, {"age": 1}, 5, {"id": 2, "age": 99999, "name": "a"}, {"id": 3}], "Seat": [{}],
+              "Person": [{"id": "y"}]} => Person +2 !5, Seat !1; invalidValue /Person/0/id, missingIdentity /Person/2, invalidValue /Person/3,
+              invalidValue /Person/4/age, missingIdentity /Seat/0, invalidValue /Person/0/id
+            ids :: 1, 3
+            # a key that names another number has a warning, for each of its attributes
+            {"Mark": [{"at": 9007199254740992}, {"at": 1}], "Place": [{"x": 9007199254740992, "y": 1}, {"x": 1, "y": 0}]}
+            warnings {"op": "delete", "entity": "Mark", "objects": [9007199254740993, 1]} => inexact Mark.at 1
+            warnings {"op": "delete", "entity": "Place", "objects": [{"x": 9007199254740993, "y": 1}, {"x": 1, "y": 1e-400}]}
+              => inexact Place.x 1, inexact Place.y 1
+            # a nested record has its holder's identity and its place
+            {"Order": [{"body": {"lines": [{"sku": "a"}, {"sku": "b"}]}, "head": {"id": 7}},
+              {"head": {"id": 8}, "body": {"lines": {"sku": "c"}}, "best": {"sku": "d"}}]}
+            lines :: 7|0|a, 7|1|b, 8|0|d
+            # a key of the record before the holder's counts first
+            {"Order": {"head": {"id": 7}, "body": {"lines": [{"at": 5}, {"at": null}, {}]}}}
+            lines :: 7|1|NULL, 7|2|NULL, 7|5|NULL
+            # the places of a dictionary are those of its members
+            {"Offer": {"id": 3, "lines": [{"a": {}, "b": {}}, {"c": {}}]}}
+            lines :: 3|0|a, 3|1|b, 3|2|c
+            # skipped elements count
+            skip {"Order": {"head": {"id": 7}, "body": {"lines": [{"sku": "a"}, {"sku": []}, null, {"sku": "b"}]}}}
+              => Line +2 !2, Order +1; invalidValue /Order/body/lines/1/sku, invalidValue /Order/body/lines/2
+            lines :: 7|0|a, 7|3|b
+            # a record that is not nested has no such value
+            {"Line": {"sku": "a"}} => missingIdentity /Line
+            # faults of a job that fails are found in the order of the text, and a holder's fault makes no nested record wrong
+            {"Order": {"body": {"lines": [{"sku": []}]}, "head": {"id": 7}, "note": {}}} => invalidValue /Order/body/lines/0/sku
+            {"Order": {"body": {"lines": [{"sku": 1}]}, "head": {"id": 7}, "note": {}}} => invalidValue /Order/note
+            {"Order": {"body": {"lines": [{"sku": 1}]}, "head": {"id": "x"}, "note": {}}} => invalidValue /Order/head/id
+            # later collections override nested records of earlier ones
+            {"Order": {"head": {"id": 7}, "body": {"lines": [{"sku": "a"}]}}, "Line": [], "Offer": {"id": 7, "lines": {"b": {}}}}
+            lines :: 7|0|b
+            """#))
+    func `records as they are read`(claim: Claim) throws { try claim.check(TestStore(Self.model), Self.queries) }
+}
+
 /// Records that bring different keys are merged by one statement, which must do what each of them says and no more.
 @Suite(.timeLimit(.minutes(5))) struct RaggedRowsTests {
     private static let model = """
@@ -152,53 +277,6 @@ import Testing
         SELECT t.id, t.name, t.code, t.level, t.score, typeof(t.score), t.active, t.note, t.price, hex(t.data), t.at,
             t.place_land, t.place_town, (SELECT name FROM Owner WHERE _pk = t.owner) FROM Thing AS t ORDER BY t.id
         """
-
-    private struct RandomThings {
-        var generator: SeededGenerator
-
-        mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &generator) < percent }
-
-        /// - Parameter known: of these objects a record may bring anything; a new one needs its name.
-        mutating func record(_ id: Int, isKnown: Bool) -> String {
-            let values = [
-                ("name", ["\"a\"", "\"\""]), ("code", ["\"c\(id)\"", "null"]), ("level", ["1", "7", "null"]),
-                ("score", ["0.5", "2", "-0.0"]), ("active", ["true", "false", "null"]),
-                ("note", ["\"n\"", "null", "\"\\u00e9\\n\""]), ("price", ["1.50", "1.5", "null"]),
-                ("data", ["\"AAA=\"", "\"\"", "null"]), ("at", ["0", "\"2011-12-22T02:24:51Z\"", "null"]),
-                ("place", [#"{"land": "x", "town": 1}"#, #"{"land": "y", "town": 2, "size": 1}"#, "null"]),
-                ("owner", [#"{"name": "o"}"#, "null"]),
-            ]
-            var members = ["\"id\": \(id)"]
-            for (key, choices) in values where !isKnown && key == "name" || chance(40) {
-                members.append("\"\(key)\": \(choices.randomElement(using: &generator)!)")
-            }
-            return "{\(members.shuffled(using: &generator).joined(separator: ", "))}"
-        }
-    }
-
-    @Test func `many ragged records in one job become what each of them becomes alone`() throws {
-        var random = RandomThings(generator: SeededGenerator(for: "ragged records"))
-        func counts(_ store: TestStore, _ records: [String]) throws -> ChangeCounts {
-            try store.outcome(payload("Thing", records)).changes.first { $0.entity == "Thing" }!.counts
-        }
-        for _ in 0..<10 {
-            let (together, alone) = (try TestStore(Self.model), try TestStore(Self.model))
-            var known = Set<Int>()
-            for _ in 0..<6 {
-                let ids = (0..<40).shuffled(using: &random.generator).prefix(25)
-                let records = ids.map { random.record($0, isKnown: known.contains($0)) }
-                known.formUnion(ids)
-                var expected = ChangeCounts()
-                for one in try records.map({ try counts(alone, [$0]) }) {
-                    expected.inserted += one.inserted
-                    expected.updated += one.updated
-                    expected.unchanged += one.unchanged
-                }
-                #expect(try counts(together, records) == expected)
-                #expect(try together.rows(Self.sql) == alone.rows(Self.sql))
-            }
-        }
-    }
 
     @Test(
         arguments: Claim.list(

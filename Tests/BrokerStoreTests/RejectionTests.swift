@@ -215,7 +215,9 @@ import Testing
             "attributes": {"floor": "integer64", "no": "integer64", "at": "integer64", "seat": "string", "desk": "string",
               "chair": "string", "text": "string"}},
           "Room": {"identity": "no", "modified": "at", "unique": [["at", "door"]],
-            "attributes": {"no": "integer64", "at": "integer64", "door": "string"}}}}
+            "attributes": {"no": "integer64", "at": "integer64", "door": "string"}},
+          "Guest": {"identity": "id", "tombstone": "gone == YES", "attributes": {
+            "id": "integer64", "mail": {"type": "string", "unique": true}, "name": "string", "gone": "boolean"}}}}
         """
     private static let first = #"""
         {"Seat": [{"floor": 1, "no": 1, "seat": "a", "at": 1, "desk": "d", "chair": "c"}], "Room": [{"no": 1, "at": 1, "door": "d"}]}
@@ -256,12 +258,39 @@ import Testing
             {"entity": "Room", "json": [{"no": 2, "at": 1, "door": "d"}]}, {"op": "delete", "entity": "Room", "objects": [9]},
               {"entity": "Room", "object": 1, "json": {"no": 3, "at": 4}} => Room +1 ~1
             SELECT no, at, door FROM Room ORDER BY 1 :: 2|1|d, 3|4|d
+            # a record that deletes the holder frees the value
+            {"Guest": [{"id": 1, "mail": "x"}, {"id": 9, "mail": "y"}]}
+            {"Guest": [{"id": 2, "mail": "x"}, {"id": 1, "gone": true}]} => Guest +1 -1
+            guests :: 2|x, 9|y
+            # a sync that leaves the holder alone fails at the record that claims its value
+            {"Guest": [{"id": 1, "mail": "x"}, {"id": 9, "mail": "y"}]}
+            {"op": "sync", "entity": "Guest", "json": [{"id": 2, "mail": "x"}], "where": "id == 9"} => constraintViolation /0/json/0
+            guests :: 1|x, 9|y
+            # an object whose value waits keeps it when the claiming object goes, and counts as it is
+            {"Guest": [{"id": 1, "mail": "x", "name": "n"}]}
+            {"entity": "Guest", "json": {"id": 2, "mail": "x"}}, {"entity": "Guest", "json": {"id": 1, "name": "n"}},
+              {"op": "delete", "entity": "Guest", "objects": [2]} => Guest =1
+            {"entity": "Guest", "json": {"id": 2, "mail": "x"}}, {"entity": "Guest", "object": 1, "json": {"id": 5}},
+              {"op": "delete", "entity": "Guest", "objects": [2]} => Guest ~1
+            guests :: 5|x
+            # a value may pass through several objects of one job
+            {"Guest": [{"id": 1, "mail": "x"}]}
+            {"entity": "Guest", "json": {"id": 2, "mail": "x"}}, {"op": "delete", "entity": "Guest", "objects": []},
+              {"entity": "Guest", "json": {"id": 3, "mail": "x"}}, {"op": "delete", "entity": "Guest", "objects": [1, 2]} => Guest +1 -1
+            guests :: 3|x
+            {"entity": "Guest", "json": {"id": 4, "mail": "x"}}, {"op": "delete", "entity": "Guest", "objects": []},
+              {"entity": "Guest", "json": {"id": 5, "mail": "x"}}, {"op": "delete", "entity": "Guest", "objects": [3]} => constraintViolation /2/json
             # a where that asks for a parked attribute finds its value
             \#(claim), {"op": "delete", "entity": "Seat", "where": "seat == 'a' AND #no == 1"} => constraintViolation /0/json/0
             \#(claim), {"op": "delete", "entity": "Seat", "where": "floor == 1 AND #no == 1"} => Seat +1 -1
             """#))
     func `values that change hands`(claim: Claim) throws {
         let store = try TestStore(Self.model, having: Self.first)
-        try claim.check(store, ["seats": "SELECT floor, no, seat FROM Seat ORDER BY 1, 2"])
+        try claim.check(
+            store,
+            [
+                "seats": "SELECT floor, no, seat FROM Seat ORDER BY 1, 2",
+                "guests": "SELECT id, mail FROM Guest ORDER BY id",
+            ])
     }
 }

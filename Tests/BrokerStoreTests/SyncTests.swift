@@ -118,7 +118,8 @@ import Testing
     }
 
     private func sync(_ entity: String, _ json: String, isLast: Bool) throws {
-        try store.run(#"{"op": "sync", "entity": "\#(entity)", "json": \#(json), "isLast": \#(isLast)}"#)
+        try store.run(
+            #"{"op": "sync", "entity": "\#(entity)", "json": \#(json), "part": {"id": "s", "last": \#(isLast)}}"#)
     }
 
     @Test(arguments: Between.allCases)

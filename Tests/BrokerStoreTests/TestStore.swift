@@ -230,7 +230,10 @@ final class TestStore {
             let relationship = plan.model.entities[entity].relationships.firstIndex { $0.name == name }!
             return (.merge, staging("json", .relate(object: operation["object"]!, relationship: relationship)))
         case "sync":
-            let part = operation["isLast"].map { SyncPart(id: "s", isLast: $0.bool == true, definition: []) }
+            let part = operation["part"].map {
+                let definition = Array((operation["where"]?.string ?? "").utf8)
+                return SyncPart(id: $0["id"]!.string!, isLast: $0["last"]?.bool == true, definition: definition)
+            }
             var sync = StagedSync(try selection(), part: part)
             if let actions = operation["actions"].map({ $0.elements.compactMap(\.string) }) {
                 sync.inserts = actions.contains("insert")

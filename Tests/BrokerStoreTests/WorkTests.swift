@@ -119,7 +119,7 @@ import Testing
         #expect(try test.changes("{\"Employee\": [\(records)]}") == "Employee +4990 =1")
     }
 
-    @Test(.mergesSets, arguments: ["", #", "isLast": true"#])
+    @Test(.mergesSets, arguments: ["", #", "part": {"id": "s", "last": true}"#])
     func `a sync is charged for the keys of the objects that it looks at`(part: String) throws {
         let test = try TestStore(#"{"entities": {"Page": {"identity": "path", "attributes": {"path": "string"}}}}"#)
         let paths = (0..<100).map { "{\"path\": \"\($0)\(String(repeating: "p", count: 3_200))\"}" }
