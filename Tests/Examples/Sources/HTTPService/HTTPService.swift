@@ -4,6 +4,7 @@ import Foundation
 import Hummingbird
 import Logging
 import ServiceLifecycle
+import Synchronization
 
 /// An HTTP service that stores JSON with Broker.
 ///
@@ -53,5 +54,66 @@ import ServiceLifecycle
                 body: ResponseBody(byteBuffer: ByteBuffer(string: "\(state)\n")))
         }
         return router
+    }
+}
+
+struct Employee: ResponseCodable {
+    var id: Int
+    var name: String
+}
+
+/// The outcome of the records of a request.
+struct Imported: ResponseEncodable {
+    var sequence: Int64
+    var isDuplicate: Bool
+    var inserted: Int
+    var updated: Int
+
+    init(_ completion: Completion) {
+        sequence = completion.sequence
+        isDuplicate = completion.isDuplicate
+        inserted = completion.changes.values.reduce(0) { $0 + $1.inserted }
+        updated = completion.changes.values.reduce(0) { $0 + $1.updated }
+    }
+}
+
+/// Answers with the HTTP status that an error of the broker means for the caller.
+struct BrokerErrors<Context: RequestContext>: RouterMiddleware {
+    func handle(
+        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+    ) async throws -> Response {
+        do {
+            return try await next(request, context)
+        } catch let error as BrokerError {
+            throw HTTPError(status(of: error), message: "\(error)")
+        }
+    }
+
+    private func status(of error: BrokerError) -> HTTPResponse.Status {
+        switch error.code {
+        case .busy, .cannotConnect, .connectionLost, .draining, .closed: .serviceUnavailable
+        case .storeFull, .storeUnavailable: .serviceUnavailable
+        case .outcomeUnknown, .timedOut: .gatewayTimeout
+        case .idConflict, .idInUse: .conflict
+        case .tooLarge: .contentTooLarge
+        case .invalidJSON, .invalidID: .badRequest
+        // A fault of the records.
+        case _ where error.fault?.path != nil: .unprocessableContent
+        default: .internalServerError
+        }
+    }
+}
+
+/// The newest state of a client's connection.
+final class ConnectionHealth: Service {
+    private let broker: BrokerClient
+    private let current = Mutex(BrokerConnectionState.idle)
+
+    init(_ broker: BrokerClient) { self.broker = broker }
+
+    var state: BrokerConnectionState { current.withLock { $0 } }
+
+    func run() async {
+        for await state in broker.connectionStates.cancelOnGracefulShutdown() { current.withLock { $0 = state } }
     }
 }

@@ -1,6 +1,0 @@
-import Hummingbird
-
-struct Employee: ResponseCodable {
-    var id: Int
-    var name: String
-}
