@@ -20,23 +20,6 @@ import Tracing
         }
     }
 
-    @Test func `a call waits for a server that starts later`() async throws {
-        let path = FakeServer.freePath()
-        let client = BrokerClient(.unixSocket(path))
-        let waiting = Task { [record] in try await client.process(json: record, as: "E", id: "a") }
-        try await wait(client, forJobs: 1)
-        var states = client.connectionStates.makeAsyncIterator()
-        while await states.next() != .connecting {}
-        var server = try await FakeServer(path: path)
-        var connection = try await server.greet()
-        #expect(try await connection.nextMembers().id == "a")
-        try await connection.complete("a")
-        #expect(try await waiting.value.sequence == 1)
-        #expect(try await client.serverInformation().name == "fake")
-        client.close()
-        try await server.stop()
-    }
-
     @Test func `it connects when it is run, and its states are published, the current one first`() async throws {
         var server = try await FakeServer()
         let client = BrokerClient(.unixSocket(server.path))

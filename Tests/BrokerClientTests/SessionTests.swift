@@ -50,14 +50,6 @@ import Testing
         #expect(session.jobs.allInFlight.map(\.id.text) == ["b"])
     }
 
-    @Test func `a first connection that cannot be made is reported at once`() {
-        var session = session()
-        let effects = session.lost(1, reason: "no listener", at: start)
-        #expect(said(effects) == ["not welcomed: Cannot connect to /s: no listener."])
-        #expect(effects.connect == nil)
-        #expect(session.link == .closed)
-    }
-
     @Test func `a first connection that cannot be made is tried again until its time is over`() throws {
         var session = Session(
             path: "/s", window: PendingJobs(maximumCount: 1, maximumBytes: 1),
@@ -89,39 +81,6 @@ import Testing
         #expect(session.reconnection == nil)
         _ = try add("a", to: &session)
         #expect(session.lost(2, reason: "gone", at: start + .seconds(5)).connect?.connection == 3)
-    }
-
-    @Test func `a first connection that is refused throws the server's error`() throws {
-        var session = session()
-        let effects = try receive(
-            #"{"type":"error","error":{"code":"busy","message":"full"}}"#, in: &session)
-        #expect(said(effects) == ["not welcomed: busy: full"])
-        #expect(effects.close == 1)
-    }
-
-    @Test func `jobs are written once connected, and answered by id`() throws {
-        var session = session()
-        #expect(said(try welcome(&session)) == ["welcomed"])
-        #expect(try add("a", to: &session).effects.write == [frame("a")])
-        #expect(try add("b", to: &session).effects.write == [frame("b")])
-        #expect(said(try receive(#"{"type":"accepted","id":"b","sequence":7}"#, in: &session)) == ["accepted 7"])
-        #expect(said(try receive(#"{"type":"completed","id":"b","sequence":7}"#, in: &session)) == ["completed b"])
-        let failed = #"{"type":"failed","id":"a","error":{"code":"busy","message":"m"}}"#
-        #expect(said(try receive(failed, in: &session)) == ["failed: tooLarge: m"])
-        #expect(said(try receive(failed, in: &session)) == [])
-        #expect(session.jobs.isEmpty)
-    }
-
-    @Test func `unanswered jobs are sent again in order, and then the waiting ones`() throws {
-        var session = session(count: 3)
-        _ = try welcome(&session)
-        for id in ["a", "b", "c", "d"] { _ = try add(id, to: &session) }
-        #expect(try receive(#"{"type":"completed","id":"b","sequence":1}"#, in: &session).write == [frame("d")])
-        let lost = session.lost(1, reason: "gone", at: start)
-        #expect(lost.connect == .init(connection: 2, delay: .milliseconds(50), deadline: start + .seconds(1)))
-        #expect(try add("e", to: &session).effects.write == [])
-        #expect(try welcome(&session, on: 2).write == [frame("a"), frame("c"), frame("d")])
-        #expect(try receive(#"{"type":"completed","id":"a","sequence":2}"#, in: &session, on: 2).write == [frame("e")])
     }
 
     @Test func `messages of an older connection are ignored`() throws {
@@ -228,26 +187,6 @@ import Testing
         #expect(effects.connect?.connection == 3)
     }
 
-    @Test func `a server that never welcomes is given up at the deadline`() throws {
-        var session = session()
-        #expect(said(session.deadlinePassed(1, at: start)).first?.contains("did not answer the greeting") == true)
-        session = self.session()
-        _ = try welcome(&session)
-        #expect(session.deadlinePassed(1, at: start).close == nil)
-    }
-
-    @Test func `an error with an id is that job's alone`() throws {
-        var session = session(count: 1)
-        _ = try welcome(&session)
-        _ = try add("a", to: &session)
-        _ = try add("b", to: &session)
-        let error = #"{"type":"error","id":"a","error":{"code":"unsupportedMessage","message":"m"}}"#
-        let effects = try receive(error, in: &session)
-        #expect(said(effects) == ["failed: unsupportedMessage: m"])
-        #expect(effects.write == [try frame("b")])
-        #expect(effects.close == nil)
-    }
-
     @Test(arguments: [
         #"{"type":"completed","id":"other","sequence":1}"#,
         #"{"type":"failed","id":"other","error":{"code":"invalidValue","message":"m"}}"#,
@@ -293,21 +232,6 @@ import Testing
         let error = #"{"type":"error","tag":1,"error":{"code":"unknownJob","message":"m"}}"#
         #expect(said(try receive(error, in: &session, on: 2)) == ["answered"])
     }
-
-    @Test func `closed, it takes nothing more`() throws {
-        var session = session()
-        _ = try welcome(&session)
-        _ = try add("a", to: &session)
-        let effects = session.close()
-        #expect(
-            said(effects) == [
-                "failed: The client was closed before the answer came. The outcome of the job \"a\" is not known: `await` that id "
-                    + "to learn it, or send the job again under the same id, which applies it once."
-            ])
-        #expect(effects.close == 1)
-        #expect(throws: BrokerError.closed) { _ = try add("b", to: &session) }
-        #expect(session.lost(1, reason: "gone", at: start).connect == nil)
-    }
 }
 
 /// A session with cancelled jobs, and with messages that must be sent once.
@@ -345,21 +269,6 @@ import Testing
         }
     }
 
-    @Test func `a sent job is cancelled once, and the answer cancelled withdraws it`() throws {
-        var session = try connected(count: 1)
-        let place = try add("a", to: &session)
-        _ = try add("b", to: &session)
-        #expect(session.cancel(place, frame: cancel).write == [cancel])
-        #expect(session.cancel(place, frame: cancel).write == [])
-        let answered = try receive(#"{"type":"cancelled","id":"a","tag":"cancel"}"#, in: &session)
-        #expect(said(answered) == [])
-        let ended = try receive(
-            #"{"type":"failed","id":"a","sequence":1,"error":{"code":"cancelled","message":"m"}}"#, in: &session)
-        #expect(said(ended) == ["withdrawn"])
-        // Its room is the next one's.
-        #expect(ended.write == [Array("b".utf8)])
-    }
-
     @Test func `a cancellation that comes too late has no effect on the job`() throws {
         for refusal in ["tooLate", "unknownJob", "unsupportedMessage"] {
             var session = try connected()
@@ -372,25 +281,6 @@ import Testing
                 #"{"type":"failed","id":"b","sequence":2,"error":{"code":"missingValue","message":"m"}}"#, in: &session)
             #expect(said(failed) == ["failed: missingValue: m"])
         }
-    }
-
-    @Test func `a job that another client has cancelled fails`() throws {
-        var session = try connected()
-        _ = try add("a", to: &session)
-        let ended = try receive(
-            #"{"type":"failed","id":"a","sequence":1,"error":{"code":"cancelled","message":"m"}}"#, in: &session)
-        #expect(said(ended) == ["failed: cancelled: m"])
-    }
-
-    @Test func `a lost connection leaves the outcome of a cancelled job unknown, and sends the others again`() throws {
-        var session = try connected()
-        let place = try add("a", to: &session)
-        _ = try add("b", to: &session)
-        _ = session.cancel(place, frame: cancel)
-        let lost = session.lost(1, reason: "gone", at: start)
-        #expect(said(lost) == ["unknown a"])
-        let again = try receive(#"{"type":"welcome","version":1}"#, in: &session, on: 2)
-        #expect(again.write == [Array("b".utf8)])
     }
 
     @Test func `cancelled without a connection, a job that was sent is unknown and another is dropped`() throws {
