@@ -11,36 +11,6 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorControlTests {
     private let otherUser = JobOwner(user: 54_321)
 
-    @Test func `a cancelled job ends at once, changes nothing, and fills its ticket`() throws {
-        let test = try TestCoordinator()
-        _ = test.coordinator.pause()
-        for number in 1...3 { test.submit(row(number), id: "\(number)", wantsAcceptance: true) }
-        test.events.waitUntil("accepted 3 3")
-        #expect(test.cancel("2") == "cancelled")
-        let end = test.events.ends(1)[0]
-        #expect(end.id == "2" && end.sequence == 2 && end.code == "cancelled")
-        #expect(try test.rows("SELECT count(*) FROM Row") == ["0"])
-        test.coordinator.resume()
-        #expect(test.events.ends(3).map(\.sequence) == [2, 1, 3])
-        #expect(try test.rows("SELECT id FROM Row ORDER BY id") == ["1", "3"])
-        #expect(
-            try test.rows("SELECT sequence, id, failed FROM _broker_jobs ORDER BY sequence")
-                == ["1|1|0", "2|2|1", "3|3|0"])
-        #expect(test.await("2").ending?.code == "cancelled")
-    }
-
-    @Test func `jobs are accepted and staged during a pause, and merged afterwards`() throws {
-        let test = try TestCoordinator()
-        _ = test.coordinator.pause()
-        for number in 1...20 { test.submit(row(number), id: "\(number)") }
-        test.waitUntil(#""inFlight":20"#)
-        #expect(test.statistics.contains(#""paused":true"#))
-        #expect(test.events.all.isEmpty)
-        test.coordinator.resume()
-        #expect(test.events.ends(20).map(\.sequence) == (1...20).map { $0 })
-        #expect(test.statistics.contains(#""paused":false"#))
-    }
-
     @Test func `a fetch waits for the jobs of its own source that are held back, and for no others`() throws {
         let test = try TestCoordinator()
         _ = test.coordinator.pause()
@@ -58,18 +28,6 @@ import Testing
         #expect(answers.withLock { $0[1] } == nil)
         test.coordinator.resume()
         #expect(answers.patiently("the source's own fetch") { $0[1] }.hasPrefix(#"[{"id":1,"#))
-    }
-
-    @Test func `a server that refuses new jobs holds nothing back`() throws {
-        let test = try TestCoordinator()
-        _ = test.coordinator.pause()
-        test.submit(row(1), id: "a")
-        test.waitUntil(#""inFlight":1"#)
-        test.coordinator.refuseNewJobs()
-        #expect(test.events.ends(1).map(\.id) == ["a"])
-        // Too late to hold anything.
-        _ = test.coordinator.pause()
-        #expect(test.statistics.contains(#""paused":false"#))
     }
 
     @Test func `a job that is being staged is cancelled, too`() throws {
@@ -155,16 +113,6 @@ import Testing
         #expect(test.await("a").ending?.sequence == 1)
         test.submit(row(1), id: "a")
         #expect(test.events.ends(3)[2].isDuplicate)
-    }
-
-    @Test func `a checkpoint empties the WAL`() throws {
-        let test = try TestCoordinator()
-        for number in 1...50 { test.submit(row(number), id: "\(number)") }
-        _ = test.events.ends(50)
-        let log = try answer { test.coordinator.checkpoint($0) }.get()
-        #expect(log.bytes == 0 && log.uncheckpointedPages == 0)
-        test.submit(row(51), id: "51", ends: 51)
-        #expect(try test.rows("SELECT count(*) FROM Row") == ["51"])
     }
 }
 

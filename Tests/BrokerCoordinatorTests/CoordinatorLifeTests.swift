@@ -8,20 +8,6 @@ import Testing
 
 /// Exactly once, awaiting, draining, and stores that refuse.
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorLifeTests {
-    @Test func `a job sent again while the first is in flight is applied once`() throws {
-        let test = try TestCoordinator()
-        let gate = Gate()
-        test.submit("{}", behind: gate)
-        for _ in 0..<3 { test.submit(#"{"Row": {"id": 1, "text": "a"}}"#, id: "job") }
-        test.submit(#"{"Row": {"id": 1, "text": "b"}}"#, id: "job")
-        gate.open()
-        let ends = test.events.ends(5).dropFirst()
-        #expect(ends.map(\.isDuplicate) == [false, true, true, false])
-        #expect(ends.map(\.sequence) == [2, 2, 2, 5])
-        #expect(ends.map(\.code) == [nil, nil, nil, "idConflict"])
-        #expect(try test.rows("SELECT text FROM Row") == ["a"])
-    }
-
     @Test func `awaiting answers when the job ends, or at once when it has`() throws {
         let test = try TestCoordinator()
         let gate = Gate()
@@ -60,29 +46,6 @@ import Testing
         #expect(test.await("after") == .unknown)
     }
 
-    @Test func `admitted jobs have taken effect when finishing ends`() throws {
-        for _ in 0..<10 {
-            let test = try TestCoordinator()
-            let rows = (0..<2_000).map { "{\"id\": \($0)}" }.joined(separator: ",")
-            for _ in 0..<3 { test.submit("{\"Row\": [\(rows)]}") }
-            test.coordinator.refuseNewJobs()
-            test.coordinator.finishAdmitted()
-            #expect(try test.rows("SELECT count(*) FROM _broker_jobs") == ["3"])
-        }
-    }
-
-    @Test func `stopping ends every job that was admitted`() throws {
-        let folder = TemporaryFolder()
-        let events: Events
-        do {
-            let test = try TestCoordinator(in: folder)
-            events = test.events
-            for number in 0..<300 { test.submit("{\"Row\": {\"id\": \(number)}}") }
-        }
-        #expect(events.ends(300).allSatisfy { $0.code == nil })
-        #expect(try SQLRows.of("SELECT count(*) FROM Row", in: folder.path("store.sqlite")) == ["300"])
-    }
-
     @Test func `a job that does not fit into the store fails alone, and the store goes on`() throws {
         let test = try TestCoordinator { $0.store.maximumPages = 60 }
         let gate = Gate()
@@ -95,13 +58,6 @@ import Testing
         #expect(ends.map(\.id) == ["before", "large", "behind"])
         #expect(ends.map(\.code) == [nil, "storeFull", nil])
         #expect(try test.rows("SELECT id FROM Row") == ["1", "3"])
-    }
-
-    @Test func `a store that cannot be opened is reported at once`() throws {
-        let error = #expect(throws: StoreError.self) {
-            try TestCoordinator { $0.storePath = "/nowhere/at/all" }
-        }
-        #expect(error?.code == .unavailable)
     }
 
     // MARK: - Room

@@ -222,26 +222,6 @@ private final class Flood: Sendable {
         #expect(budget.total == 1_000)
     }
 
-    @Test func `the next attempt has several times what this one reached, or what its content may become`() throws {
-        #expect(second.take(50))
-        #expect(second.take(50))
-        let third = budget.admit(2, payloadBytes: 900)
-        #expect(!second.take(1))
-        withExtendedLifetime(third) {
-            #expect(wait() == nil, "there is no room for four times as much")
-        }
-    }
-
-    @Test(arguments: [(0, 404), (100, 500)])
-    func `an attempt is made again with room for what is probable`(contentBytes: Int, granted: Int) throws {
-        var third: JobMemory? = budget.admit(2, payloadBytes: 900)
-        #expect(second.take(100))
-        #expect(!second.take(1))
-        withExtendedLifetime(third) {}
-        third = nil
-        #expect(wait(contentBytes: contentBytes) == granted)
-    }
-
     @Test func `the memory of a job is returned with the job`() {
         var third: JobMemory? = budget.admit(2, payloadBytes: 10)
         third?.begin(granted: 0)
@@ -259,36 +239,6 @@ private final class Flood: Sendable {
         var shares = MemoryShares<String>(shared: shared, one: one)
         for ticket in 0..<tickets { shares.add(ticket, bytes: 0) }
         return shares
-    }
-
-    @Test func `the first holder takes up to the limit of one job, whatever the others hold`() {
-        var shares = shares(2)
-        #expect(shares.take(100, for: 1) == .granted)
-        #expect(shares.take(300, for: 0) == .granted)
-        #expect(shares.take(1, for: 0) == .never)
-        #expect(shares.total == 400)
-    }
-
-    @Test func `all others together hold no more than the shared part`() {
-        var shares = shares(4)
-        #expect(shares.take(60, for: 1) == .granted)
-        #expect(shares.take(40, for: 2) == .granted)
-        #expect(shares.take(1, for: 3) == .later)
-        shares.giveBack(10, of: 1)
-        #expect(shares.take(10, for: 3) == .granted)
-        #expect(shares.take(1, for: 2) == .later)
-    }
-
-    @Test func `a request beyond the limit of one is refused permanently, also for later ones`() {
-        var shares = shares(2)
-        #expect(shares.take(301, for: 1) == .never)
-    }
-
-    @Test func `memory that was there when a ticket was added counts`() {
-        var shares = shares(1)
-        shares.add(1, bytes: 90)
-        #expect(shares.take(11, for: 1) == .later)
-        #expect(shares.take(10, for: 1) == .granted)
     }
 
     @Test func `the first that was read from the log is never refused, whatever earlier tickets hold`() {
@@ -330,38 +280,6 @@ private final class Flood: Sendable {
         #expect(woken.map(\.waiter) == ["two"])
         #expect(woken.map(\.granted) == [50])
         #expect(shares.take(1, for: 1) == .later)
-    }
-
-    @Test func `room is not given to a later one for which an earlier one waits`() {
-        var shares = shares(4)
-        #expect(shares.take(100, for: 1) == .granted)
-        shares.wait(3, for: 10, "three")
-        shares.wait(2, for: 50, "two")
-        shares.giveBack(20, of: 1)
-        #expect(shares.takeWoken().isEmpty)
-        shares.giveBack(40, of: 1)
-        #expect(shares.takeWoken().map(\.waiter) == ["two", "three"])
-    }
-
-    @Test func `no holder takes the room for which an earlier one waits, unless it is little`() {
-        var shares = shares(4)
-        shares.wait(2, for: 101, "two")
-        #expect(shares.take(1, for: 1) == .granted, "an earlier request does")
-        #expect(shares.take(1, for: 3) == .later)
-        #expect(shares.take(1, for: 3, passesWaiting: true) == .granted)
-        shares.remove(2)
-        #expect(shares.take(1, for: 3) == .granted)
-    }
-
-    @Test func `the first is the oldest that is left, however the others go`() {
-        var shares = shares(1_000)
-        for ticket in (1..<1_000).reversed() where ticket != 700 { shares.remove(ticket) }
-        #expect(shares.isNext(0))
-        shares.remove(0)
-        #expect(shares.isNext(700))
-        shares.remove(700)
-        #expect(!shares.isNext(0))
-        #expect(shares.total == 0)
     }
 }
 

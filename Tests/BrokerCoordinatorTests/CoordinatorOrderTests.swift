@@ -33,33 +33,6 @@ import Testing
         }
     }
 
-    @Test func `a frame that is opened late retains its ticket, and later ones wait`() throws {
-        let test = try TestCoordinator()
-        let gate = Gate()
-        test.submit(row(1), id: "first", behind: gate)
-        test.submit(row(2), id: "second")
-        gate.open()
-        #expect(test.events.ends(2).map(\.id) == ["first", "second"])
-        #expect(try test.rows("SELECT value FROM Row") == ["2"])
-    }
-
-    @Test func `a job that fails, or is none, stalls nothing`() throws {
-        let test = try TestCoordinator()
-        test.submit(row(1), id: "a")
-        test.submit(row("\"wrong\""), id: "b")
-        test.submit("no JSON at all")
-        test.submit(#"{"Nobody": []}"#, id: "c")
-        test.submit("{}", id: "d")
-        test.submit(row(3), id: "e")
-        let ends = test.events.ends(5)
-        #expect(ends.map(\.id) == ["a", "b", "c", "d", "e"])
-        #expect(ends.map(\.sequence) == [1, 2, 3, 4, 5])
-        #expect(ends.map(\.code) == [nil, "invalidValue", "unknownEntity", nil, nil])
-        #expect(ends[1].body.contains(#""path":"/Row/value""#))
-        #expect(ends[2].body.contains(#""path":"/Nobody""#))
-        #expect(try test.rows("SELECT value FROM Row") == ["3"])
-    }
-
     @Test func `a job is accepted with its sequence before it ends`() throws {
         let test = try TestCoordinator()
         let gate = Gate()
@@ -75,13 +48,6 @@ import Testing
             #expect(accepted.map { $0 < all.firstIndex(of: "ended \(id) \(sequence)")! } == true, "\(all)")
         }
         #expect(all.count == 5)
-    }
-
-    @Test func `the first of several invalid collections in the payload is reported`() throws {
-        let test = try TestCoordinator(
-            Models.of(["A": "id integer64", "B": "id integer64"]))
-        for _ in 0..<20 { test.submit(#"{"A": [], "B": {"id": "x"}, "A": {"id": "y"}}"#) }
-        #expect(test.events.ends(20).allSatisfy { $0.body.contains(#""path":"/B/id""#) })
     }
 
     @Test func `sequences and outcomes go on after a restart`() throws {
@@ -235,75 +201,7 @@ import Testing
 
     // MARK: - Admission
 
-    @Test func `jobs go to the log in the order of arrival, whatever is opened first`() {
-        var admission = Admission<String>()
-        for _ in 0..<3 { _ = admission.reserve() }
-        #expect(tickets(admission.opened(2, .job("c"))) == [])
-        #expect(tickets(admission.opened(0, .job("a"))) == ["0:a"])
-        #expect(admission.isSettled(0) && !admission.isSettled(1) && !admission.isSettled(2))
-        #expect(tickets(admission.opened(1, .logged)) == ["1:logged", "2:c"])
-        #expect(admission.isEmpty)
-    }
-
-    @Test func `a ticket that holds no job is settled in its turn, and stalls nothing`() {
-        var admission = Admission<String>()
-        for _ in 0..<4 { _ = admission.reserve() }
-        #expect(tickets(admission.opened(1, .nothing)) == [])
-        #expect(tickets(admission.opened(0, .nothing)) == ["0:-", "1:-"])
-        #expect(tickets(admission.opened(2, .job("x"))) == ["2:x"])
-        #expect(!admission.isEmpty)
-        #expect(tickets(admission.opened(3, .nothing)) == ["3:-"])
-        #expect(admission.isEmpty && admission.nextTicket == 4)
-    }
-
     // MARK: - Application
-
-    @Test func `work leaves in the order of positions, whatever is finished first`() throws {
-        var application = Application<String>(after: 40)
-        for ticket in 0..<3 {
-            application.began(ticket)
-            try application.deliver(own: ticket, at: place(41 + Int64(ticket)))
-        }
-        application.finish(2, "c")
-        application.finish(1, "b")
-        #expect(application.next == nil && application.takeNext() == nil)
-        application.finish(0, "a")
-        #expect((0..<4).map { _ in application.takeNext()?.work } == ["a", "b", "c", nil])
-        #expect(application.isEmpty && application.position == 43)
-    }
-
-    @Test func `work that the log has not delivered is not merged, however long it is finished`() throws {
-        var application = Application<String>(after: 0)
-        application.began(7)
-        application.finish(7, "a")
-        #expect(application.next == nil && application.isReady(7) && application.place(of: 7) == nil)
-        try application.deliver(own: 7, at: place(1, 5))
-        #expect(application.next?.work == "a" && application.next?.place == place(1, 5))
-    }
-
-    @Test func `jobs of others are merged in between, in the order of positions`() throws {
-        var application = Application<String>(after: 0)
-        application.began(0)
-        application.began(1)
-        try application.deliver(other: 2, at: place(1))
-        try application.deliver(own: 0, at: place(2))
-        try application.deliver(other: 3, at: place(3))
-        try application.deliver(own: 1, at: place(5))
-        for (ticket, work) in [(3, "C"), (1, "d"), (0, "b"), (2, "A")] { application.finish(ticket, work) }
-        #expect((0..<4).map { _ in application.takeNext()?.work } == ["A", "b", "C", "d"])
-    }
-
-    @Test func `a job that the log refused fails in its turn, and later ones go on`() throws {
-        var application = Application<String>(after: 9)
-        for ticket in 0..<3 { application.began(ticket) }
-        try application.deliver(own: 0, at: place(10))
-        try application.deliver(own: 1, at: place(nil))
-        try application.deliver(own: 2, at: place(11))
-        for ticket in 0..<3 { application.finish(ticket, "\(ticket)") }
-        #expect(application.takeNext()?.place == place(10))
-        #expect(application.takeNext()?.place == place(nil))
-        #expect(application.takeNext()?.place == place(11))
-    }
 
     @Test func `a log that delivers out of order is found out`() throws {
         var application = Application<String>(after: 10)

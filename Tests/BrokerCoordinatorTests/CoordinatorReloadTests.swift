@@ -46,17 +46,6 @@ import Testing
         #expect(try test.rows("SELECT count(*) FROM Row WHERE name IS NULL") == ["50000"])
     }
 
-    @Test func `a model that the store refuses, or an invalid one, changes nothing, and is reported`() throws {
-        let test = try TestCoordinator(new)
-        test.submit(row(1), id: "a", ends: 1)
-        let refusal = test.reload(old)
-        #expect(refusal.count == 1 && refusal[0].contains("name") && refusal[0].hasPrefix("refused storeUnavailable"))
-        #expect(test.reload("{}")[0].hasPrefix("refused validationFailed"))
-        test.submit(row(2), id: "b")
-        #expect(test.events.ends(2)[1].code == nil)
-        #expect(try test.rows("SELECT name FROM Row ORDER BY id") == ["n", "n"])
-    }
-
     @Test func `a reload does not wait for paused jobs`() throws {
         let test = try TestCoordinator(old)
         #expect(test.coordinator.pause())
@@ -79,18 +68,6 @@ import Testing
         test.coordinator.resume()
         #expect(try test.rows(schema) == before)
         #expect(try test.rows("SELECT name FROM Row") == ["n"])
-    }
-
-    @Test func `a reload drops what the model lacks only if it is asked to, for once`() throws {
-        let test = try TestCoordinator(new)
-        test.submit(row(1), id: "a", ends: 1)
-        #expect(test.reload(old)[0].hasPrefix("refused storeUnavailable"))
-        #expect(test.startReloading(old, .drop).patiently("the old model") { $0 }.count == 1)
-        #expect(try test.rows("SELECT count(*) FROM pragma_table_info('Row') WHERE name = 'name'") == ["0"])
-        #expect(test.reload(new).count == 1)
-        test.submit(row(2), id: "b")
-        #expect(test.events.ends(2)[1].code == nil)
-        #expect(test.reload(old)[0].hasPrefix("refused storeUnavailable"))
     }
 
     @Test func `a journal goes on with the new model, over a crash`() throws {

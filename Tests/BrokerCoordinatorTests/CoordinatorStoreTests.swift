@@ -219,21 +219,6 @@ import Testing
         #expect(try TestCoordinator(in: folder).statistics.contains(time))
     }
 
-    @Test func `a cancelled backup leaves no file`() throws {
-        let test = try TestCoordinator(in: folder)
-        submit(1..<1_001, to: test)
-        _ = test.events.ends(1_000)
-        let gate = Gate()
-        let isWanted = Monitor(true)
-        let (end, begun) = backup(test, behind: gate, isWanted: isWanted)
-        begun.patiently("a backup to begin") { $0 ? () : nil }
-        #expect(try names.contains { $0.hasPrefix("copy.partial-") })
-        isWanted.withLock { $0 = false }
-        gate.open()
-        #expect(code(end) == "stopped")
-        #expect(try !names.contains { $0.hasPrefix("copy") })
-    }
-
     @Test func `a stop gives a backup up, and takes no other`() throws {
         let test = try TestCoordinator(in: folder)
         submit(1..<1_001, to: test)
@@ -246,13 +231,6 @@ import Testing
         gate.open()
         #expect(code(end) == "stopped")
         #expect(try !names.contains { $0.hasPrefix("copy") })
-    }
-
-    @Test func `a fault of its path is reported with the code of the store`() throws {
-        let test = try TestCoordinator(in: folder)
-        #expect(code(backup(test, to: "missing/copy").end) == "storeUnavailable")
-        _ = FileManager.default.createFile(atPath: folder.path("copy"), contents: nil)
-        #expect(code(backup(test).end) == "storeUnavailable")
     }
 
     @Test func `a backup sees the jobs before its question`() throws {

@@ -191,21 +191,6 @@ private final class Follower: Sendable {
         "\(number) {\"\(entity)\":{\"inserted\":1}} {\"\(entity)\":{\"inserted\":[\(number)]}}"
     }
 
-    @Test func `followers get all commits once, in order, while jobs are merged`() throws {
-        let test = try TestCoordinator()
-        let (early, late) = (Follower(), Follower())
-        _ = early.follow(test)
-        #expect(early.events(1) == ["opened 0 0"])
-        for number in 1...1_000 { test.submit(row(number), id: "\(number)") }
-        test.submit(row(1), id: "1")
-        _ = late.follow(test, ["Row"], after: 0)
-        let expected = ["opened 0 0"] + (1...1_000).map { commit($0) }
-        #expect(early.events(1_001) == expected)
-        #expect(late.events(1_001) == expected)
-        #expect(test.events.ends(1_001)[1_000].isDuplicate)
-        test.waitUntil(#""subscriptions":2"#)
-    }
-
     @Test func `nothing is read for a client without room until it asks again`() throws {
         let test = try TestCoordinator()
         let follower = Follower()
