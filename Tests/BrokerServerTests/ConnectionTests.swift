@@ -49,71 +49,6 @@ import Testing
         actions.compactMap { if case .admit(_, let ordinal, _) = $0 { ordinal } else { nil } }
     }
 
-    @Test func `whole frames are admitted in order, and then the next bytes are read`() throws {
-        var state = state()
-        #expect(try actions(&state) == [.read])
-        state.received(ByteBuffer(bytes: small + small + small.prefix(2)))
-        state.readRequested()
-        let found = try actions(&state)
-        #expect(admissions(found) == [1, 2])
-        #expect(found.last == .read)
-    }
-
-    @Test func `a message beyond the limit waits for an answer, and nothing is read meanwhile`() throws {
-        var state = state(messages: 2)
-        state.received(ByteBuffer(bytes: small + small + small))
-        #expect(admissions(try actions(&state)) == [1, 2])
-        #expect(try actions(&state) == [])
-        state.answered(1)
-        #expect(admissions(try actions(&state)) == [3])
-        #expect(try actions(&state) == [])
-        state.answered(1)
-        #expect(try actions(&state) == [.read])
-    }
-
-    @Test func `a lack of room is waited for once, and by the resource that lacks it`() throws {
-        var state = state()
-        state.received(ByteBuffer(bytes: small + small + small))
-        var full = Conditions(coordinatorHasRoom: false)
-        // With nothing unanswered, a small message is admitted all the same.
-        #expect(
-            try actions(&state, full).map { admissions([$0]).first == 1 || $0 == .waitForRoom(.ofCoordinator) } == [
-                true, true,
-            ])
-        #expect(try actions(&state, full) == [])
-        state.roomAppeared()
-        full = Conditions(answersHaveRoom: false)
-        #expect(try actions(&state, full) == [.waitForRoom(.ofAnswers)])
-        state.roomAppeared()
-        #expect(admissions(try actions(&state)) == [2, 3])
-    }
-
-    @Test func `nothing is read or admitted while the client leaves much unread`() throws {
-        var state = state()
-        state.received(ByteBuffer(bytes: small))
-        #expect(try actions(&state, Conditions(leavesLittleUnread: false)) == [])
-        #expect(admissions(try actions(&state)) == [1])
-    }
-
-    @Test func `a large frame is read in its turn, which ends with the frame`() throws {
-        var state = state()
-        let large = Self.frame(100_000)
-        state.received(ByteBuffer(bytes: large.prefix(8_000)))
-        #expect(try actions(&state) == [.askForTurn(totalCount: 100_004)])
-        state.readRequested()
-        #expect(try actions(&state) == [], "nothing is read before the turn")
-        state.turnCame()
-        #expect(try actions(&state) == [.read])
-        #expect(state.isAssembling)
-        state.received(ByteBuffer(bytes: large.dropFirst(8_000)))
-        let found = try actions(&state)
-        #expect(admissions(found) == [1])
-        #expect(found.contains(.leaveTurn))
-        // A turn that comes too late is given back.
-        state.turnCame()
-        #expect(try actions(&state).first == .leaveTurn)
-    }
-
     @Test func `a fault in a frame refuses that frame, after which input is discarded up to a limit`() throws {
         var state = state()
         state.received(ByteBuffer(bytes: small + [0xFF, 0xFF, 0xFF, 0xFF]))
@@ -157,31 +92,6 @@ import Testing
         whole.answered(1)
         #expect(try actions(&whole, Conditions(isAllSent: false)) == [], "the answer is sent first")
         #expect(try actions(&whole) == [.close])
-    }
-
-    @Test func `a server that stops handles whole frames and drops the rest`() throws {
-        var state = state(messages: 1)
-        _ = try actions(&state)
-        state.received(ByteBuffer(bytes: small + small + small.prefix(5)))
-        state.drain()
-        #expect(admissions(try actions(&state)) == [1])
-        state.readRequested()
-        #expect(try actions(&state) == [])
-        state.answered(1)
-        #expect(admissions(try actions(&state)) == [2])
-        #expect(state.phase == .finishing)
-        state.answered(1)
-        #expect(try actions(&state, Conditions(mayLinger: false)) == [.close])
-    }
-
-    @Test func `a server that stops gives back the turn of an incomplete large frame`() throws {
-        var state = state()
-        state.received(ByteBuffer(bytes: Self.frame(100_000).prefix(8_000)))
-        #expect(try actions(&state) == [.askForTurn(totalCount: 100_004)])
-        state.turnCame()
-        _ = try actions(&state)
-        state.drain()
-        #expect(try actions(&state) == [.leaveTurn, .closeOutput])
     }
 
     /// Bytes arrive in pieces, and room, turns and answers come, in an order that a seed decides.
@@ -502,23 +412,6 @@ extension SeededGenerator {
         while budget.hasRoom(process) { budget.add(1, process) }
     }
 
-    @Test func `a process gets no more than is left for others, and each gets something`() {
-        let budget = SharedBudget(byteLimit: 1_000)
-        fill(budget, 1)
-        #expect(budget.share(of: 1) == 501)
-        fill(budget, 2)
-        #expect(budget.share(of: 2) == 250)
-        fill(budget, 3)
-        #expect(budget.share(of: 3) == 125)
-        #expect(!budget.hasRoom(1) && !budget.hasRoom(2) && budget.hasRoom(4))
-        // Bytes that one gives back are shared by the others.
-        budget.remove(501, 1)
-        fill(budget, 3)
-        fill(budget, 2)
-        #expect(budget.share(of: 3) == 376)
-        #expect(budget.share(of: 2) == 313)
-    }
-
     @Test func `random processes never fill the budget, and a process that holds nothing has room`() {
         var generator = SeededGenerator(seed: 25)
         let budget = SharedBudget(byteLimit: 10_000)
@@ -539,25 +432,4 @@ extension SeededGenerator {
             if budget.held < budget.byteLimit { #expect(budget.hasRoom(99)) }
         }
     }
-
-    @Test func `a waiter is called when its own process has room, and no other`() {
-        let budget = SharedBudget(byteLimit: 100)
-        fill(budget, 1)
-        fill(budget, 2)
-        let notified = Mutex<[Int]>([])
-        let objects = [Waiter(), Waiter()]
-        for (number, process) in [Int32(1), 2].enumerated() {
-            budget.whenRoom(for: ObjectIdentifier(objects[number]), of: process) {
-                notified.withLock { $0.append(number) }
-            }
-        }
-        #expect(notified.withLock { $0 } == [])
-        budget.remove(20, 2)
-        #expect(notified.withLock { $0 } == [1])
-        budget.remove(30, 1)
-        #expect(notified.withLock { $0 } == [1, 0])
-        #expect(!budget.isAwaited)
-    }
-
-    private final class Waiter {}
 }

@@ -58,36 +58,6 @@ private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
         #expect(error?.message.contains(fact) == true, "\(error?.message ?? "-")", sourceLocation: source)
     }
 
-    @Test func `one operation's fields in the job are a whole job`() throws {
-        let (job, reply) = try job(#"{"entity":"Employee","json":[{"id":1}]}"#)
-        try withExtendedLifetime(job) {
-            let operation = try #require(job.operations.first)
-            #expect(job.operations.count == 1)
-            #expect(operation.entity == "Employee")
-            #expect(operation.entityPointer == "/entity")
-            #expect(Array(operation.json.bytes) == utf8(#"[{"id":1}]"#))
-        }
-        #expect(job.id == nil)
-        #expect(job.policy == .fail && !job.refusesUnknownKeys && !job.isDryRun)
-        #expect(!job.wantsKeys && !job.wantsObjects && !reply.isBrief)
-        #expect(reply.wantsCompletion && !job.wantsAcceptance && !job.wantsProgress)
-    }
-
-    @Test func `every option is read`() throws {
-        let (job, reply) = try job(
-            """
-            {"type":"job","id":"emp-1","onInvalid":"skip","unknown":"fail","dryRun":true,"dates":"iso8601","trace":"t",
-             "tag":[7],"reply":"keys","notify":["accepted","progress"],"lenient":true,"operations":[{"op":"process","entity":"A","json":{}},{"entity":"B","json":null}]}
-            """)
-        #expect(job.id == "emp-1")
-        #expect(job.policy == .skip && job.refusesUnknownKeys && job.isDryRun && job.objectDates == .iso8601)
-        #expect(job.wantsKeys && !job.wantsObjects && !reply.isBrief && reply.trace == "t")
-        #expect(job.wantsAcceptance && job.wantsProgress && !reply.wantsCompletion)
-        #expect(reply.frame == FrameReference(id: "emp-1", tag: utf8("[7]")))
-        #expect(job.operations.map(\.entity) == ["A", "B"])
-        #expect(job.operations.map(\.entityPointer) == ["/operations/0/entity", "/operations/1/entity"])
-    }
-
     @Test func `a limit of deletions is a number or a percentage of three digits after the point`() throws {
         func limit(_ value: String) throws -> BrokerModel.DeletionLimit? {
             try job(#"{"entity":"A","json":{},"maximumDeletions":\#(value)}"#).job.maximumDeletions
@@ -347,26 +317,6 @@ private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
             fetch.sort == [] && fetch.include == [] && fetch.select == [] && fetch.limit == nil && fetch.offset == 0)
         #expect(fetch.names == .remote && fetch.result == .collection)
         #expect(fetch.after == nil && !fetch.isStreamed)
-    }
-
-    @Test func `a fetch has all its fields`() throws {
-        let (fetch, document) = try fetch(
-            """
-            {"type": "fetch", "entity": "Employee", "where": "name == %@", "arguments": ["x"], "object": {"id": 1},
-             "sort": ["-hiredAt", "name"], "limit": 10, "offset": 20, "include": ["a.b", "c"], "select": ["d", "e.f"], "names": "local",
-             "result": "dictionary", "after": {"id": 2}, "stream": true}
-            """)
-        #expect(fetch.isStreamed)
-        withExtendedLifetime(document) {
-            #expect(fetch.predicate == "name == %@")
-            #expect(fetch.arguments?.jsonText == utf8(#"["x"]"#))
-            #expect(fetch.object?.jsonText == utf8(#"{"id": 1}"#))
-            #expect(fetch.after?.jsonText == utf8(#"{"id": 2}"#))
-        }
-        #expect(fetch.sort == ["-hiredAt", "name"])
-        #expect(fetch.limit == 10 && fetch.offset == 20)
-        #expect(fetch.include == ["a.b", "c"] && fetch.select == ["d", "e.f"])
-        #expect(fetch.names == .local && fetch.result == .dictionary)
     }
 
     @Test(arguments: [

@@ -49,15 +49,6 @@ import Testing
                 == #"[[],[],[{"word":"d"},{"word":"c"}]]"#)
     }
 
-    @Test func `process with object has the one object, under its new name`() throws {
-        try session.process("Employee", #"{"id": 1, "name": "a"}"#)
-        let objects = try session.objects(#"{"entity": "Employee", "object": 1, "json": {"id": 9, "age": 3}}"#)
-        let fetched = try session.fetched("Employee", "9")
-        #expect(objects == "[[\(fetched)]]")
-        try session.process("Note", #"[{"text": "a"}, {"text": "b"}]"#)
-        #expect(try session.objects(#"{"entity": "Note", "object": 2, "json": {"text": "c"}}"#) == #"[[{"text":"c"}]]"#)
-    }
-
     @Test func `relate has what its json names, and not what is nested in that`() throws {
         try session.process("Employee", #"[{"id": 1}, {"id": 2}]"#)
         func related(_ relationship: String, _ json: String) throws -> String {
@@ -185,35 +176,6 @@ import Testing
     }
 
     // MARK: - What later operations do
-
-    @Test func `an object that a later operation changes, deletes or inserts again is returned in its final state`()
-        async throws
-    {
-        let objects = try session.objects(
-            #"{"entity": "Paper", "json": [{"id": 1}, {"id": 2}, {"id": 3}]}, "#
-                + #"{"entity": "Paper", "object": 1, "json": {"follows": 3}}, "#
-                + #"{"op": "delete", "entity": "Paper", "objects": [2, 1]}, {"entity": "Paper", "json": {"id": 2}}"#
-        )
-        #expect(
-            objects == #"[[null,{"id":2,"follows":null},null],[null],[],[{"id":2,"follows":null}]]"#,
-            "3 goes with 1, on which it hangs by cascade")
-    }
-
-    @Test func `an object is returned by its final name, and no other is returned for it`() throws {
-        func rename(_ old: Int, _ new: Int) -> String {
-            #"{"entity": "Safe", "object": \#(old), "json": {"id": \#(new)}}"#
-        }
-        func safe(_ id: Int) -> String { #"{"id":\#(id),"owner":null}"# }
-        let objects = try session.objects(
-            #"{"entity": "Safe", "json": [{"id": 1}, {"id": 2}, {"id": 3}]}, "#
-                + [rename(1, 9), rename(2, 1), rename(9, 2)].joined(separator: ", ")
-                + #", {"op": "delete", "entity": "Safe", "objects": [3]}, \#(rename(1, 3)), "#
-                + #"{"entity": "Safe", "json": [{"id": 1}, {"id": 3}]}"#)
-        #expect(
-            objects
-                == "[[\(safe(2)),\(safe(3)),null],[\(safe(2))],[\(safe(3))],[\(safe(2))],[],[\(safe(3))],[\(safe(1)),\(safe(3))]]"
-        )
-    }
 
     // MARK: - Which answers have them
 

@@ -40,14 +40,6 @@ import Testing
         }
     }
 
-    @Test func `another version is refused by its own code`() {
-        expect(
-            #"{"type":"hello","version":2}"#, .unsupportedVersion, at: "/version", "version 1 of the protocol, not 2")
-        expect(#"{"type":"hello","version":1.5}"#, .unsupportedVersion, at: "/version", "not 1.5")
-        expect(#"{"type":"hello","version":"1"}"#, .unsupportedMessage, at: "/version", "must be a number")
-        expect(#"{"type":"hello","client":1}"#, .unsupportedMessage, at: "/client", "must be a string")
-    }
-
     @Test func `an await names its job`() throws {
         guard case .await(id: "a", after: nil) = try message(#"{"type":"await","id":"a"}"#).message else {
             throw TestFault("no await")
@@ -86,44 +78,6 @@ import Testing
             #expect(try message(#"{"type":"ping","tag":\#(tag)}"#).tag == utf8(tag))
         }
         #expect(try message(#"{"type":"ping"}"#).tag == nil)
-    }
-
-    @Test func `content that is no JSON is refused with its place`() {
-        let error = refused("{\"a\":\n  tru}")
-        #expect(error?.code == .malformedJSON)
-        #expect(error?.position == JSONPosition(offset: 8, in: JSONText(copying: utf8("{\"a\":\n  tru}"))))
-        #expect(error?.position?.line == 2)
-        #expect(refused("")?.code == .malformedJSON)
-    }
-
-    @Test func `content that is no object is malformedJSON`() {
-        for (json, noun) in [("[1]", "an array"), ("\"a\"", "a string"), (" 7", "a number"), ("null", "null")] {
-            expect(json, .malformedJSON, at: nil, "no JSON object but \(noun)")
-        }
-    }
-
-    @Test func `an unknown type is refused with a list of the types`() {
-        expect(
-            #"{"type":"jobb"}"#, .unsupportedMessage, at: "/type",
-            "`hello`, `job`, `await`, `cancel`, `fetch`, `bookmark`, `subscribe`, `ping`, `stats`, `jobs`, "
-                + "`model` and `admin`"
-        )
-        expect(#"{"type":7}"#, .unsupportedMessage, at: "/type", "must be a string, not a number")
-        let long = refused(#"{"type":"\#(String(repeating: "x", count: 100_000))"}"#)
-        #expect((long?.message.count ?? .max) < 300)
-    }
-
-    @Test(arguments: ["unsubscribe"])
-    func `features of later versions are refused as such`(type: String) {
-        expect(#"{"type":"\#(type)"}"#, .unsupportedMessage, at: "/type", "This server does not do `\(type)` yet")
-    }
-
-    @Test func `an error bears the id and the tag of its message`() {
-        let error = refused(#"{"type":"jab","id":"emp-1","tag":{"n":1},"entity":"A"}"#)
-        #expect(error?.id == "emp-1")
-        #expect(error?.tag == utf8(#"{"n":1}"#))
-        #expect(refused(#"{"type":"jab","id":7}"#)?.id == nil)
-        #expect(refused(#"{"type":"jab","id":"\#(String(repeating: "x", count: 129))"}"#)?.id == nil)
     }
 
     @Test func `the last of duplicate keys wins`() throws {
