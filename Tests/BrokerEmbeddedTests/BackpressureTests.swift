@@ -34,31 +34,6 @@ import Testing
         await broker.stop()
     }
 
-    @Test func `a job that is cancelled has no effect, or its call ends with its outcome`() async throws {
-        let broker = try await store.open { $0.limits.jobs = 1 }
-        let locker = try Locker(store.path)
-        let begun = run(broker, 1)
-        await waitUntil(broker, waiting: 0, inFlight: 1)
-        let waiting = run(broker, 2)
-        await waitUntil(broker, waiting: 1, inFlight: 1)
-        let behind = run(broker, 3)
-        await waitUntil(broker, waiting: 2, inFlight: 1)
-        waiting.cancel()
-        begun.cancel()
-        await #expect(throws: CancellationError.self) { try await waiting.value }
-        #expect(broker.waitingCount == 1)
-        try locker.unlock()
-        // The writer may have begun with it or not.
-        var applied = ["3"]
-        do {
-            #expect(try await begun.value.changes["Employee"]?.inserted == 1)
-            applied = ["1", "3"]
-        } catch is CancellationError {}
-        _ = try await behind.value
-        #expect(try store.rows("SELECT id FROM Employee") == applied)
-        await broker.stop()
-    }
-
     @Test func `a job with an id that is cancelled before its merge has no effect`() async throws {
         let broker = try await store.open()
         // While the store is locked instead, the writer may have begun with both jobs.

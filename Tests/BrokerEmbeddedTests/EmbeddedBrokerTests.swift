@@ -314,47 +314,6 @@ import Testing
         #expect(try store.rows("SELECT id FROM Employee") == ["1"])
     }
 
-    @Test func `a submission that is cancelled throws and has no effect, or returns the job and its end`() async throws
-    {
-        let broker = try await store.open()
-        try await broker.administer(.pause)
-        var accepted: [SubmittedJob] = []
-        for number in 1...100 {
-            let job = Task {
-                try await broker.submit(
-                    Job(.process(json: #"{"id": \#(number)}"#, as: "Employee"), id: JobID("\(number)")))
-            }
-            if number.isMultiple(of: 2) { await Task.yield() }
-            job.cancel()
-            do {
-                accepted.append(try await job.value)
-            } catch is CancellationError {}
-        }
-        try await broker.administer(.resume)
-        var applied: [String] = []
-        for job in accepted {
-            do {
-                applied.append(try await job.completion.id.text)
-            } catch let error as BrokerError {
-                #expect(error.code == .cancelled)
-            }
-        }
-        await broker.stop()
-        #expect(try store.rows("SELECT id FROM Employee") == applied)
-    }
-
-    @Test func `a job without an id that is cancelled before its merge has no effect`() async throws {
-        let broker = try await store.open()
-        try await broker.administer(.pause)
-        let job = Task { try await broker.process(json: #"{"id": 1}"#, as: "Employee") }
-        await waitUntil(broker, waiting: 0, inFlight: 1)
-        job.cancel()
-        await #expect(throws: CancellationError.self) { try await job.value }
-        try await broker.administer(.resume)
-        await broker.stop()
-        #expect(try store.rows("SELECT id FROM Employee") == [])
-    }
-
     @Test func `an action whose task is cancelled may have been done, and its error says so`() async throws {
         let broker = try await store.open()
         let locker = try Locker(store.path)

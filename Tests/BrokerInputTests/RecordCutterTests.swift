@@ -61,4 +61,27 @@ import Testing
             if !isSound { #expect(parsed != nil, "\(text)") }
         }
     }
+
+    @Test(arguments: [
+        ("[{\"id\": 1}, {\"id\": 2}", 2, "line 1, column 22"), ("[{\"id\": 1}, {\"id\": 2", 1, "line 1, column 13"),
+        ("[{\"id\": 1},\n {\"id\": 2},\n]", 2, "line 3, column 1"),
+        ("[{\"id\": 1} {\"id\": 2}]", 1, "line 1, column 12"),
+        ("{\"id\": 1}\n{\"id\": 2\n{\"id\": 3}\n", 1, "in the record that begins at line 2"),
+        ("{\"id\": 1}\n{\"id\": 2, \"name\": \"x}\n{\"id\": 3}\n", 1, "line 2, column 22"),
+        ("{\"id\": 1}\n{\"id\": 02}\n{\"id\": 3}\n", 1, "line 2, column 8"),
+        ("{\"id\": 1}\n{\"id\": 2, \"name\": nul}\n", 1, "line 2, column 19"),
+        ("{\"id\": 1}\n{\"id\": 2, \"name\": \"\\x\"}\n", 1, "line 2, column 20"),
+        ("{\"id\": 1}\n{\"id\": 2]\n", 1, "line 2, column 9"), ("{\"id\": 1}\n}\n{\"id\": 2}\n", 1, "line 2, column 1"),
+        ("hello", 0, "line 1, column 1 (byte 0)"),
+        ("<html>", 0, "line 1, column 1 (byte 0): expected a record, saw '<'"),
+        ("\u{1E}{\"id\": 1\u{1E}{\"id\": 2}", 0, "saw a record separator"),
+        (String(repeating: "[", count: 600), 0, "nested deeper than 508 levels"),
+    ])
+    func `records before a fault are read, and the fault has its position`(input: String, count: Int, place: String) {
+        for pieces in [1, 1 << 16] {
+            let reading = Reading(.json, input, pieces: pieces)
+            #expect(reading.records.count == count)
+            #expect(reading.faultText.contains(place), "\(reading.faultText)")
+        }
+    }
 }

@@ -60,22 +60,6 @@ struct RecordTests {
         }
     }
 
-    @Test(arguments: RecordKeys.allCases)
-    func `no two records have one identity`(keys: RecordKeys) throws {
-        let count = Cases.count(5_000, of: 20_000)
-        let identities = try text(RecordOptions(keys: keys), 0..<count).map { record in
-            let document = try parse(record)
-            return withExtendedLifetime(document) { document.root["id"]?.jsonText ?? [] }
-        }
-        #expect(Set(identities).count == count)
-    }
-
-    @Test func `a UUID has the form and the version of one`() throws {
-        let record = try parse(text(RecordOptions(keys: .uuid), 5..<6)[0])
-        let uuid = try #require(record.root["id"]?.string)
-        #expect(uuid.wholeMatch(of: /[0-9A-F]{8}-[0-9A-F]{4}-4[0-9A-F]{3}-[89AB][0-9A-F]{3}-[0-9A-F]{12}/) != nil)
-    }
-
     @Test func `presence and nulls are as probable as was asked for`() throws {
         let options = RecordOptions(shape: .ragged, attributes: 20, presence: 0.25, nulls: 0.5, seed: 3)
         var (there, null) = (0, 0)
@@ -91,28 +75,5 @@ struct RecordTests {
         // A hundredth is more than four times the deviation of 40,000 draws.
         #expect(abs(Double(there) / 40_000 - 0.25) < 0.01)
         #expect(abs(Double(null) / Double(there) - 0.5) < 0.03)
-    }
-
-    @Test func `random key order gives several orders, and declared order gives one`() throws {
-        func orders(_ order: RecordKeyOrder) throws -> Int {
-            let records = text(RecordOptions(keyOrder: order), 0..<100)
-            return Set(
-                try records.map { record in
-                    let document = try parse(record)
-                    return withExtendedLifetime(document) { document.root.members.map { $0.key.string } }
-                }
-            ).count
-        }
-        #expect(try orders(.declared) == 1)
-        #expect(try orders(.random) > 90)
-    }
-
-    @Test func `a double has three digits after its point`() throws {
-        for record in text(RecordOptions(), 0..<1_000) {
-            let document = try parse(record)
-            let (id, score) = (try #require(document.root["id"]?.int64), try #require(document.root["score"]?.double))
-            #expect(score.magnitude.rounded(.down) == Double(id % 1_000 / 8))
-            #expect(document.root["score"]?.bytes.suffix(4).first == UInt8(ascii: "."))
-        }
     }
 }
