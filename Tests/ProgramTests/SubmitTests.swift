@@ -42,35 +42,6 @@ import Testing
         #expect(try count(programs) == ["2001"])
     }
 
-    @Test(arguments: [
-        ("[{\"id\": 1}, {\"id\": 2}", 2, "line 1, column 22"), ("[{\"id\": 1}, {\"id\": 2", 1, "line 1, column 13"),
-        ("[{\"id\": 1},\n {\"id\": 2},\n]", 2, "line 3, column 1"),
-        ("[{\"id\": 1} {\"id\": 2}]", 1, "line 1, column 12"),
-        ("{\"id\": 1}\n{\"id\": 2\n{\"id\": 3}\n", 1, "in the record that begins at line 2"),
-        ("{\"id\": 1}\n{\"id\": 2, \"name\": \"x}\n{\"id\": 3}\n", 1, "line 2, column 22"),
-        ("{\"id\": 1}\n{\"id\": 02}\n{\"id\": 3}\n", 1, "line 2, column 8"),
-        ("{\"id\": 1}\n{\"id\": 2, \"name\": nul}\n", 1, "line 2, column 19"),
-        ("{\"id\": 1}\n{\"id\": 2, \"name\": \"\\x\"}\n", 1, "line 2, column 20"),
-        ("{\"id\": 1}\n{\"id\": 2]\n", 1, "line 2, column 9"), ("{\"id\": 1}\n}\n{\"id\": 2}\n", 1, "line 2, column 1"),
-        ("hello", 0, "line 1, column 1 (byte 0)"),
-        ("<html>", 0, "line 1, column 1 (byte 0): expected a record, saw '<'"),
-        ("\u{1E}{\"id\": 1\u{1E}{\"id\": 2}", 0, "saw a record separator"),
-        (String(repeating: "[", count: 600), 0, "nested deeper than 508 levels"),
-    ])
-    func `complete records before a fault are committed, and the fault is reported with its position`(
-        input: String, committed: Int, place: String
-    ) throws {
-        let programs = try Programs()
-        _ = try programs.startServer()
-        for records in ["1", "100"] {
-            let result = try submit(programs, ["--batch-records", records], input)
-            #expect(result.status == 1)
-            #expect(result.complaints.contains(place), "\(result.complaints)")
-            #expect(result.output.contains("\(committed) record\(committed == 1 ? "" : "s") in "))
-            #expect(try count(programs) == ["\(committed)"])
-        }
-    }
-
     @Test func `an input without records is an error, unless it is allowed`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
@@ -134,24 +105,6 @@ import Testing
             "printf '[1]' | iconv -t UTF-16LE | \(programs.executable("broker").path) submit --socket broker.sock "
                 + "--entity Employee")
         #expect(encoded.complaints.contains("iconv -f UTF-16"))
-    }
-
-    @Test func `a root is keys or a JSON Pointer, in each line of NDJSON`() throws {
-        let programs = try Programs()
-        _ = try programs.startServer()
-        let lines = "{\"data\": {\"a/b.c\": [{\"id\": 1}]}}\n{\"data\": {\"a/b.c\": [{\"id\": 2},\n{\"id\": 3}]}}\n"
-        #expect(try submit(programs, ["--root", "/data/a~1b.c"], lines).status == 0)
-        #expect(try count(programs) == ["3"])
-        let nested = #"{"pages": [{"rows": {"id": 4}}, {"rows": [{"id": 5, "name": "é\n"}]}]}"#
-        #expect(try submit(programs, ["--root", "/pages/1/rows"], nested).status == 0)
-        #expect(try submit(programs, ["--root", "pages"], #"{"pages": {"id": 6}}"#).status == 0)
-        #expect(try Database(programs.path("store.sqlite")).rows("SELECT max(id), count(*) FROM Employee") == ["6|5"])
-        let missing = try submit(programs, ["--root", "/data/x"], lines)
-        #expect(missing.status == 1)
-        #expect(missing.complaints.contains(#"there is no "x" at /data; there is "a/b.c""#), "\(missing.complaints)")
-        let second = try submit(programs, ["--root", "/data"], "{\"data\": {\"id\": 7}}\n{\"date\": 1}\n")
-        #expect(second.complaints.contains("line 2, column 1") && second.output.contains("1 record in 1 job"))
-        #expect(try submit(programs, ["--root", "/a~2"], "{}").status == 2)
     }
 
     @Test func `a missing file, a failed job and a broken file are all reported, and the rest is committed`() throws {
@@ -445,75 +398,6 @@ import Testing
         let programs = try Programs()
         let said = try programs.shell("bash -c " + ["printf '%s\\0' " + words.shellText].shellText)
         #expect(said.output == words.map { $0 + "\0" }.joined(), "\(words.shellText)")
-    }
-}
-
-/// Which thread reports how a submission ended.
-@Suite(.timeLimit(.minutes(5))) struct JobTallyTests {
-    private let tally = JobTally(inputs: ["e.ndjson"])
-
-    private func job(_ number: Int, _ numbers: ClosedRange<Int>) -> StreamedJob {
-        let records = JobRecords(numbers, of: "e.ndjson", lines: Array(numbers))
-        return StreamedJob(number: number, id: "job-\(number)", records: records) {
-            records.record(at: $0) ?? records.place
-        }
-    }
-
-    private func send(_ number: Int, _ records: ClosedRange<Int>) -> StreamedJob {
-        let job = job(number, records)
-        #expect(tally.willSend(job))
-        return job
-    }
-
-    private func commit(_ job: StreamedJob) {
-        tally.committed(job, Completion(id: JobID(job.id ?? ""), sequence: Int64(job.number)))
-    }
-
-    @Test func `a signal while the end waits for answers reports how far it came`() async throws {
-        commit(send(1, 1...100))
-        let last = send(2, 101...200)
-        let ended = DispatchSemaphore(value: 0)
-        let end = Task.detached { [tally] in
-            let state = tally.end()
-            ended.signal()
-            return state == nil
-        }
-        // It waits for the second job from here on, or is about to.
-        while tally.mayGoOn { await Task.yield() }
-        let state = try #require(tally.interrupt(waitingAtMost: .milliseconds(1)))
-        #expect(state.summary.records == 100 && state.isInterrupted)
-        #expect(state.unanswered.count == 1)
-        commit(last)
-        #expect(await end.value, "the thread that reads the input leaves the report to the signal's")
-    }
-
-    @Test func `a signal after the end leaves the report to the end`() {
-        commit(send(1, 1...100))
-        #expect(tally.end()?.summary.records == 100)
-        #expect(tally.interrupt(waitingAtMost: .never) == nil)
-    }
-
-    @Test func `after a signal nothing is sent`() {
-        #expect(tally.interrupt(waitingAtMost: .never) != nil)
-        #expect(!tally.willSend(job(1, 1...1)) && !tally.mayGoOn)
-        #expect(tally.end() == nil)
-    }
-
-    /// Without a sequence: the server refused the job before it had one.
-    @Test(
-        arguments: [BrokerError.Code.storeFull, .storeUnavailable, .draining], [nil, 1] as [Int64?]
-    )
-    func `a store that takes no jobs ends the submission, and is reported once`(
-        _ code: BrokerError.Code, sequence: Int64?
-    ) {
-        let jobs = (1...4).map { send($0, $0...$0) }
-        let refused = BrokerError.reported(BrokerError.Fault(code: code, message: "why"), sequence: sequence)
-        for job in jobs.dropFirst() { tally.failed(job, refused, wasSent: true) }
-        #expect(!tally.mayGoOn)
-        commit(jobs[0])
-        let state = tally.end()
-        #expect(state?.refusal == "\(code): why" && state?.summary.failures == [])
-        #expect(state?.inputs[0].failed == [] && state?.inputs[0].committed == IndexSet(integer: 1))
     }
 }
 

@@ -80,19 +80,6 @@ import Testing
         #expect(try rows("SELECT count(*) FROM Employee") == ["3"])
     }
 
-    @Test func `a reader's open transaction does not keep commands from the store`() throws {
-        #expect(try submit().status == 0)
-        let reader = try Database(programs.path("app.sqlite"))
-        #expect(try reader.rows("BEGIN") == [])
-        #expect(try reader.rows("SELECT count(*) FROM Employee") == ["2"])
-        let added = try submit([], #"[{"id": 3}]"#)
-        #expect(added.status == 0 && added.complaints.isEmpty, "\(added)")
-        #expect(try broker("fetch", ["Employee", "--count"]).output == "3\n")
-        #expect(try reader.rows("SELECT count(*) FROM Employee") == ["2"])
-        #expect(try reader.rows("COMMIT") == [])
-        #expect(try rows("SELECT count(*) FROM Employee") == ["3"])
-    }
-
     @Test func `every command does without a server`() throws {
         #expect(try submit(["--id", "load"]).status == 0)
         let link = ["--entity", "Employee", "--object", "2", "--relationship", "department", "--to", "7"]
@@ -127,54 +114,7 @@ import Testing
         #expect(try submit(["--id", "load", "--json"]).output.contains(#""duplicates":1,"#))
     }
 
-    @Test func `rejections and failures are reported by the exit status`() throws {
-        let records = #"[{"id": "x"}, {"id": 4}]"#
-        let skipped = try submit(["--on-invalid", "skip"], records)
-        #expect(skipped.status == 3)
-        #expect(skipped.complaints.contains("skipped, standard input, line 1 (record 1): invalidValue"))
-        #expect(try submit([], records).status == 1)
-        #expect(try rows("SELECT id FROM Employee") == ["4"])
-        #expect(try broker("fetch", ["Employe"]).status == 1)
-        #expect(try files == Self.closedStore)
-    }
-
-    @Test func `input that takes many jobs is committed in its order, and all of it`() throws {
-        let input = (1...3_000).map { "{\"id\": \($0 % 1_000), \"name\": \"\($0)\"}\n" }.joined()
-        let result = try submit(["--batch-records", "10", "--max-in-flight", "64"], input)
-        #expect(result.status == 0, "\(result.complaints)")
-        #expect(result.output.contains("3000 records in 300 jobs committed"))
-        #expect(try rows("SELECT count(*), min(CAST(name AS INTEGER)) FROM Employee") == ["1000|2001"])
-    }
-
     // MARK: - Who owns the store
-
-    @Test func `a store that a server owns is refused with its process, and not touched`() throws {
-        let server = try programs.startServer()
-        let result = try programs.run(
-            "broker", ["submit", "--store", "store.sqlite", "--model", "model.json", "--entity", "Employee"],
-            input: Self.employees)
-        #expect(result.status == 1)
-        #expect(
-            result.complaints
-                == "broker: The store store.sqlite belongs to another broker, process \(server.processIdentifier). Use that "
-                + "one, stop it, or give this one another --store.\n")
-        #expect(result.output.isEmpty)
-        #expect(try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee") == ["0"])
-    }
-
-    @Test func `the second of two commands at once is refused with the process of the first`() throws {
-        let first = try RunningSubmission(programs, ["--batch-records", "10"], to: Self.local)
-        try first.write(1...11)
-        try wait(forEmployees: 10)
-        let second = try submit()
-        #expect(second.status == 1)
-        #expect(second.complaints.contains("process \(first.process.processIdentifier)."), "\(second.complaints)")
-        try first.endInput()
-        first.process.waitUntilExit()
-        #expect(first.process.terminationStatus == 0)
-        #expect(try rows("SELECT count(*) FROM Employee") == ["11"])
-        #expect(try submit().status == 0)
-    }
 
     // MARK: - Ends in the middle
 
@@ -210,27 +150,6 @@ import Testing
                 + "--batch-records 100 --skip 200\n")
         #expect(try files == Self.closedStore)
         #expect(try rows("SELECT count(*) FROM Employee") == ["200"])
-    }
-
-    @Test func `a full disk is reported once, and the printed command submits the rest`() throws {
-        let name = String(repeating: "x", count: 60)
-        let input = (1...40_000).map { "{\"id\": \($0), \"name\": \"\(name)\"}\n" }.joined()
-        try programs.write(input, to: "e.ndjson")
-        let arguments =
-            ["submit", "--entity", "Employee", "--batch-records", "500", "--max-in-flight", "16", "e.ndjson"]
-            + Self.local
-        // The system's limit for files simulates a full disk: 2,048 blocks of 512 bytes.
-        let full = try programs.shell(
-            "ulimit -f 2048; exec \(programs.executable("broker").path) \(arguments.joined(separator: " "))")
-        #expect(full.status == 1)
-        #expect(full.complaints.components(separatedBy: "is full").count == 2, "\(full.complaints)")
-        let committed = try rows("SELECT count(*) FROM Employee")[0]
-        #expect(full.complaints.contains("records committed: 1 to \(committed)"), "\(full.complaints)")
-        let command = try #require(full.complaints.split(separator: ": ").last?.trimmingCharacters(in: .newlines))
-        #expect(command.hasSuffix("--skip \(committed) e.ndjson"))
-        let rest = try programs.shell(command)
-        #expect(rest.status == 0, "\(rest.complaints)")
-        #expect(try rows("SELECT count(*), max(id) FROM Employee") == ["40000|40000"])
     }
 
     @Test func `a sync that a signal ends has committed whole jobs, deleted nothing, and closed the store`() throws {
