@@ -1,6 +1,5 @@
 import BrokerModel
 import BrokerStaging
-import CSQLite
 import TestSupport
 import Testing
 
@@ -220,64 +219,9 @@ import Testing
 /// Where most rows were equal the last time, the rows of jobs that are merged together are compared before any is
 /// written.
 @Suite(.mergesSets, .timeLimit(.minutes(5))) struct ComparedRowsTests {
-    private static let types = ["integer64", "string", "uuid", "double", "decimal", "date", "binary", "boolean"]
-
-    private static func value(_ type: String, _ number: Int) -> String {
-        switch type {
-        case "integer64", "double", "decimal": "\(number)"
-        case "boolean": number == 0 ? "false" : "true"
-        case "date": "\"2020-01-0\(number + 1)T00:00:00Z\""
-        case "uuid": "\"00000000-0000-4000-8000-00000000000\(number)\""
-        case "binary": "\"AAA\("ABC".map(String.init)[number])\""
-        default: "\"\(number)\""
-        }
-    }
-
-    private static func job(_ type: String, _ values: [Int]) -> String {
-        let records = values.enumerated().map { number, value in
-            #"{"key": \#(self.value(type, number)), "part": 1, "value": \#(value)}"#
-        }
-        return payload("Thing", records)
-    }
-
     /// The effect of a job that is merged as jobs together are: `Thing +1 ~2 =3 !0`.
     private static func changes(_ test: TestStore, _ payload: String) throws -> String? {
         try test.applyBatch([test.job(payload)])?.first?.outcome?.summary
-    }
-
-    /// The plans of the statements that compare rows and were compiled.
-    private static func plans(_ test: TestStore) throws -> [[String]] {
-        var plans: [[String]] = []
-        var statement = sqlite3_next_stmt(test.store.connection.handle, nil)
-        while let found = statement {
-            let sql = String(cString: sqlite3_sql(found))
-            if sql.hasPrefix("SELECT 1 FROM"), sql.contains("LEFT JOIN") {
-                plans.append(try test.ownRows("EXPLAIN QUERY PLAN \(sql)"))
-            }
-            statement = sqlite3_next_stmt(test.store.connection.handle, found)
-        }
-        return plans
-    }
-
-    @Test(arguments: types, ["\"key\"", #"["key", "part"]"#, #"["part", "key"]"#])
-    func `the stored rows are found by their identity, of whatever type it is`(type: String, identity: String) throws {
-        let test = try TestStore(
-            """
-            {"entities": {"Thing": {"identity": \(identity),
-                "attributes": {"key": "\(type)", "part": "integer64", "value": "integer64"}}}}
-            """)
-        let values = type == "boolean" ? [7, 8] : [7, 8, 9]
-        let (count, changed) = (values.count, [values[0], 0] + values.dropFirst(2))
-        #expect(try Self.changes(test, Self.job(type, values)) == "Thing +\(count)")
-        #expect(try Self.changes(test, Self.job(type, values)) == "Thing =\(count)")
-        #expect(try Self.plans(test).isEmpty, "most rows were new the last time but one")
-        #expect(try Self.changes(test, Self.job(type, values)) == "Thing =\(count)")
-        let plans = try Self.plans(test)
-        #expect(plans.count == 1)
-        #expect(plans.allSatisfy { $0.count == 2 && $0[0].contains("SCAN staged") }, "\(plans)")
-        #expect(plans.allSatisfy { $0[1].contains("SEARCH _broker_old") && !$0[1].contains("AUTOMATIC") }, "\(plans)")
-        #expect(try Self.changes(test, Self.job(type, changed)) == "Thing ~1 =\(count - 1)")
-        #expect(try test.rows("SELECT sum(value) FROM Thing") == ["\(changed.reduce(0, +))"])
     }
 
     @Test func `a new object among equal ones is inserted`() throws {

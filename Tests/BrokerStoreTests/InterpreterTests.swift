@@ -62,7 +62,7 @@ import Testing
         var random = RandomOperations(
             generator: SeededGenerator(for: "the interpreter and sets, \(policy)"))
         var merged = 0
-        for number in 0..<Cases.count(300, of: 3_000) {
+        for number in 0..<Cases.count(150, of: 2_000) {
             let (operations, before) = (random.job(), sets.store.merger.interpretations)
             let ends = try [sets, interpreter].map { try Self.end(of: operations, policy, $0) }
             #expect(ends[0] == ends[1], "job \(number): \(operations)")
