@@ -1,8 +1,12 @@
+import BrokerCoordinator
+import BrokerModel
+import BrokerSchema
 import BrokerStore
 import BrokerWire
 import Foundation
 import Glibc
 import NIOCore
+import Synchronization
 import TestSupport
 import Testing
 
@@ -423,5 +427,350 @@ import Testing
             let fetched = try client.ask(#"{"type": "fetch", "entity": "Order", "include": ["lines"]}"#)
             #expect(fetched["objects.0.lines.0.text"] == "c" && fetched["objects.1.id"] == "2")
         }
+    }
+}
+
+/// Cancelled jobs, progress and administration, over a socket.
+@Suite(.timeLimit(.minutes(5))) struct ControlTests {
+    @Test func `a job is cancelled while the server is paused, and the others continue`() async throws {
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            #expect(try client.ask(#"{"type": "admin", "action": "pause", "tag": 1}"#).type == "done")
+            for id in ["a", "b"] {
+                let accepted = try client.ask(
+                    #"{"id": "\#(id)", "entity": "Department", "json": [{"id": 1}], "notify": ["accepted", "completed"]}"#
+                )
+                #expect(accepted.type == "accepted")
+            }
+            #expect(try client.ask(#"{"type": "cancel", "id": "a"}"#).type == "cancelled")
+            let failed = try #require(try client.receive())
+            #expect(failed.type == "failed" && failed.code == "cancelled")
+            // The job may end before the answer to its resume is written.
+            let resumed = try [client.ask(#"{"type": "admin", "action": "resume"}"#), client.next()]
+            #expect(Set(resumed.map(\.type)) == ["done", "completed"])
+            #expect(try client.ask(#"{"type": "cancel", "id": "b"}"#).code == "tooLate")
+            #expect(try client.ask(#"{"type": "cancel", "id": "c"}"#).code == "unknownJob")
+            #expect(try client.ask(#"{"type": "admin", "action": "dance"}"#).code == "unsupportedMessage")
+            // A server within another program is that one's to end.
+            #expect(try client.ask(#"{"type": "admin", "action": "drain"}"#).code == "unsupportedMessage")
+            #expect(try client.ask(#"{"type": "admin", "action": "checkpoint"}"#).type == "done")
+        }
+    }
+
+    @Test func `a client that asks for progress gets it before the end`() async throws {
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            let rows = (1...500).map { "{\"id\": \($0)}" }.joined(separator: ",")
+            let progress = try client.ask(
+                #"{"id": "a", "entity": "Department", "json": [\#(rows)], "notify": ["progress", "completed"]}"#)
+            #expect(progress.type == "progress")
+            var next = try #require(try client.receive())
+            while next.type == "progress" { next = try #require(try client.receive()) }
+            #expect(next.type == "completed")
+        }
+    }
+
+    @Test func `a client whose last message took the last room is read again when another makes room`() async throws {
+        var limits = CoordinatorLimits(workers: 2)
+        limits.jobs = 2
+        try await RunningServer.run(limits: limits) { running in
+            let (client, other, operating) = try (running.connect(), running.connect(), running.connect())
+            #expect(try operating.ask(#"{"type": "admin", "action": "pause"}"#).type == "done")
+            try other.send(#"{"id": "a", "entity": "Department", "json": {"id": 1}}"#)
+            while try operating.ask(#"{"type": "stats"}"#)["jobs.inFlight"] != "1" {}
+            try client.send(#"{"id": "b", "entity": "Department", "json": {"id": 2}}"#)
+            while try operating.ask(#"{"type": "stats"}"#)["jobs.inFlight"] != "2" {}
+            #expect(try operating.ask(#"{"type": "cancel", "id": "a"}"#).type == "cancelled")
+            #expect(try client.ask(#"{"type": "ping"}"#).type == "pong")
+        }
+    }
+
+    @Test func `a migration is passed on as it was asked for, and its changes or its fault are answered`() async throws
+    {
+        let asked = RecordedMigrations()
+        let migrate = { (options: inout ServerOptions) in
+            options.migrate = { message, notify in
+                asked.add(message)
+                guard message.removedParts != .refuse else {
+                    return notify(.failure(Fault(.storeUnavailable, "two differences")))
+                }
+                notify(
+                    .success([
+                        StoreChange(
+                            .dropped, "A.b", "A.b is gone", remedy: "none",
+                            loss: StoreLoss(.values, count: 12, examples: ["1: 'x'"]))
+                    ]))
+            }
+        }
+        try await RunningServer.run(migrate) { running in
+            let client = try running.connect()
+            let answer = try client.ask(
+                #"{"type": "admin", "action": "migrate", "dryRun": true, "removedParts": "drop", "tag": 1}"#)
+            #expect(
+                answer.text
+                    == #"{"type":"done","action":"migrate","dryRun":true,"changes":[{"change":"dropped","subject":"A.b","#
+                    + #""message":"A.b is gone","remedy":"none","loss":{"kind":"values","count":12,"examples":["1: 'x'"]}}],"tag":1}"#
+            )
+            let refused = try client.ask(#"{"type": "admin", "action": "migrate"}"#)
+            #expect(refused.code == "storeUnavailable" && refused["error.message"] == "two differences")
+            #expect(
+                try client.ask(#"{"type": "admin", "action": "migrate", "dryRun": 1}"#).code == "unsupportedMessage")
+        }
+        #expect(
+            asked.all == [
+                MigrateMessage(isDryRun: true, removedParts: .drop),
+                MigrateMessage(isDryRun: false, removedParts: .refuse),
+            ])
+        // A server within another program does not decide about the model.
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            let answer = try client.ask(#"{"type": "admin", "action": "migrate", "dryRun": true}"#)
+            #expect(answer.code == "unsupportedMessage")
+        }
+    }
+}
+
+private final class RecordedMigrations: Sendable {
+    private let messages = Mutex<[MigrateMessage]>([])
+
+    var all: [MigrateMessage] { messages.withLock { $0 } }
+
+    func add(_ message: MigrateMessage) { messages.withLock { $0.append(message) } }
+}
+
+@Suite(.timeLimit(.minutes(5)), .server) struct OrderTests {
+    private let running = RunningServer.current
+
+    @Test func `a client that ends its sending side gets every answer that is due, in order`() throws {
+        let client = try running.connect()
+        for number in 1...200 {
+            try client.send(#"{"id": "\#(number)", "entity": "Department", "json": {"id": 1, "name": "\#(number)"}}"#)
+        }
+        client.endSending()
+        for number in 1...200 {
+            let completed = try client.next()
+            #expect(completed["id"] == "\(number)")
+            #expect(completed.sequence == number)
+        }
+        #expect(try client.receive() == nil)
+    }
+
+    private static let narrow: CoordinatorLimits = {
+        var limits = CoordinatorLimits(workers: 1)
+        limits.bytes = 64 << 10
+        limits.jobs = 4
+        return limits
+    }()
+
+    @Test(.server(limits: narrow)) func `stats are answered while a client fills the server`() throws {
+        let greedy = try running.connect()
+        let records = (0..<2_000).map { #"{"id": \#($0), "name": "department number \#($0)"}"# }.joined(separator: ",")
+        let jobs = 24
+        // Fire and forget: all the answers fit the socket, so sending alone is what waits.
+        for number in 0..<jobs {
+            try greedy.send(#"{"id": "\#(number)", "reply": "none", "entity": "Department", "json": [\#(records)]}"#)
+            if number % 8 == 0 {
+                let stats = try running.connect().ask(#"{"type": "stats"}"#)
+                #expect(stats.type == "stats")
+            }
+        }
+        greedy.endSending()
+        for number in 0..<jobs { #expect(try greedy.next()["id"] == "\(number)") }
+    }
+}
+
+/// `outcomesForgottenThrough`, by which a client decides whether a job that it sends again may have taken effect before.
+@Suite(.timeLimit(.minutes(5)), .server) struct ForgottenOutcomesTests {
+    private let running = RunningServer.current
+
+    @Test(.server(outcomesKept: 10))
+    func `the newest sequence whose outcome may be forgotten is exact in each welcome`() throws {
+        func forgotten() throws -> String? {
+            try running.connect().ask(#"{"type": "hello", "version": 1}"#)["limits.outcomesForgottenThrough"]
+        }
+        let client = try running.connect()
+        for number in 1...13 {
+            let answer = try client.ask(#"{"entity": "Employee", "json": [{"id": \#(number), "name": "E"}]}"#)
+            #expect(answer["sequence"] == "\(number)")
+            #expect(try forgotten() == "\(max(0, number - 10))")
+        }
+    }
+}
+
+/// The log, and the lists of jobs and entities, of a server with a socket.
+@Suite(.timeLimit(.minutes(5))) struct ListingTests {
+    private static let invalid = #"{"id": "%", "entity": "Employee", "json": [{"id": 1, "name": "Ada", "age": "old"}]}"#
+
+    private static func job(_ id: String, _ text: String) -> String { text.replacing("%", with: id) }
+
+    @Test func `a failed job is a line with its place, and a client that fails many causes few`() async throws {
+        var log: RecordedLog?
+        var logged = 0
+        try await RunningServer.run { running in
+            log = running.log
+            let lines = try await offThePool {
+                let client = try running.connect()
+                for number in 0..<80 { try client.send(Self.job("bad-\(number)", Self.invalid)) }
+                for _ in 0..<80 { #expect(try client.next().code == "invalidValue") }
+                // Refused before it has a place in the order.
+                try client.send(Self.job("bad", #"{"id": "%", "entity": "Robot", "json": []}"#))
+                _ = try client.next()
+                return running.log.lines
+            }
+            let failed = lines.filter { $0.hasPrefix("notice A job failed. ") }
+            logged = failed.count
+            #expect((50..<81).contains(failed.count), "\(failed.count)")
+            let first = try #require(failed.first)
+            for part in [
+                "code=invalidValue", "id=bad-0", "path=/json/0/age", "sequence=1", "user=", "process=", "message=",
+            ] {
+                #expect(first.contains(part), "\(first)")
+            }
+            #expect(lines.contains { $0.hasPrefix("debug A job failed. ") && $0.contains("id=bad-") })
+        }
+        let rest = try #require(log?.line(.notice, "More jobs failed than are logged."))
+        #expect(rest.contains("notLogged=\(81 - logged) "), "\(rest)")
+    }
+
+    @Test func `the outcome of a job has no text of SQLite's, and the line about the job has it`() async throws {
+        try await RunningServer.run { running in
+            try Locker(running.folder + "/store.sqlite").execute(
+                "CREATE INDEX by_part ON Employee (json_extract(name, '$.a')); COMMIT")
+            try await offThePool {
+                let client = try running.connect()
+                try client.send(#"{"id": "a", "entity": "Employee", "json": [{"id": 1, "name": "Ada"}]}"#)
+                let failed = try client.next()
+                #expect(failed.code == "constraintViolation")
+                let message = failed["error.message"] ?? ""
+                #expect(!message.contains("malformed") && message.contains("an expression of a table"), "\(message)")
+                try client.send(#"{"id": "b", "entity": "Employee", "json": [{"id": 2, "name": "{}"}]}"#)
+                #expect(try client.next().type == "completed")
+            }
+            let line = try #require(running.log.line(.notice, "A job failed."))
+            #expect(line.contains("id=a ") && line.contains(#"cause="malformed JSON""#), "\(line)")
+        }
+    }
+
+    @Test func `slow jobs are logged with their stages when that is wanted`() async throws {
+        try await RunningServer.run(slowJobMicroseconds: 1) {
+            $0.logsSlowJobs = true
+        } _: { running in
+            let client = try running.connect()
+            #expect(try client.ask(#"{"id": "a", "entity": "Department", "json": [{"id": 1}]}"#).type == "completed")
+            let jobs = try client.ask(#"{"type": "jobs", "lists": ["slow"]}"#)
+            #expect(jobs["slow.0.id"] == "a" && jobs["slow.0.failed"] == "false" && jobs["running"] == nil)
+            #expect(Int(jobs["slow.0.microseconds.total"] ?? "") ?? 0 > 0 && jobs["slow.0.microseconds.work"] != nil)
+            #expect(jobs["slow.0.operations.0"] == "process" && jobs["slow.0.entities.0"] == "Department")
+            // The line is written after the answer.
+            while running.log.line(.notice, "A job was slow.") == nil { _ = try client.ask(#"{"type": "ping"}"#) }
+            let line = try #require(running.log.line(.notice, "A job was slow."))
+            for part in [
+                "id=a", "sequence=1", "user=", "operations=process", "entities=Department", "work=", "queued=",
+                "staged=",
+                "waited=", "merged=", "committed=", "total=",
+            ] {
+                #expect(line.contains(part), "\(line)")
+            }
+        }
+    }
+
+    @Test func `running and failed jobs are listed with their stages and errors`() async throws {
+        try await RunningServer.run(slowJobMicroseconds: 3_600_000_000) { running in
+            let client = try running.connect()
+            #expect(try client.ask(Self.job("bad", Self.invalid)).type == "failed")
+            let nameless = #"{"id": "nameless", "entity": "Employee", "json": [{"name": "Ada"}]}"#
+            #expect(try client.ask(nameless).code == "missingIdentity")
+            #expect(try client.ask(#"{"type": "admin", "action": "pause"}"#).type == "done")
+            for id in ["b", "c"] {
+                try client.send(#"{"id": "\#(id)", "entity": "Department", "json": [{"id": 1}]}"#)
+            }
+            #expect(try client.ask(#"{"type": "cancel", "id": "c"}"#).type == "cancelled")
+            #expect(try client.next().code == "cancelled")
+            var jobs = try client.ask(#"{"type": "jobs", "tag": 7}"#)
+            while jobs["running.0.stage"] == "staging" { jobs = try client.ask(#"{"type": "jobs", "tag": 7}"#) }
+            #expect(jobs.type == "jobs" && jobs["tag"] == "7")
+            #expect(jobs["running.0.id"] == "b" && jobs["running.0.stage"] == "staged")
+            #expect(jobs["running.0.sequence"] == "3" && jobs["running.1.stage"] == "cancelled")
+            #expect(jobs["failed.1.id"] == "bad" && jobs["failed.1.error.code"] == "invalidValue")
+            #expect(jobs["failed.0.id"] == "nameless" && jobs["failed.2"] == nil && jobs["slow.0"] == nil)
+            #expect(try client.ask(#"{"type": "jobs", "lists": ["running"], "limit": 1}"#)["running.1"] == nil)
+            func failed(_ filter: String) throws -> [String?] {
+                let jobs = try client.ask("{\"type\": \"jobs\", \"lists\": [\"failed\"], \(filter)}")
+                return [jobs["failed.0.id"], jobs["failed.1.id"]]
+            }
+            #expect(try failed(#""code": "invalidValue""#) == ["bad", nil])
+            #expect(try failed(#""code": "busy""#) == [nil, nil])
+            #expect(try failed(#""code": "missingIdentity", "user": \#(getuid()), "since": 1"#) == ["nameless", nil])
+            #expect(try failed(#""user": 4294967295"#) == [nil, nil])
+            #expect(try failed(#""since": 99999999999999"#) == [nil, nil])
+            #expect(try client.ask(#"{"type": "jobs", "code": "busi"}"#).code == "unsupportedMessage")
+            for wrong in [
+                #""lists": ["old"]"#, #""lists": 1"#, #""limit": 0"#, #""limit": 1001"#, #""limit": 1.5"#,
+                #""since": "1h""#,
+                #""user": "ada""#, #""user": -1"#, #""user": 4294967296"#, #""code": 1"#,
+            ] {
+                #expect(try client.ask("{\"type\": \"jobs\", \(wrong)}").code == "unsupportedMessage", "\(wrong)")
+            }
+            let stats = try client.ask(#"{"type": "stats"}"#)
+            #expect(stats["paused"] == "true" && stats["connections.open"] == "1" && stats["store.outcomes"] == "2")
+            #expect(stats["lastMinute.jobs.failed"] == "2" && stats["histograms.total.count"] == "2")
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(5)), .server) struct LogEscapingTests {
+    private let running = RunningServer.current
+
+    private static let forged = #"x\" user=0\n2026-01-01T00:00:00+0000 critical brokerd: \u001b[2J\u2028\u202e\u009b"#
+
+    @Test func `texts of clients cannot forge a line or a field of the log`() async throws {
+        let lines = try await offThePool {
+            let client = try running.connect()
+            try client.send(#"{"type": "hello", "client": "\#(Self.forged)"}"#)
+            _ = try client.next()
+            try client.send(#"{"id": "\#(Self.forged)", "entity": "Employee", "json": [{"id": 1}]}"#)
+            _ = try client.next()
+            try client.send(#"{"type": "\#(Self.forged)"}"#)
+            _ = try client.next()
+            return running.log.lines
+        }
+        let id = #"id="x\" user=0\u{A}2026-01-01T00:00:00+0000 critical brokerd: \u{1B}[2J\u{2028}\u{202E}\u{9B}""#
+        #expect(lines.contains { $0.hasPrefix("notice A job failed. ") && $0.contains(id) }, "\(lines)")
+        #expect(lines.contains { $0.hasPrefix("info A message was not understood: ") && $0.contains(#"\u{A}"#) })
+        #expect(lines.contains { $0.hasPrefix("debug A client said hello. ") && $0.contains(#"\u{A}"#) })
+        for line in lines {
+            #expect(!line.unicodeScalars.contains { "\n\u{1B}\u{2028}\u{202E}\u{9B}".unicodeScalars.contains($0) })
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct LogRationTests {
+    private let start = ContinuousClock.now
+
+    @Test func `a user causes a burst of lines, then one a second, and the omitted ones are counted`() {
+        var ration = LogRation(at: start)
+        func lines(_ count: Int, after seconds: Double) -> Int {
+            (0..<count).count { _ in ration.take(at: start + .seconds(seconds)) }
+        }
+        #expect(lines(200, after: 0) == LogRation.burst)
+        let omitted = [ration.takeOmitted(), ration.takeOmitted()]
+        #expect(omitted == [200 - LogRation.burst, 0])
+        #expect(lines(10, after: 0.9) == 0)
+        #expect(lines(10, after: 3) == 3)
+        // A day of failures has as many lines as it has seconds.
+        let day = (1...86_400).reduce(0) { sum, second in sum + lines(2, after: 3 + Double(second)) }
+        #expect(day == 86_400)
+    }
+
+    @Test func `credit does not grow above the burst`() {
+        var ration = LogRation(at: start)
+        #expect(ration.isFull(at: start))
+        let isTaken = ration.take(at: start)
+        #expect(isTaken && !ration.isFull(at: start + .milliseconds(900)))
+        #expect(ration.isFull(at: start + .seconds(3_600)))
+        let later = start + .seconds(7_200)
+        let taken = (0..<200).count { _ in ration.take(at: later) }
+        #expect(taken == LogRation.burst)
+        #expect(!ration.isFull(at: later + .seconds(3_600)), "omitted lines are not in a line yet")
     }
 }

@@ -280,3 +280,119 @@ import Testing
         #expect(staged.warnings == named + ["Note  598000"])
     }
 }
+
+/// Collections are staged separately, and their union equals the result of one context.
+@Suite(.timeLimit(.minutes(5))) struct StagedUnitingTests {
+    @Test func `later collections win attribute by attribute, and links come along`() throws {
+        let staged = try Staging(company).stage(
+            """
+            {"Employee": [{"id": 1, "name": "a", "department": 10}, {"id": 2}], "Department": [{"id": 10, "name": "x"}],
+             "Employee": [{"id": 2, "name": "b"}, {"id": 1, "department": null}],
+               "Department": {"id": 11, "employees": [1]}}
+            """)
+        #expect(staged("Employee") == ["id=1 name=a department=@11", "id=2 name=b"])
+        #expect(staged("Department") == ["id=10 name=x", "id=11"])
+        #expect(staged.origins("Department") == [.record, .record])
+    }
+
+    @Test func `rejections of all collections are listed in payload order`() throws {
+        let staged = try Staging(company).stage(
+            #"{"Employee": [{"id": "x"}], "Department": [{}], "Employee": [{"id": 1}, {"id": "y"}]}"#, .skip)
+        #expect(
+            staged.rejections == [
+                "invalidValue /Employee/0/id", "missingIdentity /Department/0", "invalidValue /Employee/1/id",
+            ])
+    }
+
+    @Test func `a job without operations is one empty collection`() throws {
+        #expect(try Staging(company).stage("{}")("Employee") == [])
+    }
+
+    @Test func `random collections, staged separately and united, equal those staged in one context`() throws {
+        let staging = try Staging(company)
+        var generator = SeededGenerator(for: "collections united")
+        for _ in 0..<300 {
+            var payload = CompanyPayload(generator: generator)
+            let text = payload.collections(count: 6)
+            generator = payload.generator
+            let apart = try staging.stage(text, .skip)
+            let together = try staging.stageTogether(text, .skip)
+            for entity in staging.plan.model.entities.map(\.name) {
+                #expect(apart(entity).sorted() == together(entity).sorted(), "\(entity) of \(text)")
+            }
+            #expect(apart.links.sorted() == together.links.sorted(), "\(text)")
+            #expect(apart.replacements.sorted() == together.replacements.sorted(), "\(text)")
+            #expect(apart.rejections == together.rejections, "\(text)")
+            #expect(apart.warnings.sorted() == together.warnings.sorted(), "\(text)")
+        }
+    }
+}
+
+/// Staging asks for the memory of its rows and rejections.
+@Suite(.timeLimit(.minutes(5))) struct StagingMemoryTests {
+    private let staging: Staging
+
+    init() throws {
+        staging = try Staging(
+            """
+            {"entities": {
+              "Person": {"identity": "id", "attributes": {"id": "integer64", "name": "string"},
+                         "relationships": {"friends": {"entity": "Person", "toMany": true}}}}}
+            """)
+    }
+
+    private func payload(_ record: String, _ count: Int) -> String {
+        "{\"Person\": [" + Array(repeating: record, count: count).joined(separator: ",") + "]}"
+    }
+
+    @Test(arguments: ["{}", #"{"id": 1, "friends": [{}]}"#, #"{"id": 1, "friends": ["x"]}"#])
+    func `a listed rejection takes the memory of its message on the way to the client`(record: String) throws {
+        let taken = try #require(try staging.memory(payload(record, 1_000), .skip))
+        #expect(taken > 1_000 * RejectionList.listedBytes)
+        #expect(try staging.memory(payload(record, 1_000), .skip, limit: taken / 2) == nil)
+    }
+
+    @Test func `a rejection that is only counted takes no memory`() throws {
+        let listed = try #require(try staging.memory(payload("{}", RejectionList.maximumListed), .skip))
+        let counted = try #require(try staging.memory(payload("{}", 3 * RejectionList.maximumListed), .skip))
+        #expect(counted == listed)
+    }
+
+    @Test func `rows take more than their text`() throws {
+        let records = (0..<1_000).map { "{\"id\": \($0)}" }.joined(separator: ",")
+        let taken = try #require(try staging.memory("{\"Person\": [\(records)]}"))
+        #expect(taken > records.utf8.count)
+        #expect(try staging.memory("{\"Person\": [\(records)]}", limit: taken / 2) == nil)
+    }
+
+    @Test func `a context counts its memory besides rows, and an entry for each entity of the model`() throws {
+        let small = try #require(try staging.memory(#"{"Person": {"id": 1}}"#))
+        #expect(small >= 3_072)
+        #expect(try staging.memory(#"{"Person": {"id": 1}}"#, limit: 3_000) == nil)
+        let entities = (0..<1_000).map { #""E\#($0)": {"identity": "id", "attributes": {"id": "integer64"}}"# }
+        let many = try Staging("{\"entities\": {\(entities.joined(separator: ","))}}")
+        let large = try #require(try many.memory(#"{"E0": {"id": 1}}"#))
+        #expect(large >= small + 999 * MemoryLayout<UnsafeRawPointer>.stride)
+    }
+}
+
+/// Comparison of byte ranges.
+@Suite(.timeLimit(.minutes(5))) struct BytesTests {
+    @Test func `ranges of any length are equal only when every byte is`() {
+        func areEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
+            left.withUnsafeBufferPointer { left in
+                right.withUnsafeBufferPointer { Bytes.areEqual(left, $0) }
+            }
+        }
+        for count in 0...40 {
+            let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 * 37 + 5) }
+            #expect(areEqual(bytes, Array(bytes)), "\(count) bytes")
+            #expect(!areEqual(bytes, bytes + [0]), "\(count) bytes and one more")
+            for position in bytes.indices {
+                var other = bytes
+                other[position] ^= 0x80
+                #expect(!areEqual(bytes, other), "the byte \(position) of \(count)")
+            }
+        }
+    }
+}

@@ -1,4 +1,5 @@
 import BrokerJSON
+import BrokerWire
 import Foundation
 import Testing
 
@@ -152,5 +153,222 @@ import Testing
     @Test func `a decimal that is no number is not sent`() throws {
         let error = #expect(throws: BrokerError.self) { try content(Job(.process([Decimal.nan], as: "E"))) }
         #expect(error?.code == .invalidJSON || error?.code == .notEncodable)
+    }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct JobTests {
+    private struct Record: Codable { var id: Int }
+
+    @Test func `each operation has a job of its own, with the job's options`() throws {
+        let records = [Record(id: 1)]
+        let text = #"[{"id":1}]"#
+        let all: [(Job, Job.Operation)] = [
+            (
+                try .process(records, as: "E", id: "a", onInvalid: .skip, reply: .keys, nulls: .written),
+                try .process(records, as: "E", nulls: .written)
+            ),
+            (.process(json: text, as: "E", id: "a", onInvalid: .skip, reply: .keys), .process(json: text, as: "E")),
+            (
+                try .process(records[0], as: "E", object: 1, id: "a", onInvalid: .skip, reply: .keys),
+                try .process(records[0], as: "E", object: 1)
+            ),
+            (
+                try .process(json: "{}", as: "E", object: 1, id: "a", onInvalid: .skip, reply: .keys),
+                try .process(json: "{}", as: "E", object: 1)
+            ),
+            (
+                try .relate("E", 1, "r", to: [2], id: "a", onInvalid: .skip, reply: .keys),
+                try .relate("E", 1, "r", to: [2])
+            ),
+            (
+                try .sync(
+                    records, as: "E", where: "b == \(1)", actions: [.insert], id: "a", onInvalid: .skip, reply: .keys),
+                try .sync(records, as: "E", where: "b == \(1)", actions: [.insert])
+            ),
+            (
+                .sync(json: text, as: "E", where: "b == 1", id: "a", onInvalid: .skip, reply: .keys),
+                .sync(json: text, as: "E", where: "b == 1")
+            ),
+            (
+                try .map(records, by: .path("/a"), id: "a", onInvalid: .skip, reply: .keys),
+                try .map(records, by: .path("/a"))
+            ),
+            (.map(json: text, id: "a", onInvalid: .skip, reply: .keys), .map(json: text)),
+            (try .delete("E", keys: [1, 2], id: "a", onInvalid: .skip, reply: .keys), try .delete("E", keys: [1, 2])),
+            (.delete("E", where: .all, id: "a", onInvalid: .skip, reply: .keys), .delete("E", where: .all)),
+        ]
+        for (job, operation) in all {
+            #expect(job == Job(operation, id: "a", onInvalid: .skip, reply: .keys))
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct PredicateTests {
+    @Test func `interpolated values are bound, and never become a part of the text`() {
+        let name = #"x" OR TRUEPREDICATE OR name == "%@"#
+        let none: Int? = nil
+        let predicate: BrokerPredicate =
+            "name == \(name) AND \(key: "depart.ment") IN \([1, 2]) AND boss == \(none) AND at < \(Date(timeIntervalSince1970: 1.5))"
+        #expect(predicate.format == "name == %@ AND %K IN %@ AND boss == %@ AND at < %@")
+        #expect(
+            predicate.arguments.map(\.description)
+                == [#""x\" OR TRUEPREDICATE OR name == \"%@""#, #""depart.ment""#, "[1,2]", "null", "1.5"])
+    }
+
+    @Test func `a literal has no arguments`() {
+        let predicate: BrokerPredicate = "age > 40"
+        #expect(predicate == BrokerPredicate("age > 40", arguments: []))
+    }
+
+    @Test func `a format that is known at run time has its values in order`() throws {
+        let predicate = try BrokerPredicate("a == %@ AND b == %@", "12", 12)
+        #expect(predicate.arguments.map(\.description) == [#""12""#, "12"])
+        let error = #expect(throws: BrokerError.self) { try BrokerPredicate("a == %@", Double.infinity) }
+        #expect(error?.code == .notEncodable)
+    }
+
+    @Test(arguments: [
+        ("", "is empty"), (" \n", "is empty"), ("a == %@", "asks for 1 argument ("), ("a == %d", "Column 6"),
+        ("%K == 1 AND b == %@", "asks for 2 arguments"), ("ä == 'x", "Column 6"), (#"a == "x\""#, "Column 6"),
+        ("50%", "Column 3"),
+    ])
+    func `what is wrong whatever the model is, is found before it is sent`(text: String, problem: String) {
+        let error = #expect(throws: BrokerError.self) { try BrokerPredicate(text).check() }
+        #expect(error?.code == .invalidPredicate)
+        #expect(error?.message.contains(problem) == true, "\(String(describing: error))")
+    }
+
+    @Test func `placeholders are counted outside of strings`() throws {
+        for text in [
+            "a == '%@'", #"a == "\"%d" AND b == '\\'"#, "TRUEPREDICATE", "a == '100%'", #"a == '"' OR b == 1"#,
+        ] {
+            try BrokerPredicate(text).check()
+        }
+        try BrokerPredicate("%K == %@ AND c == '%@'", values: ["a", 1]).check()
+        try BrokerPredicate.all.check()
+        #expect(throws: BrokerError.self) { try BrokerPredicate(String(repeating: "a", count: 1 << 20 | 1)).check() }
+    }
+
+    @Test func `a text is a value as an argument, as a key and as what is compared`() throws {
+        // RawJSON is not expressible by a literal, so that no text is taken for JSON unseen.
+        #expect(!((RawJSON.self as Any.Type) is any ExpressibleByStringLiteral.Type))
+        let predicate = try BrokerPredicate("name == %@", values: ["7"])
+        #expect(predicate.arguments.map(\.description) == [#""7""#])
+        #expect(try RawJSON(value: "Ada").description == #""Ada""#)
+    }
+}
+
+/// The typed answers have every member of the messages in `protocol/examples`, and these have every member of the schemas.
+@Suite(.timeLimit(.minutes(5))) struct TypedAnswerTests {
+    private static let folder = URL(filePath: #filePath)
+        .deletingLastPathComponent().appending(path: "../../protocol").standardizedFileURL
+
+    private static func bytes(_ name: String) throws -> [UInt8] {
+        Array(try Data(contentsOf: folder.appending(path: name)))
+    }
+
+    private static func members(_ name: String) throws -> [String: Any] {
+        try #require(try JSONSerialization.jsonObject(with: Data(try bytes(name))) as? [String: Any])
+    }
+
+    /// Paths of the members of a message that a typed value lacks, or has otherwise.
+    private func missing(_ typed: Any?, of message: Any, at path: String = "") -> [String] {
+        switch (message, typed) {
+        case (let message as [String: Any], let typed as [String: Any]):
+            return message.flatMap { missing(typed[$0.key], of: $0.value, at: "\(path)/\($0.key)") }.sorted()
+        case (let message as [Any], let typed as [Any]):
+            guard message.count == typed.count else { return [path] }
+            return message.indices.flatMap { missing(typed[$0], of: message[$0], at: "\(path)/\($0)") }
+        default:
+            return (message as? NSObject)?.isEqual(typed) == true ? [] : [path]
+        }
+    }
+
+    private func encoded(_ value: some Encodable) throws -> Any {
+        try JSONSerialization.jsonObject(with: try JSONEncoder().encode(value), options: .fragmentsAllowed)
+    }
+
+    @Test func `statistics have every member of the message`() throws {
+        var message = try Self.members("examples/stats.json")
+        message["type"] = nil
+        let statistics = try Statistics(json: try Self.bytes("examples/stats.json"))
+        #expect(missing(try encoded(statistics), of: message) == [])
+        #expect(statistics.store.state == .waiting && statistics.journal?.applied == 1_195)
+        #expect(statistics.json.bytes == (try Self.bytes("examples/stats.json")))
+    }
+
+    @Test func `a model's description has every member of the message`() throws {
+        let message = try #require(try Self.members("examples/model.json")["model"])
+        let json = try JSONSerialization.data(withJSONObject: message)
+        let model = try ModelDescription(json: Array(json))
+        #expect(missing(try encoded(model), of: message) == [])
+        #expect(model.mappings["any"]?.select?.otherwise?.wrappedValue == nil)
+        #expect(model.mappings["any"]?.select?.otherwise != nil)
+        #expect(model.mappings["byNumber"]?.relationships?["staff"]?.relationship == "members")
+    }
+
+    @Test func `what a newer server adds is ignored`() throws {
+        var message = try Self.members("examples/stats.json")
+        message["queues"] = ["opening": 1, "staging": 2, "bytes": 3, "sleeping": ["a"]] as [String: Any]
+        message["sharding"] = [1, 2]
+        let statistics = try Statistics(json: Array(try JSONSerialization.data(withJSONObject: message)))
+        #expect(statistics.queues.bytes == 3)
+        let model = try ModelDescription(
+            json: Array(
+                #"{"entities":{"E":{"table":"E","engine":"x","attributes":{"a":{"type":"geo","srid":1}}}},"v":2}"#.utf8)
+        )
+        #expect(model.entities["E"]?.attributes["a"]?.type == "geo")
+    }
+
+    @Test func `the welcome's limits are all there`() throws {
+        let envelope = try ServerEnvelope.decode(parsing: JSONText(copying: try Self.bytes("examples/welcome.json")))
+        guard case .welcome(let server) = envelope.message else { throw CocoaError(.coderInvalidValue) }
+        let limits = try #require(try Self.members("examples/welcome.json")["limits"] as? [String: Int])
+        let typed = [
+            "maximumFrameBytes": server.limits.maximumFrameBytes,
+            "maximumContentBytes": server.limits.maximumContentBytes, "maximumDepth": server.limits.maximumDepth,
+            "maximumIdBytes": server.limits.maximumIDBytes, "maximumTagBytes": server.limits.maximumTagBytes,
+            "jobMemory": server.limits.jobMemory, "jobsInFlight": server.limits.jobsInFlight,
+            "outcomesKept": server.limits.outcomesKept,
+            "outcomesKeptSeconds": server.limits.outcomesKeptFor.map { Int($0.components.seconds) },
+            "outcomesForgottenThrough": server.limits.outcomesForgottenThrough.map { Int($0) },
+        ]
+        #expect(typed.compactMapValues(\.self) == limits)
+        #expect(server.hasJournal == false && server.entities == ["Department", "Employee"])
+    }
+
+    // MARK: - Completeness of the examples
+
+    /// The names of all members in a value, at any depth.
+    private func names(_ value: Any) -> Set<String> {
+        switch value {
+        case let object as [String: Any]: object.reduce(into: Set(object.keys)) { $0.formUnion(names($1.value)) }
+        case let array as [Any]: array.reduce(into: []) { $0.formUnion(names($1)) }
+        default: []
+        }
+    }
+
+    /// The names of all properties that a schema defines, at any depth, but for those of references.
+    private func properties(_ schema: Any) -> Set<String> {
+        switch schema {
+        case let object as [String: Any]:
+            object.reduce(into: Set((object["properties"] as? [String: Any]).map { Array($0.keys) } ?? [])) {
+                $0.formUnion(properties($1.value))
+            }
+        case let array as [Any]: array.reduce(into: []) { $0.formUnion(properties($1)) }
+        default: []
+        }
+    }
+
+    @Test func `the examples have every property of their schemas`() throws {
+        let answers = try #require(try Self.members("server-messages.schema.json")["$defs"] as? [String: Any])
+        let stats = properties(try #require(answers["stats"]))
+        #expect(stats.count > 15)
+        #expect(stats.subtracting(names(try Self.members("examples/stats.json"))) == [])
+        // A model in force does not have these; they are written out as `formats`, `indexes` and `unique`.
+        let input: Set = ["$schema", "format", "indexed"]
+        let model = properties(try Self.members("model.schema.json")).subtracting(input)
+        #expect(model.count > 40)
+        #expect(model.subtracting(names(try Self.members("examples/model.json"))) == [])
     }
 }

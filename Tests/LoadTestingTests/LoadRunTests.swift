@@ -1,8 +1,12 @@
+import Broker
 import BrokerJSON
-@testable import LoadTesting
 import BrokerWire
-import Testing
+import Foundation
+import Synchronization
 import TestSupport
+import Testing
+
+@testable import LoadTesting
 
 @Suite(.timeLimit(.minutes(5)))
 struct LoadRunTests {
@@ -117,5 +121,285 @@ struct LoadRunTests {
         }
         #expect(count == 300)
         #expect(supply.isEmpty)
+    }
+}
+
+@Suite(.timeLimit(.minutes(5)))
+struct AccountTests {
+    private let completed = LoadAnswer(kind: .completed)
+
+    @Test func `latency is counted from the intended time`() {
+        var schedule = Schedule(.open(jobsPerSecond: 1_000), .jobs(10))
+        var accounts = JobAccounts()
+        // The sender slept for five milliseconds: five jobs are overdue.
+        while let at = schedule.take(at: 5_000_000) { accounts.send(intendedAt: at) }
+        #expect(accounts.totals.sent == 6)
+        let latencies = (0..<6).compactMap { accounts.end($0, completed).map { 6_000_000 - $0 } }
+        #expect(latencies == [6_000_000, 5_000_000, 4_000_000, 3_000_000, 2_000_000, 1_000_000])
+    }
+
+    @Test func `a schedule does not move when a job is late`() {
+        var schedule = Schedule(.open(jobsPerSecond: 3), .jobs(4))
+        #expect(schedule.take(at: 900_000_000) == 0)
+        #expect(schedule.take(at: 900_000_000) == 333_333_333)
+        #expect(schedule.take(at: 900_000_000) == 666_666_666)
+        #expect(schedule.take(at: 900_000_000) == nil)
+        #expect(schedule.nextAt == 1_000_000_000)
+        #expect(schedule.take(at: 7_000_000_000) == 1_000_000_000)
+        #expect(schedule.isOver(at: 0))
+        #expect(schedule.nextAt == nil)
+    }
+
+    @Test func `an open loop of some seconds has a job for each interval in them`() {
+        #expect(Schedule(.open(jobsPerSecond: 1_000), .seconds(2.5)).jobs == 2_500)
+        #expect(Schedule(.open(jobsPerSecond: 0.5), .seconds(3)).jobs == 2)
+        #expect(Schedule(.closed, .seconds(3)).jobs == nil)
+    }
+
+    @Test func `a closed loop gives jobs until the time is over`() {
+        var schedule = Schedule(.closed, .seconds(1))
+        #expect(schedule.take(at: 999_999_999) == 999_999_999)
+        #expect(schedule.take(at: 1_000_000_000) == nil)
+        #expect(schedule.isOver(at: 1_000_000_000))
+        #expect(schedule.nextAt == nil)
+    }
+
+    @Test func `an unanswered job is lost, and one with two answers is reported`() {
+        var accounts = JobAccounts()
+        for at in 0..<4 { accounts.send(intendedAt: UInt64(at)) }
+        #expect(accounts.end(0, completed) == 0)
+        #expect(accounts.end(0, completed) == nil)
+        #expect(accounts.end(2, LoadAnswer(kind: .failed(code: "invalidValue", message: "no number"))) != nil)
+        #expect(accounts.end(2, completed) == nil)
+        #expect(accounts.end(4, completed) == nil)
+        #expect(accounts.end(nil, completed) == nil)
+        #expect(accounts.lost == 2)
+        #expect(
+            accounts.totals
+                == JobAccounts.Totals(sent: 4, ok: 1, failed: 1, repeatedAnswers: 2, strangeAnswers: 2))
+        #expect(accounts.failures["invalidValue"]?.message == "no number")
+    }
+
+    @Test func `busy, duplicate and rejected are counted beside failed and ok`() {
+        var accounts = JobAccounts()
+        for _ in 0..<4 { accounts.send(intendedAt: 0) }
+        _ = accounts.end(0, LoadAnswer(kind: .failed(code: "busy", message: "")))
+        _ = accounts.end(1, LoadAnswer(kind: .completed, isDuplicate: true, objects: Completion.Changes(inserted: 3)))
+        _ = accounts.end(2, LoadAnswer(kind: .completed, objects: Completion.Changes(inserted: 1, rejected: 2)))
+        #expect(
+            accounts.totals
+                == JobAccounts.Totals(sent: 4, ok: 2, withRejects: 1, failed: 1, busy: 1, duplicate: 1))
+        #expect(accounts.objects == Completion.Changes(inserted: 4, rejected: 2))
+        #expect(accounts.lost == 1)
+    }
+
+    @Test func `only a job in flight can be accepted`() {
+        var accounts = JobAccounts()
+        accounts.send(intendedAt: 17)
+        #expect(accounts.accepted(0) == 17)
+        #expect(accounts.accepted(1) == nil)
+        _ = accounts.end(0, completed)
+        #expect(accounts.accepted(0) == nil)
+    }
+}
+
+@Suite(.timeLimit(.minutes(5)))
+struct AnswerTests {
+    private func read(_ text: String) throws -> LoadAnswer {
+        try LoadAnswer(JSONText(copying: Array(text.utf8)), idPrefix: "run-")
+    }
+
+    private let members = #"""
+        "changes":{"Employee":{"inserted":1,"updated":2,"unchanged":3,"deleted":4,"rejected":0},"D":{"inserted":10,"updated":0,"unchanged":0,"deleted":0,"rejected":0}},"rejected":[],"warnings":[],"timing":{"queued":12,"staged":340,"waited":5,"merged":95,"committed":180}
+        """#
+
+    @Test func `a completion as the server writes it has the job's changes`() throws {
+        let content = completedMessage(
+            id: "run-123", sequence: 42, isDuplicate: false, members: Array(members.utf8))
+        let answer = try read(String(decoding: content, as: UTF8.self))
+        #expect(answer.job == 123)
+        #expect(answer.kind == .completed)
+        #expect(answer.objects == Completion.Changes(inserted: 11, updated: 2, unchanged: 3, deleted: 4))
+    }
+
+    @Test func `duplicates, rejects and warnings are seen`() throws {
+        let duplicate = completedMessage(
+            id: "run-1", sequence: 1, isDuplicate: true, members: Array(members.utf8))
+        #expect(try read(String(decoding: duplicate, as: UTF8.self)).isDuplicate)
+        let rejected = try read(
+            #"""
+            {"type":"completed","id":"run-7","sequence":3,"duplicate":false,"changes":{"E":{"inserted":0,"updated":0,"unchanged":0,"deleted":0,"rejected":1}},"rejected":[{"code":"invalidValue","message":"no"}],"warnings":[{"code":"unknownKey","count":1}],"timing":{"queued":1,"staged":1,"merged":1,"committed":1}}
+            """#)
+        #expect(rejected.job == 7)
+        #expect(rejected.objects.rejected == 1)
+        #expect(try read(#"{"type":"completed","id":"run-8","sequence":3}"#).job == 8)
+    }
+
+    @Test func `failures have their code, and ids of others are no jobs of the run`() throws {
+        let failed = try read(
+            #"{"type":"failed","id":"run-9","error":{"code":"busy","message":"Later.","retryAfterMilliseconds":5}}"#)
+        #expect(failed.job == 9)
+        #expect(failed.kind == .failed(code: "busy", message: "busy: Later."))
+        #expect(try read(#"{"type":"accepted","id":"run-4","sequence":4}"#).kind == .accepted)
+        #expect(try read(#"{"type":"accepted","id":"other-4","sequence":4}"#).job == nil)
+        let error = try read(#"{"type":"error","error":{"code":"malformedJSON","message":"No."}}"#)
+        #expect(error.job == nil)
+        #expect(try read(#"{"type":"pong","tag":[5]}"#).job == nil)
+    }
+
+    @Test func `text that is no message is an error and no answer`() {
+        #expect(throws: LoadError.self) { try read("{}") }
+        #expect(throws: JSONError.self) { try read(#"{"type":"completed","id":"run-"#) }
+    }
+}
+
+@Suite(.timeLimit(.minutes(5)))
+struct HistogramTests {
+    @Test func `an empty histogram has no percentile`() { #expect(LatencyHistogram().microseconds(99) == 0) }
+
+    @Test func `jobs before the measured time are not counted`() {
+        var recorder = RunRecorder()
+        recorder.sent(late: 5, contentBytes: 10, frameBytes: 10)
+        recorder.ended(records: 1, latency: 5)
+        recorder = RunRecorder()
+        // One of the warm-up that ends later counts for the rate alone.
+        recorder.ended(records: 1, latency: nil)
+        recorder.ended(records: 1, latency: 7)
+        recorder.closeInterval(at: 1)
+        #expect(recorder.jobs == 2)
+        #expect(recorder.completed.count == 1)
+        #expect(recorder.sentJobs == 0)
+    }
+}
+
+@Suite(.timeLimit(.minutes(5)))
+struct ReportTests {
+    private func report(jobs: Int = 100, accepted: Bool = true) -> RunReport {
+        var recorder = RunRecorder()
+        for job in 0..<jobs {
+            recorder.sent(late: 10, contentBytes: 300, frameBytes: 100)
+            if accepted { recorder.accepted(latency: UInt64(job + 1) * 500) }
+            recorder.ended(records: 2, latency: UInt64(job + 1) * 1_000)
+            if job % 10 == 9 { recorder.closeInterval(at: Double(job + 1) / 100) }
+        }
+        var result = RunResult()
+        result.seconds = 1
+        result.recorder = recorder
+        for _ in 0..<102 { result.accounts.send(intendedAt: 0) }
+        for job in 0..<100 { _ = result.accounts.end(job, LoadAnswer(kind: .completed)) }
+        _ = result.accounts.end(100, LoadAnswer(kind: .failed(code: "invalidValue", message: "<b>no & number</b>")))
+        return RunReport(offeredRate: 100, arguments: ["--seed", "1"], result: result)
+    }
+
+    private func parse(_ bytes: [UInt8]) throws -> JSONDocument { try JSONDocument(parsing: JSONText(copying: bytes)) }
+
+    @Test func `the report as JSON has what was measured`() throws {
+        let document = try parse(report().json)
+        func number(_ path: String...) -> Double? {
+            path.reduce(document.root as JSONValue?) { $0?[$1] }?.double
+        }
+        #expect(number("offeredJobsPerSecond") == 100)
+        #expect(number("jobsPerSecond") == 100)
+        #expect(number("recordsPerSecond") == 200)
+        #expect(number("total", "sent") == 102)
+        #expect(number("total", "failed") == 1)
+        #expect(number("total", "lost") == 1)
+        #expect(number("failures", "invalidValue") == 1)
+        #expect(number("latencyMicroseconds", "completed", "p50").map { abs($0 - 50) < 0.1 } == true)
+        #expect(number("latencyMicroseconds", "completed", "max").map { abs($0 - 100) < 0.1 } == true)
+        #expect(number("latencyMicroseconds", "accepted", "max").map { abs($0 - 50) < 0.1 } == true)
+        #expect(document.root["intervals"].map { Array($0.elements).count } == 10)
+        #expect(document.root["arguments"]?.elements.compactMap(\.string) == ["--seed", "1"])
+    }
+
+    @Test func `the server's texts are printed without characters that a terminal interprets`() {
+        var report = report()
+        _ = report.result.accounts.end(101, LoadAnswer(kind: .failed(code: "bad\u{1B}[2J", message: "no\nfailed 0")))
+        report.result.strangeMessage = "\u{1B}]0;x\u{7}"
+        #expect(report.text.contains(#"1 × no\u{A}failed 0 (bad\u{1B}[2J)"#), "\(report.text)")
+        #expect(report.text.contains(#"\u{1B}]0;x\u{7}"#))
+        #expect(!report.text.unicodeScalars.contains("\u{1B}"))
+    }
+
+    @Test func `the text has the failures with their messages`() {
+        let text = report().text
+        #expect(text.contains("1 × <b>no & number</b> (invalidValue)"))
+        #expect(text.contains("102 jobs sent, 100 ok, 1 failed, 1 lost, 0 duplicate, 0 with rejects"))
+    }
+}
+
+/// A server that answers each job as a test requests. It answers greetings and `stats` by itself.
+final class ScriptedServer: Sendable {
+    /// An answer that ends the connection instead.
+    static let close = "close"
+
+    let path: String
+    private let folder = TemporaryFolder()
+    private let listener: Int32
+    private let answer: @Sendable (_ job: Int, _ id: String) -> [String]
+
+    /// - Parameter answer: the answers to the n-th job, in order; none leaves it without one.
+    init(_ answer: @escaping @Sendable (_ job: Int, _ id: String) -> [String]) {
+        self.answer = answer
+        path = folder.path("s.sock")
+        listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let size = socklen_t(MemoryLayout<sockaddr_un>.size)
+        let result = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(listener, $0, size) }
+        }
+        precondition(result == 0 && listen(listener, 16) == 0, "no socket for a test")
+        DispatchQueue(label: "scripted").async { [listener, answer] in
+            while true {
+                let connection = accept(listener, nil, nil)
+                guard connection >= 0 else { return }
+                DispatchQueue(label: "scripted.connection").async { Self.serve(connection, answer) }
+            }
+        }
+    }
+
+    deinit {
+        shutdown(listener, Int32(SHUT_RDWR))
+        Glibc.close(listener)
+    }
+
+    /// - Returns: when the client has closed.
+    private static func serve(_ connection: Int32, _ answer: (Int, String) -> [String]) {
+        defer { Glibc.close(connection) }
+        var (unread, jobs, buffer) = ([UInt8](), 0, [UInt8](repeating: 0, count: 64 << 10))
+        while true {
+            while let content = next(&unread) {
+                guard let document = try? JSONDocument(parsing: content) else { return }
+                var answers: [String]
+                switch document.root["type"]?.string ?? "job" {
+                case "hello": answers = [#"{"type":"welcome","version":1,"server":"scripted 1"}"#]
+                case "stats": answers = [#"{"type":"stats","commits":3,"queues":{"opening":2},"wal":{"bytes":7}}"#]
+                default:
+                    answers = answer(jobs, document.root["id"]?.string ?? "")
+                    jobs += 1
+                }
+                for answer in answers {
+                    guard answer != Self.close else { return }
+                    guard let frame = try? RawClient.frame(Array(answer.utf8)) else { return }
+                    guard send(connection, frame, frame.count, Int32(MSG_NOSIGNAL)) == frame.count else { return }
+                }
+            }
+            let count = read(connection, &buffer, buffer.count)
+            guard count > 0 else { return }
+            unread += buffer.prefix(count)
+        }
+    }
+
+    private static func next(_ unread: inout [UInt8]) -> JSONText? {
+        var decoder = FrameDecoder()
+        guard case .frame(let payload)? = try? unread.withUnsafeBytes({ try FrameScanner.scan($0) }),
+            let content = try? unread.withUnsafeBytes({
+                try decoder.decode(UnsafeRawBufferPointer(rebasing: $0[payload]))
+            })
+        else { return nil }
+        unread.removeFirst(payload.upperBound)
+        return content
     }
 }

@@ -1,7 +1,10 @@
 import BrokerJSON
-import LoadTesting
+import BrokerWire
+import CSQLite
 import TestSupport
 import Testing
+
+@testable import LoadTesting
 
 @Suite(.timeLimit(.minutes(5)))
 struct RecordTests {
@@ -75,5 +78,171 @@ struct RecordTests {
         // A hundredth is more than four times the deviation of 40,000 draws.
         #expect(abs(Double(there) / 40_000 - 0.25) < 0.01)
         #expect(abs(Double(null) / Double(there) - 0.5) < 0.03)
+    }
+}
+
+@Suite(.timeLimit(.minutes(5)))
+struct RecordMixTests {
+    @Test func `the shares of a mix are exact in each of its periods`() throws {
+        let mix = try RecordMix(parsing: "new:80,changed:10,unchanged:5,invalid:5")
+        #expect(mix.period == 20)
+        var order = MixOrder(mix, seed: 11)
+        for _ in 0..<50 {
+            var counts: [RecordKind: Int] = [:]
+            for _ in 0..<20 { counts[order.next(), default: 0] += 1 }
+            #expect(counts == [.new: 16, .changed: 2, .unchanged: 1, .invalid: 1])
+        }
+    }
+
+    @Test(arguments: [
+        ("", "no KIND:SHARE"), ("new", "no KIND:SHARE"), ("old:1", "no KIND:SHARE"), ("new:-1", "no KIND:SHARE"),
+        ("new:1,new:2", "two shares"), ("new:0", "all shares are 0"), ("new:9223372036854775807,changed:2", "add up"),
+    ])
+    func `an invalid mix is refused with its name`(text: String, message: String) {
+        let error = #expect(throws: LoadError.self) { try RecordMix(parsing: text) }
+        #expect(error?.code == .usage)
+        #expect(error?.message.contains(message) == true, "\(error as Any)")
+    }
+
+    /// The records of some jobs by their identity, in order.
+    private func records(_ options: JobOptions, jobs: Int) throws -> [(id: Int, text: String)] {
+        var source = JobSource(options)
+        return try (0..<jobs).flatMap { _ in
+            let document = try JSONDocument(parsing: JSONText(copying: source.nextRecords()))
+            return document.root.elements.map {
+                (Int($0["id"]?.int64 ?? -1), String(decoding: $0.jsonText, as: UTF8.self))
+            }
+        }
+    }
+
+    @Test func `an unchanged record is as it was sent last, and a changed one is not`() throws {
+        var before = JobOptions(RecordOptions())
+        before.recordsOfJob = 30
+        var stored: [Int: String] = [:]
+        for (id, text) in try records(before, jobs: 1) { stored[id] = text }
+        let mix = try RecordMix(parsing: "new:1,changed:2,unchanged:3")
+        var options = JobOptions(RecordOptions(), mix)
+        options.recordsOfJob = 6
+        options.existing = 30
+        var counts: [RecordKind: Int] = [:]
+        for (id, text) in try records(options, jobs: 100) {
+            let kind: RecordKind = stored[id] == nil ? .new : stored[id] == text ? .unchanged : .changed
+            counts[kind, default: 0] += 1
+            stored[id] = text
+        }
+        #expect(counts == [.new: 100, .changed: 200, .unchanged: 300])
+    }
+
+    @Test func `a job is what the server reads, with an id of its own`() throws {
+        var options = JobOptions(RecordOptions())
+        options.recordsOfJob = 2
+        options.onInvalid = .skip
+        options.wantsAccepted = true
+        var source = JobSource(options)
+        for number in 0..<3 {
+            let content = source.next()
+            let envelope = try ClientEnvelope.decode(parsing: JSONText(copying: content))
+            guard case .job = envelope.message else {
+                Issue.record("no job")
+                continue
+            }
+            #expect(envelope.id == "\(options.run)-\(number)")
+            withExtendedLifetime(envelope.document) {
+                #expect(envelope.document.root["onInvalid"]?.string == "skip")
+                #expect(envelope.document.root["notify"]?.elements.map(\.string) == ["accepted", "completed"])
+            }
+        }
+        #expect(JobOptions(RecordOptions()).run != JobOptions(RecordOptions()).run)
+    }
+}
+
+@Suite(.timeLimit(.minutes(5)))
+struct BaselineTests {
+    private let folder = TemporaryFolder()
+
+    private func value(_ sql: String) throws -> String? {
+        var handle: OpaquePointer?
+        var statement: OpaquePointer?
+        defer {
+            sqlite3_finalize(statement)
+            sqlite3_close(handle)
+        }
+        try #require(sqlite3_open_v2(folder.path("f"), &handle, SQLITE_OPEN_READONLY, nil) == SQLITE_OK)
+        try #require(sqlite3_prepare_v2(handle, sql, -1, &statement, nil) == SQLITE_OK, "\(sql)")
+        guard sqlite3_step(statement) == SQLITE_ROW else { return nil }
+        return sqlite3_column_text(statement, 0).map { String(cString: $0) }
+    }
+
+    private func payloads(_ options: RecordOptions, _ mix: RecordMix = .allNew, existing: Int = 0) -> [JSONText] {
+        var job = JobOptions(options, mix)
+        job.recordsOfJob = 50
+        job.existing = existing
+        return Baseline.payloads(job, jobs: 4)
+    }
+
+    @Test(arguments: RecordShape.allCases, RecordKeys.allCases)
+    func `the baseline keeps every record of every shape`(shape: RecordShape, keys: RecordKeys) throws {
+        for (presence, order) in [(1.0, RecordKeyOrder.declared), (0.5, .random)] {
+            let options = RecordOptions(shape: shape, presence: presence, nulls: 0.2, keyOrder: order, keys: keys)
+            var baseline = Baseline(path: folder.path("f"), records: options)
+            baseline.transactionRows = 33
+            let results = try baseline.load([payloads(options), payloads(options)])
+            #expect(results.map(\.amount) == [200, 200])
+            #expect(try value("SELECT count(*) FROM \(RecordLayout(options).entity)") == "200")
+        }
+    }
+
+    @Test func `the baseline writes what the records say`() throws {
+        let options = RecordOptions(shape: .nested, keyOrder: .random)
+        _ = try Baseline(path: folder.path("f"), records: options).load([payloads(options)])
+        #expect(
+            try value(
+                "SELECT name || '|' || email || '|' || salary || '|' || score || '|' || active || '|' || hiredAt || '|' "
+                    + "|| level || '|' || department FROM Employee WHERE id = 137")
+                == "Employee 137|employee137@example.com|3137.57|17.125|0|2015-03-26T17:30:00Z|5|137")
+        #expect(try value("SELECT name FROM Department WHERE id = 137") == "Department 137")
+    }
+
+    @Test func `a second pass changes what its mix says`() throws {
+        let options = RecordOptions()
+        let mix = try RecordMix(parsing: "changed:1,unchanged:3")
+        _ = try Baseline(path: folder.path("f"), records: options).load([
+            payloads(options), payloads(options, mix, existing: 200),
+        ])
+        #expect(try value("SELECT count(*) FROM Employee WHERE name <> 'Employee ' || id") == "50")
+        #expect(try value("SELECT count(*) FROM Employee") == "200")
+    }
+
+    @Test func `a link that is absent leaves the one that was there`() throws {
+        let options = RecordOptions(presence: 0.5, seed: 4)
+        let baseline = Baseline(path: folder.path("f"), records: options)
+        _ = try baseline.load([payloads(RecordOptions(presence: 1)), payloads(options)])
+        #expect(try value("SELECT count(*) FROM Employee WHERE department IS NULL OR name IS NULL") == "0")
+    }
+
+    @Test(arguments: [1, 7, GroupBaseline.mostInFlight])
+    func `the group baseline answers every job and commits for groups`(inFlight: Int) throws {
+        let baseline = GroupBaseline(path: folder.path("f"), records: RecordOptions(), inFlight: inFlight, jobs: 500)
+        let result = try baseline.run()
+        #expect(result.amount == 500)
+        #expect(result.latencies?.count == 500)
+        let commits = try #require(result.commits)
+        #expect(commits <= 500 && commits * inFlight >= 500)
+        #expect(try value("SELECT count(*) FROM Employee") == "500")
+    }
+
+    @Test func `the group baseline with a ledger notes every job once, in the order of answers`() throws {
+        var baseline = GroupBaseline(path: folder.path("f"), records: RecordOptions(), inFlight: 7, jobs: 300)
+        baseline.hasLedger = true
+        #expect(try baseline.run().amount == 300)
+        #expect(try value("SELECT count(*) || ' ' || min(sequence) || ' ' || max(sequence) FROM ledger") == "300 1 300")
+        #expect(try value("SELECT count(DISTINCT id) FROM ledger WHERE outcome LIKE '%\"inserted\":1%'") == "300")
+    }
+
+    @Test func `a file that is no database cannot be the database of a baseline`() {
+        let error = #expect(throws: (any Error).self) {
+            try Baseline(path: "/nowhere/f", records: RecordOptions()).load([])
+        }
+        #expect("\(error as Any)".contains("/nowhere/f"))
     }
 }

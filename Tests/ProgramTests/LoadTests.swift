@@ -163,10 +163,8 @@ import Testing
     private static let list = #"[{"id": 1}, {"id": 2}]"#
 
     @Test(arguments: [
-        (#"</b; rel="next""#, list), ("<http://[::1/b>; rel=next", list), ("<http://h:-1/b>; rel=next", list),
-        ("</b; rel=next>", list), ("next", list), ("<a>; rel", list),
-        ("", #"{"data": \#(list), "next": "/b"}"#), ("", #"{"has_more": true, "data": \#(list)}"#),
-        ("", #"{"data": \#(list), "meta": {"total_pages": 2}}"#), ("", #"{"total": 3, "data": \#(list)}"#),
+        (#"</b; rel="next""#, list), ("<a>; rel", list), ("", #"{"data": \#(list), "next": "/b"}"#),
+        ("", #"{"total": 3, "data": \#(list)}"#),
     ])
     func `a page that may not be the last one deletes nothing, and a plain load of it warns`(link: String, body: String)
         throws

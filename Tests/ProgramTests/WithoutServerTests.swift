@@ -114,7 +114,13 @@ import Testing
         #expect(try submit(["--id", "load", "--json"]).output.contains(#""duplicates":1,"#))
     }
 
-    // MARK: - Who owns the store
+    @Test func `input that takes many jobs is committed in its order, and all of it`() throws {
+        let input = (1...3_000).map { "{\"id\": \($0 % 1_000), \"name\": \"\($0)\"}\n" }.joined()
+        let result = try submit(["--batch-records", "10", "--max-in-flight", "64"], input)
+        #expect(result.status == 0, "\(result.complaints)")
+        #expect(result.output.contains("3000 records in 300 jobs committed"))
+        #expect(try rows("SELECT count(*), min(CAST(name AS INTEGER)) FROM Employee") == ["1000|2001"])
+    }
 
     // MARK: - Ends in the middle
 

@@ -151,3 +151,13 @@ public enum Patience {
     public static let microseconds = Int64(seconds) * 1_000_000
     public static let duration = Duration.seconds(seconds)
 }
+
+/// A `completed` as the server writes it.
+public func completedMessage(
+    id: String, sequence: Int64, isDuplicate: Bool, members: [UInt8], tag: [UInt8]? = nil
+) -> [UInt8] {
+    var writer = JSONWriter(capacity: 0)
+    MessageWriter.writeCompleted(
+        id: id, sequence: sequence, isDuplicate: isDuplicate, members: members, tag: tag, to: &writer)
+    return writer.bytes
+}

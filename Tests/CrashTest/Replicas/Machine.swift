@@ -1,3 +1,4 @@
+import ArgumentParser
 import Foundation
 import TestSupport
 
@@ -315,4 +316,275 @@ enum Shell {
     }
 
     private static func text(_ path: String) -> String { (try? String(contentsOfFile: path, encoding: .utf8)) ?? "" }
+}
+
+#if Replication
+import BrokerJournal
+import BrokerReplication
+#endif
+import TestSupport
+
+/// The entries of a log, read from each server's own copy.
+struct LogCopies {
+    fileprivate struct Entry: Equatable {
+        let position: Int
+        let isJob: Bool
+        let id: String
+        let isIDMade: Bool
+        /// The payload of a checkpoint.
+        let checkpoint: String?
+    }
+
+    private let entries: [Entry]
+
+    private var firstPosition: Int { entries.first?.position ?? 1 }
+
+    /// Each job that was reported as accepted is in the log, at its sequence, and none more often than it was sent.
+    ///
+    /// - Parameters:
+    ///   - filled: by id, small jobs that were sent more than once.
+    ///   - ledger: of a store that has applied everything.
+    func check(_ answers: ClientAnswers, jobs: some Sequence<CrashJob>, filled: [String: Int], ledger: [LedgerLine])
+        throws
+    {
+        let byPosition = Dictionary(uniqueKeysWithValues: entries.filter(\.isJob).map { ($0.position, $0) })
+        let hasID = Dictionary(uniqueKeysWithValues: jobs.map { ($0.name, $0.hasID) })
+        for (name, sequences) in answers.accepted {
+            for sequence in sequences where sequence >= firstPosition {
+                guard let entry = byPosition[sequence], entry.isIDMade != hasID[name],
+                    entry.isIDMade || entry.id == name
+                else {
+                    throw Difference(
+                        "\(name) was accepted as \(sequence), where the log has \(byPosition[sequence], default: "nothing")."
+                    )
+                }
+            }
+        }
+        var counts: [String: Int] = [:]
+        for entry in byPosition.values { counts[entry.id, default: 0] += 1 }
+        let made = Set(byPosition.values.filter(\.isIDMade).map(\.id))
+        for (id, count) in counts {
+            let sendings = made.contains(id) ? 1 : Filling.isOne(id) ? filled[id] ?? 1 : answers.sendings[id] ?? 0
+            guard count <= sendings else {
+                throw Difference("\(id) was sent \(sendings) times, and is \(count) times in the log.")
+            }
+        }
+        let ids = Set(ledger.map(\.id))
+        for line in ledger where line.sequence >= firstPosition {
+            guard byPosition[line.sequence]?.id == line.id else {
+                throw Difference(
+                    "\(line) is in the ledger, and the log has \(byPosition[line.sequence], default: "nothing") there.")
+            }
+        }
+        guard let missing = byPosition.values.first(where: { !ids.contains($0.id) }) else { return }
+        throw Difference("\(missing) is in the log, and not in the ledger.")
+    }
+
+    /// The servers have reported the same digests at the same positions.
+    ///
+    /// - Parameter replica: one that was made to differ, and must have reported another one.
+    func checkDigests(differing replica: String?) throws {
+        var digests: [String: Set<String>] = [:]
+        var others: [String: Set<String>] = [:]
+        for text in entries.compactMap(\.checkpoint) {
+            let checkpoint = try Message(text: text)
+            guard let position = checkpoint["position"], position != "0", let digest = checkpoint["digest"] else {
+                continue
+            }
+            if checkpoint["replica"] == replica {
+                others[position, default: []].insert(digest)
+            } else {
+                digests[position, default: []].insert(digest)
+            }
+        }
+        if let (position, different) = digests.first(where: { $0.value.count > 1 }) {
+            throw Difference("At position \(position) the servers have reported the digests \(different).")
+        }
+        guard replica != nil else { return }
+        guard others.contains(where: { position, own in digests[position].map { !own.isSubset(of: $0) } ?? false })
+        else {
+            throw Difference("The store that was made to differ has reported no other digest.")
+        }
+    }
+}
+
+#if Replication
+extension LogCopies {
+    /// Bytes that are read at a time.
+    private static let batch = 1 << 20
+
+    /// - Parameter servers: whose copies are read.
+    init(_ address: String, of servers: [String], _ deadline: ContinuousClock.Instant) throws {
+        do {
+            let stream = try ReplicatedStream.open(StreamConnection(StreamAddress(address)))
+            defer { stream.stop() }
+            let status = try stream.status()
+            var first: [LogEntry] = []
+            var seen: Set<String> = []
+            while seen.count < servers.count {
+                guard ContinuousClock.now < deadline else {
+                    throw Difference("Only \(seen) have delivered their copies.")
+                }
+                let reader = StreamReader(stream, after: status.firstPosition - 1)
+                defer { reader.stop() }
+                guard var copy = try reader.read(bytes: 1) else { continue }
+                // JetStream chooses the server.
+                guard let server = reader.state.server, seen.insert(server).inserted else { continue }
+                while copy.last?.position ?? 0 < status.lastPosition, let more = try reader.read(bytes: Self.batch) {
+                    copy += more
+                }
+                guard reader.state.server == server else {
+                    seen.remove(server)
+                    continue
+                }
+                if first.isEmpty { first = copy }
+                guard copy == first else { throw Difference("The copy of \(server) has other entries.") }
+            }
+            entries = first.map { Entry($0) }
+        } catch let error as ReplicationError {
+            throw Difference("The log cannot be read: \(error.message)")
+        }
+    }
+}
+
+extension LogCopies.Entry {
+    init(_ entry: LogEntry) {
+        self.init(
+            position: Int(entry.position), isJob: entry.kind == .job, id: entry.id, isIDMade: entry.isIDMade,
+            checkpoint: entry.kind == .checkpoint ? String(decoding: entry.payload, as: UTF8.self) : nil)
+    }
+}
+#else
+extension LogCopies {
+    init(_ address: String, of servers: [String], _ deadline: ContinuousClock.Instant) throws {
+        throw Difference("This program was built without the trait Replication.")
+    }
+}
+#endif
+
+/// Jobs of one record each, of an entity that no other job touches: a log gets long by them, and always has entries on their way. The
+/// comparison with the replay skips them.
+struct Filling {
+    static let entity = "Filler"
+    private static let mark = "fill-"
+    /// Objects that the jobs write, again and again.
+    private static let objects = 1_000
+    /// Microseconds.
+    private static let pause: UInt32 = 200_000
+    private static let patienceSeconds = 4 * Patience.seconds
+
+    /// The end of a client.
+    struct Report: Codable {
+        var count = 0
+        /// By id, of jobs that were sent more than once.
+        var sendings: [String: Int] = [:]
+    }
+
+    let name: String
+    let sockets: [String]
+    /// Jobs; nil for as many as until there is that file.
+    let count: Int?
+    let until: String?
+    let window: Int
+    /// Microseconds that it waits for each job that it has sent, while there is no file of the name ``rush``.
+    let pace: UInt32
+    static let rush = "load.rush"
+    private static let rushPace: UInt32 = 1_000
+    private var newest = 0
+    private var waiting: Set<Int> = []
+    private var sendings: [Int: Int] = [:]
+
+    init(_ name: String, sockets: [String], count: Int?, until: String?, window: Int, pace: UInt32) {
+        self.name = name
+        self.sockets = sockets
+        self.count = count
+        self.until = until
+        self.window = window
+        self.pace = pace
+    }
+
+    /// Whether that is the id of such a job.
+    static func isOne(_ id: String) -> Bool { id.hasPrefix(mark) }
+
+    /// Comes back when all are completed.
+    mutating func run() throws -> Report {
+        var connections = 0
+        while hasMore || !waiting.isEmpty {
+            connections += 1
+            do {
+                try talk(RawClient(sockets[connections % sockets.count]))
+            } catch let failure as RawClient.Failure where !failure.isTimeout {
+                usleep(Self.pause)
+            }
+        }
+        let again = sendings.filter { $0.value > 1 }.map { (id(of: $0.key), $0.value) }
+        return Report(count: newest, sendings: Dictionary(uniqueKeysWithValues: again))
+    }
+
+    private var hasMore: Bool {
+        if let count { return newest < count }
+        return until.map { access($0, F_OK) != 0 } ?? false
+    }
+
+    private func id(of number: Int) -> String { "\(Self.mark)\(name)-\(number)" }
+
+    private func text(of number: Int) -> String {
+        let object = (number - 1) % Self.objects + 1
+        let operation =
+            #"{"op": "process", "entity": "\#(Self.entity)", "json": {"id": \#(object), "value": \#(object)}}"#
+        return #"{"id": "\#(id(of: number))", "tag": "\#(number)", "reply": "none", "operations": [\#(operation)]}"#
+    }
+
+    private mutating func talk(_ connection: RawClient) throws {
+        connection.setPatience(seconds: Self.patienceSeconds)
+        var again = waiting.sorted()[...]
+        var inFlight = 0
+        while true {
+            while inFlight < window, let number = again.popFirst() ?? newNumber() {
+                sendings[number, default: 0] += 1
+                waiting.insert(number)
+                try connection.send(text(of: number))
+                inFlight += 1
+                if pace > 0 { usleep(access(Self.rush, F_OK) == 0 ? Self.rushPace : pace) }
+            }
+            guard inFlight > 0, let first = try connection.receive() else { return }
+            var messages = [first]
+            while let message = try connection.takeRead() { messages.append(message) }
+            for message in messages {
+                guard !message.isRefusal else {
+                    usleep(Self.pause)
+                    return
+                }
+                guard message.type == "completed", let number = message["tag"].flatMap({ Int($0) }) else {
+                    throw Difference("received \(message.text)")
+                }
+                if waiting.remove(number) != nil { inFlight -= 1 }
+            }
+        }
+    }
+
+    private mutating func newNumber() -> Int? {
+        guard hasMore else { return nil }
+        newest += 1
+        return newest
+    }
+}
+
+struct FillingProcess: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "fill", abstract: "A client that sends many small jobs.", shouldDisplay: false)
+
+    @Argument var name: String
+    @Option var count: Int?
+    @Option var until: String?
+    @Option var window: Int
+    @Option var pace: UInt32
+    @Option var socket: [String]
+
+    func run() throws {
+        var filling = Filling(name, sockets: socket, count: count, until: until, window: window, pace: pace)
+        try JSONEncoder().encode(filling.run()).write(to: URL(fileURLWithPath: Self.report(name)))
+    }
+
+    static func report(_ name: String) -> String { "fill-\(name).json" }
 }
