@@ -63,7 +63,7 @@ import Testing
 
     @Test func `the article about errors has each code once, and no other`() throws {
         let source = try Repository.text(of: "Sources/Broker/BrokerError.swift")
-        let codes = source.matches(of: /= Self\(rawValue: "(\w+)"\)/).map { String($0.1) }
+        let codes = source.matches(of: /public static let \S+ = Self\(rawValue: "(\w+)"\)/).map { String($0.1) }
         #expect(codes.count > 40)
         let page = try Repository.text(of: "Sources/Broker/Broker.docc/Errors.md")
         let named = page.components(separatedBy: "\n").filter { $0.hasPrefix("| `") }
@@ -75,8 +75,13 @@ import Testing
         let files = try ["Sources/BrokerClient", "Sources/Broker"].flatMap {
             try Repository.files(in: $0, suffix: ".swift")
         }
-        let metrics = try files.flatMap {
-            try Repository.text(of: $0).matches(of: /"(broker_(?:client|embedded)_\w+)"/).map { String($0.1) }
+        let metrics = try files.flatMap { file in
+            // What both libraries have is named after a prefix.
+            try Repository.text(of: file).matches(of: /"(broker_client|broker_embedded|\\\(prefix\))_(\w+)"/).flatMap {
+                match in
+                let prefixes = match.1.hasPrefix("b") ? [String(match.1)] : ["broker_client", "broker_embedded"]
+                return prefixes.map { "\($0)_\(match.2)" }
+            }
         }
         let page = try Repository.text(of: "Sources/BrokerClient/BrokerClient.docc/Observing.md")
         let named = page.matches(of: /\| `(broker_\w+)` \|/).map { String($0.1) }
