@@ -92,6 +92,10 @@ import Testing
             skip {"entity": "Employee", "object": 1, "json": {"id": null, "age": "x"}} => Employee !1; invalidValue /0/json/age
             employees :: 1|a|NULL|NULL
             SELECT count(*) FROM Department :: 0
+            # without an identity each record is a new object
+            {"entity": "Note", "json": [{"text": "a"}, {"text": "a"}]} => Note +2
+            {"entity": "Note", "json": {"text": "a"}} => Note +1
+            SELECT count(*) FROM Note :: 3
             # an object without identity, or with an optional one, is named by its _pk
             {"Note": [{"text": "a"}, {"text": "b"}], "Card": [{"code": "x"}, {"text": "none"}]}
             {"entity": "Note", "object": 2, "json": {"text": "c"}} => Note ~1
