@@ -236,7 +236,4 @@ struct Admission<Entry> {
         defer { contents.removeFirst() }
         return Settled(ticket: firstTicket, content: content)
     }
-
-    /// Everything up to that ticket has been opened.
-    func isSettled(_ ticket: Ticket) -> Bool { ticket < firstTicket }
 }

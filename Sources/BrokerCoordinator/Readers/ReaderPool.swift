@@ -32,8 +32,8 @@ struct FetchTask: Sendable {
 /// In both queues users take turns (``TurnQueue``); and no fetch of a source that has several long ones is tried briefly until
 /// they have ended. So a brief fetch waits for brief attempts alone, one of each other user and of each other source of its own.
 final class ReaderPool: Sendable {
+    // Unchecked: the reader goes from thread to thread, but through the lock, and only one thread has it at a time.
     private struct Idle: @unchecked Sendable {
-        // It goes from thread to thread, but through the lock, and only one thread has it at a time.
         let reader: StoreReader
     }
 
