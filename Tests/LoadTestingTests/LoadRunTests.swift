@@ -352,6 +352,8 @@ final class ScriptedServer: Sendable {
         }
         precondition(result == 0 && listen(listener, 16) == 0, "no socket for a test")
         DispatchQueue(label: "scripted").async { [listener, answer] in
+            // Closed by another thread, its number may already be the next server's.
+            defer { Glibc.close(listener) }
             while true {
                 let connection = accept(listener, nil, nil)
                 guard connection >= 0 else { return }
@@ -360,10 +362,7 @@ final class ScriptedServer: Sendable {
         }
     }
 
-    deinit {
-        shutdown(listener, Int32(SHUT_RDWR))
-        Glibc.close(listener)
-    }
+    deinit { shutdown(listener, Int32(SHUT_RDWR)) }
 
     /// - Returns: when the client has closed.
     private static func serve(_ connection: Int32, _ answer: (Int, String) -> [String]) {

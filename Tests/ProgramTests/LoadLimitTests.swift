@@ -157,6 +157,8 @@ final class PageServer: Sendable {
         guard isBound else { throw Programs.Failure(what: "no port can be had") }
         port = UInt16(bigEndian: address.sin_port)
         Thread.detachNewThread { [self] in
+            // The thread closes what it listens on: closed by another one, its number may already be the next server's.
+            defer { close(socket) }
             while true {
                 let connection = accept(socket, nil, nil)
                 guard connection >= 0 else { return }
@@ -167,10 +169,7 @@ final class PageServer: Sendable {
     }
 
     /// Ends the thread, which holds the server.
-    func stop() {
-        shutdown(descriptor, Int32(SHUT_RDWR))
-        close(descriptor)
-    }
+    func stop() { shutdown(descriptor, Int32(SHUT_RDWR)) }
 
     func url(_ target: String, host: String = "127.0.0.1") -> String { "http://\(host):\(port)\(target)" }
 
