@@ -152,11 +152,19 @@ let package = Package(
                 forCoordinator("Logging", "swift-log"),
             ],
             swiftSettings: strict),
+        // The messages of clients in the coordinator's words, with a socket and embedded.
+        .target(
+            name: "BrokerMessages",
+            dependencies: [
+                "Broker", "BrokerCoordinator", "BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerStaging",
+                "BrokerStore", "BrokerWire",
+            ],
+            swiftSettings: strict),
         .target(
             name: "BrokerServer",
             dependencies: [
-                "Broker", "BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging", "BrokerStore",
-                "BrokerWire", "BrokerCoordinator",
+                "Broker", "BrokerFastJSON", "BrokerJSON", "BrokerMessages", "BrokerModel", "BrokerSchema",
+                "BrokerStaging", "BrokerStore", "BrokerWire", "BrokerCoordinator",
                 .product(name: "DequeModule", package: "swift-collections"),
                 forPrograms("Logging", "swift-log"),
                 .product(name: "NIOCore", package: nio),
@@ -191,8 +199,8 @@ let package = Package(
         .target(
             name: "BrokerEmbedded",
             dependencies: [
-                "Broker", "BrokerCoordinator", "BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerSchema",
-                "BrokerStaging", "BrokerStore",
+                "Broker", "BrokerCoordinator", "BrokerFastJSON", "BrokerJSON", "BrokerMessages", "BrokerModel",
+                "BrokerSchema", "BrokerStaging", "BrokerStore", "BrokerWire",
                 forCoordinator("Logging", "swift-log"),
             ],
             swiftSettings: strict),
@@ -285,7 +293,8 @@ let package = Package(
         tests(
             "BrokerServer",
             also: [
-                "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerWire", "BrokerStaging", "BrokerStore",
+                "BrokerJSON", "BrokerMessages", "BrokerModel", "BrokerSchema", "BrokerWire", "BrokerStaging",
+                "BrokerStore",
                 "BrokerCoordinator",
                 forPrograms("Logging", "swift-log"),
                 .product(name: "NIOCore", package: nio),
@@ -331,7 +340,7 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "BrokerCoordinator", "BrokerFastJSON", "BrokerInput", "BrokerJournal", "BrokerJSON", "BrokerModel",
-                "BrokerModelSources", "BrokerSchema", "BrokerServer", "BrokerStaging", "BrokerStore", "BrokerWire",
+                "BrokerMessages", "BrokerModelSources", "BrokerSchema", "BrokerStaging", "BrokerStore", "BrokerWire",
                 "TestSupport",
             ],
             path: "Tests/Fuzz/Targets", swiftSettings: strict),

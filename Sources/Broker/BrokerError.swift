@@ -209,32 +209,6 @@ extension BrokerError {
 }
 
 extension BrokerError {
-    /// The error that a server would answer with.
-    static func refused(_ code: Code, _ message: String) -> BrokerError {
-        BrokerError(code, "\(message) Nothing was sent.")
-    }
-
-    static func unknownWord(_ word: String, of what: String) -> BrokerError {
-        refused(.unsupportedMessage, "The protocol does not know the word \"\(word)\" for \(what).")
-    }
-
-    /// - Throws: ``BrokerError/Code/unsupportedMessage`` for a path that is not absolute: the server runs in another folder.
-    package static func checkBackupPath(_ file: String) throws(BrokerError) {
-        guard file.utf8.first == UInt8(ascii: "/") else {
-            throw refused(.unsupportedMessage, "The file of a backup is an absolute path; \"\(file)\" is none.")
-        }
-    }
-
-    package static func unknown(_ parts: RemovedParts) -> BrokerError {
-        refused(.unsupportedMessage, "Removed parts cannot be \"\(parts.rawValue)\": refuse, keep or drop.")
-    }
-
-    package static func unknown(_ action: AdminAction) -> BrokerError {
-        refused(.unsupportedMessage, "There is no action \"\(action.rawValue)\".")
-    }
-}
-
-extension BrokerError {
     /// The kind of an error. A newer server may have codes that are not listed here; treat those like ``internal``.
     public struct Code: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
         public var rawValue: String

@@ -5,10 +5,9 @@ extension Job {
     /// bytes, so that it is known as the same when sent again.
     ///
     /// - Parameter id: nil asks the server to make one.
-    /// - Throws: ``BrokerError/Code/invalidJSON`` when a text of an operation is not exactly one JSON value; for what the server
-    ///   would refuse whatever its model is, the server's code.
+    /// - Throws: ``BrokerError/Code/invalidJSON`` when a text of an operation is not exactly one JSON value. What the values mean is
+    ///   for the server to judge.
     package func content(id: JobID?, wantsAcceptance: Bool) throws(BrokerError) -> [UInt8] {
-        try checkOptions(id: id)
         var writer = JSONWriter(capacity: 320 + operations.reduce(0) { $0 + $1.byteCount })
         try writer.object { writer throws(BrokerError) in
             writer.member("id", id?.text)
@@ -27,28 +26,10 @@ extension Job {
         return writer.bytes
     }
 
-    /// - Throws: for what the server would refuse of a job whatever its operations and its model are, the server's code.
-    package func checkOptions(id: JobID?) throws(BrokerError) {
-        if let id, id.text.utf8.starts(with: JobID.reservedPrefix.utf8) {
-            throw .refused(.unsupportedMessage, "Ids that begin with \"\(JobID.reservedPrefix)\" are the server's own.")
-        }
-        if let count = trace?.utf8.count, count > Self.longestTrace {
-            throw .refused(
-                .unsupportedMessage, "A trace has at most \(Self.longestTrace) bytes; this one has \(count).")
-        }
-        try onInvalid.check(among: OnInvalid.known, as: "onInvalid")
-        try effectiveUnknownKeys.check(among: UnknownKeys.known, as: "unknownKeys")
-        try maximumDeletions?.check()
-        try bookmark?.check()
-        try reply.check(among: Reply.known, as: "reply")
-        if reply == .objects { try dates.check(among: Query.Dates.known, as: "dates") }
-    }
-
     /// Writes the members of the only operation, or the array of several.
     ///
     /// - Throws: as ``content(id:wantsAcceptance:)``.
     package func writeOperations(to writer: inout JSONWriter) throws(BrokerError) {
-        guard !operations.isEmpty else { throw .refused(.unsupportedMessage, "The job has no operations.") }
         if operations.count == 1 {
             try operations[0].write(to: &writer, JSONPlace(isLenient: isLenient))
             return
@@ -68,13 +49,6 @@ extension Job {
     }
 }
 
-extension RawRepresentable<String> where Self: Equatable {
-    /// - Throws: the server's code for a word that it would refuse.
-    func check(among known: [Self], as name: String) throws(BrokerError) {
-        guard known.contains(self) else { throw .unknownWord(rawValue, of: name) }
-    }
-}
-
 extension JSONWriter {
     mutating func words(_ key: String, _ words: some Sequence<String>) {
         array(key) { writer in for word in words { writer.string(word) } }
@@ -82,23 +56,6 @@ extension JSONWriter {
 }
 
 extension Job.Bookmark {
-    /// - Throws: the server's code for a name that it would refuse.
-    package static func check(name: String) throws(BrokerError) {
-        guard !nameCounts.contains(name.utf8.count) else { return }
-        throw .refused(
-            .unsupportedMessage,
-            "The name of a bookmark has \(nameCounts.lowerBound) to \(nameCounts.upperBound) bytes; this one has "
-                + "\(name.utf8.count).")
-    }
-
-    fileprivate func check() throws(BrokerError) {
-        try Self.check(name: name)
-        guard let count = value?.utf8.count, !Self.valueCounts.contains(count) else { return }
-        throw .refused(
-            .unsupportedMessage,
-            "The value of a bookmark has at most \(Self.valueCounts.upperBound) bytes; this one has \(count).")
-    }
-
     fileprivate func write(to writer: inout JSONWriter) {
         writer.object("bookmark") { writer in
             writer.member("name", name)
@@ -109,31 +66,19 @@ extension Job.Bookmark {
 }
 
 extension Job.DeletionLimit {
-    fileprivate func check() throws(BrokerError) {
-        switch self {
-        case .objects(let count) where count >= 0: return
-        case .percent(let percent) where (0...100).contains(percent): return
-        case .objects, .percent:
-            throw .refused(
-                .unsupportedMessage,
-                "A limit of deletions is a number from 0, or a percentage from 0 to 100, not \(self).")
-        }
-    }
-
     fileprivate func write(to writer: inout JSONWriter) {
         switch self {
         case .objects(let count): writer.member("maximumDeletions", count)
         case .percent(let percent):
-            let thousandths = Self.thousandths(percent)
-            let fraction = String(String(thousandths % 1_000 + 1_000).dropFirst())
-            writer.member(
-                "maximumDeletions",
-                "\(thousandths / 1_000)" + (thousandths % 1_000 == 0 ? "%" : ".\(fraction)%"))
+            // To three digits, without those that are 0; what is no such percentage is refused as it is.
+            let thousandths = (percent * 1_000).rounded()
+            guard let whole = Int(exactly: thousandths), whole >= 0 else {
+                return writer.member("maximumDeletions", "\(percent)%")
+            }
+            let fraction = String(String(whole % 1_000 + 1_000).dropFirst())
+            writer.member("maximumDeletions", "\(whole / 1_000)" + (whole % 1_000 == 0 ? "%" : ".\(fraction)%"))
         }
     }
-
-    /// The thousandths of a percentage.
-    package static func thousandths(_ percent: Double) -> Int { Int((percent * 1_000).rounded()) }
 }
 
 // MARK: - Operations
@@ -142,9 +87,8 @@ extension Job.Operation {
     /// Writes the members of the operation in the message. A `process`, the default, has no name.
     ///
     /// - Parameter place: that of the operation's fields in the message.
-    /// - Throws: ``BrokerError/Code/invalidJSON``, or the code by which the server would refuse the operation.
+    /// - Throws: ``BrokerError/Code/invalidJSON``.
     fileprivate func write(to writer: inout JSONWriter, _ place: JSONPlace) throws(BrokerError) {
-        try checkNames()
         writer.member("op", word)
         if word != "map" { writer.member("entity", entity) }
         switch action {
@@ -157,7 +101,10 @@ extension Job.Operation {
             try writer.member("json", json, in: place)
         case .sync(let json, let predicate, let actions, let part):
             if let predicate { try writer.member(predicate, in: place) }
-            if actions != .all { writer.words("actions", try Self.known(actions).map(\.rawValue)) }
+            if actions != .all {
+                let ordered = SyncAction.known.filter(actions.contains) + actions.subtracting(SyncAction.known)
+                writer.words("actions", ordered.map(\.rawValue))
+            }
             if let part {
                 writer.object("part") { writer in
                     writer.member("id", part.id)
@@ -172,8 +119,6 @@ extension Job.Operation {
         case .delete(let keys): try writer.member("objects", keys, in: place)
         case .deleteMatching(let predicate): try writer.member(predicate, in: place)
         }
-        // After the proof, so that a text that is no JSON is reported as that.
-        try checkKind()
     }
 
     private var word: String? {
@@ -184,11 +129,6 @@ extension Job.Operation {
         case .map: "map"
         case .delete, .deleteMatching: "delete"
         }
-    }
-
-    private static func known(_ actions: Set<SyncAction>) throws(BrokerError) -> [SyncAction] {
-        for action in actions { try action.check(among: SyncAction.known, as: "the actions of a sync") }
-        return SyncAction.known.filter(actions.contains)
     }
 
     /// The records; nil when there are only keys or a predicate.
@@ -203,45 +143,6 @@ extension Job.Operation {
     fileprivate var byteCount: Int {
         if case .delete(let keys) = action { return keys.bytes.count + 64 }
         return (records?.bytes.count ?? 0) + entity.utf8.count + 64
-    }
-
-    // Faults that the server would refuse whatever its model is.
-
-    private func checkNames() throws(BrokerError) {
-        if case .map(_, let reading) = action {
-            if reading.mapping == "" { throw .refused(.unknownMapping, "The mapping's name is empty.") }
-            guard let count = reading.path?.utf8.count, count > Self.longestPath else { return }
-            throw .refused(
-                .unsupportedMessage,
-                "The path of a payload has at most \(Self.longestPath) bytes; this one has \(count). Give the path of the "
-                    + "resource without the host.")
-        }
-        if entity.isEmpty { throw .refused(.unknownEntity, "The entity's name is empty.") }
-        switch action {
-        case .relate(_, "", _): throw .refused(.unknownRelationship, "The relationship's name is empty.")
-        case .sync(_, _, _, let part?) where !JobID.byteCounts.contains(part.id.utf8.count):
-            throw .refused(
-                .unsupportedMessage, "The id of a sync's part has 1 to 128 bytes; this one has \(part.id.utf8.count).")
-        default: break
-        }
-    }
-
-    private func checkKind() throws(BrokerError) {
-        switch action {
-        case .process(let json, _) where !json.begins(with: "{", "["):
-            throw .refused(.invalidValue, "A record is a JSON object; give one, or an array of them.")
-        case .sync(let json, _, _, _) where !json.begins(with: "["):
-            throw .refused(.unsupportedMessage, "A sync takes an array of records: all that there are to be.")
-        default: break
-        }
-    }
-}
-
-extension RawJSON {
-    /// Whether the first byte that is no white space is one of these.
-    fileprivate func begins(with signs: Unicode.Scalar...) -> Bool {
-        let first = bytes.first { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }
-        return signs.contains { UInt8(ascii: $0) == first }
     }
 }
 
@@ -270,7 +171,7 @@ extension JSONWriter {
 
     /// Writes `where` and `arguments`; each of these is proven on its own.
     mutating func member(_ predicate: BrokerPredicate, in place: JSONPlace) throws(BrokerError) {
-        try predicate.check()
+        if let fault = predicate.fault { throw fault }
         member("where", predicate.format)
         guard !predicate.arguments.isEmpty else { return }
         var place = place

@@ -169,17 +169,11 @@ public struct FetchedValues<Value: Decodable & Sendable>: AsyncSequence, Sendabl
 }
 
 extension Query {
-    /// Objects of one answer.
-    private static let limits = 0...100_000
-    private static let maximumSortTerms = 64
-
     /// Writes the members of the message.
     ///
     /// - Parameter isStreamed: the objects come in several answers.
-    /// - Throws: ``BrokerError/Code/invalidJSON`` when an argument or a key is not exactly one JSON value; for what the server
-    ///   would refuse whatever its model is, the server's code.
+    /// - Throws: ``BrokerError/Code/invalidJSON`` when an argument or a key is not exactly one JSON value.
     package func write(isStreamed: Bool = false, to writer: inout JSONWriter) throws(BrokerError) {
-        try check(isStreamed: isStreamed)
         writer.member("entity", entity)
         if let predicate { try writer.member(predicate, in: JSONPlace()) }
         if let object { try writer.member("object", object, in: JSONPlace()) }
@@ -194,35 +188,6 @@ extension Query {
         if form != .collection { writer.member("result", form.rawValue) }
         if isStreamed { writer.member("stream", true) }
         if let afterSequence { writer.member("afterSequence", afterSequence) }
-    }
-
-    private func check(isStreamed: Bool) throws(BrokerError) {
-        func refuse(_ message: String) -> BrokerError { .refused(.unsupportedMessage, message) }
-        if entity.isEmpty { throw .refused(.unknownEntity, "The entity's name is empty.") }
-        if let limit, limit < 0 { throw refuse("A limit is 0 or more, not \(limit).") }
-        if let limit, !isStreamed, form != .count, !Self.limits.contains(limit) {
-            throw refuse(
-                "One answer has at most \(Self.limits.upperBound) objects, and the limit is \(limit). Fetch the rest with "
-                    + "`after`, or all with `results(of:)`.")
-        }
-        if offset < 0 { throw refuse("An offset is 0 or more, not \(offset).") }
-        if after != nil, !sort.isEmpty {
-            throw refuse(
-                "`after` continues in the order of the keys, and `sort` asks for another order. Omit one of them.")
-        }
-        if sort.count > Self.maximumSortTerms {
-            throw refuse("At most \(Self.maximumSortTerms) attributes can be sorted by, and there are \(sort.count).")
-        }
-        try names.check(among: Names.known, as: "names")
-        try dates.check(among: Dates.known, as: "dates")
-        if !include.isEmpty, !select.isEmpty {
-            throw refuse("`select` names all values of the objects, and `include` asks for more. Omit one of them.")
-        }
-        try form.check(among: Form.known, as: "result")
-        if isStreamed, form != .collection {
-            throw refuse(
-                "Several answers are arrays of objects, and the form is \(form.rawValue). Omit it, or use `fetch`.")
-        }
     }
 }
 
@@ -321,28 +286,8 @@ extension CommitQuery {
     /// Names of one subscription: a model has no more entities.
     package static let maximumEntities = 5_000
 
-    /// - Throws: for what the server would refuse whatever its model is, the server's code.
-    package func check() throws(BrokerError) {
-        if let entities {
-            guard (1...Self.maximumEntities).contains(entities.count) else {
-                throw .refused(
-                    .unsupportedMessage,
-                    "1 to \(Self.maximumEntities) entities can be followed, not \(entities.count). Give nil for all entities."
-                )
-            }
-            guard !entities.contains("") else { throw .refused(.unknownEntity, "The name of an entity is empty.") }
-        }
-        if let after, after < 0 {
-            throw .refused(.unsupportedMessage, "A feed begins after a sequence from 0, not after \(after).")
-        }
-        try reply.check(among: Reply.known, as: "reply")
-    }
-
     /// Writes the members of the message.
-    ///
-    /// - Throws: as ``check()``.
-    package func write(to writer: inout JSONWriter) throws(BrokerError) {
-        try check()
+    package func write(to writer: inout JSONWriter) {
         if let entities { writer.words("entities", entities) }
         if let after { writer.member("after", after) }
         if reply != .summary { writer.member("reply", reply.rawValue) }

@@ -69,7 +69,7 @@ public final class EmbeddedBroker: BrokerProtocol {
     @discardableResult public func process(_ job: Broker.Job) async throws -> Completion {
         try await observation.observing(job) { job in
             let id = try job.id?.checked() ?? ids.next()
-            let outcome = try await requests.job(job, id: id, try job.checkedText(id: id))
+            let outcome = try await requests.job(job.content(id: id, wantsAcceptance: false), id: id)
             do throws(BrokerError) {
                 return try Completion(outcome, isBrief: job.reply == .none)
             } catch {
@@ -83,10 +83,10 @@ public final class EmbeddedBroker: BrokerProtocol {
         var job = job
         let finish = observation.begin(&job)
         let id: JobID
-        let text: JSONText
+        let content: [UInt8]
         do {
             id = try job.id?.checked() ?? ids.next()
-            text = try job.checkedText(id: id)
+            content = try job.content(id: id, wantsAcceptance: true)
         } catch {
             finish(.failure(error))
             throw error
@@ -96,7 +96,7 @@ public final class EmbeddedBroker: BrokerProtocol {
         // The job's end is waited for by a task of its own, which lives as long as the job. Cancelling it cancels the job.
         let task = Task { [requests, job] in
             do {
-                let outcome = try await requests.job(job, id: id, text) { sequence in
+                let outcome = try await requests.job(content, id: id) { sequence in
                     accepted.finish(.success(SubmittedJob(id, sequence, ended)))
                 }
                 let completion = try Completion(outcome, isBrief: job.reply == .none)
@@ -158,8 +158,7 @@ public final class EmbeddedBroker: BrokerProtocol {
     ///
     /// - Throws: ``/Broker/BrokerError``
     public func bookmark(named name: String) async throws -> Broker.StoredBookmark? {
-        try Broker.Job.Bookmark.check(name: name)
-        return try await requests.bookmark(named: name).map {
+        try await requests.bookmark(named: name).map {
             Broker.StoredBookmark(name: name, value: $0.value, sequence: $0.sequence)
         }
     }
@@ -273,13 +272,15 @@ extension EmbeddedBroker {
             throw BrokerError(
                 .unsupported,
                 "An embedded broker does not `\(action.rawValue)`: stop it, and open the store again.")
-        default: throw BrokerError.unknown(action)
+        default: throw BrokerError(.unsupportedMessage, "There is no action \"\(action.rawValue)\".")
         }
         return AdminResult()
     }
 
     public func backUp(to file: String, replacing: Bool) async throws -> Backup {
-        try BrokerError.checkBackupPath(file)
+        guard file.utf8.first == UInt8(ascii: "/") else {
+            throw BrokerError(.unsupportedMessage, "The file of a backup is an absolute path; \"\(file)\" is none.")
+        }
         try Task.checkCancellation()
         let answer = Answer<Backup>()
         let isCancelled = Atomic(false)

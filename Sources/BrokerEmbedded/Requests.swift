@@ -1,10 +1,11 @@
 internal import Broker
 internal import BrokerCoordinator
-internal import BrokerFastJSON
 internal import BrokerJSON
+internal import BrokerMessages
 internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerStore
+internal import BrokerWire
 internal import Synchronization
 
 /// Jobs and questions of the process, on their way to the coordinator; each is answered once.
@@ -25,8 +26,6 @@ final class Requests: Sendable {
 
     /// The memory for each byte of a fetch: names, and their resolved forms.
     private static let memoryPerFetchByte = 8
-    /// Bytes of memory that an operation takes until it is staged, besides its records.
-    private static let operationMemory = 512
 
     init(_ coordinator: Coordinator) {
         self.coordinator = coordinator
@@ -73,31 +72,24 @@ final class Requests: Sendable {
     }
 
     /// - Parameters:
-    ///   - text: ``Broker/Job/checkedText(id:)`` of the job.
+    ///   - content: the job's message.
     ///   - accepted: called when the job has its sequence.
     func job(
-        _ job: Broker.Job, id: JobID, _ text: JSONText, accepted: (@Sendable (_ sequence: Int64) -> Void)? = nil
+        _ content: [UInt8], id: JobID, accepted: (@Sendable (_ sequence: Int64) -> Void)? = nil
     ) async throws -> JobCompletion {
         let answer = Answer<JobCompletion>()
-        return try await value(of: answer, bytes: text.count, id: id) { memory throws(JSONRefusal) in
-            let document = try Self.parse(text, isLenient: job.isLenient, memory)
-            guard memory.take(job.operations.count * Self.operationMemory) else { throw .noRoom }
-            return .job(
-                BrokerCoordinator.Job(job, id: id, in: document, text, wantsAcceptance: accepted != nil) { event in
-                    switch event {
-                    case .accepted(_, let sequence): accepted?(sequence)
-                    case .progress: break
-                    case .ended(let outcome): answer.finish(.success(outcome))
+        return try await value(of: answer, JSONText(copying: content), id: id) { envelope, text, _ in
+            .job(
+                try .read(envelope, content: text) { _ in
+                    { event in
+                        switch event {
+                        case .accepted(_, let sequence): accepted?(sequence)
+                        case .progress: break
+                        case .ended(let outcome): answer.finish(.success(outcome))
+                        }
                     }
                 })
         }
-    }
-
-    private static func parse(
-        _ text: JSONText, isLenient: Bool = false, _ memory: JobMemory
-    ) throws(JSONRefusal) -> JSONDocument {
-        guard memory.take(text.count) else { throw .noRoom }
-        return try JSONDocument.parse(text, allowance: memory) { _ in isLenient }
     }
 
     func fetch(_ query: Query) async throws -> FetchedObjects {
@@ -106,41 +98,6 @@ final class Requests: Sendable {
             // A cancelled task has finished the answer.
             coordinator.fetch(request, before: ticket, isWanted: { !answer.isFinished }) { end in
                 answer.finish(Result(end))
-            }
-        }
-    }
-
-    /// Asks for the objects of a query by `ask`, which sees to the answer.
-    private func fetch<Value>(
-        _ query: Query, isStreamed: Bool, _ answer: Answer<Value>,
-        ask: @escaping @Sendable (FetchRequest, _ ticket: Int) -> Void
-    ) async throws -> Value {
-        var writer = JSONWriter()
-        try writer.object { writer throws(BrokerError) in try query.write(isStreamed: isStreamed, to: &writer) }
-        let text = JSONText(copying: writer.bytes)
-        return try await value(of: answer, bytes: text.count) { [coordinator] memory throws(JSONRefusal) in
-            let document = try Self.parse(text, memory)
-            guard memory.take(text.count * Self.memoryPerFetchByte) else { throw .noRoom }
-            return withExtendedLifetime(document) {
-                do throws(Fault) {
-                    let request = try coordinator.plan.fetchRequest(
-                        FetchDescription(query, document.root, isStreamed: isStreamed))
-                    return .question { ticket in ask(request, ticket) }
-                } catch {
-                    answer.finish(.failure(BrokerError(error)))
-                    return .nothing
-                }
-            }
-        }
-    }
-
-    func bookmark(named name: String) async throws -> BrokerStore.StoredBookmark? {
-        let answer = Answer<BrokerStore.StoredBookmark?>()
-        return try await value(of: answer) { [coordinator] _ in
-            .question { ticket in
-                coordinator.bookmark(named: name, before: ticket) { result in
-                    answer.finish(result.mapError { BrokerError(.storeUnavailable, $0.message) })
-                }
             }
         }
     }
@@ -159,16 +116,45 @@ final class Requests: Sendable {
         }
     }
 
+    /// Asks for the objects of a query by `ask`, which sees to the answer.
+    private func fetch<Value>(
+        _ query: Query, isStreamed: Bool, _ answer: Answer<Value>,
+        ask: @escaping @Sendable (FetchRequest, _ ticket: Int) -> Void
+    ) async throws -> Value {
+        let text = try message("fetch") { json throws(BrokerError) in
+            try query.write(isStreamed: isStreamed, to: &json)
+        }
+        return try await value(of: answer, text) { [coordinator] envelope, text, memory in
+            guard memory.take(text.count * Self.memoryPerFetchByte) else { return .noRoom }
+            let request = try coordinator.plan.fetchRequest(FetchDescription(envelope.document.root))
+            return .question { ticket in ask(request, ticket) }
+        }
+    }
+
+    func bookmark(named name: String) async throws -> BrokerStore.StoredBookmark? {
+        let answer = Answer<BrokerStore.StoredBookmark?>()
+        let text = message("bookmark") { $0.member("name", name) }
+        return try await value(of: answer, text) { [coordinator] envelope, _, _ in
+            .question { ticket in
+                guard case .bookmark(let name) = envelope.message else { return }
+                coordinator.bookmark(named: name, before: ticket) { result in
+                    answer.finish(result.mapError { BrokerError(.storeUnavailable, $0.message) })
+                }
+            }
+        }
+    }
+
     /// Begins to follow the feed, when the jobs before it have ended.
     ///
     /// - Parameter notify: called for each event, on a thread of the coordinator's.
     func subscribe(
         _ query: CommitQuery, notify: @escaping @Sendable (FeedSubscription, FeedEvent) -> Void
     ) async throws -> FeedSubscription {
-        try query.check()
         let answer = Answer<FeedSubscription>()
-        return try await value(of: answer) { [coordinator] _ in
+        return try await value(of: answer, message("subscribe") { query.write(to: &$0) }) {
+            [coordinator] envelope, _, _ in
             .question { ticket in
+                guard case .subscribe(let query) = envelope.message else { return }
                 coordinator.whenEnded(before: ticket, from: 0) {
                     let subscription = coordinator.subscribe(
                         to: query.entities, after: query.after, wantsKeys: query.reply == .keys, notify: notify)
@@ -178,30 +164,44 @@ final class Requests: Sendable {
         }
     }
 
-    /// Admits something when there is room, and waits for its answer.
+    private func message<Failure>(
+        _ type: String, _ members: (inout JSONWriter) throws(Failure) -> Void
+    ) throws(Failure) -> JSONText {
+        var writer = JSONWriter()
+        try writer.object { json throws(Failure) in
+            json.member("type", type)
+            try members(&json)
+        }
+        return JSONText(copying: writer.bytes)
+    }
+
+    /// Admits a message when there is room, and waits for its answer.
     ///
     /// - Parameters:
-    ///   - bytes: of its text.
     ///   - id: the job's; nil for a question.
     ///   - open: called on a worker, and perhaps called again; sees to the answer, but where it throws.
     private func value<Value>(
-        of answer: Answer<Value>, bytes: Int = 0, id: JobID? = nil,
-        open: @escaping @Sendable (JobMemory) throws(JSONRefusal) -> Opened
+        of answer: Answer<Value>, _ text: JSONText, id: JobID? = nil,
+        open: @escaping @Sendable (ClientEnvelope, JSONText, JobMemory) throws -> Opened
     ) async throws -> Value {
         try Task.checkCancellation()
         let wait = try note(answer, id)
         defer { unanswered.withLock { $0.waits[wait] = nil } }
         let number = queue.add {
             self.coordinator.admit(
-                payloadBytes: bytes,
+                payloadBytes: text.count,
                 open: { memory in
-                    do throws(JSONRefusal) {
-                        return try open(memory)
+                    do {
+                        guard memory.take(text.count) else { return .noRoom }
+                        return try open(try ClientEnvelope.decode(parsing: text, allowance: memory), text, memory)
+                    } catch let error as WireError {
+                        answer.finish(.failure(BrokerError(error, id)))
+                    } catch let error as Fault {
+                        answer.finish(.failure(BrokerError(error)))
                     } catch {
-                        guard case .fault(let error) = error else { return .noRoom }
-                        answer.finish(.failure(BrokerError(.invalidJSON, "\(error)")))
-                        return .nothing
+                        return .noRoom
                     }
+                    return .nothing
                 },
                 refuse: { message in answer.finish(.failure(BrokerError.tooLarge(message))) })
         } drop: {
@@ -245,108 +245,6 @@ final class Requests: Sendable {
             answer.finish(.failure(self.refusal))
         }
         return try await answer.value(orOnCancellation: cancellation)
-    }
-}
-
-// MARK: - Into the coordinator's words
-
-extension Broker.Job {
-    /// The JSON texts of the job's operations as one text.
-    ///
-    /// - Throws: as a job that is sent to a server.
-    func checkedText(id: JobID) throws(BrokerError) -> JSONText {
-        try checkOptions(id: id)
-        var writer = JSONWriter()
-        try writer.object { writer throws(BrokerError) in try writeOperations(to: &writer) }
-        return JSONText(copying: writer.bytes)
-    }
-}
-
-extension BrokerCoordinator.Job {
-    /// - Parameter document: that of `text`, which is ``Broker/Job/checkedText(id:)`` of the job.
-    fileprivate convenience init(
-        _ job: Broker.Job, id: JobID, in document: JSONDocument, _ text: JSONText, wantsAcceptance: Bool,
-        observer: @escaping @Sendable (JobEvent) -> Void
-    ) {
-        let root = document.root
-        var operations = ShortList<JobOperation>()
-        if let list = root["operations"] {
-            for (operation, fields) in zip(job.operations, list.elements) {
-                operations.append(JobOperation(operation, fields, at: "/operations/\(operations.count)"))
-            }
-        } else {
-            operations.append(JobOperation(job.operations[0], root, at: ""))
-        }
-        self.init(
-            id: id.text, document: document, operations: operations, policy: job.onInvalid == .skip ? .skip : .fail,
-            wantsKeys: job.reply == .keys, wantsObjects: job.reply == .objects, wantsAcceptance: wantsAcceptance,
-            content: text, observer: observer)
-        refusesUnknownKeys = job.effectiveUnknownKeys == .fail
-        isDryRun = job.isDryRun
-        maximumDeletions = job.maximumDeletions.map {
-            switch $0 {
-            case .objects(let count): .objects(count)
-            case .percent(let percent):
-                .share(thousandthsOfPercent: Broker.Job.DeletionLimit.thousandths(percent))
-            }
-        }
-        bookmark = job.bookmark.map { Bookmark(name: $0.name, value: $0.value) }
-        objectDates = job.dates == .model ? .model : .iso8601
-    }
-}
-
-extension JobOperation {
-    /// - Parameter fields: the operation's JSON texts, by the names that they have in a message.
-    fileprivate init(_ operation: Broker.Job.Operation, _ fields: JSONValue, at pointer: String) {
-        // They were written for this very operation.
-        func field(_ name: String) -> JSONValue { fields[name]! }
-        let action: Action
-        var json = fields
-        switch operation.action {
-        case .process:
-            json = field("json")
-            action = .process(object: fields["object"])
-        case .relate:
-            json = field("json")
-            action = .relate(object: field("object"), relationship: field("relationship"))
-        case .sync(_, let predicate, let actions, let part):
-            json = field("json")
-            action = .sync(
-                where: predicate?.format, arguments: fields["arguments"],
-                actions: (actions.contains(.insert), actions.contains(.update), actions.contains(.delete)),
-                part: part.map { ($0.id, $0.isLast) })
-        case .map:
-            json = field("json")
-            action = .map(mapping: fields["mapping"], path: fields["path"])
-        case .delete:
-            json = field("objects")
-            action = .delete
-        case .deleteMatching(let predicate):
-            action = .deleteMatching(where: predicate.format, arguments: fields["arguments"])
-        }
-        self.init(
-            entity: operation.entity, json: json, action,
-            entityPointer: operation.entity.isEmpty ? pointer : "\(pointer)/entity", pointer: pointer)
-    }
-}
-
-extension FetchDescription {
-    /// - Parameter fields: the query's JSON texts, by the names that they have in a message.
-    fileprivate init(_ query: Query, _ fields: JSONValue, isStreamed: Bool) {
-        self.init(entity: query.entity)
-        predicate = query.predicate?.format
-        arguments = fields["arguments"]
-        object = fields["object"]
-        after = fields["after"]
-        sort = query.sort
-        limit = query.limit
-        offset = query.offset
-        include = query.include
-        select = query.select
-        names = query.names == .remote ? .remote : .local
-        dates = query.dates == .model ? .model : .iso8601
-        result = FetchResult(rawValue: query.form.rawValue) ?? .collection
-        self.isStreamed = isStreamed
     }
 }
 
@@ -417,6 +315,15 @@ extension Result where Success == FetchedObjects, Failure == any Error {
 extension BrokerError {
     static let stopped = BrokerError(
         .draining, "The broker is stopped and accepts nothing more. Open the store again.")
+
+    /// A message that the coordinator's side refuses, in the words of a server.
+    init(_ error: WireError, _ id: JobID?) {
+        var fault = Fault(code: error.code, message: error.message, path: error.path)
+        fault.line = error.position?.line
+        fault.column = error.position?.column
+        fault.offset = error.position?.offset
+        self = .reported(fault, jobID: id)
+    }
 
     init(_ fault: BrokerModel.Fault) {
         var reported = Fault(

@@ -1,5 +1,6 @@
 internal import BrokerCoordinator
 internal import BrokerJSON
+internal import BrokerMessages
 internal import BrokerWire
 internal import DequeModule
 internal import NIOCore

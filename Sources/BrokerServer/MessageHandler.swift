@@ -1,6 +1,7 @@
 internal import Broker
 internal import BrokerCoordinator
 internal import BrokerJSON
+internal import BrokerMessages
 internal import BrokerModel
 internal import BrokerSchema
 internal import BrokerStaging

@@ -204,9 +204,6 @@ import Testing
             #"{"type":"done","action":"migrate","changes":[{"change":"dropped"}],"tag":\#(other)}"#)
         let error = await #expect(throws: BrokerError.self) { try await unreadable.value }
         #expect(error?.code == .protocolViolation)
-        let word = RemovedParts(rawValue: "lose")
-        let unknown = await #expect(throws: BrokerError.self) { try await client.migrate(removedParts: word) }
-        #expect(unknown?.code == .unsupportedMessage)
         client.close()
         try await server.stop()
     }

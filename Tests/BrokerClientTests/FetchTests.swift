@@ -348,20 +348,6 @@ import Testing
         #expect(try await reading.value == "ended")
         try await server.stop()
     }
-
-    @Test func `what no server would take is said before anything is sent`() async throws {
-        let client = BrokerClient(.unixSocket(FakeServer.freePath()))
-        func refusal(_ commits: Commits) async -> BrokerError? {
-            await #expect(throws: BrokerError.self) { for try await _ in commits {} }
-        }
-        #expect(await refusal(client.commits(of: []))?.code == .unsupportedMessage)
-        #expect(await refusal(client.commits(of: [""]))?.code == .unknownEntity)
-        #expect(
-            await refusal(client.commits(of: Array(repeating: "E", count: 5_001)))?.code == .unsupportedMessage)
-        #expect(await refusal(client.commits(after: -1))?.code == .unsupportedMessage)
-        #expect(await refusal(client.commits(reply: .init(rawValue: "all")))?.code == .unsupportedMessage)
-        client.close()
-    }
 }
 
 @Suite(.timeLimit(.minutes(5))) struct CompletionObjectsTests {

@@ -1,6 +1,7 @@
 import Broker
 import BrokerCoordinator
 import BrokerJSON
+import BrokerMessages
 import BrokerModel
 import BrokerStaging
 import BrokerStore

@@ -1,8 +1,8 @@
 import BrokerCoordinator
 import BrokerJSON
 import BrokerJournal
+import BrokerMessages
 import BrokerModel
-import BrokerServer
 import BrokerWire
 
 /// Cutting a stream into frames: the same frames come out however the stream arrives, each where its length says.
