@@ -361,23 +361,6 @@ private final class Poller: Sendable {
         #expect(fetched.code == .snapshotExpired)
     }
 
-    @Test func `a source with several long fetches gets no brief attempt until they are done`() {
-        var long = LongFetches()
-        for _ in 0..<LongFetches.besideBrief {
-            #expect(long.triesBriefly(1))
-            long.began(from: 1)
-        }
-        #expect(!long.triesBriefly(1))
-        #expect(long.triesBriefly(2), "others are")
-        long.began(from: 1)
-        long.ended(from: 1)
-        #expect(!long.triesBriefly(1), "what was not tried counts, too")
-        long.ended(from: 1)
-        #expect(long.triesBriefly(1))
-        for _ in 1..<LongFetches.besideBrief { long.ended(from: 1) }
-        #expect(long.isEmpty)
-    }
-
     @Test func `stopping leaves the store's file alone, whichever readers were open`() throws {
         for _ in 0..<30 {
             let folder = TemporaryFolder()

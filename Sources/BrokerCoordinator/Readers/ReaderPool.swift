@@ -29,8 +29,8 @@ struct FetchTask: Sendable {
 ///
 /// Every fetch is first tried briefly. A fetch that turns out to be long is begun again among the long ones, of which
 /// one runs at a time: so a thread is always free soon for brief ones, and the memory of one long answer is taken once.
-/// In both queues users take turns (``TurnQueue``); and no fetch of a source that has several long ones is tried briefly until
-/// they have ended. So a brief fetch waits for brief attempts alone, one of each other user and of each other source of its own.
+/// In both queues users take turns (``TurnQueue``). So a brief fetch waits for brief attempts alone, one of each other user and of each
+/// other source of its own.
 final class ReaderPool: Sendable {
     // Unchecked: the reader goes from thread to thread, but through the lock, and only one thread has it at a time.
     private struct Idle: @unchecked Sendable {
@@ -44,7 +44,6 @@ final class ReaderPool: Sendable {
 
     private let pool = WorkerPool(longTasks: longFetches, named: "reader")
     private let idle = Monitor<[Idle]>([])
-    private let long = Monitor(LongFetches())
     /// The server stops: only brief fetches that run are still answered.
     private let isStopping = Monitor(false)
     private let failure = Monitor<StoreError?>(nil)
@@ -86,27 +85,11 @@ final class ReaderPool: Sendable {
     }
 
     func fetch(_ task: FetchTask) {
-        let isTried = long.withLock { long in
-            let isTried = long.triesBriefly(task.source)
-            if !isTried { long.began(from: task.source) }
-            return isTried
-        }
-        guard isTried else { return fetchLong(task) }
         pool.run(.opening, .brief, from: task.source, of: task.user) { [self] in
-            guard let end = attempt(task, .brief) else {
-                long.withLock { $0.began(from: task.source) }
-                return fetchLong(task)
+            if let end = attempt(task, .brief) { return task.notify(end) }
+            pool.run(.staging, .long, from: task.source, of: task.user) { [self] in
+                task.notify(task.mayBeLong() ? attempt(task, .long) ?? .failed(.tooMuchWork) : .postponed)
             }
-            task.notify(end)
-        }
-    }
-
-    /// The fetch has been counted as a long one.
-    private func fetchLong(_ task: FetchTask) {
-        pool.run(.staging, .long, from: task.source, of: task.user) { [self] in
-            let end = task.mayBeLong() ? attempt(task, .long) ?? .failed(.tooMuchWork) : .postponed
-            long.withLock { $0.ended(from: task.source) }
-            task.notify(end)
         }
     }
 
@@ -198,30 +181,6 @@ extension Fault {
         "Jobs have written so much since this fetch began to read one state of the store that the server ended it: the store's "
             + "WAL grew too long. Fetch again, and less at a time. After frames of a stream, continue in a new transaction: "
             + "`after` with the `last` of the newest one.")
-}
-
-/// The sources that have so many long fetches that their next one is not tried briefly. A pure value.
-struct LongFetches {
-    /// The number that one source may have and still be answered quickly: a client that shows a long list and looks up
-    /// single objects at the same time.
-    static let besideBrief = 4
-
-    /// The long fetches of each source that wait or run; never 0.
-    private var counts: [Int: Int] = [:]
-
-    /// Whether the source's next fetch is tried briefly. If not, it counts as a long one at once.
-    func triesBriefly(_ source: Int) -> Bool { counts[source, default: 0] < Self.besideBrief }
-
-    /// A fetch turned out to be long, or was not tried briefly.
-    mutating func began(from source: Int) { counts[source, default: 0] += 1 }
-
-    mutating func ended(from source: Int) {
-        let rest = counts[source, default: 1] - 1
-        counts[source] = rest > 0 ? rest : nil
-    }
-
-    /// Whether no long fetch waits or runs.
-    var isEmpty: Bool { counts.isEmpty }
 }
 
 /// Looks up ended jobs on a thread and a connection of its own, so that the writer is not delayed.
