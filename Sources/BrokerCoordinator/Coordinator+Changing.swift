@@ -36,7 +36,7 @@ extension Coordinator {
     /// The log delivers a change, and the jobs before it have ended. Blocks until the store has it, or has refused it.
     ///
     /// - Parameter ticket: nil for the change of another server, or of an earlier run.
-    /// - Returns: for the change of an earlier run, sentences about what it did.
+    /// - Returns: for such a change, sentences about what it did.
     /// - Throws: when such a change cannot be made, though the store does not refuse it.
     func apply(_ change: LogEntry, at ticket: Int?) throws(StoreError) -> [String] {
         let result = try waitForAnswer { (notify: @escaping ChangeCallback) throws(StoreError) in
@@ -62,9 +62,7 @@ extension Coordinator {
         }
     }
 
-    /// The log has failed, or has refused the change of that ticket.
-    ///
-    /// - Parameter ticket: nil for all changes that wait for the log.
+    /// The log has failed, or has refused the change of that ticket; nil for all changes that wait for the log.
     func failChanges(_ error: StoreError, at ticket: Int? = nil) {
         let callbacks = loggedChanges.withLock { changes -> [ChangeCallback] in
             let tickets = ticket.map { [$0] } ?? changes.keys.sorted()
@@ -127,13 +125,11 @@ extension StoreError {
 /// Frames that arrive after it wait, and are read by the new model, or by the old one if that stays; their clients
 /// notice only the wait.
 extension Coordinator {
-    /// Reads a model and applies it completely, including the migration, or stays with the old one.
+    /// Reads a model, on a thread of its own, and applies it completely, including the migration, or stays with the old one.
     ///
     /// - Parameters:
     ///   - removal: what becomes of parts that the model no longer has; nil for the store's option.
-    ///   - read: reads the model, on a thread of its own; may block.
-    ///   - notify: called once, on a thread of the coordinator's, with the changes, or the reason why the old model
-    ///     stays.
+    ///   - notify: called once, with the changes, or the reason why the old model stays.
     package func reload(
         removal: RemovalPolicy? = nil, reading read: @escaping @Sendable () -> Result<StagingPlan, Fault>,
         notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void

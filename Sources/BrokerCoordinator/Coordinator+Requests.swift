@@ -3,14 +3,14 @@ internal import BrokerJournal
 internal import BrokerModel
 package import BrokerStaging
 package import BrokerStore
+internal import Glibc
 
 extension Coordinator {
-    /// Fetches objects beside the writer. Does not block: the caller gets a call later.
+    /// Fetches objects beside the writer.
     ///
     /// - Parameters:
-    ///   - ticket: the ticket of the question, before which all frames have been opened; the fetch sees the effects of
-    ///     those of the source.
-    ///   - user: the client's user; users take turns, and so do the sources of each.
+    ///   - ticket: the ticket of the question; the fetch sees the effects of the jobs before it from that source.
+    ///   - user: the client's; users take turns, and so do the sources of each.
     ///   - mayBeLong: whether there is room for a long answer; called once the fetch turns out to be long.
     package func fetch(
         _ request: FetchRequest, before ticket: Int, from source: Int = 0, of user: UInt32 = 0,
@@ -24,10 +24,8 @@ extension Coordinator {
         whenEnded(before: ticket, from: source) { [readers] in readers.fetch(task) }
     }
 
-    /// A fetch whose objects come in parts. It sees the jobs that have ended by now: call it in
-    /// ``whenEnded(before:from:_:)``. Nothing is read before ``FetchStream/ask()``.
-    ///
-    /// - Parameter process: the client's; processes share the places for open streams.
+    /// A fetch whose objects come in parts. It sees the jobs that have ended by now: call it in ``whenEnded(before:from:_:)``.
+    /// Nothing is read before ``FetchStream/ask()``. Processes share the places for open streams.
     package func stream(
         _ request: FetchRequest, of process: Int32, in envelope: FetchEnvelope = .none,
         isWanted: @escaping @Sendable () -> Bool = { true },
@@ -38,9 +36,7 @@ extension Coordinator {
         return readers.streams.stream(task)
     }
 
-    /// Reads a bookmark beside the writer.
-    ///
-    /// - Parameter ticket: the ticket of the question, which sees the jobs before it from that source.
+    /// Reads a bookmark beside the writer, as the jobs before that ticket from that source leave it.
     package func bookmark(
         named name: String, before ticket: Int, from source: Int = 0,
         _ notify: @escaping @Sendable (Result<StoredBookmark?, StoreError>) -> Void
@@ -50,16 +46,14 @@ extension Coordinator {
 
     package typealias Wait = AppliedPosition.Wait
 
-    /// Calls `body` when everything up to that sequence has been applied, on a thread of the coordinator's.
-    ///
-    /// - Returns: nil when it has been already: `body` is not called then.
+    /// Calls `body` when everything up to that sequence has been applied, on a thread of the coordinator's. Returns nil, and does
+    /// not call it, when that is so already.
     package func whenApplied(through sequence: Int64, _ body: @escaping @Sendable () -> Void) -> Wait? {
         applied.wait(for: sequence, body)
     }
 
-    /// The caller waits no longer.
-    ///
-    /// - Returns: the sequence up to which everything has been applied; nil when `body` was called, or is about to be.
+    /// The caller waits no longer. Returns the sequence up to which everything has been applied; nil when `body` was called, or is
+    /// about to be.
     package func forget(_ wait: Wait) -> Int64? { applied.forget(wait) ? applied.position : nil }
 
     /// Calls `body` once the jobs before that ticket from that source have ended: at once, or on a thread of the
@@ -71,14 +65,13 @@ extension Coordinator {
 }
 
 extension Coordinator {
-    /// Follows the feed: the committed jobs that change some entities, in their order. It begins with those that have ended
-    /// by now: call it in ``whenEnded(before:from:_:)``. Nothing is read before ``FeedSubscription/ask()``.
+    /// Follows the feed: the committed jobs that change some entities, in their order. It begins with those that have ended by now:
+    /// call it in ``whenEnded(before:from:_:)``. Nothing is read before ``FeedSubscription/ask()``.
     ///
     /// - Parameters:
     ///   - entities: nil for those of the model.
     ///   - after: nil for the jobs from now on.
     ///   - asker: ids of jobs that it may not see are omitted.
-    ///   - hasRoom: whether the client has room for a part when its turn has come.
     package func subscribe(
         to entities: [String]?, after: Int64?, wantsKeys: Bool, as asker: JobOwner = .server,
         hasRoom: @escaping @Sendable () -> Bool = { true },
@@ -92,15 +85,11 @@ extension Coordinator {
 
 /// Cancellation, and the operator's commands.
 extension Coordinator {
-    /// Cancels the jobs of that id before a ticket, if the merge of none has begun.
+    /// Cancels the jobs of that id before a ticket that the asker may see, if the merge of none has begun. Nil means all that were
+    /// admitted so far.
     ///
-    /// A cancelled job ends at once, before earlier ones; it keeps its ticket, and the ledger records its failure in
-    /// its turn.
-    ///
-    /// - Parameters:
-    ///   - ticket: the ticket of the cancellation; nil means all jobs that were admitted so far.
-    ///   - asker: a job that it may not see counts as unknown.
-    ///   - notify: called once, on a thread of the coordinator's, and before the job's observer.
+    /// A cancelled job ends at once, before earlier ones; it keeps its ticket, and the ledger records its failure in its turn.
+    /// `notify` is called before the job's observer.
     package func cancel(
         _ id: String, before ticket: Int? = nil, as asker: JobOwner = .server,
         _ notify: @escaping @Sendable (Cancellation) -> Void
@@ -122,10 +111,8 @@ extension Coordinator {
         }
     }
 
-    /// Jobs are accepted and staged, and none is merged until ``resume()``. A coordinator that refuses new jobs pauses
-    /// no longer. Any number of calls.
-    ///
-    /// - Returns: false while the model is changed, which waits for jobs.
+    /// Jobs are accepted and staged, and none is merged until ``resume()``, or until new jobs are refused. False while the model is
+    /// changed, which waits for jobs.
     package func pause() -> Bool {
         jobTable.withLock { jobTable in
             guard jobTable.reload.ticket == nil else { return false }
@@ -141,9 +128,8 @@ extension Coordinator {
         }
     }
 
-    /// Copies the WAL into the database and truncates its file, as far as readers allow.
-    ///
-    /// - Parameter notify: called once, on the writer's thread, with the rest of the WAL.
+    /// Copies the WAL into the database and truncates its file, as far as readers allow. `notify` is called on the writer's thread,
+    /// with the rest of the WAL.
     package func checkpoint(_ notify: @escaping @Sendable (Result<WALStatus, StoreError>) -> Void) {
         let statistics = statistics
         jobTable.update { jobTable in
@@ -155,23 +141,21 @@ extension Coordinator {
         }
     }
 
-    /// The digest of the journal's jobs and of the rows that they wrote; nil without a journal.
-    ///
-    /// - Parameter notify: called once, on the writer's thread.
+    /// The digest of the journal's jobs and of the rows that they wrote; nil without a journal. `notify` is called on the writer's
+    /// thread.
     package func history(_ notify: @escaping @Sendable (StateDigest?) -> Void) {
         jobTable.update { jobTable in jobTable.requests.tasks.append { notify($0.history) } }
     }
 }
 
 extension Coordinator {
-    /// Copies the store to a file beside the writer, which goes on. Does not block: the caller gets a call later.
+    /// Copies the store to a file beside the writer, which goes on.
     ///
-    /// One at a time; another is refused as `busy`. A backup that the client does not want any more, or during which
-    /// the server stops, leaves no file.
+    /// One at a time; another is refused as `busy`. A backup that the client does not want any more, or during which the server
+    /// stops, leaves no file.
     ///
     /// - Parameters:
-    ///   - ticket: the ticket of the question, before which all frames have been opened; the copy has the effects of the
-    ///     jobs in them. Nil copies what is committed now.
+    ///   - ticket: the copy has the effects of the jobs before it. Nil copies what is committed now.
     ///   - progress: called at most ten times a second, on the backup's thread; must not block.
     package func backup(
         to file: String, replaces: Bool = false, before ticket: Int? = nil,
@@ -209,29 +193,80 @@ extension Coordinator {
     }
 }
 
-/// Measurements, and lists of jobs.
+/// The members of `stats`: the counters, and what the rest of the coordinator holds at that moment.
 extension Coordinator {
     package func writeStatistics(to writer: inout JSONWriter) {
         let oldest = jobTable.withLock { $0.ends.oldest?.admittedAt }
         var counters = statistics.now
         counters.store = storeState
-        let report = StatisticsReport(
-            counters: counters, storePath: storePath, log: self.writer.opened.log,
-            replicas: logReader.withLock { $0 }?.replicas?.table)
-        report.write(to: &writer, condition, since: statistics.startedAt) { writer in
-            let depths = pool.depths
+        let (condition, log, depths, now) = (condition, self.writer.opened.log, pool.depths, monotonicMicroseconds())
+        writer.member("uptimeMilliseconds", (now - statistics.startedAt) / 1_000)
+        writer.member("paused", condition.isPaused)
+        writer.member("draining", condition.isDraining)
+        counters.writeJobs(to: &writer, inFlight: condition.jobs)
+        writer.member("commits", counters.totals.commits)
+        if let reload = counters.lastReload {
+            writer.key("lastReload")
+            reload.write(to: &writer)
+        }
+        writer.key("batches")
+        counters.batches.write(to: &writer)
+        writer.object("queues") { writer in
             writer.member("opening", depths.opening)
             writer.member("staging", depths.staging)
             writer.member("bytes", memoryTotal)
-            writer.member("oldestMilliseconds", oldest.map { max(0, monotonicMicroseconds() - $0) / 1_000 } ?? 0)
+            writer.member("oldestMilliseconds", oldest.map { max(0, now - $0) / 1_000 } ?? 0)
         }
+        counters.writeStore(at: storePath, to: &writer)
+        if let history = counters.facts.history, let log { write(log, history, counters, to: &writer) }
+        writer.key("latencyMicroseconds")
+        counters.latencies.write(to: &writer, isJournaled: log != nil)
+        writer.key("lastMinute")
+        counters.recent.write(to: &writer, at: now, isJournaled: log != nil)
+        counters.writeHistograms(to: &writer, isJournaled: log != nil)
         writer.object("memory") { writer in
-            writer.member("residentBytes", StatisticsReport.residentBytes())
+            writer.member("residentBytes", Self.residentBytes())
             if let allocations { writer.member("allocations", allocations()) }
         }
         writer.member("subscriptions", readers.feed.count)
     }
 
+    private func write(
+        _ log: any JobLog, _ history: StateDigest, _ counters: Statistics.Counters, to writer: inout JSONWriter
+    ) {
+        let shared = log as? any SharedLog
+        writer.object(shared == nil ? "journal" : "log") { writer in
+            log.write(to: &writer)
+            writer.member(shared == nil ? "applied" : "position", history.position)
+            if let shared { writer.member("lag", max(0, shared.lastPosition - history.position)) }
+            writer.member(shared == nil ? "history" : "digest", history.digits)
+            if let fingerprint = counters.fingerprint { writer.member("fingerprint", fingerprint) }
+            guard shared != nil else { return }
+            var reason: String?
+            if case .halted(let cause) = counters.store { reason = cause }
+            writer.member("halted", reason != nil)
+            if let reason { writer.member("reason", reason) }
+            if let replicas = logReader.withLock({ $0 })?.replicas?.table {
+                writer.key("replicas")
+                replicas.write(to: &writer)
+            }
+        }
+    }
+
+    /// Bytes of memory that the process holds (proc(5), statm); 0 where the kernel does not report them.
+    private static func residentBytes() -> Int {
+        guard let file = fopen("/proc/self/statm", "r") else { return 0 }
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 128)
+        guard fgets(&line, Int32(line.count), file) != nil else { return 0 }
+        let fields = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self).split(
+            separator: " ")
+        return fields.count > 1 ? (Int(fields[1]) ?? 0) * Int(sysconf(Int32(_SC_PAGESIZE))) : 0
+    }
+}
+
+/// Lists of jobs.
+extension Coordinator {
     /// Calls `notify` for each slow job from now on, on a thread of the coordinator's; must not block.
     package func onSlowJob(_ notify: @escaping @Sendable (SlowJob) -> Void) { statistics.observeSlow(notify) }
 
@@ -240,10 +275,9 @@ extension Coordinator {
         let now = monotonicMicroseconds()
         return jobTable.withLock { jobTable in
             jobTable.ends.oldest(count, as: asker).map { job in
-                let isHeld = jobTable.application.holds(job.ticket)
-                return RunningJob(
+                RunningJob(
                     id: job.id, sequence: jobTable.application.place(of: job.ticket)?.position, owner: job.owner,
-                    stage: jobTable.stage(of: job.ticket, isHeld: isHeld), age: max(0, now - job.admittedAt))
+                    stage: jobTable.stage(of: job), age: max(0, now - job.admittedAt))
             }
         }
     }
@@ -279,9 +313,9 @@ extension Coordinator {
 }
 
 extension JobTable {
-    fileprivate func stage(of ticket: Int, isHeld: Bool) -> RunningJob.Stage {
-        if cancellations.tickets.contains(ticket) { return .cancelled }
-        guard isHeld else { return .merging }
-        return application.isReady(ticket) ? .staged : .staging
+    fileprivate func stage(of job: AcceptedJob) -> RunningJob.Stage {
+        if job.skipReason == .cancelled { return .cancelled }
+        guard application.holds(job.ticket) else { return .merging }
+        return application.isReady(job.ticket) ? .staged : .staging
     }
 }

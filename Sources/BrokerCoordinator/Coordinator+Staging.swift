@@ -75,10 +75,8 @@ extension Coordinator {
         }
     }
 
-    /// Whether the frame goes on with its ticket. If not, it gives up the ticket and all memory, and is opened again
-    /// when its turn to scan has come, or that of an earlier frame of its source.
-    ///
-    /// - Parameter user: the user of a job; that of a frame which is not opened yet is unknown.
+    /// Whether the frame goes on with its ticket. If not, it gives up the ticket and all memory, and is opened again when its turn
+    /// to scan has come, or that of an earlier frame of its source. The user of a frame that is not opened yet is unknown.
     func goesOn(_ frame: AdmittedFrame, _ content: ScanContent, of user: UInt32 = 0) -> Bool {
         guard !frame.isCalled else { return true }
         var goesOn = true
@@ -202,11 +200,10 @@ extension Coordinator {
             let fault = Fault.busy(memory.message)
             (work, shortage) = (.refused(fault), fault)
         }
-        let ready = frame.ready(work, took: microseconds)
         jobTable.change(completions) { jobTable in
             // The observer of a cancelled job has been called.
-            if !jobTable.cancellations.tickets.contains(ready.ticket) { ready.progress?.note(staged: ready.rowCount) }
-            return jobTable.finish(ready, outOfMemory: shortage, under: frame.generation)
+            frame.job?.progress?.note(staged: work.rowCount)
+            return jobTable.finish(frame, work, took: microseconds, outOfMemory: shortage)
         }
         // The frame will not be opened again.
         frame.releaseMemory()

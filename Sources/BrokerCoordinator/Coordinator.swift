@@ -141,15 +141,10 @@ package final class Coordinator: Sendable {
     ///
     /// - Parameters:
     ///   - source: the connection of the frame; sources take turns with the workers.
-    ///   - payloadBytes: bytes of the frame.
     ///   - contentBytesAtMost: an upper bound of its content's bytes, from the outside. Until the frame is opened it
     ///     counts as that much, and a large one as more (``CoordinatorLimits``).
     ///   - mayOpenHere: the calling thread may open and stage a small frame, which saves a hand-over to a worker.
-    ///   - payload: the frame as it was received, for the journal; not called without one.
-    ///   - open: called on a worker, or at once (`mayOpenHere`): decodes the frame, asking the memory that it is given; answers
-    ///     it when it is no job. Called again if there was no room for the job, or if there is none later on, or if the frame
-    ///     has to wait for its turn to search; each call must return the same result. Must not call back here.
-    ///   - refuse: called instead when there will never be room to open the frame; answers it.
+    ///   - payload: as that of ``FrameContent``, like `open` and `refuse`.
     package func admit(
         from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0,
         mayOpenHere: Bool = false, payload: (@Sendable () -> [UInt8])? = nil,
@@ -167,15 +162,14 @@ package final class Coordinator: Sendable {
         mayOpenHere: Bool = true
     ) {
         let most = max(payloadBytes, contentBytesAtMost)
-        let weight = Self.weight(of: most)
         let (ticket, memory, refusal, isAlone) = jobTable.withLock { jobTable in
-            let ticket = jobTable.admit(weight, from: source)
+            let ticket = jobTable.admit(AdmittedFrame.weight(of: most), from: source)
             let memory = self.memory.admit(ticket, payloadBytes: payloadBytes)
             return (ticket, memory, jobTable.refusals.current, jobTable.load.count == 1)
         }
         let frame = AdmittedFrame(
-            content, at: ticket, from: source, payloadBytes: payloadBytes, contentBytesAtMost: most, weight: weight,
-            memory, refusal: refusal)
+            content, at: ticket, from: source, payloadBytes: payloadBytes, contentBytesAtMost: most, memory,
+            refusal: refusal)
         open(frame, mayOpenHere: mayOpenHere, isAlone: isAlone)
     }
 
@@ -187,11 +181,6 @@ package final class Coordinator: Sendable {
         } else {
             open(frame)
         }
-    }
-
-    /// The weight of a frame whose content can have so many bytes, until it is opened.
-    static func weight(of bytes: Int) -> Int {
-        bytes > CoordinatorLimits.largeBytes ? bytes * CoordinatorLimits.unopenedFactor : bytes
     }
 
     package func hasRoom(for source: Int = 0) -> Bool { jobTable.withLock { $0.hasRoom(for: source) } }
@@ -218,9 +207,7 @@ package final class Coordinator: Sendable {
         statistics.count { $0.noteFailure(fault.code, at: monotonicMicroseconds()) }
     }
 
-    /// The frame held no job, or a job that was refused.
-    ///
-    /// - Parameter question: the one for which ``goesOn(_:_:)`` was called before.
+    /// The frame held no job, or a job that was refused. For a question ``goesOn(_:_:of:)`` was called before.
     func skip(_ frame: AdmittedFrame, _ question: (@Sendable (Int) -> Void)? = nil) {
         if question == nil { _ = goesOn(frame, .nothing) }
         jobTable.change(completions) { $0.skipped(frame, question) }
@@ -230,14 +217,10 @@ package final class Coordinator: Sendable {
 
     // MARK: - Awaiting, stopping
 
-    /// Reports how a job ended, now or when it ends; nil when the id is unknown.
+    /// Reports how a job ended, now or when it ends; nil when the id is unknown, or the asker may not see the job.
     ///
-    /// The committed job of the id counts, whatever else comes under it. If there is none, the newest job of that id
-    /// before the question counts: its end is waited for, and its failure is reported.
-    ///
-    /// - Parameters:
-    ///   - ticket: the ticket of the question; nil asks after everything admitted so far.
-    ///   - asker: a job that it may not see counts as unknown.
+    /// The committed job of the id counts. If there is none, the newest job of that id before the question's ticket counts: its end
+    /// is waited for, and its failure is reported.
     package func await(
         _ id: String, before ticket: Int? = nil, as asker: JobOwner = .server,
         _ notify: @escaping @Sendable (Result<JobCompletion?, StoreError>) -> Void
@@ -269,13 +252,11 @@ package final class Coordinator: Sendable {
         }
     }
 
-    /// Calls `notify` once if the disk under the store or its journal fails, or the store's file is damaged, on a thread
-    /// of the coordinator's, after the ends that were sent before.
+    /// Calls `notify` once if the disk under the store or its journal fails, or the store's file is damaged, on a thread of the
+    /// coordinator's, after the ends that were sent before.
     ///
-    /// How much of the last transaction, or of the newest entries, is on the disk is unknown then. Neither its jobs nor
-    /// later ones are sent anything more, and callers that await them get no answer: they should look at the store when
-    /// it has been opened again. Fetches fail. The coordinator is not used any more; ``stop()`` does not wait for those
-    /// jobs.
+    /// Whether the last transaction, or the newest entries, are on the disk is unknown then: their jobs and later ones, and who
+    /// awaits them, get no answer, and fetches fail. The coordinator is not used any more; ``stop()`` does not wait for those jobs.
     package func onFailure(_ notify: @escaping @Sendable (StoreError) -> Void) {
         completions.run(storageFailure.observe(notify))
     }
@@ -378,9 +359,9 @@ extension Coordinator {
     /// ended.
     package func onHalt(_ notify: @escaping @Sendable (StoreError) -> Void) { completions.run(halting.observe(notify)) }
 
-    /// Looks whether the files of the store and of the journal are those that were opened, and halts if not.
+    /// Halts if the files of the store and of the journal are not those that were opened.
     ///
-    /// - Throws: why jobs and everything that would open the store again are refused from now on.
+    /// - Throws: why jobs, and whatever would open the store again, are refused from now on.
     func checkFiles() throws(StoreError) {
         do throws(StoreError) {
             try writer.opened.files.check()

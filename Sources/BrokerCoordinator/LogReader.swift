@@ -29,7 +29,6 @@ final class LogReader: Sendable {
     private let logger: Logger
     private let state = Monitor(State())
 
-    /// - Parameter open: opens the frame of a job that was read from the log.
     init(_ log: any JobLog, _ coordinator: Coordinator, logger: Logger, opening open: @escaping Opening) {
         self.log = log
         self.coordinator = coordinator
@@ -41,8 +40,8 @@ final class LogReader: Sendable {
     /// Applies the jobs of earlier runs, or of other servers, that the store has not applied, each in its place. Blocks until they
     /// have ended.
     ///
-    /// - Throws: `StoreError` when the log cannot be read, or one of its jobs cannot be applied. No job after it has been
-    ///   applied then. With a shared log the server has halted instead, unless its store has failed.
+    /// - Throws: `StoreError` when the log cannot be read, or one of its jobs cannot be applied: none after it has been. A server
+    ///   of a shared log has halted instead, unless its store has failed.
     func catchUp() throws(StoreError) {
         guard log.backlog > 0, failure == nil else { return }
         logger.notice("Jobs that were accepted before are applied first.", metadata: ["jobs": "\(log.backlog)"])
@@ -183,9 +182,7 @@ final class LogReader: Sendable {
     /// Another server has changed the model before a job of this one.
     private func stageAgain(_ stale: JobTable.StaleJob) {
         let job = stale.job
-        let entry = LogEntry(
-            .job, position: stale.place.position ?? 0, id: job.id, isIDMade: job.isIDMade, mayDelete: job.mayDelete,
-            isPrivileged: job.isPrivileged, user: job.owner.user, time: stale.place.time, payload: stale.payload)
+        let entry = job.logEntry(at: stale.place, payload: stale.payload)
         coordinator.stageAgain(job, LoggedFrame(entry: entry, reader: self))
     }
 
@@ -242,9 +239,7 @@ extension LogItem {
 }
 
 extension StoreError {
-    /// A job of the log cannot be applied. It and all jobs after it stay in the log.
-    ///
-    /// - Parameter remedy: a sentence.
+    /// A job of the log cannot be applied. It and all jobs after it stay in the log. The remedy is a sentence.
     fileprivate static func unappliable(_ job: LogEntry, _ reason: String, remedy: String) -> StoreError {
         StoreError(
             .unavailable,
@@ -254,16 +249,14 @@ extension StoreError {
 }
 
 extension Coordinator {
-    /// Applies what the log has and the store has not, in its order, each job in its place, under the model and the limits under
-    /// which it was accepted; then changes to the wanted ones, if they are others. From then on it reads the log. Called once,
-    /// before anything is admitted; blocks until all these jobs have ended.
+    /// Applies what the log has and the store has not, each job in its place, under the model and the limits under which it was
+    /// accepted; then changes to the wanted ones, and reads the log from then on. Called once, before anything is admitted; blocks
+    /// until all these jobs have ended.
     ///
-    /// The limits of memory of this server do not apply to these jobs: a job that was accepted is applied, or the start fails.
+    /// The limits of memory of this server do not apply to these jobs: a job that was accepted is applied, or the start fails, and
+    /// the coordinator can only be stopped.
     ///
-    /// - Parameter open: opens the frame of an accepted job, under the conditions of
-    ///   ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``.
-    /// - Throws: `StoreError` when the log cannot be read, one of its jobs cannot be applied, or the store cannot be changed to
-    ///   the wanted model. No job after the one that failed has been applied then, and the coordinator can only be stopped.
+    /// - Parameter open: opens the frame of an accepted job, like `FrameContent.open`.
     package func start(
         _ logger: Logger, opening open: @escaping @Sendable (LogEntry, JobMemory) -> ReopenedJob
     ) throws(StoreError) {
@@ -278,24 +271,21 @@ extension Coordinator {
         try useWantedLimits()
     }
 
-    /// A job was read from the log: its frame is opened, by the calling thread if it is small, else by a worker.
-    ///
-    /// - Throws: `StoreError` when it cannot be next.
+    /// A job was read from the log: its frame is opened, by the calling thread if it is small, else by a worker. Throws when it
+    /// cannot be next.
     fileprivate func admit(_ logged: LogEntry, isCancelled: Bool, _ content: LoggedFrame) throws(StoreError) {
         let bytes = logged.payload.count
-        let weight = Self.weight(of: bytes)
         let (ticket, memory) = try jobTable.withLock { jobTable throws(StoreError) in
-            let ticket = try jobTable.admit(weight, logged, isCancelled: isCancelled)
+            let ticket = try jobTable.admit(AdmittedFrame.weight(of: bytes), logged)
             return (ticket, self.memory.admit(ticket, payloadBytes: bytes, isLogged: true))
         }
         let frame = AdmittedFrame(
-            content, at: ticket, from: Self.logSource, payloadBytes: bytes, contentBytesAtMost: bytes, weight: weight,
-            memory, logged: logged)
+            content, at: ticket, from: Self.logSource, payloadBytes: bytes, contentBytesAtMost: bytes, memory,
+            logged: logged, isCancelled: isCancelled)
         self.open(frame, mayOpenHere: true, isAlone: false)
     }
 
-    /// A job of this server whose place in the log is after a change of the model by another server: its frame is opened and staged
-    /// again.
+    /// The place of the job is after a change of the model by another server: its frame is opened and staged again.
     fileprivate func stageAgain(_ job: AcceptedJob, _ content: LoggedFrame) {
         let bytes = content.entry.payload.count
         // Its memory has a place among those of the jobs that were read from the log.
@@ -404,7 +394,6 @@ final class ReplicaNotes: Sendable {
     /// The jobs before the note have ended. Blocks until the store has its position.
     ///
     /// - Returns: why nothing more may be applied; nil when the server goes on.
-    /// - Throws: `StoreError` when the store has failed.
     func apply(_ note: ReplicaNote, _ mark: LogMark, isOwn: Bool) throws(StoreError) -> StoreError? {
         var consequences: [ReplicaTable.Consequence] = []
         let table = state.withLock { state -> ReplicaTable in
@@ -457,10 +446,8 @@ final class ReplicaNotes: Sendable {
 }
 
 extension Coordinator {
-    /// Runs `body` on the writer's thread between two transactions, again and again while the store takes no writes. Blocks.
-    ///
-    /// - Returns: nil when the server ends before the store has taken it.
-    /// - Throws: `StoreError` when the store has failed for good.
+    /// Runs `body` on the writer's thread between two transactions, again and again while the store takes no writes. Blocks. Nil
+    /// when the server ends before the store has taken it; throws when the store has failed for good.
     func onStore<Value: Sendable>(
         _ body: @escaping @Sendable (Store) throws(StoreError) -> Value
     ) throws(StoreError) -> Value? {

@@ -12,10 +12,8 @@ package final class OwnedStore: Sendable {
     /// Nil after the store was given up.
     private let lock: Monitor<StoreLock?>
 
-    /// Checks that the store can be had before anything is touched, takes it, opens it and starts the threads. Blocks.
-    ///
-    /// - Throws: `StoreError`, which names the process that owns the store if there is one; files that were made are
-    ///   deleted again.
+    /// Checks that the store can be had before anything is touched, takes it, opens it and starts the threads. Blocks. The error
+    /// names the process that owns the store, if there is one; files that were made are deleted again then.
     package init(plan: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
         let logger = logger.escaping
         options.store.activity?.begin()
@@ -52,9 +50,8 @@ package final class OwnedStore: Sendable {
         return try opened.get()
     }
 
-    /// Takes an existing store with the model and the journal that it has, so that a reload can change the model. Blocks.
-    ///
-    /// - Throws: also when the journal has jobs that the store has not applied: they need the model that they were accepted with.
+    /// Takes an existing store with the model and the journal that it has, so that a reload can change the model. Blocks. Fails
+    /// when the journal has jobs that the store has not applied: they need the model that they were accepted with.
     package static func unchanged(path: String, logger: Logger) throws(StoreError) -> OwnedStore {
         guard let plan = try Store.planInForce(path: path) else {
             throw StoreError(
@@ -90,9 +87,7 @@ package final class OwnedStore: Sendable {
         await Thread.run(named: "stopping") { [self] in stopAndGiveUp() }
     }
 
-    /// Begins to ``stop()``, for a caller that cannot wait.
-    ///
-    /// - Parameter end: called when the store was given up.
+    /// Begins to ``stop()``, for a caller that cannot wait; `end` is called when the store was given up.
     package func stopSoon(_ end: @escaping @Sendable () -> Void) {
         Thread(named: "stopping") { [self] in
             stopAndGiveUp()

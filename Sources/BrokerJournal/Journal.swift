@@ -46,19 +46,16 @@ package final class Journal {
         var last: Int64
     }
 
-    /// Opens the journal of a store, or creates one.
-    ///
-    /// A tail that was being written when the machine stopped is truncated; ``tail`` then has its position.
+    /// Opens the journal of a store, or creates one. A tail that was being written when the machine stopped is truncated; ``tail``
+    /// then has its position.
     ///
     /// - Parameters:
-    ///   - path: the path of its folder, beside the store.
+    ///   - path: of its folder, beside the store.
     ///   - expected: the identity that the store has; nil when the store has not applied jobs of a journal.
     ///   - applied: the newest position that the store has applied.
     ///   - id: the id of the job at that position in the store; nil when the store does not have it.
     ///   - mode: permissions of new files, less the umask of the process.
-    ///   - system: the system calls; tests inject faults.
-    /// - Throws: ``JournalError``: `unusable` with the position when an entry is damaged, or the journal is another
-    ///   store's.
+    /// - Throws: ``JournalError``: `unusable` when an entry is damaged, or the journal is another store's.
     package convenience init(
         path: String, expected: JournalIdentity?, applied: Int64, idOfApplied id: String?, mode: UInt32,
         system: any JournalSystem
@@ -108,10 +105,8 @@ package final class Journal {
 
     deinit { if file >= 0 { Glibc.close(file) } }
 
-    /// Reads and checks a journal as the opening does, and changes nothing.
-    ///
-    /// - Returns: the number of jobs that the store has not applied.
-    /// - Throws: ``JournalError``: that of the opening.
+    /// Reads and checks a journal as the opening does, and changes nothing. Returns the number of jobs that the store has not
+    /// applied.
     package static func pendingJobs(
         path: String, expected: JournalIdentity?, applied: Int64, idOfApplied id: String?
     ) throws(JournalError) -> Int {
@@ -139,7 +134,6 @@ package final class Journal {
         case present
     }
 
-    /// - Throws: ``JournalError`` when the path cannot be examined.
     package static func presence(_ path: String) throws(JournalError) -> Presence {
         let folder = JournalFolder(path: path)
         guard folder.isThere else { return .absent }
@@ -174,9 +168,10 @@ package final class Journal {
         do throws(JournalError) {
             try folder.write(bytes, to: file, at: end)
         } catch {
-            try undo(error)
+            try cut(after: error)
+            throw error
         }
-        do throws(JournalError) {
+        try orFail { () throws(JournalError) in
             try folder.sync(file)
             do throws(JournalError) {
                 try checkPlace()
@@ -187,9 +182,6 @@ package final class Journal {
             }
             end += bytes.count
             try writeMark()
-        } catch {
-            failure = error
-            throw error
         }
         byteCount += bytes.count
         self.checksum = checksum
@@ -199,8 +191,13 @@ package final class Journal {
 
     private func checkPlace() throws(JournalError) {
         if let failure { throw failure }
+        try orFail { () throws(JournalError) in try appended.check() }
+    }
+
+    /// Runs what must not fail: after that nothing is appended any more.
+    private func orFail(_ body: () throws(JournalError) -> Void) throws(JournalError) {
         do throws(JournalError) {
-            try appended.check()
+            try body()
         } catch {
             failure = error
             throw error
@@ -221,21 +218,10 @@ package final class Journal {
     }
 
     /// Truncates the written part of a group for which there is no room.
-    private func undo(_ cause: JournalError) throws(JournalError) -> Never {
-        try cut(after: cause)
-        throw cause
-    }
-
     private func cut(after cause: JournalError) throws(JournalError) {
-        guard cause.code == .full else {
-            failure = cause
-            throw cause
-        }
-        do throws(JournalError) {
+        try orFail { () throws(JournalError) in
+            guard cause.code == .full else { throw cause }
             try folder.cut(file, to: end)
-        } catch {
-            failure = error
-            throw error
         }
     }
 
@@ -271,17 +257,17 @@ package final class Journal {
         segments.append(Segment(head: head, last: before))
     }
 
-    /// Marks the last segment as one that has a successor, so that the loss of the successor is detected.
-    ///
-    /// - Parameter new: the file of the next segment, which is on the disk.
+    /// Marks the last segment as one that has a successor, whose file is on the disk, so that the loss of the successor is
+    /// detected.
     private func close(before new: Int32) throws(JournalError) {
-        do throws(JournalError) {
-            try writeMark(isClosed: true)
-            try folder.sync(file)
-        } catch {
-            Glibc.close(new)
-            failure = error
-            throw error
+        try orFail { () throws(JournalError) in
+            do throws(JournalError) {
+                try writeMark(isClosed: true)
+                try folder.sync(file)
+            } catch {
+                Glibc.close(new)
+                throw error
+            }
         }
     }
 

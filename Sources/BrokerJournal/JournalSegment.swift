@@ -51,7 +51,7 @@ package struct JournalSegment {
         return header + SegmentMark(synced: headerCount).bytes(seed: identity.seed)
     }
 
-    /// - Throws: ``JournalError`` when the bytes are no segment, or one that a later version wrote.
+    /// Throws when the bytes are no segment, or one that a later version wrote.
     package init(_ bytes: UnsafeRawBufferPointer, number: UInt64, path: String) throws(JournalError) {
         guard bytes.count >= Self.markOffset, bytes.number(0, UInt64.self) == Self.magic else {
             throw .damaged(path, at: 0)
@@ -232,13 +232,8 @@ package enum JournalRecord {
         var bodyChecksum: UInt32
     }
 
-    /// Appends the record of an entry.
-    ///
-    /// - Parameters:
-    ///   - seed: the initial value of the checksums.
-    ///   - previous: the header's checksum of the record before.
-    ///   - durable: how far the segment is durable.
-    /// - Returns: its header's checksum.
+    /// Appends the record of an entry, and returns its header's checksum. Checksums begin with the seed; the one before is that of
+    /// the previous record's header, and `durable` how far the segment is durable.
     package static func write(
         _ entry: LogEntry, seed: UInt32, after previous: UInt32, durable: Int, to bytes: inout [UInt8]
     ) -> UInt32 {
@@ -290,9 +285,8 @@ package enum JournalRecord {
         body.count == header.bodyCount && checksum(body, seed: seed) == header.bodyChecksum
     }
 
-    /// The entry of an intact record; nil when its kind or its flags are unknown, because a later version wrote it.
-    ///
-    /// - Parameter body: the complete body.
+    /// The entry of an intact record with its complete body; nil when its kind or its flags are unknown, because a later version
+    /// wrote it.
     static func entry(_ header: Header, _ body: UnsafeRawBufferPointer) -> LogEntry? {
         guard header.kind > 0, header.kind <= kinds.count,
             let id = String(validating: body.prefix(header.idCount), as: UTF8.self)

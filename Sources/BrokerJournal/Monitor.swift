@@ -78,9 +78,7 @@ package struct Monitor<State>: @unchecked Sendable {
         }
     }
 
-    /// As ``wait(_:)``, up to a time. Returns nil when there is no result by then.
-    ///
-    /// - Parameter deadline: in microseconds of the monotonic clock.
+    /// As ``wait(_:)``, up to a time of the monotonic clock in microseconds. Returns nil when there is no result by then.
     @inlinable package func wait<Result>(until deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
         var time = timespec(tv_sec: Int(deadline / 1_000_000), tv_nsec: Int(deadline % 1_000_000) * 1_000)
         pthread_mutex_lock(&guarded.pointee.mutex)
@@ -92,4 +90,11 @@ package struct Monitor<State>: @unchecked Sendable {
             }
         }
     }
+}
+
+/// Microseconds of a clock that never goes back.
+package func monotonicMicroseconds() -> Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1_000
 }

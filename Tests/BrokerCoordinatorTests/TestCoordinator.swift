@@ -270,11 +270,12 @@ extension AdmittedFrame {
     /// A frame without content.
     static func test(
         _ ticket: Int, from source: Int = 0, bytes: Int, _ memory: JobMemory, _ logged: LogEntry? = nil,
-        payload: (@Sendable () -> [UInt8])? = nil
+        isCancelled: Bool = false, payload: (@Sendable () -> [UInt8])? = nil
     ) -> AdmittedFrame {
         AdmittedFrame(
             ClosureContent(bytes: payload, opened: { _ in .nothing }, refused: { _ in }), at: ticket, from: source,
-            payloadBytes: bytes, weight: payload == nil ? 0 : bytes, memory, admittedAt: 0, logged: logged)
+            payloadBytes: bytes, contentBytesAtMost: payload == nil ? 0 : bytes, memory, admittedAt: 0, logged: logged,
+            isCancelled: isCancelled)
     }
 }
 

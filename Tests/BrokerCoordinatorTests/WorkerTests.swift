@@ -259,7 +259,7 @@ import Testing
                 job, id: JobID("job \(ticket)"), frame, openedAt: 0, progress: nil)
             #expect(accepted.weight == weight)
             frame.began(accepted, under: 0)
-            jobTable.application.finish(ticket, frame.ready(.refused(Fault(.busy, ""))))
+            _ = jobTable.finish(frame, .refused(Fault(.busy, "")))
         }
         return jobTable
     }
@@ -269,7 +269,7 @@ import Testing
         var jobTable = try jobTable(weights)
         var counts: [Int] = []
         while true {
-            var batch: JobBatch = []
+            var batch: [AcceptedJob] = []
             while let next = jobTable.takeNext(after: batch) { batch.append(next) }
             if batch.isEmpty { return counts }
             counts.append(batch.count)
@@ -314,14 +314,14 @@ import Testing
     /// The store has failed, and no client gets an answer for these jobs.
     @Test func `who waits for the end of jobs is called when they are dropped`() throws {
         var jobTable = try jobTable([Self.small, Self.small])
-        var batch: JobBatch = []
+        var batch: [AcceptedJob] = []
         while let next = jobTable.takeNext(after: batch) { batch.append(next) }
-        for (_, job) in batch { jobTable.ends.began(job.ticket, from: job.accepted.source) }
+        for job in batch { jobTable.ends.began(job.ticket, from: job.source) }
         let called = Monitor(0)
-        let last = try #require(batch.last?.job.ticket)
+        let last = try #require(batch.last?.ticket)
         let waits = jobTable.ends.wait(before: last + 1) { called.withLock { $0 += 1 } }
         #expect(waits)
-        for (count, (_, job)) in batch.enumerated() {
+        for (count, job) in batch.enumerated() {
             #expect(called.withLock { $0 } == 0)
             for completion in jobTable.drop([job], at: 0).completions { completion() }
             #expect(called.withLock { $0 } == count)

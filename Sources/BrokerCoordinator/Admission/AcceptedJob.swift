@@ -40,13 +40,13 @@ final class AdmittedFrame: @unchecked Sendable {
     let payloadBytes: Int
     /// The most bytes that its content can have, as seen from outside.
     let contentBytesAtMost: Int
-    /// The weight that it counts for until it is opened.
-    let weight: Int
     /// Why it is refused if it holds a job, decided at admission.
     let refusal: Fault?
     let admittedAt: Int64
     /// The job as the log has it; nil for a client's frame.
     let logged: LogEntry?
+    /// The log has the job's cancellation, too.
+    let isCancelled: Bool
     // Only the thread that opens or stages the frame changes the following.
     private var stagingMemory: JobMemory?
     /// Nil until the frame was opened, and is known to hold a job.
@@ -56,15 +56,22 @@ final class AdmittedFrame: @unchecked Sendable {
 
     init(
         _ content: any FrameContent, at ticket: Int, arrival: Int? = nil, from source: Int, payloadBytes: Int,
-        contentBytesAtMost: Int = 0, weight: Int = 0, _ memory: JobMemory, refusal: Fault? = nil,
-        admittedAt: Int64 = monotonicMicroseconds(), logged: LogEntry? = nil
+        contentBytesAtMost: Int = 0, _ memory: JobMemory, refusal: Fault? = nil,
+        admittedAt: Int64 = monotonicMicroseconds(), logged: LogEntry? = nil, isCancelled: Bool = false
     ) {
         self.content = content
         (self.ticket, self.arrival, self.source) = (ticket, arrival ?? ticket, source)
         (self.payloadBytes, self.contentBytesAtMost) = (payloadBytes, contentBytesAtMost)
-        (self.weight, self.refusal, self.admittedAt, self.logged) = (weight, refusal, admittedAt, logged)
+        (self.refusal, self.admittedAt, self.logged, self.isCancelled) = (refusal, admittedAt, logged, isCancelled)
         stagingMemory = memory
     }
+
+    /// The weight of a frame whose content can have so many bytes, until it is opened.
+    static func weight(of bytes: Int) -> Int {
+        bytes > CoordinatorLimits.largeBytes ? bytes * CoordinatorLimits.unopenedFactor : bytes
+    }
+
+    var weight: Int { Self.weight(of: contentBytesAtMost) }
 
     /// Until ``releaseMemory()``, after which no thread opens or stages the frame.
     var memory: JobMemory { stagingMemory! }
@@ -81,59 +88,29 @@ final class AdmittedFrame: @unchecked Sendable {
     func again(at ticket: Int, _ memory: JobMemory) -> AdmittedFrame {
         AdmittedFrame(
             content, at: ticket, arrival: arrival, from: source, payloadBytes: payloadBytes,
-            contentBytesAtMost: contentBytesAtMost, weight: weight, memory, refusal: refusal, admittedAt: admittedAt,
-            logged: logged)
+            contentBytesAtMost: contentBytesAtMost, memory, refusal: refusal, admittedAt: admittedAt,
+            logged: logged, isCancelled: isCancelled)
     }
-}
 
-/// Of a frame that holds a job.
-extension AdmittedFrame {
+    /// Of a frame that holds one.
     var accepted: AcceptedJob {
         guard let job else { preconditionFailure("the frame was not opened") }
         return job
     }
 
-    func ready(_ work: StoreJob.Work, took microseconds: Int64 = 0) -> ReadyJob {
-        let job = accepted
-        var times = StageTimes()
-        times.queued = job.openedAt - job.admittedAt
-        times.staged = monotonicMicroseconds() - job.openedAt
-        times.work = microseconds
-        return ReadyJob(work: work, memory: memory, accepted: job, times: times)
-    }
-
-    var logEntry: PendingEntry {
-        let job = accepted
-        return PendingEntry(
-            ticket: ticket,
-            entry: LogEntry(
-                .job, id: job.id, isIDMade: job.isIDMade, mayDelete: job.mayDelete, isPrivileged: job.isPrivileged,
-                user: job.owner.user, time: job.acceptedAt),
-            payload: { [content] in content.payload })
+    var pendingEntry: PendingEntry {
+        PendingEntry(ticket: ticket, entry: accepted.logEntry(at: nil), payload: { [content] in content.payload })
     }
 }
 
-/// The facts of a job from its opening to its end, however often it is staged. Threads pass one reference instead of
-/// its parts.
-final class AcceptedJob: JobFacts {
-    let id: String
-    let owner: JobOwner
-    /// As decided when the job was accepted, like ``mayDelete``: the server that applies it may run as another user.
-    let isPrivileged: Bool
-    /// Nil for a job without an id of the client's.
-    let contentHash: JobHash?
-    /// For the state digest of the journal; nil when the content hash serves, or without a journal.
-    let contentDigest: JobHash?
-    let policy: InvalidRecordPolicy
+/// A job from its opening to its end, however often it is staged: its facts, and what becomes known on the way. Threads pass one
+/// reference to it.
+///
+/// Unchecked: what changes is changed under the lock of the job table until the writer takes the job, then on the writer's thread, and
+/// not at all once it is settled.
+final class AcceptedJob: @unchecked Sendable {
+    let facts: JobFacts
     let wantsAcceptance: Bool
-    let wantsKeys: Bool
-    let wantsObjects: Bool
-    let objectDates: FetchDates
-    let isDryRun: Bool
-    let maximumDeletions: DeletionLimit?
-    let bookmark: Bookmark?
-    /// As decided when the job was accepted: the journal has it.
-    let mayDelete: Bool
     /// The server made the id, because the client sent none.
     let isIDMade: Bool
     let ticket: Int
@@ -143,8 +120,7 @@ final class AcceptedJob: JobFacts {
     /// The job was read from the log, where another server, or an earlier run of this one, had put it.
     let isFromLog: Bool
     let observer: @Sendable (JobEvent) -> Void
-    /// Nil when the client does not want progress.
-    let progress: JobProgress?
+    private let wantedProgress: JobProgress?
     let contents: JobContents
     let contentBytes: Int
     /// Bytes that the job reserves while it is in flight: those of the frame and of its content, more for many elements
@@ -156,48 +132,21 @@ final class AcceptedJob: JobFacts {
     /// For the log, in milliseconds since 1970.
     let acceptedAt: Int64
 
-    /// - Parameter isLogged: there is a journal.
-    init(
-        _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress?, isLogged: Bool = false
-    ) {
-        (self.id, isIDMade) = (id.text, job.id == nil)
-        (ticket, arrival, source) = (frame.ticket, frame.arrival, frame.source)
-        (observer, self.progress) = (job.observer, progress)
-        contents = JobContents(job.operations)
-        contentBytes = job.content.count
-        let work = max(contentBytes, job.document.elementCount * CoordinatorLimits.bytesPerElement)
-        weight = frame.payloadBytes + work + (job.wantsObjects ? CoordinatorLimits.objectsBytes : 0)
-        (admittedAt, self.openedAt) = (frame.admittedAt, openedAt)
-        let logged = frame.logged
-        isFromLog = logged != nil
-        acceptedAt = logged?.time ?? wallClockMilliseconds()
-        owner = job.owner
-        isPrivileged = logged?.isPrivileged ?? job.owner.isPrivileged
-        mayDelete = logged?.mayDelete ?? job.mayDelete
-        contentHash = job.id == nil ? nil : job.contentHash
-        contentDigest = isLogged && job.id == nil ? job.contentHash : nil
-        (policy, isDryRun, maximumDeletions, bookmark) = (job.policy, job.isDryRun, job.maximumDeletions, job.bookmark)
-        (wantsAcceptance, wantsKeys) = (job.wantsAcceptance, job.wantsKeys)
-        (wantsObjects, objectDates) = (job.wantsObjects, job.objectDates)
-    }
-
-    var key: JobID { JobID(id) }
-
-    /// The log has the job.
-    func noteAccepted(at sequence: Int64) {
-        observer(.accepted(id: id, sequence: sequence))
-        progress?.accepted()
-    }
-}
-
-/// A job that is staged, or whose staging has failed: the writer's input. A class, like ``AcceptedJob``: the order and
-/// the writer pass it on many times.
-final class ReadyJob: Sendable {
-    let work: StoreJob.Work
-    /// Declared after `work`, so that the rows are freed before their memory is given back.
-    let memory: JobMemory
-    let accepted: AcceptedJob
-    let times: StageTimes
+    /// The rows, or the fault of their staging; nil until then.
+    private(set) var work: StoreJob.Work?
+    /// Declared after `work`, so that the rows are freed before their memory is given back. Nil until the job is staged.
+    private(set) var memory: JobMemory?
+    private(set) var skipReason: SkipReason?
+    /// Set when the writer takes the job.
+    var place = LogPlace(position: nil, time: 0)
+    /// The outcome in a transaction that may not be durable yet.
+    private(set) var end: JobOutcome?
+    /// The ledger could not record the failure.
+    private(set) var isUnwritten = false
+    private var times = StageTimes()
+    private var appliedAt: Int64 = 0
+    /// The part of the merge that the writer spent on this job alone.
+    private var ownMicroseconds: Int64 = 0
 
     /// Why the job is not merged, though it keeps its ticket.
     enum SkipReason {
@@ -207,61 +156,180 @@ final class ReadyJob: Sendable {
         case refused
     }
 
-    let skipReason: SkipReason?
-
+    /// - Parameter isLogged: there is a journal.
     init(
-        work: StoreJob.Work, memory: JobMemory, accepted: AcceptedJob, times: StageTimes, skipReason: SkipReason? = nil
+        _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress?, isLogged: Bool = false
     ) {
-        self.work = work
-        self.memory = memory
-        self.accepted = accepted
-        self.times = times
-        self.skipReason = skipReason
+        isIDMade = job.id == nil
+        (ticket, arrival, source) = (frame.ticket, frame.arrival, frame.source)
+        (observer, wantedProgress) = (job.observer, progress)
+        contents = JobContents(job.operations)
+        contentBytes = job.content.count
+        let work = max(contentBytes, job.document.elementCount * CoordinatorLimits.bytesPerElement)
+        weight = frame.payloadBytes + work + (job.wantsObjects ? CoordinatorLimits.objectsBytes : 0)
+        (admittedAt, self.openedAt) = (frame.admittedAt, openedAt)
+        let logged = frame.logged
+        isFromLog = logged != nil
+        acceptedAt = logged?.time ?? wallClockMilliseconds()
+        wantsAcceptance = job.wantsAcceptance
+        let hash = isIDMade && !isLogged ? nil : job.contentHash
+        // What a user may do was decided when the job was accepted: the server that applies it may run as another one.
+        facts = JobFacts(
+            id: id.text, owner: job.owner, isPrivileged: logged?.isPrivileged ?? job.owner.isPrivileged,
+            contentHash: isIDMade ? nil : hash, contentDigest: isIDMade ? hash : nil, policy: job.policy,
+            wantsKeys: job.wantsKeys, wantsObjects: job.wantsObjects, objectDates: job.objectDates,
+            isDryRun: job.isDryRun, maximumDeletions: job.maximumDeletions, bookmark: job.bookmark,
+            mayDelete: logged?.mayDelete ?? job.mayDelete)
+        if frame.isCancelled { withdraw(.cancelled, .cancelled) }
     }
 
-    var id: String { accepted.id }
-    var owner: JobOwner { accepted.owner }
-    var ticket: Int { accepted.ticket }
-    var wantsObjects: Bool { accepted.wantsObjects && skipReason == nil }
+    var id: String { facts.id }
+    var key: JobID { JobID(facts.id) }
+    var owner: JobOwner { facts.owner }
+    var sequence: Int64? { place.position }
+    var wantsObjects: Bool { facts.wantsObjects && skipReason == nil }
     /// Nil when no client wants progress, or none any more.
-    var progress: JobProgress? { skipReason == nil ? accepted.progress : nil }
-    var isLarge: Bool { accepted.weight > CoordinatorLimits.largeBytes }
+    var progress: JobProgress? { skipReason == nil ? wantedProgress : nil }
+    var isLarge: Bool { weight > CoordinatorLimits.largeBytes }
 
-    /// Calls the observer; that of a cancelled job has been called already.
-    func notify(_ event: JobEvent) {
-        if skipReason != .cancelled { accepted.observer(event) }
+    /// - Parameter place: nil before the log has given it one.
+    func logEntry(at place: LogPlace?, payload: [UInt8] = []) -> LogEntry {
+        LogEntry(
+            .job, position: place?.position ?? 0, id: id, isIDMade: isIDMade, mayDelete: facts.mayDelete,
+            isPrivileged: facts.isPrivileged, user: owner.user, time: place?.time ?? acceptedAt, payload: payload)
     }
 
-    /// The job in its turn.
+    // MARK: - Before its turn
+
+    /// The log has the job.
+    func noteAccepted(at sequence: Int64) {
+        observer(.accepted(id: id, sequence: sequence))
+        wantedProgress?.accepted()
+    }
+
+    /// The job is staged, or its staging has failed.
     ///
-    /// - Parameters:
-    ///   - place: one with a position.
-    ///   - isLogged: the store limits the memory of the merge, as the log wants.
-    func storeJob(at place: LogPlace, isLogged: Bool) -> StoreJob {
+    /// - Parameter microseconds: the workers' time for it.
+    func staged(_ work: StoreJob.Work, _ memory: JobMemory, took microseconds: Int64) {
+        if skipReason == nil { self.work = work }
+        self.memory = memory
+        times.queued = openedAt - admittedAt
+        times.staged = monotonicMicroseconds() - openedAt
+        times.work = microseconds
+    }
+
+    /// The job will not be merged, and its rows are freed. The first reason counts.
+    func withdraw(_ reason: SkipReason, _ fault: Fault) {
+        guard skipReason == nil else { return }
+        skipReason = reason
+        work = .refused(fault)
+    }
+
+    // MARK: - In its turn
+
+    var rowCount: Int { work?.rowCount ?? 0 }
+
+    /// - Parameter isLogged: the store limits the memory of the merge, as the log wants.
+    func storeJob(isLogged: Bool) -> StoreJob {
+        guard let work, let memory, let sequence else { preconditionFailure("the turn of the job has not come") }
         memory.beginTurn(isUnlimited: isLogged)
-        return StoreJob(accepted, sequence: place.position!, work: work, now: place.time, memory: memory)
+        return StoreJob(facts, sequence: sequence, work: work, now: place.time, memory: memory)
     }
 
-    func failedStoreJob(at place: LogPlace, _ fault: Fault) -> StoreJob {
-        StoreJob(accepted, sequence: place.position!, work: .refused(fault), now: place.time, memory: nil)
+    /// - Parameters:
+    ///   - microseconds: the time of the merge, and the part that the writer spent on this job alone.
+    func applied(
+        _ end: JobOutcome, took microseconds: (all: Int64, own: Int64), at now: Int64 = monotonicMicroseconds()
+    ) {
+        progress?.note(merged: rowCount)
+        (self.end, appliedAt) = (end, now)
+        times.merged = microseconds.all
+        ownMicroseconds = microseconds.own
     }
 
-    /// The job as a cancelled one: its waiters have been called, and its rows are freed.
-    func cancelled() -> ReadyJob { skipReason == nil ? withdrawn(.cancelled, .cancelled) : self }
+    /// The store did not take the job.
+    ///
+    /// - Parameter isUnwritten: nor the failure.
+    func failed(_ fault: Fault, isUnwritten: Bool = false) {
+        (end, self.isUnwritten, appliedAt) = (.failed(fault), isUnwritten, monotonicMicroseconds())
+        (times.merged, ownMicroseconds) = (0, 0)
+    }
 
-    /// The job as one for which the log has no place.
-    func refused(_ fault: Fault) -> ReadyJob { skipReason == nil ? withdrawn(.refused, fault) : self }
+    /// The log refused the job, which ends with that.
+    func failedAsRefused() {
+        guard case .refused(let fault) = work else { preconditionFailure("a refused job has failed") }
+        failed(fault)
+    }
 
-    private func withdrawn(_ skipReason: SkipReason, _ fault: Fault) -> ReadyJob {
-        ReadyJob(work: .refused(fault), memory: memory, accepted: accepted, times: times, skipReason: skipReason)
+    /// The transaction is not durable, and will not be repeated.
+    func dropped() { (end, times.merged) = (nil, 0) }
+
+    var mergedMicroseconds: Int64 { times.merged }
+
+    var objectBytes: Int { if case .completed(let outcome) = end { outcome.objects?.json?.count ?? 0 } else { 0 } }
+
+    // MARK: - After COMMIT
+
+    /// - Parameter committedAt: in microseconds of the monotonic clock.
+    func times(_ committedAt: Int64) -> StageTimes {
+        var times = times
+        times.work += ownMicroseconds
+        times.committed = committedAt - appliedAt
+        if place.durableAt > 0 {
+            // A small job is staged while the journal stores it.
+            let stagedAt = admittedAt + times.queued + times.staged
+            times.isJournaled = true
+            times.journalWaited = max(0, place.writtenAt - stagedAt)
+            times.journalSynced = max(0, place.durableAt - max(place.writtenAt, stagedAt))
+        }
+        times.waited = max(0, committedAt - admittedAt - times.total)
+        return times
+    }
+
+    /// Whether a job is committed under the id: this one, or one before it.
+    var isCommitted: Bool {
+        switch end {
+        case nil, .failed: false
+        case .completed: !facts.isDryRun
+        case .duplicate, .conflict: true
+        }
+    }
+
+    /// The owner of the job that is committed under the id.
+    var committedOwner: JobOwner? {
+        switch end {
+        case nil: nil
+        case .failed, .completed: owner
+        case .duplicate(let outcome), .conflict(_, let outcome): outcome.owner
+        }
+    }
+
+    func completion(_ committedAt: Int64) -> JobCompletion {
+        switch end {
+        case nil: preconditionFailure("the job has not ended")
+        case .failed(let fault), .conflict(let fault, _):
+            return .failed(fault, id: id, owner: owner, sequence: sequence)
+        case .duplicate(let outcome):
+            // The changes are those of the first time; the timing is this message's own.
+            var completion = JobCompletion(stored: outcome, id: id, isDuplicate: true, timing: times(committedAt))
+            completion.isDryRun = facts.isDryRun
+            return completion
+        case .completed(let outcome):
+            var completion = JobCompletion(
+                id: id, owner: owner, sequence: sequence,
+                result: .completed(members: outcome.members, isDuplicate: false))
+            completion.timing = times(committedAt)
+            completion.objects = outcome.objects
+            completion.cause = outcome.rejected.lazy.compactMap(\.cause).first
+            completion.isDryRun = facts.isDryRun
+            return completion
+        }
     }
 }
 
-extension ReadyJob {
-    func noteMerged() { progress?.note(merged: rowCount) }
-
+extension StoreJob.Work {
     var rowCount: Int {
-        switch work {
+        switch self {
         case .merge(let rows): rows.rowCount
         case .steps(let steps): steps.reduce(0) { $0 + ($1.rows?.rowCount ?? 0) }
         case .refused: 0

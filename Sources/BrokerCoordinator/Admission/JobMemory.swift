@@ -68,9 +68,8 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
         }
     }
 
-    /// The job's turn to be merged has come: from now on it may take memory up to its limit, whatever the others hold.
-    ///
-    /// - Parameter isUnlimited: the store limits what the merge takes.
+    /// The job's turn to be merged has come: from now on it may take memory up to its limit, whatever the others hold; without a
+    /// limit when the store limits what the merge takes.
     func beginTurn(isUnlimited: Bool = false) {
         state.withLock {
             $0.isInTurn = true
@@ -165,10 +164,8 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
     /// Whether room was refused and waiting for it helps.
     var canWait: Bool { state.withLock { !$0.isLastAttempt } }
 
-    /// Tries again when there is room for the bytes that the job probably needs, or when nothing is before it any more.
-    /// The memory of the attempt must have been given back.
-    ///
-    /// - Parameter contentBytes: bytes of the frame's content, as far as is known.
+    /// Tries again when there is room for the bytes that the job probably needs, by those of its content, or when nothing is before
+    /// it any more. Gives back the memory of the attempt.
     func wait(contentBytes: Int, _ retry: @escaping MemoryBudget.Waiter) {
         dropAll()
         let reached = state.withLock { $0.refusedAt }
@@ -230,8 +227,7 @@ final class MemoryBudget: Sendable {
 
     var total: Int { shares.withLock { $0.total } }
 
-    /// - Parameters:
-    ///   - payloadBytes: bytes of the frame, which is in memory already. Tickets are admitted in their order.
+    /// Tickets are admitted in their order. The frame is in memory already.
     func admit(_ ticket: Int, payloadBytes: Int, isLogged: Bool = false) -> JobMemory {
         shares.withLock { $0.add(ticket, bytes: payloadBytes, isLogged: isLogged) }
         return JobMemory(self, ticket, payloadBytes: payloadBytes)
@@ -306,9 +302,7 @@ struct MemoryShares<Waiter> {
 
     private func position(of ticket: Ticket) -> Int? { holders.index(of: ticket) { $0.ticket } }
 
-    /// Adds a holder after all others, with the bytes that it has already.
-    ///
-    /// - Parameter isLogged: the job was read from the log, and must be applied.
+    /// Adds a holder after all others, with the bytes that it has already. A job that was read from the log must be applied.
     mutating func add(_ ticket: Ticket, bytes: Int, isLogged: Bool = false) {
         holders.append(Holder(ticket: ticket, bytes: bytes, isLogged: isLogged))
         total += bytes

@@ -109,12 +109,8 @@ struct ScanScheduler<Frame> {
 
     // MARK: - Calling
 
-    /// Calls the frames of that source that need not wait any longer.
-    ///
-    /// - Parameters:
-    ///   - ticket: the ticket for the first of them; the others get those after it.
-    ///   - isItsTurn: the source may scan, once.
-    /// - Returns: frames in the order of their new tickets.
+    /// Calls the frames of that source that need not wait any longer. The first gets that ticket; the others those after it. If it
+    /// is the source's turn, it may scan, once. Returns the frames in the order of their new tickets.
     mutating func call(_ source: Int, from ticket: Int, isItsTurn: Bool = false) -> [Frame] {
         guard !turns.isEmpty, var own = sources.removeValue(forKey: source) else { return [] }
         defer { if !own.opening.isEmpty || !own.waiting.isEmpty { sources[source] = own } }
@@ -139,9 +135,8 @@ struct ScanScheduler<Frame> {
         return called
     }
 
-    /// A scan has taken that long, on a clock of microseconds that never goes back.
-    ///
-    /// - Parameter own: the part of the time that is paid for by the job's bytes.
+    /// A scan has taken that long, on a clock of microseconds that never goes back. Its own part of the time is paid for by its
+    /// bytes.
     mutating func note(_ arrival: Int, took microseconds: Int64, own: Int64 = 0, at now: Int64) {
         guard let user = searching[arrival] else { return }
         pace.note(max(0, microseconds - own), at: now)
@@ -261,9 +256,7 @@ struct ScanConcurrency {
     /// The number of scans that may be in the order, 1 at least.
     func width(atMost widest: Int) -> Int { Int(max(1, min(Int64(widest), Self.microseconds / max(1, slowest)))) }
 
-    /// A scan has ended.
-    ///
-    /// - Parameter now: the time of a clock that never goes back.
+    /// A scan has ended, by a clock that never goes back.
     mutating func note(_ microseconds: Int64, at now: Int64) {
         if first.left > 0 {
             first = (max(first.slowest, microseconds), first.left - 1)

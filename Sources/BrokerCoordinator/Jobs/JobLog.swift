@@ -21,15 +21,14 @@ protocol JobLog: Sendable {
     /// Whether a job that was appended can still be cancelled: only its own server applies it.
     var takesCancellations: Bool { get }
 
-    /// Appends an entry; entries are stored in the order of the calls. Must not block: it is called while the job table
-    /// is locked. ``read(after:bytes:)`` delivers the entry, or its refusal.
+    /// Appends an entry, in the order of the calls; ``read(after:bytes:)`` delivers it, or its refusal. Must not block: the job
+    /// table is locked.
     func append(_ entry: PendingEntry)
 
-    /// Waits for the next entries of the log, and returns them in its order. Called by one thread, one call after the other.
+    /// Waits for the next entries of the log after a position, and returns them in its order. Called by one thread, one call after
+    /// the other.
     ///
-    /// - Parameters:
-    ///   - position: the newest that was delivered.
-    ///   - bytes: entries of other servers are returned until they have that many bytes, but one at least.
+    /// - Parameter bytes: entries of other servers are returned until they have that many, but one at least.
     /// - Returns: nil after ``stop()``, when everything that was appended has been delivered.
     /// - Throws: `StoreError` when the log has failed. Entries that were not delivered may be in it or not.
     func read(after position: Int64, bytes: Int) throws(StoreError) -> [LogItem]?
@@ -180,16 +179,12 @@ protocol SharedLog: JobLog {
     var replica: String { get }
     var durability: Durability { get }
 
-    /// The first entries of the log. Blocks until they are known.
-    ///
-    /// - Parameter own: what to begin an empty log with.
+    /// The first entries of the log; `own` ones are what an empty log begins with. Blocks until they are known.
     func first(_ own: LogBeginning) throws(StoreError) -> LogBeginning
 
-    /// Begins to read after that position, and to take entries. Called once, before any other use but ``first(_:)``.
-    ///
-    /// - Parameters:
-    ///   - time: that of the entry there.
-    ///   - report: called with the reason when entries wait for the log for long, and with nil when they do not any more.
+    /// Begins to read after that position, where an entry has that time, and to take entries. Called once, before any other use but
+    /// ``first(_:)``. `report` is called with the reason when entries wait for the log for long, and with nil when they do not any
+    /// more.
     func begin(after position: Int64, at time: Int64, reporting report: @escaping @Sendable (_ reason: String?) -> Void)
 
     /// Appends an entry about the servers, in order with the others.
@@ -228,7 +223,7 @@ package enum Durability: String, Sendable {
 
 /// Opens a shared log before the store that it feeds.
 package struct SharedLogSource: Sendable {
-    /// - Parameter identity: of the log that the store was fed from; nil for a new store.
+    /// Opens the log of that identity, from which the store was fed; nil for a new store.
     typealias Open = @Sendable (_ identity: String?) throws(StoreError) -> any SharedLog
 
     let open: Open
@@ -238,8 +233,6 @@ package struct SharedLogSource: Sendable {
     static let prefix = "nats:"
 
     /// A store that a shared log feeds is a copy of others: without the log it would become another one.
-    ///
-    /// - Throws: ``StoreError`` for such a store.
     static func refuse(_ identity: String?, at path: String) throws(StoreError) {
         guard let identity, identity.hasPrefix(prefix) else { return }
         throw StoreError(

@@ -257,8 +257,6 @@ struct DiskSpace {
 enum JournalOpening {
     /// A server without a journal, which would migrate the store: leaves the journal beside it with the model in force, since no
     /// refusal may follow a migration.
-    ///
-    /// - Throws: as ``open(for:_:_:)``.
     static func leaveBeforeMigration(
         to plan: StagingPlan, _ options: CoordinatorOptions, _ logger: Logger
     ) throws(StoreError) {
@@ -271,12 +269,8 @@ enum JournalOpening {
         _ = try open(for: Store(path: options.storePath, plan: inForce, options: opening), options, logger)
     }
 
-    /// Reads and checks the journal of a store that is not open. Opening the store copies its WAL, which a refused start must not
-    /// have done. Changes nothing.
-    ///
-    /// - Parameter isKept: the server keeps a journal.
-    /// - Returns: the number of accepted jobs that the store has not applied.
-    /// - Throws: as ``open(for:_:_:)``.
+    /// The number of accepted jobs that the store, which is not open, has not applied. Opening the store copies its WAL, which a
+    /// refused start must not have done. Changes nothing. Throws as ``open(for:_:_:)``.
     static func pendingJobs(_ store: String, isKept: Bool) throws(StoreError) -> Int {
         let position = try Store.logPosition(path: store)
         let path = try Store.journal(path: store).location + ".journal"

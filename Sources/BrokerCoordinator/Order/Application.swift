@@ -35,7 +35,6 @@ struct Application<Work> {
     private(set) var position: Int64
     var generation = 0
 
-    /// - Parameter position: the newest that was delivered before, 0 for none.
     init(after position: Int64) { self.position = position }
 
     var isEmpty: Bool { own.isEmpty && others.isEmpty }
@@ -46,9 +45,7 @@ struct Application<Work> {
 
     // MARK: - From the log
 
-    /// A frame that was opened here held a job.
-    ///
-    /// - Parameter generation: that of the model under which it is staged.
+    /// A frame that was opened here held a job, which is staged under the model of that generation.
     mutating func began(_ ticket: Int, under generation: Int = 0) {
         // Frames are opened out of order, though rarely by much.
         let index = (own.lastIndex { $0.ticket < ticket } ?? -1) + 1
@@ -57,9 +54,8 @@ struct Application<Work> {
         deliveredCount = min(deliveredCount, index)
     }
 
-    /// The log delivers a job of this server, or refuses it.
+    /// The log delivers a job of this server, or refuses it: then its place has no position.
     ///
-    /// - Parameter place: its position is nil for a job that the log refused.
     /// - Returns: whether another server has changed the model before it: the job is to be staged again.
     /// - Throws: `StoreError` when another job, or a later position, should have come first.
     @discardableResult mutating func deliver(own ticket: Int, at place: LogPlace) throws(StoreError) -> Bool {
@@ -87,9 +83,8 @@ struct Application<Work> {
         while deliveredCount < own.count, own[deliveredCount].place != nil { deliveredCount += 1 }
     }
 
-    /// The log delivers a job that this server did not append; its frame has that ticket.
-    ///
-    /// - Throws: `StoreError` when a later position was delivered before.
+    /// The log delivers a job that this server did not append; its frame has that ticket. Throws when a later position was
+    /// delivered before.
     mutating func deliver(other ticket: Int, at place: LogPlace) throws(StoreError) {
         try advance(to: place)
         others.append(Entry(ticket: ticket, generation: generation, place: place, work: nil))
@@ -104,16 +99,19 @@ struct Application<Work> {
 
     // MARK: - Work
 
-    /// The job is staged, or has failed: it can be merged when its turn comes.
-    ///
-    /// - Parameter generation: that of the model under which it was staged. Work of another one than is wanted is dropped.
-    mutating func finish(_ ticket: Int, _ work: Work, under generation: Int = 0) {
-        update(ticket) { if $0.generation == generation { $0.work = work } }
-    }
-
-    /// Changes the work of that ticket, if it is finished.
-    mutating func change(_ ticket: Int, _ body: (Work) -> Work) {
-        update(ticket) { $0.work = $0.work.map(body) }
+    /// The job is staged under the model of that generation, or has failed: it can be merged when its turn comes. False for work of
+    /// another model than is wanted, which is dropped.
+    mutating func finish(_ ticket: Int, _ work: Work, under generation: Int = 0) -> Bool {
+        if let index = own.index(of: ticket, by: { $0.ticket }) {
+            guard own[index].generation == generation else { return false }
+            own[index].work = work
+        } else if let index = others.index(of: ticket, by: { $0.ticket }) {
+            guard others[index].generation == generation else { return false }
+            others[index].work = work
+        } else {
+            return false
+        }
+        return true
     }
 
     func holds(_ ticket: Int) -> Bool { entry(ticket) != nil }
@@ -155,14 +153,6 @@ struct Application<Work> {
     private func entry(_ ticket: Int) -> Entry? {
         if let index = own.index(of: ticket, by: { $0.ticket }) { return own[index] }
         return others.index(of: ticket, by: { $0.ticket }).map { others[$0] }
-    }
-
-    private mutating func update(_ ticket: Int, _ body: (inout Entry) -> Void) {
-        if let index = own.index(of: ticket, by: { $0.ticket }) {
-            body(&own[index])
-        } else if let index = others.index(of: ticket, by: { $0.ticket }) {
-            body(&others[index])
-        }
     }
 }
 

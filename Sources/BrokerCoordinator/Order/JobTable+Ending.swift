@@ -6,11 +6,11 @@ internal import BrokerStore
 
 /// Jobs that keep their tickets and are not merged, because they are cancelled.
 extension JobTable {
-    /// Cancels the jobs of that id before a ticket that the asker may see: all of them, or none if the merge of one has
-    /// begun. A cancelled job keeps its ticket, and fails when its turn comes.
+    /// Cancels the jobs of that id before a ticket that the asker may see: all of them, or none if the merge of one has begun. A
+    /// cancelled job keeps its ticket, and fails when its turn comes.
     ///
-    /// - Parameter answer: answers the asker, before the observers and waiters of the jobs are called; with a log on the
-    ///   disk, when the cancellation is in it.
+    /// - Parameter answer: answers the asker, before the observers and waiters of the jobs are called; with a log on the disk, when
+    ///   the cancellation is in it.
     /// - Returns: nil when no such job is in flight; the asker is then not answered.
     mutating func cancel(
         _ id: JobID, before ticket: Int?, as asker: JobOwner, _ answer: @escaping @Sendable (Cancellation) -> Void
@@ -19,14 +19,14 @@ extension JobTable {
         guard !found.isEmpty else { return nil }
         // A job that the log refused fails for that reason.
         let mayCancel = log.durable?.takesCancellations ?? true
-        guard mayCancel, found.allSatisfy({ application.holds($0.ticket) && fault(of: $0.ticket) == nil }) else {
+        guard mayCancel, found.allSatisfy({ application.holds($0.ticket) && $0.skipReason != .refused }) else {
             return Effects(completions: [{ answer(.tooLate) }], notifies: hasWork)
         }
         guard log.durable != nil else {
             let completions = [{ answer(.cancelled) }] + found.flatMap { markCancelled($0) }
             return Effects(completions: completions, notifies: hasWork)
         }
-        let fresh = found.filter { !cancellations.tickets.contains($0.ticket) }
+        let fresh = found.filter { $0.skipReason == nil }
         guard let last = fresh.last else {
             return Effects(completions: [{ answer(.cancelled) }], notifies: hasWork)
         }
@@ -50,8 +50,8 @@ extension JobTable {
     }
 
     private mutating func markCancelled(_ job: AcceptedJob) -> [@Sendable () -> Void] {
-        guard cancellations.tickets.insert(job.ticket).inserted else { return [] }
-        application.change(job.ticket) { $0.cancelled() }
+        guard job.skipReason == nil else { return [] }
+        job.withdraw(.cancelled, .cancelled)
         forgetAcceptance(of: job.ticket)
         let sequence = application.place(of: job.ticket)?.position
         let completion = JobCompletion.failed(.cancelled, id: job.id, owner: job.owner, sequence: sequence)
@@ -107,30 +107,26 @@ extension JobTable {
         var hasWork = false
     }
 
-    /// Ends the jobs of a transaction that is durable.
-    ///
-    /// - Parameters:
-    ///   - reservation: the last sequence that the transaction has reserved.
-    ///   - committedAt: in microseconds of the monotonic clock.
-    ///   - report: returns the call that reports the jobs' ends, in their order, to the observers and the waiters.
+    /// Ends the jobs of a transaction that is durable, and has reserved sequences up to that one. `report` returns the call that
+    /// reports the jobs' ends, in their order, to the observers and the waiters.
     mutating func settle(
-        _ applied: [AppliedJob], reservation: Int64?, at committedAt: Int64,
-        report: ([(AppliedJob, [RunningJobs.Waiter])]) -> Effects.Call
+        _ applied: [AcceptedJob], reservation: Int64?, at committedAt: Int64,
+        report: ([(AcceptedJob, [RunningJobs.Waiter])]) -> Effects.Call
     ) -> Settlement {
         var settlement = Settlement()
         if let reservation {
             log.memory.extend(through: reservation)
             settlement.reserved = deliverReserved()
         }
-        var ended: [(AppliedJob, [RunningJobs.Waiter])] = []
+        var ended: [(AcceptedJob, [RunningJobs.Waiter])] = []
         ended.reserveCapacity(applied.count)
-        for applied in applied {
-            let waiters = self.ended(
-                applied.job.accepted, isCommitted: applied.isCommitted, owner: applied.committedOwner,
-                took: applied.mergedMicroseconds, at: committedAt)
-            ended.append((applied, waiters))
-            guard applied.isUnwritten, case .failed(let fault) = applied.end, applied.sequence != nil else { continue }
-            unrecorded.keep(applied.job.failedStoreJob(at: applied.place, fault), applied.completion(committedAt))
+        for job in applied {
+            ended.append((job, self.ended(job, at: committedAt)))
+            guard job.isUnwritten, case .failed(let fault) = job.end, let sequence = job.sequence else { continue }
+            // Without its rows, which are not needed any more.
+            let failed = StoreJob(
+                job.facts, sequence: sequence, work: .refused(fault), now: job.place.time, memory: nil)
+            unrecorded.keep(failed, job.completion(committedAt))
         }
         // The waiters for these ends follow the ends themselves.
         let completions = (ended.isEmpty ? [] : [report(ended)]) + ends.takeReady()
@@ -142,8 +138,11 @@ extension JobTable {
     }
 
     /// Drops jobs without an answer, because the store has failed. Waiters for these jobs learn that from the observers.
-    mutating func drop(_ jobs: [ReadyJob], at now: Int64) -> Effects {
-        for job in jobs { _ = ended(job.accepted, isCommitted: false, owner: nil, took: 0, at: now) }
+    mutating func drop(_ jobs: [AcceptedJob], at now: Int64) -> Effects {
+        for job in jobs {
+            job.dropped()
+            _ = ended(job, at: now)
+        }
         return effects(ends.takeReady(), notifies: true)
     }
 }
@@ -154,9 +153,8 @@ extension JobTable {
     /// 1. The invariants of the machines that the table consists of.
     /// 2. Counts are those of the tickets: every job in the order is in flight. A frame in flight waits to be opened, waits
     ///    for its turn to scan, or is a job.
-    /// 3. Only jobs in flight are cancelled.
-    /// 4. No caller waits for room while there is room.
-    /// 5. Jobs that the log gets when they are staged are in flight, and have no place.
+    /// 3. No caller waits for room while there is room.
+    /// 4. Jobs that the log gets when they are staged are in flight, and have no place.
     func checkInvariants() throws(InvariantViolation) {
         try application.checkInvariants()
         try turns.checkInvariants()
@@ -173,7 +171,6 @@ extension JobTable {
         try InvariantViolation.require(
             load.count >= jobCount + load.unopened, "unopened frames and jobs are frames in flight")
         try InvariantViolation.require(application.count <= load.count, "every job in the order is in flight")
-        try InvariantViolation.require(cancellations.tickets.count <= load.count, "only jobs in flight are cancelled")
         try InvariantViolation.require(!hasRoom || !hasRoomWaiters, "callers are woken when there is room")
         try InvariantViolation.require(
             unstagedTickets.count <= jobCount, "jobs that the log gets later are in flight")
@@ -212,7 +209,7 @@ extension Monitor<JobTable> {
     }
 }
 
-/// The cancelled jobs, and the cancellations that wait until the log has them; these jobs are not merged meanwhile. A pure value.
+/// The cancellations that wait until the log has them; their jobs are not merged meanwhile. A pure value.
 struct Cancellations {
     struct Request {
         let job: AcceptedJob
@@ -222,8 +219,6 @@ struct Cancellations {
         let entry: (LogPlace) -> PendingEntry
     }
 
-    /// Those of the cancelled jobs whose turn has not come.
-    var tickets: Set<Int> = []
     /// By ticket, in the order of their entries.
     private var requests: [Int: [Request]] = [:]
 
@@ -261,7 +256,7 @@ struct WriterTurn {
     enum Step {
         /// One transaction of all jobs in ``WriterTurn/jobs``, or of as many as it has room for.
         case together
-        case alone(LogPlace, ReadyJob)
+        case alone(AcceptedJob)
         /// No more sequences can be reserved: the jobs that wait for one fail.
         case failStarved(StoreError)
     }
@@ -269,9 +264,9 @@ struct WriterTurn {
     var reopening: StoreReopening?
     var tasks: [@Sendable (Store) -> Void] = []
     /// Jobs that the log refused: they end without a transaction.
-    var refused: JobBatch = []
+    var refused: [AcceptedJob] = []
     /// The jobs that have not been applied, in order.
-    var jobs: JobBatch = []
+    var jobs: [AcceptedJob] = []
     /// The last sequence of the block to reserve. A turn may have no jobs but a reservation for those without sequences.
     var reservation: Int64?
     private var isApart = false
@@ -281,7 +276,7 @@ struct WriterTurn {
     var next: Step? {
         if let shortage { return .failStarved(shortage) }
         guard isApart else { return jobs.isEmpty && reservation == nil ? nil : .together }
-        return jobs.first.map { .alone($0.place, $0.job) }
+        return jobs.first.map { .alone($0) }
     }
 
     /// The first jobs are durable, in one transaction or alone.
@@ -290,9 +285,7 @@ struct WriterTurn {
         reservation = nil
     }
 
-    /// The transaction of all jobs was undone.
-    ///
-    /// - Parameter hasMadeRoom: the store has room for the reservation now, which the next turn repeats.
+    /// The transaction of all jobs was undone. When the store has made room for the reservation, the next turn repeats it.
     mutating func failed(_ error: StoreError, hasMadeRoom: Bool) {
         isApart = true
         if jobs.isEmpty, !hasMadeRoom { shortage = error }

@@ -10,7 +10,7 @@ struct JobTable {
 
     var load: Load
     var admission = Admission<AdmittedFrame>()
-    var application: Application<ReadyJob>
+    var application: Application<AcceptedJob>
     var log: Log
     var service = ServiceState()
     var refusals = Refusals()
@@ -24,9 +24,7 @@ struct JobTable {
     var ends = CompletionBarrier()
     var unrecorded = UnrecordedFailures()
 
-    /// - Parameters:
-    ///   - sequence: the newest that an earlier run used.
-    ///   - reservedThrough: the last one that the store has reserved for this run.
+    /// The newest sequence that an earlier run used, and the last one that the store has reserved for this run.
     init(after sequence: Int64, reservedThrough: Int64, _ limits: CoordinatorLimits) {
         load = Load(limits: limits)
         application = Application(after: sequence)
@@ -126,9 +124,7 @@ struct JobTable {
         var acceptances: [Int: AcceptedJob] = [:]
         /// Jobs that go to the log when they are staged, so that it has none for which there is no memory. They are large:
         /// a small one would be stored later than it must.
-        var unstaged: [Int: AdmittedFrame] = [:]
-        /// Jobs that the log refused, or did not get, and why.
-        var faults: [Int: Fault] = [:]
+        var unstaged: Set<Int> = []
     }
 
     /// Callers that wait for room, and frames whose turn has come.
@@ -157,7 +153,7 @@ struct JobTable {
     }
 
     /// The next job, if it may be merged. Pausing does not apply to cancelled jobs.
-    private var next: ReadyJob? {
+    private var next: AcceptedJob? {
         guard let (place, job) = application.next, place.position != nil else { return nil }
         guard service.isPaused || cancellations.areLogged else { return job }
         return cancellations.holds(job.ticket) || service.isPaused && job.skipReason == nil ? nil : job
@@ -166,27 +162,36 @@ struct JobTable {
     private var isNextRefused: Bool { application.next.map { $0.place.position == nil } ?? false }
 
     /// The next job is a scan that may take long: the jobs before it should not wait for its transaction.
-    private func isLong(_ next: ReadyJob) -> Bool { turns.hasLong && turns.isSearching(next.accepted.arrival) }
+    private func isLong(_ next: AcceptedJob) -> Bool { turns.hasLong && turns.isSearching(next.arrival) }
 
     var hasNoOwn: Bool { load.count == load.others.count && reload.ticket == nil }
 
     /// Takes the next job of a transaction; nil when none is ready, or it should go into another transaction.
     ///
     /// A large job does not join small ones: their COMMIT would wait for its merge, and a COMMIT of its own costs it little.
-    mutating func takeNext(after batch: JobBatch) -> (place: LogPlace, job: ReadyJob)? {
+    mutating func takeNext(after batch: [AcceptedJob]) -> AcceptedJob? {
         guard let next else { return nil }
         if let last = batch.last {
             guard batch.count < CoordinatorLimits.jobsPerCommit, !isLong(next) else { return nil }
-            let isFull = { batch.reduce(0) { $0 + $1.job.accepted.weight } >= CoordinatorLimits.transactionBytes }
-            if next.isLarge, !last.job.isLarge || isFull() { return nil }
+            let isFull = { batch.reduce(0) { $0 + $1.weight } >= CoordinatorLimits.transactionBytes }
+            if next.isLarge, !last.isLarge || isFull() { return nil }
         }
-        return application.takeNext().map { ($0.place, $0.work) }
+        return takeNext()
+    }
+
+    private mutating func takeNext() -> AcceptedJob? {
+        guard let (place, job) = application.takeNext() else { return nil }
+        job.place = place
+        return job
     }
 
     /// Takes the next jobs, if the log has refused them. They end without a transaction.
-    mutating func takeRefused() -> JobBatch {
-        var refused: JobBatch = []
-        while isNextRefused, let job = application.takeNext() { refused.append((job.place, job.work)) }
+    mutating func takeRefused() -> [AcceptedJob] {
+        var refused: [AcceptedJob] = []
+        while isNextRefused, let job = takeNext() {
+            job.failedAsRefused()
+            refused.append(job)
+        }
         return refused
     }
 
@@ -215,11 +220,10 @@ struct JobTable {
     }
 
     /// Gives a frame that was read from the log its ticket: the job keeps its place.
-    mutating func admit(_ weight: Int, _ logged: LogEntry, isCancelled: Bool) throws(StoreError) -> Int {
+    mutating func admit(_ weight: Int, _ logged: LogEntry) throws(StoreError) -> Int {
         let ticket = reserve(weight, isFromLog: true)
         try application.deliver(other: ticket, at: logged.place)
         log.memory.note(logged.position)
-        if isCancelled { cancellations.tickets.insert(ticket) }
         return ticket
     }
 
@@ -235,10 +239,8 @@ struct JobTable {
         return admission.reserve()
     }
 
-    /// A frame was opened at its first ticket, so that its content is known.
+    /// A frame was opened at its first ticket, so that its content is known. `again` makes the call for a frame that must wait.
     ///
-    /// - Parameters:
-    ///   - again: makes the call for a frame that must wait.
     /// - Returns: whether the frame continues with its ticket now.
     mutating func opened(
         _ ticket: Int, from source: Int, of user: UInt32 = 0, _ content: ScanScheduler<WaitingFrame>.Content,
@@ -282,7 +284,7 @@ struct JobTable {
             application.began(ticket, under: frame.generation)
         }
         if log.durable != nil, !isLogged, job.weight > CoordinatorLimits.briefBytes {
-            pending.unstaged[ticket] = frame
+            pending.unstaged.insert(ticket)
             return effects([], notifies: hasWork)
         }
         let completions = settle(ticket, isLogged ? .logged : .job(frame))
@@ -307,37 +309,36 @@ struct JobTable {
     }
 
     /// The job has ended. Returns the waiters to call with this end, or with that of the committed job of its id.
-    ///
-    /// - Parameters:
-    ///   - isCommitted: a job of its id is committed: this one, or one before it.
-    ///   - now: the time of the monotonic clock, in microseconds.
-    mutating func ended(
-        _ job: AcceptedJob, isCommitted: Bool, owner: JobOwner?, took microseconds: Int64, at now: Int64
-    ) -> [RunningJobs.Waiter] {
+    mutating func ended(_ job: AcceptedJob, at now: Int64) -> [RunningJobs.Waiter] {
         turns.note(
-            job.arrival, took: microseconds, own: Int64(job.weight / CoordinatorLimits.bytesPerMicrosecond), at: now)
+            job.arrival, took: job.mergedMicroseconds,
+            own: Int64(job.weight / CoordinatorLimits.bytesPerMicrosecond), at: now)
         load.add(-job.weight, frames: -1, isFromLog: job.isFromLog)
         ends.ended(job.ticket, from: job.source)
         turns.ended(job.arrival)
         callNext()
-        if !cancellations.tickets.isEmpty { cancellations.tickets.remove(job.ticket) }
-        if !pending.faults.isEmpty { pending.faults[job.ticket] = nil }
-        return running.ended(job.key, isCommitted: isCommitted, owner: owner)
+        return running.ended(job.key, isCommitted: job.isCommitted, owner: job.committedOwner)
     }
 
     /// The job is staged, or its staging has failed.
     ///
-    /// - Parameter fault: there will never be memory for the job. Unless the log has it, it fails without a sequence.
-    mutating func finish(_ job: ReadyJob, outOfMemory fault: Fault? = nil, under generation: Int = 0) -> Effects {
-        let frame = pending.unstaged.isEmpty ? nil : pending.unstaged.removeValue(forKey: job.ticket)
+    /// - Parameters:
+    ///   - microseconds: the workers' time for it.
+    ///   - fault: there will never be memory for the job. Unless the log has it, it fails without a sequence.
+    mutating func finish(
+        _ frame: AdmittedFrame, _ work: StoreJob.Work, took microseconds: Int64 = 0, outOfMemory fault: Fault? = nil
+    ) -> Effects {
+        let job = frame.accepted
+        let isUnlogged = pending.unstaged.remove(job.ticket) != nil
         var calls: [Effects.Call] = []
-        if frame != nil, let fault {
+        if isUnlogged, let fault {
             application.refuse(job.ticket)
-            calls = noteRefusal(of: job.ticket, fault)
+            calls = noteRefusal(of: job, fault)
         }
-        let job = cancellations.tickets.contains(job.ticket) ? job.cancelled() : job
-        application.finish(job.ticket, self.fault(of: job.ticket).map { job.refused($0) } ?? job, under: generation)
-        guard let frame else { return Effects(notifies: hasWork) }
+        if application.finish(job.ticket, job, under: frame.generation) {
+            job.staged(work, frame.memory, took: microseconds)
+        }
+        guard isUnlogged else { return Effects(notifies: hasWork) }
         calls += settle(job.ticket, fault == nil ? .job(frame) : .nothing)
         return effects(calls, notifies: hasWork)
     }
@@ -345,10 +346,7 @@ struct JobTable {
     // MARK: - The log
 
     /// Those of the jobs that the log gets when they are staged.
-    var unstagedTickets: some Collection<Int> { pending.unstaged.keys }
-
-    /// Why the log refused the job; nil for any other.
-    func fault(of ticket: Int) -> Fault? { pending.faults.isEmpty ? nil : pending.faults[ticket] }
+    var unstagedTickets: Set<Int> { pending.unstaged }
 
     /// The frame was opened: asks the questions, and passes the jobs to the log. Returns the calls that follow.
     private mutating func settle(_ ticket: Int, _ content: Admission<AdmittedFrame>.Content) -> [Effects.Call] {
@@ -363,7 +361,7 @@ struct JobTable {
                 }
             case .job(let frame):
                 if let log = log.durable {
-                    log.append(frame.logEntry)
+                    log.append(frame.pendingEntry)
                 } else {
                     log.memory.append(ticket, at: frame.accepted.acceptedAt)
                     calls += deliverReserved()
@@ -377,7 +375,8 @@ struct JobTable {
     /// The log has no place for the job: it fails in its turn, without a sequence.
     mutating func refuse(_ ticket: Int, _ fault: Fault) throws(StoreError) -> [Effects.Call] {
         try application.deliver(own: ticket, at: LogPlace(position: nil, time: 0))
-        return noteRefusal(of: ticket, fault)
+        guard let job = ends.job(at: ticket) else { throw .unexpectedJob }
+        return noteRefusal(of: job, fault)
     }
 
     /// A job that has ended is not accepted any more.
@@ -385,11 +384,10 @@ struct JobTable {
         if !pending.acceptances.isEmpty { pending.acceptances[ticket] = nil }
     }
 
-    private mutating func noteRefusal(of ticket: Int, _ fault: Fault) -> [Effects.Call] {
-        forgetAcceptance(of: ticket)
-        pending.faults[ticket] = fault
-        application.change(ticket) { $0.refused(fault) }
-        return cancellations.takeAll(ticket).compactMap(\.answer).map { answer in { answer(.tooLate) } }
+    private mutating func noteRefusal(of job: AcceptedJob, _ fault: Fault) -> [Effects.Call] {
+        forgetAcceptance(of: job.ticket)
+        job.withdraw(.refused, fault)
+        return cancellations.takeAll(job.ticket).compactMap(\.answer).map { answer in { answer(.tooLate) } }
     }
 
     /// No more sequences can be reserved: the jobs that wait for one fail. Returns the calls that follow.
@@ -477,6 +475,3 @@ extension JobTable {
         return ([{ job.noteAccepted(at: position) }], isStale)
     }
 }
-
-/// The jobs of one transaction with their places in the log, in merge order.
-typealias JobBatch = [(place: LogPlace, job: ReadyJob)]

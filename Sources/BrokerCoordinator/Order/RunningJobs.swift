@@ -55,8 +55,7 @@ struct RunningJobs {
 
     /// The first job of an id has ended. Returns the waiters to call with that end, or with the committed job's.
     ///
-    /// - Parameters:
-    ///   - isCommitted: a job of that id is committed: this one, or one before it.
+    /// - Parameter isCommitted: a job of that id is committed: this one, or one before it.
     mutating func ended(_ id: JobID, isCommitted: Bool, owner committed: JobOwner?) -> [Waiter] {
         guard var others = jobs.removeValue(forKey: id) else { return [] }
         var called = others.remove(at: 0).waitersInOrder
@@ -69,9 +68,8 @@ struct RunningJobs {
         return called
     }
 
-    /// Registers a waiter; nil when no job of that id is in flight that the asker may see.
-    ///
-    /// - Parameter ticket: the question's ticket; nil asks for the newest job.
+    /// Registers a waiter for the newest job before the question's ticket; nil when no job of that id is in flight that the asker
+    /// may see.
     mutating func await(_ id: JobID, before ticket: Int?, _ waiter: Waiter) -> Wait? {
         let position = jobs[id]?.lastIndex { running in
             running.job.ticket < ticket ?? .max && waiter.asker.maySee(jobOf: running.job.owner)
@@ -126,115 +124,20 @@ extension RunningJobs {
     }
 }
 
-/// A job that the store has applied, or failed to apply.
-struct AppliedJob: Sendable {
-    let place: LogPlace
-    let job: ReadyJob
-    let end: JobOutcome
-    /// The ledger could not record the failure.
-    let isUnwritten: Bool
-    let mergedMicroseconds: Int64
-    /// The part of them that the writer spent on this job alone.
-    let ownMicroseconds: Int64
-    let appliedAt: Int64
-    let objectBytes: Int
-
-    init(
-        place: LogPlace, job: ReadyJob, end: JobOutcome, isUnwritten: Bool = false, mergedMicroseconds: Int64 = 0,
-        ownMicroseconds: Int64? = nil, appliedAt: Int64 = monotonicMicroseconds()
-    ) {
-        self.place = place
-        self.job = job
-        self.end = end
-        self.isUnwritten = isUnwritten
-        self.mergedMicroseconds = mergedMicroseconds
-        self.ownMicroseconds = ownMicroseconds ?? mergedMicroseconds
-        self.appliedAt = appliedAt
-        objectBytes = if case .completed(let outcome) = end { outcome.objects?.json?.count ?? 0 } else { 0 }
-    }
-
-    /// The end of a job that the log refused.
-    init(refused job: ReadyJob, at place: LogPlace) {
-        guard case .refused(let fault) = job.work else { preconditionFailure("a refused job has failed") }
-        self.init(place: place, job: job, end: .failed(fault))
-    }
-
-    var sequence: Int64? { place.position }
-}
-
-extension AppliedJob {
-    /// Whether a job is committed under the id: this one, or one before it.
-    var isCommitted: Bool {
-        switch end {
-        case .failed: false
-        case .completed: !job.accepted.isDryRun
-        case .duplicate, .conflict: true
-        }
-    }
-
-    /// The owner of the job that is committed under the id.
-    var committedOwner: JobOwner? {
-        switch end {
-        case .failed, .completed: job.owner
-        case .duplicate(let outcome), .conflict(_, let outcome): outcome.owner
-        }
-    }
-
-    /// Calls the job's observer, and the waiters for its id, with the outcome.
+extension AcceptedJob {
+    /// Calls the observer, unless the job was cancelled, and the waiters for its id, with the outcome.
     func notify(_ waiters: [RunningJobs.Waiter], _ committedAt: Int64) {
         let completion = completion(committedAt)
-        job.notify(.ended(completion))
+        if skipReason != .cancelled { observer(.ended(completion)) }
         guard !waiters.isEmpty else { return }
-        var shared = committed(completion) ?? completion
+        var shared = completion
+        switch end {
+        case .duplicate(let outcome), .conflict(_, let outcome):
+            shared = JobCompletion(stored: outcome, id: id, isDuplicate: false, timing: nil)
+        case nil, .completed, .failed: break
+        }
         shared.objects = nil
         for waiter in waiters { waiter.notify(waiter.asker.maySee(jobOf: shared.owner) ? shared : completion) }
-    }
-
-    func times(_ committedAt: Int64) -> StageTimes {
-        var times = job.times
-        times.work += ownMicroseconds
-        times.merged = mergedMicroseconds
-        times.committed = committedAt - appliedAt
-        if place.durableAt > 0 {
-            // A small job is staged while the journal stores it.
-            let stagedAt = job.accepted.admittedAt + times.queued + times.staged
-            times.isJournaled = true
-            times.journalWaited = max(0, place.writtenAt - stagedAt)
-            times.journalSynced = max(0, place.durableAt - max(place.writtenAt, stagedAt))
-        }
-        times.waited = max(0, committedAt - job.accepted.admittedAt - times.total)
-        return times
-    }
-
-    func completion(_ committedAt: Int64) -> JobCompletion {
-        switch end {
-        case .failed(let fault), .conflict(let fault, _):
-            return .failed(fault, id: job.id, owner: job.owner, sequence: sequence)
-        case .duplicate(let outcome):
-            // The changes are those of the first time; the timing is this message's own.
-            var completion = JobCompletion(stored: outcome, id: job.id, isDuplicate: true, timing: times(committedAt))
-            completion.isDryRun = job.accepted.isDryRun
-            return completion
-        case .completed(let outcome):
-            var completion = JobCompletion(
-                id: job.id, owner: job.owner, sequence: sequence,
-                result: .completed(members: outcome.members, isDuplicate: false))
-            completion.timing = times(committedAt)
-            completion.objects = outcome.objects
-            completion.cause = outcome.rejected.lazy.compactMap(\.cause).first
-            completion.isDryRun = job.accepted.isDryRun
-            return completion
-        }
-    }
-
-    /// The outcome of the job that is committed under the id; nil when none is.
-    func committed(_ completion: JobCompletion) -> JobCompletion? {
-        switch end {
-        case .failed: nil
-        case .completed: job.accepted.isDryRun ? nil : completion
-        case .duplicate(let outcome), .conflict(_, let outcome):
-            JobCompletion(stored: outcome, id: job.id, isDuplicate: false, timing: nil)
-        }
     }
 }
 
@@ -261,7 +164,6 @@ struct UnrecordedFailures {
         failures[id].flatMap { asker.maySee(jobOf: $0.job.owner) ? $0.outcome : nil }
     }
 
-    /// - Parameter job: the job without its rows, which are not needed any more.
     mutating func keep(_ job: StoreJob, _ outcome: JobCompletion) {
         failures[JobID(job.id)] = (job, outcome)
         guard failures.count > Self.maximumCount else { return }
@@ -295,7 +197,6 @@ struct CompletionBarrier {
     /// Waiters whose condition is met, until ``takeReady()``.
     private var ready: [Waiter] = []
 
-    /// - Parameter job: for those who look at the jobs in flight.
     mutating func began(_ ticket: Int, from source: Int, _ job: AcceptedJob? = nil) {
         all.began(ticket, job)
         lines[source, default: Line()].began(ticket, nil)
@@ -308,9 +209,8 @@ struct CompletionBarrier {
         if lines.values[line].isEmpty { lines.remove(at: line) }
     }
 
-    /// Registers a waiter for the end of every job before the ticket. All of those jobs must have begun.
-    ///
-    /// - Returns: false when there is nothing to wait for; the waiter is then not registered.
+    /// Registers a waiter for the end of every job before the ticket; all of them must have begun. False when there is nothing to
+    /// wait for; the waiter is then not registered.
     mutating func wait(before ticket: Int, _ waiter: @escaping Waiter) -> Bool { all.wait(before: ticket, waiter) }
 
     mutating func wait(before ticket: Int, from source: Int, _ waiter: @escaping Waiter) -> Bool {
@@ -431,7 +331,7 @@ package final class AppliedPosition: Sendable {
         }
     }
 
-    /// - Returns: nil when the position is reached: `notify` is not called then.
+    /// Nil when the position is reached: `notify` is not called then.
     func wait(for position: Int64, _ notify: @escaping Waiter) -> Wait? {
         state.withLock { state in
             guard position > state.position else { return nil }
@@ -441,6 +341,6 @@ package final class AppliedPosition: Sendable {
         }
     }
 
-    /// - Returns: false when the waiter was called, or is about to be.
+    /// False when the waiter was called, or is about to be.
     func forget(_ wait: Wait) -> Bool { state.withLock { $0.waiters.removeValue(forKey: wait.number) != nil } }
 }

@@ -52,12 +52,11 @@ final class ReaderGate: Sendable {
 
     init(snapshotBytes: Int = StreamLimits().snapshotBytes) { self.snapshotBytes = snapshotBytes }
 
-    /// - Parameter notify: called when the long reads that delayed the writer have ended. The writer then calls
-    ///   ``whileIdle(_:)``.
+    /// `notify` is called when the long reads that delayed the writer have ended. The writer then calls ``whileIdle(walBytes:_:)``.
     func onLongEnd(_ notify: @escaping @Sendable () -> Void) { whenLongEnded.set(notify) }
 
-    /// - Parameter notify: called on the writer's thread, with true when streams delay the writer, which may be repeated,
-    ///   and with false when it has copied.
+    /// `notify` is called on the writer's thread, with true when streams delay the writer, which may be repeated, and with false
+    /// when it has copied.
     func onWriterWaiting(_ notify: @escaping @Sendable (Bool) -> Void) { whenWriterWaits.set(notify) }
 
     /// A read is active that began before the gate was closed.
@@ -108,9 +107,8 @@ final class ReaderGate: Sendable {
         if wakesWriter { whenLongEnded() }
     }
 
-    /// Opens a stream: a read that lasts until ``endStream()``. Waits while the writer copies.
-    ///
-    /// - Returns: nil when the writer waits for other streams to end.
+    /// Opens a stream: a read that lasts until ``endStream()``. Waits while the writer copies. Nil when the writer waits for other
+    /// streams to end.
     func beginStream() -> Snapshot? {
         state.wait { state -> Snapshot?? in
             guard state.isStopped || !state.isClosed else { return nil }
@@ -130,9 +128,7 @@ final class ReaderGate: Sendable {
         if wakesWriter { whenLongEnded() }
     }
 
-    /// Runs the writer's work while no read is active; runs it in any case.
-    ///
-    /// - Parameter walBytes: bytes of the WAL, which the work copies.
+    /// Runs the writer's work while no read is active; runs it in any case. The work copies a WAL of that many bytes.
     @discardableResult func whileIdle(walBytes: Int = 0, _ work: () -> Void) -> Bool {
         let isLongActive = state.withLock { state in
             let isLongActive = state.long + state.streams > 0
@@ -198,7 +194,7 @@ final class BackupThread: Sendable {
         self.logger = logger
     }
 
-    /// - Returns: why it is refused; nil when it is begun.
+    /// Returns why it is refused; nil when it is begun.
     func run(_ task: BackupTask) -> Fault? {
         let refusal = state.withLock { state -> Fault? in
             if state.isStopping {

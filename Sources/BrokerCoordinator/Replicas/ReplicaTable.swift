@@ -202,11 +202,7 @@ struct ReplicaTable: Equatable {
 
     // MARK: - Entries
 
-    /// The log delivers a note.
-    ///
-    /// - Parameters:
-    ///   - own: the name of the server that asks for the consequences.
-    ///   - hasJoined: it has taken part before this note.
+    /// The log delivers a note. Returns what follows for the server of that name, which has taken part before or not.
     mutating func note(
         _ note: ReplicaNote, at mark: LogMark, own: String, hasJoined: Bool
     ) -> [Consequence] {

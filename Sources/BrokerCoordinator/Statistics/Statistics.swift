@@ -303,11 +303,8 @@ final class StorageFailure: Sendable {
 
     var error: StoreError? { state.withLock { $0.error } }
 
-    /// Reports the failure to `stats`, and to the observers after everything that was sent before.
-    ///
-    /// - Parameters:
-    ///   - newState: the store's from now on.
-    ///   - say: logs the failure, before any observer ends the process; not called when it was known.
+    /// Reports the failure to `stats`, and to the observers after everything that was sent before. `say` logs it, before any
+    /// observer ends the process; it is not called when the failure was known.
     func happened(
         _ newState: StoreState, _ error: StoreError, in statistics: Statistics, after completions: SerialThread,
         say: () -> Void
@@ -409,25 +406,26 @@ struct RecentJobs {
 
 extension Statistics.Counters {
     /// Counts a transaction that has become durable. Returns its slow jobs.
-    mutating func note(_ applied: [AppliedJob], _ committedAt: Int64) -> [SlowJob] {
+    mutating func note(_ applied: [AcceptedJob], _ committedAt: Int64) -> [SlowJob] {
         var slowJobs: [SlowJob] = []
         var slot = RecentJobs.Slot.Counts(commits: 1)
         var allTimes: [StageTimes] = []
         allTimes.reserveCapacity(applied.count)
         batches.record(jobs: applied.count)
-        for applied in applied {
-            switch applied.end {
+        for job in applied {
+            switch job.end {
+            case nil: break
             case .failed(let fault), .conflict(let fault, _): noteFailure(fault.code, at: committedAt)
             case .duplicate: slot.duplicates += 1
             case .completed(let outcome):
                 slot.completed += 1
-                if !applied.job.accepted.isDryRun { note(outcome.changes, &slot.objects) }
+                if !job.facts.isDryRun { note(outcome.changes, &slot.objects) }
             }
-            let times = applied.times(committedAt)
+            let times = job.times(committedAt)
             note(times)
             allTimes.append(times)
             guard times.total >= slow.microseconds else { continue }
-            slowJobs.append(applied.slowJob(times))
+            slowJobs.append(job.slowJob(times))
         }
         for job in slowJobs { slow.add(job) }
         totals.add(slot)
@@ -452,13 +450,12 @@ extension Statistics.Counters {
     }
 }
 
-extension AppliedJob {
+extension AcceptedJob {
     fileprivate func slowJob(_ times: StageTimes) -> SlowJob {
         var changed: [String] = []
         if case .completed(let outcome) = end { changed = outcome.changes.map(\.entity) }
         return SlowJob(
-            id: job.id, sequence: sequence, owner: job.owner, operations: job.accepted.contents.operationNames,
-            entities: job.accepted.contents.entityNames(changed), isFailed: !isCommitted,
-            acceptedAt: job.accepted.acceptedAt, times: times)
+            id: id, sequence: sequence, owner: owner, operations: contents.operationNames,
+            entities: contents.entityNames(changed), isFailed: !isCommitted, acceptedAt: acceptedAt, times: times)
     }
 }

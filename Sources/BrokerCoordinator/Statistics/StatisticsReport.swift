@@ -18,91 +18,37 @@ package struct CoordinatorCondition: Sendable, Equatable {
     package init() {}
 }
 
-/// The members of `stats`: the counters, and what the rest of the coordinator holds at that moment.
-struct StatisticsReport {
-    let counters: Statistics.Counters
-    let storePath: String
-    let log: (any JobLog)?
-    /// The servers that share the log; nil for a log of this server alone.
-    let replicas: ReplicaTable?
-
-    private var isJournaled: Bool { log != nil }
-
-    func write(
-        to writer: inout JSONWriter, _ condition: CoordinatorCondition, since start: Int64,
-        writingQueues: (inout JSONWriter) -> Void
-    ) {
-        writer.member("uptimeMilliseconds", (monotonicMicroseconds() - start) / 1_000)
-        writer.member("paused", condition.isPaused)
-        writer.member("draining", condition.isDraining)
-        writeJobs(to: &writer, inFlight: condition.jobs)
-        writer.member("commits", counters.totals.commits)
-        if let reload = counters.lastReload {
-            writer.key("lastReload")
-            reload.write(to: &writer)
-        }
-        writer.key("batches")
-        counters.batches.write(to: &writer)
-        writer.key("queues")
-        writer.object(writingQueues)
-        writeStore(to: &writer)
-        if let history = counters.facts.history, let log { write(log, history, to: &writer) }
-        writer.key("latencyMicroseconds")
-        counters.latencies.write(to: &writer, isJournaled: isJournaled)
-        writer.key("lastMinute")
-        counters.recent.write(to: &writer, at: monotonicMicroseconds(), isJournaled: isJournaled)
-        writeHistograms(to: &writer)
-    }
-
-    private func write(_ log: any JobLog, _ history: StateDigest, to writer: inout JSONWriter) {
-        let shared = log as? any SharedLog
-        writer.object(shared == nil ? "journal" : "log") { writer in
-            log.write(to: &writer)
-            writer.member(shared == nil ? "applied" : "position", history.position)
-            if let shared { writer.member("lag", max(0, shared.lastPosition - history.position)) }
-            writer.member(shared == nil ? "history" : "digest", history.digits)
-            if let fingerprint = counters.fingerprint { writer.member("fingerprint", fingerprint) }
-            guard shared != nil else { return }
-            var reason: String?
-            if case .halted(let cause) = counters.store { reason = cause }
-            writer.member("halted", reason != nil)
-            if let reason { writer.member("reason", reason) }
-            if let replicas {
-                writer.key("replicas")
-                replicas.write(to: &writer)
-            }
-        }
-    }
-
-    private func writeJobs(to writer: inout JSONWriter, inFlight: Int) {
+/// Members of `stats`.
+extension Statistics.Counters {
+    func writeJobs(to writer: inout JSONWriter, inFlight: Int) {
         writer.object("jobs") { writer in
-            writer.member("accepted", counters.accepted)
-            writer.member("completed", counters.totals.completed)
-            writer.member("failed", counters.totals.failed)
-            writer.member("duplicate", counters.totals.duplicates)
+            writer.member("accepted", accepted)
+            writer.member("completed", totals.completed)
+            writer.member("failed", totals.failed)
+            writer.member("duplicate", totals.duplicates)
             writer.member("inFlight", inFlight)
         }
         writer.object("failures") { writer in
-            for (code, count) in counters.failures.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            for (code, count) in failures.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
                 writer.member(code.rawValue, count)
             }
         }
         writer.key("objects")
-        counters.totals.objects.write(to: &writer)
+        totals.objects.write(to: &writer)
         writer.object("rejects") { writer in
-            for (entity, count) in counters.rejects.sorted(by: { $0.key < $1.key }) { writer.member(entity, count) }
+            for (entity, count) in rejects.sorted(by: { $0.key < $1.key }) { writer.member(entity, count) }
         }
         writer.object("interpreted") { writer in
             for reason in InterpretationReason.allCases {
-                if let count = counters.interpreted[reason] { writer.member(reason.rawValue, count) }
+                if let count = interpreted[reason] { writer.member(reason.rawValue, count) }
             }
         }
     }
 
-    private func writeStore(to writer: inout JSONWriter) {
+    func writeStore(at storePath: String, to writer: inout JSONWriter) {
         writer.object("store") { writer in
-            writer.member("state", counters.store.name)
-            if let cause = counters.store.cause {
+            writer.member("state", store.name)
+            if let cause = store.cause {
                 writer.member("cause", cause)
             }
             var file = stat()
@@ -111,13 +57,13 @@ struct StatisticsReport {
             if statvfs(storePath, &system) == 0 {
                 writer.member("freeDiskBytes", UInt64(system.f_bavail) * UInt64(system.f_frsize))
             }
-            writer.member("outcomes", counters.facts.outcomes)
-            if let time = counters.facts.wal.checkpointedAt { writer.member("checkpointedAt", time) }
-            if let time = counters.backedUpAt { writer.member("backedUpAt", time) }
+            writer.member("outcomes", facts.outcomes)
+            if let time = facts.wal.checkpointedAt { writer.member("checkpointedAt", time) }
+            if let time = backedUpAt { writer.member("backedUpAt", time) }
         }
         writer.object("wal") { writer in
-            writer.member("bytes", counters.facts.wal.bytes)
-            writer.member("uncheckpointedPages", counters.facts.wal.uncheckpointedPages)
+            writer.member("bytes", facts.wal.bytes)
+            writer.member("uncheckpointedPages", facts.wal.uncheckpointedPages)
             write(WALReader.others(ofStoreAt: storePath), to: &writer)
         }
     }
@@ -135,27 +81,16 @@ struct StatisticsReport {
         }
     }
 
-    private func writeHistograms(to writer: inout JSONWriter) {
+    func writeHistograms(to writer: inout JSONWriter, isJournaled: Bool) {
         writer.object("histograms") { writer in
             LatencyBuckets.writeBounds(to: &writer)
             for stage in StageTimes.stages(isJournaled: isJournaled) {
                 writer.key(StageTimes.names[stage])
-                counters.buckets[stage].write(to: &writer)
+                buckets[stage].write(to: &writer)
             }
             writer.key("commit")
-            counters.batches.commits.write(to: &writer)
+            batches.commits.write(to: &writer)
         }
-    }
-
-    /// Bytes of memory that the process holds (proc(5), statm); 0 where the kernel does not report them.
-    static func residentBytes() -> Int {
-        guard let file = fopen("/proc/self/statm", "r") else { return 0 }
-        defer { fclose(file) }
-        var line = [CChar](repeating: 0, count: 128)
-        guard fgets(&line, Int32(line.count), file) != nil else { return 0 }
-        let fields = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self).split(
-            separator: " ")
-        return fields.count > 1 ? (Int(fields[1]) ?? 0) * Int(sysconf(Int32(_SC_PAGESIZE))) : 0
     }
 }
 

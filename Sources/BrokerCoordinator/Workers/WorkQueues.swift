@@ -63,7 +63,7 @@ struct WorkQueues<Task> {
     private var shortRunning = 0
     private var wasLong = true
 
-    /// - Parameter processors: the number that the workers share with the writer.
+    /// The processors are those that the workers share with the writer.
     init(longLimit: Int, processors: Int = .max) {
         self.longLimit = longLimit
         longLimitBesideWriter = max(1, min(longLimit, processors - 1))
@@ -71,8 +71,8 @@ struct WorkQueues<Task> {
 
     var isEmpty: Bool { brief.count == 0 && long.count == 0 }
 
-    /// - Returns: whether a worker should be woken. A long task wakes a worker of its own, so that the worker that
-    ///   takes it leaves another for the brief ones.
+    /// Whether a worker should be woken. A long task wakes a worker of its own, so that the worker that takes it leaves another for
+    /// the brief ones.
     mutating func append(_ task: Task, _ length: Length, from source: Int, of user: UInt32 = 0) -> Bool {
         guard !length.isLong else {
             long.append((task, length), from: source, of: user)
@@ -89,9 +89,7 @@ struct WorkQueues<Task> {
         return next
     }
 
-    /// A task that was taken has ended.
-    ///
-    /// - Returns: whether others may be taken now that could not before.
+    /// A task that was taken has ended. Returns whether others may be taken now that could not before.
     mutating func ended(_ length: Length) -> Bool {
         switch length {
         case .short: shortRunning -= 1
@@ -103,7 +101,7 @@ struct WorkQueues<Task> {
         return false
     }
 
-    /// - Returns: whether others may be taken now that could not before.
+    /// Whether others may be taken now that could not before.
     mutating func writer(isBusy: Bool) -> Bool {
         isWriterBusy = isBusy
         return !isBusy && long.count > 0
@@ -127,7 +125,6 @@ struct WorkQueues<Task> {
 package struct InvariantViolation: Error {
     package let rule: String
 
-    /// - Parameter rule: what must hold.
     package static func require(_ holds: Bool, _ rule: String) throws(InvariantViolation) {
         if !holds { throw InvariantViolation(rule: rule) }
     }

@@ -116,8 +116,8 @@ struct LoneAttempts {
 
     init(isLogged: Bool) { self.isLogged = isLogged }
 
-    /// - Parameter makeRoom: makes room in a full store, and returns whether there may be some. A page that a reader needs now may
-    ///   be copied before a later attempt.
+    /// `makeRoom` makes room in a full store, and returns whether there may be some. A page that a reader needs now may be copied
+    /// before a later attempt.
     mutating func next(after error: StoreError, makeRoom: () -> Bool) -> Step {
         // The second attempt of a job that does too much ends with its fault.
         if error.code == .overworked, !wasOverworked {

@@ -70,21 +70,20 @@ extension WriterLoop {
 extension WriterLoop {
     // MARK: - One job
 
-    mutating func failed(_ error: StoreError, at place: LogPlace, _ job: ReadyJob) -> AppliedJob {
+    mutating func failed(_ job: AcceptedJob, _ error: StoreError) {
         logger.error("A job could not be stored.", metadata: ["id": "\(job.id)", "cause": "\(error)"])
-        noteWaiting(error, bytes: job.accepted.weight)
-        let fault = Fault(ofJob: error)
-        return AppliedJob(place: place, job: job, end: .failed(fault), isUnwritten: true)
+        noteWaiting(error, bytes: job.weight)
+        job.failed(Fault(ofJob: error), isUnwritten: true)
     }
 
     /// The store cannot apply a job of the journal, and neither the job nor the machine is at fault. If the server went
     /// on, later jobs would be applied without this one.
-    func stop(at place: LogPlace, _ job: ReadyJob, _ error: StoreError) {
+    func stop(at job: AcceptedJob, _ error: StoreError) {
         logger.critical(
             """
             A job of the journal cannot be applied because of a defect. The server ends; the job and all after it stay \
             in the journal. Report the defect, then start a version of the server without it.
-            """, metadata: ["id": "\(job.id)", "sequence": "\(place.position ?? 0)", "cause": "\(error)"])
+            """, metadata: ["id": "\(job.id)", "sequence": "\(job.sequence ?? 0)", "cause": "\(error)"])
         store.fail(error)
     }
 
@@ -116,7 +115,7 @@ extension WriterLoop {
     // need not wait for them.
 
     /// Drops the jobs of the transaction in which the store failed.
-    func drop(_ jobs: [ReadyJob]) {
+    func drop(_ jobs: [AcceptedJob]) {
         reportFailure()
         let now = monotonicMicroseconds()
         jobTable.change(completions) { $0.drop(jobs, at: now) }
@@ -127,7 +126,7 @@ extension WriterLoop {
         while let turn = jobTable.wait(takeFailedTurn) {
             for task in turn.tasks { task(store) }
             if let failure = store.failure { turn.reopening?.notify(.failure(failure)) }
-            drop((turn.refused + turn.jobs).map(\.job))
+            drop(turn.refused + turn.jobs)
         }
     }
 
@@ -166,10 +165,8 @@ extension Fault {
 }
 
 extension WriterLoop {
-    /// Runs `body` in a transaction. While another program has locked the store, the writer waits and tries again:
-    /// nothing has happened then, and jobs need not fail. Only a server that stops limits the wait.
-    ///
-    /// - Returns: nil when `body` returns nil; its changes are then undone.
+    /// Runs `body` in a transaction; when it returns nil, its changes are undone. While another program has locked the store, the
+    /// writer waits and tries again: nothing has happened then, and jobs need not fail. Only a server that stops limits the wait.
     func transaction<Result>(
         _ body: () throws(StoreError) -> Result?
     ) throws(StoreError) -> Result? {
@@ -280,9 +277,7 @@ struct StoreWait {
 }
 
 extension Monitor<JobTable> {
-    /// Waits until that time, or until the server that stops waits for no locked store any more.
-    ///
-    /// - Parameter time: in microseconds of the monotonic clock.
+    /// Waits until that time of the monotonic clock, or until the server that stops waits for no locked store any more.
     func isStopDue(by time: Int64) -> Bool {
         wait(until: time) { jobTable in
             jobTable.service.lockDeadline.map { $0 <= monotonicMicroseconds() } == true ? true : nil
@@ -303,10 +298,7 @@ extension Fault {
 }
 
 extension WALNotice {
-    /// Logs the notice.
-    ///
-    /// - Parameters:
-    ///   - ownReader: the server's own reader that is active.
+    /// The server's own reader may be active.
     func log(to logger: Logger, ownReader: ReaderGate.LongReader?, store: String) {
         switch self {
         case .held(let bytes):

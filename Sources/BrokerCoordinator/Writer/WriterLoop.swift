@@ -44,7 +44,7 @@ struct WriterLoop {
         while store.failure == nil, let turn = awaitTurn(since: ended) {
             // A large job joins no small ones, so the first job decides. Staging small jobs takes no processor for
             // long.
-            let isLarge = turn.jobs.first?.job.isLarge ?? false
+            let isLarge = turn.jobs.first?.isLarge ?? false
             let begun = monotonicMicroseconds()
             let waited = begun - ended
             work(turn)
@@ -66,16 +66,16 @@ struct WriterLoop {
         }
         if let request = turn.reopening { reopen(request) }
         if !turn.refused.isEmpty {
-            settle(turn.refused.map { AppliedJob(refused: $0.job, at: $0.place) }, reservation: nil)
+            settle(turn.refused, reservation: nil)
             turn.refused = []
         }
         while let step = turn.next {
             switch step {
-            case .together: guard applyTogether(&turn) else { return drop(turn.jobs.map(\.job)) }
-            case .alone(let place, let job):
-                guard let applied = applyAlone(place, job) else { return drop(turn.jobs.map(\.job)) }
+            case .together: guard applyTogether(&turn) else { return drop(turn.jobs) }
+            case .alone(let job):
+                guard applyAlone(job) else { return drop(turn.jobs) }
                 turn.applied(1)
-                settle([applied], reservation: nil)
+                settle([job], reservation: nil)
             case .failStarved(let error):
                 failStarved(error)
                 turn.starvedFailed()
@@ -84,12 +84,13 @@ struct WriterLoop {
     }
 
     private mutating func applyTogether(_ turn: inout WriterTurn) -> Bool {
-        if turn.jobs.contains(where: \.job.wantsObjects) { replyBudget.waitForRoom() }
+        if turn.jobs.contains(where: \.wantsObjects) { replyBudget.waitForRoom() }
         let reservation = turn.reservation
         do throws(StoreError) {
-            let applied = try apply(turn.jobs, reservation)
-            // Only the values handed over retain the jobs from here on.
-            turn.applied(applied.count)
+            let count = try apply(turn.jobs, reservation)
+            let applied = Array(turn.jobs.prefix(count))
+            // Only the array that is handed over retains the jobs from here on.
+            turn.applied(count)
             settle(applied, reservation: reservation)
             recordFailures()
         } catch {
@@ -173,110 +174,108 @@ struct WriterLoop {
 
     /// Applies jobs in one transaction: as a batch without savepoints if possible, else job by job.
     ///
-    /// - Returns: the first jobs: all of them, or as many as the transaction has time for, and room for the objects that
-    ///   they ask for.
-    private mutating func apply(_ batch: JobBatch, _ reservation: Int64?) throws(StoreError) -> [AppliedJob] {
+    /// - Returns: how many of the first jobs: all of them, or as many as the transaction has time for, and room for the objects
+    ///   that they ask for.
+    private mutating func apply(_ batch: [AcceptedJob], _ reservation: Int64?) throws(StoreError) -> Int {
         if batchBackoff.allows() {
             let start = monotonicMicroseconds()
-            let applied = try transaction { () throws(StoreError) -> [AppliedJob]? in
+            let count = try transaction { () throws(StoreError) -> Int? in
                 if let reservation { try store.reserveSequences(through: reservation) }
                 return try applyBatch(batch, since: start)
             }
-            batchBackoff.note(isTogether: applied != nil)
-            if let applied { return applied }
+            batchBackoff.note(isTogether: count != nil)
+            if let count { return count }
         }
         let start = monotonicMicroseconds()
-        return try transaction { () throws(StoreError) -> [AppliedJob]? in
+        return try transaction { () throws(StoreError) -> Int? in
             if let reservation { try store.reserveSequences(through: reservation) }
-            var applied: [AppliedJob] = []
             var bytes = 0
-            for (place, job) in batch {
-                applied.append(try apply(job, at: place))
-                bytes += applied.last?.objectBytes ?? 0
-                guard bytes < ReplyBudget.maximumBytes, hasTime(since: start) else { break }
+            for (position, job) in batch.enumerated() {
+                try apply(job)
+                bytes += job.objectBytes
+                guard bytes < ReplyBudget.maximumBytes, hasTime(since: start) else { return position + 1 }
             }
-            return applied
+            return batch.count
         }!
     }
 
     /// Applies runs of jobs as batches, while the transaction is short. Jobs that become ready meanwhile are left for the next one,
     /// so that clients get answers, and send more, while those are merged.
     ///
-    /// - Returns: nil when a batch cannot be applied.
-    private func applyBatch(_ batch: JobBatch, since start: Int64) throws(StoreError) -> [AppliedJob]? {
-        var applied: [AppliedJob] = []
-        applied.reserveCapacity(batch.count)
+    /// - Returns: how many of the first jobs; nil when a batch cannot be applied.
+    private func applyBatch(_ batch: [AcceptedJob], since start: Int64) throws(StoreError) -> Int? {
+        var count = 0
         var bytes = 0
-        while applied.count < batch.count, bytes < ReplyBudget.maximumBytes, applied.isEmpty || hasTime(since: start) {
+        while count < batch.count, bytes < ReplyBudget.maximumBytes, count == 0 || hasTime(since: start) {
             var run: [StoreJob] = []
-            run.reserveCapacity(batch.count - applied.count)
-            for (place, job) in batch[applied.count...] {
-                let job = job.storeJob(at: place, isLogged: log != nil)
+            run.reserveCapacity(batch.count - count)
+            for job in batch[count...] {
+                let job = job.storeJob(isLogged: log != nil)
                 guard store.canJoin(job) else { break }
                 run.append(job)
             }
             if run.isEmpty {
-                let (place, job) = batch[applied.count]
-                applied.append(try apply(job, at: place))
-                bytes += applied.last?.objectBytes ?? 0
+                try apply(batch[count])
+                bytes += batch[count].objectBytes
+                count += 1
             } else {
                 let begun = monotonicMicroseconds()
                 guard let ends = try store.applyBatch(run) else { return nil }
                 let now = monotonicMicroseconds()
                 // The jobs were merged in the same statements: by its rows, and one more, each has a share of the time.
-                let shares = batch[applied.count...].prefix(ends.count).reduce(0) { $0 + $1.job.rowCount + 1 }
-                for end in ends {
-                    let (place, job) = batch[applied.count]
-                    job.noteMerged()
-                    applied.append(
-                        AppliedJob(
-                            place: place, job: job, end: end, mergedMicroseconds: now - begun,
-                            ownMicroseconds: (now - begun) * Int64(job.rowCount + 1) / Int64(shares), appliedAt: now))
+                let jobs = batch[count...].prefix(ends.count)
+                let shares = jobs.reduce(0) { $0 + $1.rowCount + 1 }
+                for (job, end) in zip(jobs, ends) {
+                    let own = (now - begun) * Int64(job.rowCount + 1) / Int64(shares)
+                    job.applied(end, took: (now - begun, own), at: now)
                 }
+                count += ends.count
             }
         }
-        return applied
+        return count
     }
 
     private func hasTime(since start: Int64) -> Bool {
         monotonicMicroseconds() - start < limits.transactionMicroseconds
     }
 
-    private func apply(_ job: ReadyJob, at place: LogPlace) throws(StoreError) -> AppliedJob {
+    private func apply(_ job: AcceptedJob) throws(StoreError) {
         activity.advance()
         let start = monotonicMicroseconds()
-        let end = try store.apply(job.storeJob(at: place, isLogged: log != nil))
-        job.noteMerged()
+        let end = try store.apply(job.storeJob(isLogged: log != nil))
         let now = monotonicMicroseconds()
-        return AppliedJob(place: place, job: job, end: end, mergedMicroseconds: now - start, appliedAt: now)
+        job.applied(end, took: (now - start, now - start), at: now)
     }
 
-    /// Applies the job in a transaction of its own, so that its fault concerns no other job. Nil when the store has
+    /// Applies the job in a transaction of its own, so that its fault concerns no other job. False when the store has
     /// failed.
     ///
     /// With a journal, a job that the machine cannot store does not fail: the writer tries until it can, or the server
     /// stops.
-    private mutating func applyAlone(_ place: LogPlace, _ job: ReadyJob) -> AppliedJob? {
+    private mutating func applyAlone(_ job: AcceptedJob) -> Bool {
         var wait = StoreWait(isLocked: false, jobTable, statistics, logger: logger)
         var attempts = LoneAttempts(isLogged: log != nil)
         while true {
             if leavesJobs {
-                return AppliedJob(
-                    place: LogPlace(position: nil, time: place.time), job: job, end: .failed(.leftInJournal))
+                job.place = LogPlace(position: nil, time: job.place.time)
+                job.failed(.leftInJournal)
+                return true
             }
             do throws(StoreError) {
-                let applied = try transaction { () throws(StoreError) in try apply(job, at: place) }!
+                _ = try transaction { () throws(StoreError) -> Void? in try apply(job) }
                 wait.ended()
-                return applied
+                return true
             } catch {
-                guard store.failure == nil else { return nil }
+                guard store.failure == nil else { return false }
                 switch attempts.next(after: error, makeRoom: store.makeRoom) {
                 case .again: continue
                 case .wait: leavesJobs = !wait.pause(error)
-                case .fail: return failed(error, at: place, job)
+                case .fail:
+                    failed(job, error)
+                    return true
                 case .stop:
-                    stop(at: place, job, error)
-                    return nil
+                    stop(at: job, error)
+                    return false
                 }
             }
         }
@@ -285,14 +284,14 @@ struct WriterLoop {
     // MARK: - After COMMIT
 
     /// Sends the outcomes in order, frees the room, and counts.
-    mutating func settle(_ ended: consuming [AppliedJob], reservation: Int64?) {
+    mutating func settle(_ ended: consuming [AcceptedJob], reservation: Int64?) {
         var applied = consume ended
-        var isLone = applied.count == 1 && applied[0].job.accepted.weight <= CoordinatorLimits.briefBytes
+        var isLone = applied.count == 1 && applied[0].weight <= CoordinatorLimits.briefBytes
         let committedAt = monotonicMicroseconds()
         let position = applied.last?.sequence
-        for applied in applied where applied.objectBytes > 0 {
-            replyBudget.add(applied.objectBytes)
-            applied.job.memory.add(applied.objectBytes)
+        for job in applied where job.objectBytes > 0 {
+            replyBudget.add(job.objectBytes)
+            job.memory?.add(job.objectBytes)
         }
         var settlement = JobTable.Settlement()
         jobTable.broadcast { jobTable in
@@ -341,11 +340,11 @@ struct WriterLoop {
         if !waiters.isEmpty { completions.run(waiters) }
     }
 
-    private func report(_ ended: [(AppliedJob, [RunningJobs.Waiter])], _ committedAt: Int64) -> Effects.Call {
+    private func report(_ ended: [(AcceptedJob, [RunningJobs.Waiter])], _ committedAt: Int64) -> Effects.Call {
         { [replyBudget] in
-            for (applied, waiters) in ended {
-                applied.notify(waiters, committedAt)
-                if applied.objectBytes > 0 { replyBudget.remove(applied.objectBytes) }
+            for (job, waiters) in ended {
+                job.notify(waiters, committedAt)
+                if job.objectBytes > 0 { replyBudget.remove(job.objectBytes) }
             }
         }
     }

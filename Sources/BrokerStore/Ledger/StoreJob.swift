@@ -3,48 +3,32 @@ package import BrokerModel
 package import BrokerStaging
 internal import Glibc
 
-/// The facts of a job that do not depend on its place among the others; immutable.
-package protocol JobFacts: AnyObject, Sendable {
-    var id: String { get }
-    var owner: JobOwner { get }
+/// The facts of a job that do not depend on its place among the others. A class: it is passed on many times.
+package final class JobFacts: Sendable {
+    package let id: String
+    package let owner: JobOwner
     /// Whether the owner could see the jobs of all users when the job was accepted.
-    var isPrivileged: Bool { get }
+    package let isPrivileged: Bool
     /// The hash of the job's content; nil when the server made the id, which therefore cannot have been used before.
-    var contentHash: JobHash? { get }
+    package let contentHash: JobHash?
     /// A hash of the content for ``StateDigest``; nil when it is ``contentHash``, or there is no journal.
-    var contentDigest: JobHash? { get }
-    var policy: InvalidRecordPolicy { get }
-    var wantsKeys: Bool { get }
+    package let contentDigest: JobHash?
+    package let policy: InvalidRecordPolicy
+    package let wantsKeys: Bool
     /// Whether the reply has the objects of the job's records; see `Outcome.objects`.
-    var wantsObjects: Bool { get }
-    var objectDates: FetchDates { get }
+    package let wantsObjects: Bool
+    package let objectDates: FetchDates
     /// The job is applied and undone: it changes nothing, and is not recorded.
-    var isDryRun: Bool { get }
+    package let isDryRun: Bool
     /// A job that deletes more objects fails.
-    var maximumDeletions: DeletionLimit? { get }
+    package let maximumDeletions: DeletionLimit?
     /// Written in the job's transaction if the job takes effect.
-    var bookmark: Bookmark? { get }
+    package let bookmark: Bookmark?
     /// Whether the job may delete objects. Else it fails if it deleted one, other than an owned object that its owner no
     /// longer names: that is a part of the owner.
-    var mayDelete: Bool { get }
-}
+    package let mayDelete: Bool
 
-private final class PlainJobFacts: JobFacts {
-    let id: String
-    let owner: JobOwner
-    let isPrivileged: Bool
-    let contentHash: JobHash?
-    let contentDigest: JobHash?
-    let policy: InvalidRecordPolicy
-    let wantsKeys: Bool
-    let wantsObjects: Bool
-    let objectDates: FetchDates
-    let isDryRun: Bool
-    let maximumDeletions: DeletionLimit?
-    let bookmark: Bookmark?
-    let mayDelete: Bool
-
-    init(
+    package init(
         id: String, owner: JobOwner, isPrivileged: Bool, contentHash: JobHash?, contentDigest: JobHash?,
         policy: InvalidRecordPolicy, wantsKeys: Bool, wantsObjects: Bool,
         objectDates: FetchDates, isDryRun: Bool, maximumDeletions: DeletionLimit?, bookmark: Bookmark?, mayDelete: Bool
@@ -84,7 +68,7 @@ package struct StoreJob: Sendable {
         }
     }
 
-    package let facts: any JobFacts
+    package let facts: JobFacts
     package let sequence: Int64
     package let work: Work
     /// Milliseconds since 1970, for the ledger.
@@ -92,7 +76,7 @@ package struct StoreJob: Sendable {
     /// The allowance for the merge's memory besides the staged rows; nil grants everything.
     package let memory: (any MemoryAllowance)?
 
-    package init(_ facts: any JobFacts, sequence: Int64, work: Work, now: Int64, memory: (any MemoryAllowance)?) {
+    package init(_ facts: JobFacts, sequence: Int64, work: Work, now: Int64, memory: (any MemoryAllowance)?) {
         self.facts = facts
         self.sequence = sequence
         self.work = work
@@ -110,7 +94,7 @@ package struct StoreJob: Sendable {
         maximumDeletions: DeletionLimit? = nil, bookmark: Bookmark? = nil, mayDelete: Bool = true, work: Work,
         now: Int64, memory: (any MemoryAllowance)? = nil
     ) {
-        let facts = PlainJobFacts(
+        let facts = JobFacts(
             id: id, owner: owner, isPrivileged: isPrivileged ?? owner.isPrivileged, contentHash: contentHash,
             contentDigest: contentDigest, policy: policy, wantsKeys: wantsKeys,
             wantsObjects: wantsObjects, objectDates: objectDates, isDryRun: isDryRun,

@@ -258,9 +258,9 @@ struct SharedLogSimulation {
         guard let id = messages[deliveries[delivery].message].id else { return }
         if bug == .cancelAfterAppend {
             // As a server alone may do it.
-            nodes[node].server.jobTable.application.change(ticket) { $0.cancelled() }
-            if nodes[node].server.jobTable.application.isReady(ticket) { cancelled.append(delivery) }
-            return
+            guard server.jobTable.application.isReady(ticket) else { return }
+            server.jobTable.ends.job(at: ticket)?.withdraw(.cancelled, .cancelled)
+            return cancelled.append(delivery)
         }
         nodes[node].server.cancel(id, before: ticket + 1, as: .server, delivery)
     }

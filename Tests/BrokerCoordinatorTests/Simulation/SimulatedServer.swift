@@ -115,7 +115,7 @@ struct SimulatedServer {
     ) throws(StoreError) -> Int {
         let ticket: Int
         if let logged {
-            ticket = try jobTable.admit(10, logged, isCancelled: isCancelled)
+            ticket = try jobTable.admit(10, logged)
         } else {
             ticket = jobTable.admit(10, from: source)
         }
@@ -123,7 +123,9 @@ struct SimulatedServer {
         let payload = Array("\(message)".utf8)
         opening.append(
             .test(
-                ticket, from: source, bytes: 10, memory.admit(ticket, payloadBytes: 10), logged, payload: { payload }))
+                ticket, from: source, bytes: 10, memory.admit(ticket, payloadBytes: 10), logged,
+                isCancelled: isCancelled,
+                payload: { payload }))
         return ticket
     }
 
@@ -189,7 +191,7 @@ struct SimulatedServer {
         let fault = Fault(isLarge ? .busy : .unknownEntity, "faulty")
         let work: StoreJob.Work = isFaulty ? .refused(fault) : .steps([])
         let isShort = isFaulty && isLarge && bug != .logsWithoutMemory
-        perform(jobTable.finish(frame.ready(work), outOfMemory: isShort ? fault : nil))
+        perform(jobTable.finish(frame, work, outOfMemory: isShort ? fault : nil))
     }
 
     mutating func cancel(_ id: String, before ticket: Int, as asker: JobOwner, _ delivery: Int) {
@@ -238,7 +240,7 @@ struct SimulatedServer {
 /// The writer between two of its steps: the turn of the real writer, with a simulated transaction.
 struct SimulatedWriter {
     struct Transaction {
-        var applied: [AppliedJob]
+        var applied: [AcceptedJob]
         var reservation: Int64?
         var isDurable = false
         /// The planted bug has settled it already.
@@ -262,29 +264,27 @@ extension SimulatedServer {
     ///
     /// - Parameter check: called before each job is applied.
     mutating func takeBatch(
-        _ store: inout SimulatedStore, _ check: (ReadyJob, Int64, SimulatedStore) -> Void
+        _ store: inout SimulatedStore, _ check: (AcceptedJob, Int64, SimulatedStore) -> Void
     ) {
         guard case var turn?? = jobTable.takeTurn() else { return writer.isAwake = false }
         if let reservation = turn.reservation { store.reserve(through: reservation) }
-        if bug == .cancelLosesPlace { turn.jobs.removeAll { $0.job.skipReason == .cancelled } }
-        settle(turn.refused.map { AppliedJob(refused: $0.job, at: $0.place) }, nil)
+        if bug == .cancelLosesPlace { turn.jobs.removeAll { $0.skipReason == .cancelled } }
+        settle(turn.refused, nil)
         writer.turn = turn
         guard turn.next != nil else { return endRun() }
-        let applied = turn.jobs.map { apply($0.job, $0.place, &store, check) }
-        writer.transaction = SimulatedWriter.Transaction(applied: applied, reservation: turn.reservation)
+        for job in turn.jobs { apply(job, &store, check) }
+        writer.transaction = SimulatedWriter.Transaction(applied: turn.jobs, reservation: turn.reservation)
         if bug == .reportBeforeCommit {
-            settle(applied, turn.reservation)
+            settle(turn.jobs, turn.reservation)
             writer.transaction?.isSettled = true
         }
     }
 
     private func apply(
-        _ job: ReadyJob, _ place: LogPlace, _ store: inout SimulatedStore,
-        _ check: (ReadyJob, Int64, SimulatedStore) -> Void
-    ) -> AppliedJob {
-        check(job, place.position!, store)
-        return AppliedJob(
-            place: place, job: job, end: store.apply(job.storeJob(at: place, isLogged: true)), appliedAt: 0)
+        _ job: AcceptedJob, _ store: inout SimulatedStore, _ check: (AcceptedJob, Int64, SimulatedStore) -> Void
+    ) {
+        check(job, job.place.position!, store)
+        job.applied(store.apply(job.storeJob(isLogged: true)), took: (0, 0), at: 0)
     }
 
     /// The transaction becomes durable, or the store refuses it.
@@ -308,32 +308,28 @@ extension SimulatedServer {
         writer.transaction = nil
         writer.turn?.applied(transaction.applied.count)
         if !transaction.isSettled {
-            let applied = transaction.applied.map { applied in
-                AppliedJob(
-                    place: applied.place, job: applied.job, end: applied.end, isUnwritten: applied.isUnwritten,
-                    mergedMicroseconds: microseconds, appliedAt: applied.appliedAt)
+            for job in transaction.applied {
+                if let end = job.end { job.applied(end, took: (microseconds, microseconds), at: 0) }
             }
-            settle(applied, transaction.reservation)
+            settle(transaction.applied, transaction.reservation)
         }
         endRun()
     }
 
     /// The next job in a transaction of its own. With a journal, a job that the store refuses is tried again.
     mutating func applyAlone(
-        _ store: inout SimulatedStore, fails: Bool, _ check: (ReadyJob, Int64, SimulatedStore) -> Void
+        _ store: inout SimulatedStore, fails: Bool, _ check: (AcceptedJob, Int64, SimulatedStore) -> Void
     ) {
-        guard case .alone(let place, let job) = writer.turn?.next else { return }
-        let applied = apply(job, place, &store, check)
+        guard case .alone(let job) = writer.turn?.next else { return }
+        apply(job, &store, check)
         if fails {
             store.rollback()
             guard log == nil else { return }
-            let fault = Fault(.storeFull, Self.full.message)
-            settle(
-                [AppliedJob(place: place, job: job, end: .failed(fault), isUnwritten: true, appliedAt: 0)], nil)
+            job.failed(Fault(.storeFull, Self.full.message), isUnwritten: true)
         } else {
             store.commit()
-            settle([applied], nil)
         }
+        settle([job], nil)
         writer.turn?.applied(1)
         endRun()
     }
@@ -350,10 +346,10 @@ extension SimulatedServer {
         writer.isAwake = true
     }
 
-    private mutating func settle(_ applied: [AppliedJob], _ reservation: Int64?) {
-        for applied in applied { begun.remove(applied.job.ticket) }
+    private mutating func settle(_ applied: [AcceptedJob], _ reservation: Int64?) {
+        for job in applied { begun.remove(job.ticket) }
         let settlement = jobTable.settle(applied, reservation: reservation, at: time) { ended in
-            { for (applied, waiters) in ended { applied.notify(waiters, 0) } }
+            { for (job, waiters) in ended { job.notify(waiters, 0) } }
         }
         completions += settlement.reserved
         perform(settlement.effects)

@@ -177,7 +177,7 @@ import Testing
         }
         #expect(ends == 1)
         #expect(answers == ["tooLate"])
-        #expect(server.jobTable.load.count == 0 && server.jobTable.cancellations.tickets.isEmpty)
+        #expect(server.jobTable.load.count == 0 && server.jobTable.ends.count == 0)
     }
 
     private func end(_ server: inout SimulatedServer, _ store: inout SimulatedStore) {

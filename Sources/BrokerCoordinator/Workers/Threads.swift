@@ -56,8 +56,7 @@ final class WorkerPool: Sendable {
     private let queues: Monitor<Queues>
     private let threads: [Thread]
 
-    /// - Parameters:
-    ///   - processors: the number that they share with the writer, if they have one.
+    /// The processors are those that the workers share with the writer, if they have one.
     init(longTasks: Int, processors: Int = .max, named name: String = "worker") {
         let queues = Monitor(Queues(work: WorkQueues(longLimit: longTasks, processors: processors)))
         self.queues = queues
@@ -251,13 +250,6 @@ final class SerialThread: Sendable {
         queue.update { $0.isStopping = true }
         thread.join()
     }
-}
-
-/// Microseconds of a clock that never goes back.
-func monotonicMicroseconds() -> Int64 {
-    var now = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1_000
 }
 
 /// Milliseconds since 1970.
