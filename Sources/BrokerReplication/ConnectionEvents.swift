@@ -4,7 +4,7 @@ internal import CNATS
 internal import Glibc
 internal import Synchronization
 
-/// The state of a connection, which threads of libnats change, and the replies that callers wait for.
+/// The state of a connection, which threads of libnats change.
 final class ConnectionEvents: Sendable {
     struct State {
         var isConnected = false
@@ -15,9 +15,6 @@ final class ConnectionEvents: Sendable {
         /// libnats has given up, or the connection was closed.
         var isClosed = false
         var isStopped = false
-        var nextRequest: UInt64 = 0
-        /// nil while there is no answer.
-        var replies: [UInt64: StreamConnection.Answer?] = [:]
     }
 
     let state = Monitor(State())
@@ -41,7 +38,7 @@ final class ConnectionEvents: Sendable {
         Unmanaged<ConnectionEvents>.fromOpaque(context!).takeUnretainedValue()
     }
 
-    /// - Parameter connection: nil only if libnats breaks its contract.
+    /// The connection is nil only if libnats breaks its contract.
     func connected(_ connection: OpaquePointer?) {
         var url = [CChar](repeating: 0, count: 512)
         let hasURL = natsConnection_GetConnectedUrl(connection, &url, url.count) == NATS_OK
@@ -53,7 +50,6 @@ final class ConnectionEvents: Sendable {
         }
     }
 
-    /// - Parameter isClosed: for good.
     private func disconnected(_ connection: OpaquePointer?, isClosed: Bool = false) {
         let error = Self.lastError(of: connection)
         state.update { state in
@@ -61,7 +57,6 @@ final class ConnectionEvents: Sendable {
             state.isClosed = state.isClosed || isClosed
             state.server = nil
             state.lastError = error ?? state.lastError
-            state.failReplies()
         }
     }
 
@@ -76,20 +71,6 @@ final class ConnectionEvents: Sendable {
         let error = String(cString: text)
         return error.isEmpty ? nil : error
     }
-
-    /// The answer to a request.
-    func receive(_ reply: StreamConnection.Answer, _ number: UInt64) {
-        state.update { state in
-            // Its caller may have given up.
-            if state.replies[number] != nil { state.replies[number] = .some(reply) }
-        }
-    }
-}
-
-extension ConnectionEvents.State {
-    fileprivate mutating func failReplies() {
-        for (token, reply) in replies where reply == nil { replies[token] = .some(.disconnected) }
-    }
 }
 
 /// Gives the messages of a connection's only subscription to their receivers.
@@ -99,22 +80,16 @@ extension ConnectionEvents.State {
 ///
 /// | message | receiver |
 /// |---|---|
-/// | with the subject `INBOX.r.NUMBER` | the request of that number |
 /// | with the subject `INBOX.m.ID.…` | the inbox of that id |
 /// | of a stream, with the reply subject `$JS.ACK.….broker-ID.…` | the inbox of that id, which is in the consumer's name |
 final class MessageRouter: Sendable {
     /// The beginning of all subjects.
     let inbox = "_INBOX.broker.\(SessionID())"
-    private let events: ConnectionEvents
     private let inboxes = Mutex<[UInt64: MessageInbox]>([:])
-
-    init(_ events: ConnectionEvents) { self.events = events }
 
     var subject: String { "\(inbox).>" }
 
-    func subject(ofRequest number: UInt64) -> String { "\(inbox).r.\(number)" }
-
-    /// - Parameter number: distinguishes the messages of one receiver.
+    /// The number distinguishes the messages of one receiver.
     func subject(of id: SessionID, _ number: Int) -> String { "\(inbox).m.\(id).\(number)" }
 
     static func consumerName(_ id: SessionID) -> String { String(decoding: consumerPrefix, as: UTF8.self) + "\(id)" }
@@ -138,16 +113,7 @@ final class MessageRouter: Sendable {
             return
         }
         let tokens = message.subject.dropFirst(inbox.utf8.count).split(separator: ".")
-        switch tokens.first {
-        case "r" where tokens.count == 2:
-            let reply: StreamConnection.Answer =
-                message.isNoResponders ? .noResponders : .message(Array(message.bytes))
-            message.destroy()
-            if let number = UInt64(tokens[1]) { events.receive(reply, number) }
-        case "m" where tokens.count == 3:
-            deliver(message, to: UInt64(tokens[1], radix: 16))
-        default: message.destroy()
-        }
+        deliver(message, to: tokens.count == 3 && tokens[0] == "m" ? UInt64(tokens[1], radix: 16) : nil)
     }
 
     private func deliver(_ message: NATSMessage, to id: UInt64?) {
@@ -206,9 +172,8 @@ final class MessageInbox: Sendable {
 
     var isEmpty: Bool { state.withLock { $0.messages.isEmpty } }
 
-    /// Waits for messages, and takes all that have arrived, in their order. The caller owns them.
-    ///
-    /// - Parameter deadline: microseconds of the monotonic clock.
+    /// Waits for messages until a time of the monotonic clock, and takes all that have arrived, in their order. The caller owns
+    /// them.
     func take(until deadline: Int64, _ isStopped: () -> Bool) -> [NATSMessage] {
         let messages: [NATSMessage]? = state.wait(until: deadline) { state in
             guard state.messages.isEmpty else {
@@ -229,12 +194,11 @@ struct NATSMessage: @unchecked Sendable {
 
     init(adopting pointer: OpaquePointer) { self.pointer = pointer }
 
-    /// - Parameter reply: the subject that the servers answer to; nil when they do not.
-    init(_ subject: String, reply: String?, _ bytes: [UInt8], headers: [(String, String)]) throws(NATSFailure) {
+    init(_ subject: String, _ bytes: [UInt8], headers: [(String, String)]) throws(NATSFailure) {
         var message: OpaquePointer?
         let status = bytes.withUnsafeBytes {
             natsMsg_Create(
-                &message, subject, reply, $0.baseAddress?.assumingMemoryBound(to: CChar.self), Int32($0.count))
+                &message, subject, nil, $0.baseAddress?.assumingMemoryBound(to: CChar.self), Int32($0.count))
         }
         guard status == NATS_OK, let message else { throw NATSFailure(status) }
         pointer = message
@@ -254,6 +218,14 @@ struct NATSMessage: @unchecked Sendable {
         guard status == NATS_OK else { throw NATSFailure(status) }
     }
 
+    /// Sends the message, and waits for the answer, which the caller owns.
+    func request(on connection: OpaquePointer, milliseconds: Int64) -> Result<NATSMessage, NATSFailure> {
+        var reply: OpaquePointer?
+        let status = natsConnection_RequestMsg(&reply, connection, pointer, milliseconds)
+        guard status == NATS_OK, let reply else { return .failure(NATSFailure(status)) }
+        return .success(NATSMessage(adopting: reply))
+    }
+
     /// Valid until ``destroy()``.
     var bytes: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: natsMsg_GetData(pointer), count: Int(natsMsg_GetDataLength(pointer)))
@@ -269,8 +241,6 @@ struct NATSMessage: @unchecked Sendable {
         return UnsafeRawBufferPointer(start: reply, count: count).assumingMemoryBound(to: UInt8.self)
     }
 
-    var isNoResponders: Bool { natsMsg_IsNoResponders(pointer) }
-
     func header(_ key: String) -> String? {
         var value: UnsafePointer<CChar>?
         guard natsMsgHeader_Get(pointer, key, &value) == NATS_OK, let value else { return nil }
@@ -280,11 +250,11 @@ struct NATSMessage: @unchecked Sendable {
 
 /// A call of libnats failed.
 struct NATSFailure: Error {
-    let text: String
+    let status: natsStatus
 
-    init(_ status: natsStatus) {
-        text = String(cString: natsStatus_GetText(status))
-    }
+    init(_ status: natsStatus) { self.status = status }
+
+    var text: String { String(cString: natsStatus_GetText(status)) }
 }
 
 /// The messages of a subject. A thread of libnats calls the handler with them, one after the other, until the connection has closed:

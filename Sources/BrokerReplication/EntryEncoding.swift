@@ -30,7 +30,7 @@ package enum EntryEncoding {
     /// The largest encoded entry, in bytes.
     package static let largest = headerCount + largestID + largestPayload
 
-    /// - Throws: ``ReplicationError/Code/tooLarge`` for an id or a payload beyond its limit.
+    /// Throws for an id or a payload beyond its limit.
     package static func encode(
         _ entry: LogEntry, for stream: StreamIdentity
     ) throws(ReplicationError) -> [UInt8] {
@@ -76,11 +76,7 @@ package enum EntryEncoding {
         return bytes
     }
 
-    /// Reads an entry, and checks every byte of it.
-    ///
-    /// - Parameter position: of the message, for the error.
-    /// - Throws: ``ReplicationError/Code/unknownFormat``, ``ReplicationError/Code/unknownKind`` or
-    ///   ``ReplicationError/Code/damagedEntry``.
+    /// Reads an entry, and checks every byte of it. The position is that of the message, for the error.
     package static func decode(
         _ bytes: UnsafeRawBufferPointer, at position: Int64, of stream: StreamIdentity
     ) throws(ReplicationError) -> LogEntry {
@@ -120,22 +116,15 @@ package struct StreamIdentity: Sendable, Hashable, CustomStringConvertible {
 
     /// A new one.
     package init() {
-        self.init(SessionID().description + SessionID().description)!
+        self.init(JournalIdentity().description)!
     }
 
     /// Parses ``description``; nil for any other text.
     package init?(_ text: String) {
-        guard text.utf8.count == 32, text.utf8.allSatisfy({ Self.isHexadecimal($0) }) else { return nil }
+        guard JournalIdentity(text)?.description == text else { return nil }
         description = text
         var text = text
         seed = text.withUTF8 { JournalRecord.checksum(UnsafeRawBufferPointer($0), seed: 0) }
-    }
-
-    private static func isHexadecimal(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"): true
-        default: false
-        }
     }
 }
 

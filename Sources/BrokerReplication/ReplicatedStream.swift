@@ -1,5 +1,6 @@
 #if Replication
 internal import BrokerJSON
+internal import BrokerJournal
 
 /// A stream of NATS JetStream with the entries of all sessions, in one order.
 ///
@@ -28,13 +29,8 @@ extension ReplicatedStream {
     /// Microseconds that the servers get to answer an operator's command.
     package static let standardPatience: Int64 = 20_000_000
 
-    /// Opens the stream of the connection's address.
-    ///
-    /// - Parameters:
-    ///   - expected: the identity of the stream that a store was filled from; nil for a new store.
-    ///   - patience: microseconds.
-    /// - Throws: the refusals of ``ReplicationError/Code``, ``ReplicationError/Code/anotherStream`` or
-    ///   ``ReplicationError/Code/unavailable``.
+    /// Opens the stream of the connection's address; it must be the one of that identity, from which a store was filled. Times are
+    /// in microseconds.
     package static func open(
         _ connection: StreamConnection, expected: StreamIdentity? = nil, requirements: StreamRequirements = .standard,
         patience: Int64? = standardPatience
@@ -60,10 +56,7 @@ extension ReplicatedStream {
 
     /// Creates the stream of the connection's address, with a new identity, and opens it.
     ///
-    /// - Parameters:
-    ///   - maximumBytes: of one copy; nil for as much as the disks have. A stream that is full refuses entries.
-    ///   - patience: microseconds.
-    /// - Throws: as ``open(_:expected:requirements:patience:)``, and ``ReplicationError/Code/streamExists``.
+    /// - Parameter maximumBytes: of one copy; nil for as much as the disks have. A stream that is full refuses entries.
     package static func create(
         _ connection: StreamConnection, maximumBytes: Int64? = nil, requirements: StreamRequirements = .standard,
         patience: Int64? = standardPatience
@@ -89,10 +82,7 @@ extension ReplicatedStream {
         }
     }
 
-    /// Deletes the stream with all its entries.
-    ///
-    /// - Parameter patience: microseconds.
-    /// - Throws: ``ReplicationError/Code/anotherStream`` when it is not the one that was opened.
+    /// Deletes the stream with all its entries, if it is the one that was opened.
     package func remove(patience: Int64? = standardPatience) throws(ReplicationError) {
         _ = try info(patience: patience)
         switch try connection.call("$JS.API.STREAM.DELETE.\(name)", patience: patience, read: { _ in }) {
@@ -105,16 +95,12 @@ extension ReplicatedStream {
 // MARK: - State
 
 extension ReplicatedStream {
-    /// - Parameter patience: microseconds; nil for ever.
-    /// - Throws: ``ReplicationError/Code/anotherStream``, ``ReplicationError/Code/noStream``, or
-    ///   ``ReplicationError/Code/unavailable``.
+    /// The patience is in microseconds; nil for ever.
     package func status(patience: Int64? = standardPatience) throws(ReplicationError) -> StreamStatus {
         try info(patience: patience).status
     }
 
     /// Deletes all entries up to a position. Every replica must have applied them, and a backup must contain them.
-    ///
-    /// - Parameter patience: microseconds.
     package func trim(through position: Int64, patience: Int64? = standardPatience) throws(ReplicationError) {
         _ = try info(patience: patience)
         var writer = JSONWriter()
@@ -189,10 +175,8 @@ extension ReplicatedStream {
     /// ends.
     ///
     /// - Parameters:
-    ///   - patience: microseconds.
     ///   - failure: what the servers did not do, after "The servers".
     ///   - body: returns nil when the stream was stopped.
-    /// - Throws: what `body` throws, and ``ReplicationError/Code/unavailable`` after the patience.
     package func within<Result>(
         patience: Int64 = standardPatience, failure: String, _ body: () throws(ReplicationError) -> Result?
     ) throws(ReplicationError) -> Result {
@@ -220,28 +204,16 @@ package struct StreamRequirements: Sendable {
 
     package static let standard = StreamRequirements()
 
-    var versions: Set<String>
-    var copies: Int
+    // Only tests need other values.
+    var versions = provenVersions
+    var copies = StreamConfiguration.copies
     /// Bytes of a message without its headers.
-    var largestMessage: Int
+    var largestMessage = EntryEncoding.largest
     /// Whether the configuration of a stream is compared.
-    var comparesConfiguration: Bool
+    var comparesConfiguration = true
     /// Microseconds that one leader must lack an entry, or the servers the stream, until that is taken for a loss: servers that have
     /// just started, and a leader that was just elected, may not have everything yet.
-    var settlingTime: Int64
-
-    /// Only tests need other values than the standard ones.
-    init(
-        versions: Set<String> = provenVersions, copies: Int = StreamConfiguration.copies,
-        largestMessage: Int = EntryEncoding.largest, comparesConfiguration: Bool = true,
-        settlingTime: Int64 = 10_000_000
-    ) {
-        self.versions = versions
-        self.copies = copies
-        self.largestMessage = largestMessage
-        self.comparesConfiguration = comparesConfiguration
-        self.settlingTime = settlingTime
-    }
+    var settlingTime: Int64 = 10_000_000
 }
 
 /// A stream as its leader describes it.
@@ -361,9 +333,7 @@ struct StreamConfiguration {
         }
     }
 
-    /// The text of the request that creates the stream.
-    ///
-    /// - Parameter maximumBytes: of one copy; nil for as much as the disks have.
+    /// The text of the request that creates the stream. The bytes are those of one copy; nil for as much as the disks have.
     static func request(_ name: String, _ identity: StreamIdentity, copies: Int, maximumBytes: Int64?) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in

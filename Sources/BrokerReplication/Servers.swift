@@ -1,5 +1,6 @@
 #if Replication
 internal import BrokerJSON
+internal import BrokerJournal
 internal import CNATS
 
 /// The descriptions that all servers of a cluster give of themselves.
@@ -32,11 +33,10 @@ extension ServerSurvey {
     /// Microseconds between two questions.
     private static let roundTime: Int64 = 500_000
 
-    /// Asks until all servers of the cluster have answered.
+    /// Asks until all servers of the cluster have answered. Servers that have not answered after so many microseconds are missing
+    /// in the result.
     ///
-    /// - Parameters:
-    ///   - connection: of a user of the system account.
-    ///   - patience: microseconds. Servers that have not answered by then are missing in the result.
+    /// - Parameter connection: of a user of the system account.
     /// - Throws: ``ReplicationError/Code/notAuthorized`` when none has answered.
     package init(_ connection: StreamConnection, patience: Int64) throws(ReplicationError) {
         let id = SessionID()
@@ -66,8 +66,6 @@ extension ServerSurvey {
                 + "account.")
     }
 
-    /// - Throws: ``ReplicationError/Code/tooFewPeers``, ``ReplicationError/Code/noJetStream``,
-    ///   ``ReplicationError/Code/unprovenVersion`` or ``ReplicationError/Code/notSynced``.
     package func check(
         _ connection: StreamConnection, _ requirements: StreamRequirements = .standard
     ) throws(ReplicationError) {
@@ -120,9 +118,8 @@ package struct ServerDescription: Sendable {
 }
 
 extension StreamConnection {
-    /// The server that the connection is made to. A client of any account may ask it.
-    ///
-    /// - Parameter patience: microseconds; nil for ever.
+    /// The server that the connection is made to. A client of any account may ask it. The patience is in microseconds; nil for
+    /// ever.
     package func server(patience: Int64?) throws(ReplicationError) -> ServerDescription {
         let subject = "$SYS.REQ.USER.INFO"
         if case .success(let description?) = try call(subject, patience: patience, read: { ServerDescription($0) }) {
@@ -244,12 +241,14 @@ extension StreamConnection {
     ) throws(ReplicationError) -> Result<Content, JetStreamFailure> {
         let start = monotonicMicroseconds()
         while true {
-            try checkClosed()
             let reason: String
             var isUnknownSubject = false
-            switch request(subject, body, deadline: monotonicMicroseconds() + Self.requestTime, token) {
+            try checkStopped(token)
+            switch request(subject, body, deadline: monotonicMicroseconds() + Self.requestTime) {
             case .stopped: throw .stopped
-            case .disconnected: reason = state.lastError.map { "no connection: \($0)" } ?? "no connection"
+            case .disconnected:
+                try checkClosed()
+                reason = state.lastError.map { "no connection: \($0)" } ?? "no connection"
             case .timedOut: reason = "no answer; JetStream may have no quorum"
             case .noResponders:
                 reason = "JetStream does not answer there"
@@ -288,7 +287,7 @@ extension StreamConnection {
                 + "the servers, and enable it for the account.")
     }
 
-    /// - Throws: ``ReplicationError/Code/notAuthorized`` when libnats has given up.
+    /// Throws when libnats has given up.
     func checkClosed() throws(ReplicationError) {
         let (isClosed, error) = events.state.withLock { ($0.isClosed, $0.lastError) }
         guard isClosed else { return }

@@ -2,7 +2,7 @@
 internal import BrokerJSON
 package import BrokerJournal
 internal import CNATS
-internal import Synchronization
+internal import Foundation
 
 /// The entries of one run of a server: it appends them to a subject of its own, one group after the other, so that no failover of
 /// NATS reorders or doubles them.
@@ -12,30 +12,31 @@ internal import Synchronization
 /// 2. When an attempt has no answer, the newest message of the subject is looked up. If it is the group's, the group is stored;
 ///    else it is sent again, under the same expectation.
 ///
-/// ``append(_:)`` is called by one thread at a time; any thread may call ``stop()`` and read ``state``.
-package final class Session: Sendable {
+/// ``append(_:onWait:)`` is called by one thread at a time; any thread may call ``stop()``.
+package final class Session: @unchecked Sendable {
     package let id: SessionID
     let stream: ReplicatedStream
-    private let subject: String
-    private let token = StopToken()
-    private let progress: Mutex<Progress>
+    fileprivate let subject: String
+    fileprivate let token = StopToken()
+    // Only the thread that appends touches these: the position of the newest entry of the session, 0 before the first; and the
+    // number of groups.
+    private var position: Int64 = 0
+    private var groups = 0
 
-    private struct Progress {
-        /// That of the newest entry of the session; 0 before the first.
-        var position: Int64 = 0
-        var groups: UInt64 = 0
-        var isAppending = false
-        var waiting: SessionState.Waiting?
+    /// A group waits for the servers.
+    package struct Waiting: Sendable {
+        /// Why the newest attempt to send the group had no answer.
+        package let reason: String
+        package let attempts: Int
+        /// When the group was sent first, in microseconds of the monotonic clock.
+        package let since: Int64
     }
 
-    /// Begins a session of its own, without talking to the servers.
-    package convenience init(_ stream: ReplicatedStream) { self.init(stream, id: SessionID()) }
-
-    init(_ stream: ReplicatedStream, id: SessionID) {
+    /// Without talking to the servers.
+    package init(_ stream: ReplicatedStream, id: SessionID = SessionID()) {
         self.id = id
         self.stream = stream
         subject = Self.subject(of: id, in: stream.name)
-        progress = Mutex(Progress())
     }
 
     static func subject(of id: SessionID, in stream: String) -> String { "\(stream).s.\(id)" }
@@ -44,10 +45,6 @@ package final class Session: Sendable {
     package func stop() {
         token.stop()
         stream.connection.wake()
-    }
-
-    package var state: SessionState {
-        progress.withLock { SessionState(position: $0.position, waiting: $0.waiting) }
     }
 
     /// Appends entries: all of them, or none. Blocks until it is known which, for as long as the stream has no quorum.
@@ -61,42 +58,19 @@ package final class Session: Sendable {
     ///   (``ReplicationError/Code/anotherStream``, ``ReplicationError/Code/endsBefore``, ``ReplicationError/Code/trimmed``,
     ///   ``ReplicationError/Code/sessionTaken``), or ``ReplicationError/Code/stopped``: the group may be in the stream.
     package func append(
-        _ entries: [LogEntry], onWait report: (SessionState.Waiting) -> Void = { _ in }
+        _ entries: [LogEntry], onWait report: (Waiting) -> Void = { _ in }
     ) throws(ReplicationError) -> ClosedRange<Int64> {
-        try appendEncoded(Self.encode(entries, for: stream), onWait: report)
+        let encoded = try Self.encode(entries, for: stream)
+        groups += 1
+        var attempt = GroupAppend(self, Group(name: "\(id)-\(groups)", entries: encoded), after: position)
+        position = try attempt.run(report: report)
+        return position - Int64(entries.count) + 1...position
     }
 
-    /// As ``append(_:onWait:)``, of bytes.
-    func appendEncoded(
-        _ entries: [[UInt8]], onWait report: (SessionState.Waiting) -> Void = { _ in }
-    ) throws(ReplicationError) -> ClosedRange<Int64> {
-        let (position, number) = progress.withLock { progress in
-            precondition(!progress.isAppending, "two threads append to one session")
-            progress.isAppending = true
-            progress.groups += 1
-            return (progress.position, progress.groups)
-        }
-        defer {
-            progress.withLock {
-                $0.isAppending = false
-                $0.waiting = nil
-            }
-        }
-        var attempt = GroupAppend(
-            stream: stream, subject: subject, token: token, group: Group(name: "\(id)-\(number)", entries: entries),
-            position: position)
-        let last = try attempt.run { waiting in
-            self.progress.withLock { $0.waiting = waiting }
-            report(waiting)
-        }
-        progress.withLock { $0.position = last }
-        return last - Int64(entries.count) + 1...last
-    }
-
-    /// Entries of one group.
-    package static let maximumCount = Group.maximumCount
-    /// Bytes of the entries of one group.
-    package static let maximumBytes = Group.maximumBytes
+    /// Entries of one group: the limit of nats-server.
+    package static let maximumCount = 1_000
+    /// Bytes of all entries of a group, or one entry: a server holds a batch in memory until it is complete.
+    package static let maximumBytes = 32 << 20
 
     static func encode(
         _ entries: [LogEntry], for stream: ReplicatedStream
@@ -109,40 +83,19 @@ package final class Session: Sendable {
             encoded.append(try EntryEncoding.encode(entry, for: stream.identity))
             bytes += encoded[encoded.count - 1].count
         }
-        guard entries.count <= Group.maximumCount, entries.count == 1 || bytes <= Group.maximumBytes else {
+        guard entries.count <= maximumCount, entries.count == 1 || bytes <= maximumBytes else {
             throw ReplicationError(
                 .tooLarge,
-                "A group of \(entries.count) entries with \(bytes) bytes was not appended: at most \(Group.maximumCount) entries and "
-                    + "\(Group.maximumBytes) bytes are allowed. Append it as several groups.")
+                "A group of \(entries.count) entries with \(bytes) bytes was not appended: at most \(maximumCount) entries and "
+                    + "\(maximumBytes) bytes are allowed. Append it as several groups.")
         }
         return encoded
     }
 }
 
-/// A session, as an operator sees it.
-package struct SessionState: Sendable {
-    package struct Waiting: Sendable {
-        /// Why the newest attempt to send the group had no answer.
-        package let reason: String
-        /// The attempts so far.
-        package let attempts: Int
-        /// When the group was sent first, in microseconds of the monotonic clock.
-        package let since: Int64
-    }
-
-    /// That of the newest appended entry; 0 before the first.
-    package let position: Int64
-    /// nil unless a group waits for the servers.
-    package let waiting: Waiting?
-}
-
 extension ReplicatedStream {
-    /// Appends the first entries of the stream, unless it has some. Blocks until it has, for as long as it has no quorum.
-    ///
-    /// Several servers may call it at once: the stream gets the entries of one.
-    ///
-    /// - Parameter entries: as for ``Session/append(_:onWait:)``.
-    /// - Throws: A refusal, a halt, or ``ReplicationError/Code/stopped``.
+    /// Appends the first entries of the stream, unless it has some. Blocks until it has, for as long as it has no quorum. Several
+    /// servers may call it at once: the stream gets the entries of one.
     package func begin(with entries: [LogEntry]) throws(ReplicationError) {
         let id = entries.first.map { SessionID(number: $0.session) } ?? SessionID()
         var group = Group(name: "\(id)-first", entries: try Session.encode(entries, for: self))
@@ -150,7 +103,7 @@ extension ReplicatedStream {
         while try info(patience: nil).status.lastPosition == 0 {
             let outcome = group.send(
                 to: Session.subject(of: id, in: name), after: 0, on: connection,
-                deadline: monotonicMicroseconds() + Self.answerTime, StopToken())
+                deadline: monotonicMicroseconds() + Self.answerTime)
             switch outcome {
             case .stored: return
             case .stopped: throw .stopped
@@ -185,11 +138,6 @@ struct Group {
         self.entries = entries
     }
 
-    /// The limit of nats-server.
-    static let maximumCount = 1_000
-    /// Bytes of all entries, or one entry: a server holds a batch in memory until it is complete.
-    static let maximumBytes = 32 << 20
-
     enum Outcome {
         /// The position of the last entry.
         case stored(Int64)
@@ -199,30 +147,27 @@ struct Group {
         case stopped
     }
 
-    /// Sends the group once, and waits for the answer.
-    ///
-    /// - Parameters:
-    ///   - position: that of the newest message of the subject; 0 if there is none.
-    ///   - deadline: microseconds of the monotonic clock.
+    /// Sends the group once, after the newest message of the subject, which has that position, 0 if there is none; and waits for
+    /// the answer until a time of the monotonic clock.
     mutating func send(
-        to subject: String, after position: Int64, on connection: StreamConnection, deadline: Int64, _ token: StopToken
+        to subject: String, after position: Int64, on connection: StreamConnection, deadline: Int64
     ) -> Outcome {
         attempts += 1
-        guard let (request, reply) = connection.beginRequest() else { return .unknown("there is no connection") }
+        var answer = StreamConnection.Answer.disconnected
         do throws(NATSFailure) {
             for index in entries.indices {
-                let isLast = index == entries.count - 1
-                let message = try NATSMessage(
-                    subject, reply: isLast ? reply : nil, entries[index], headers: headers(of: index, after: position))
+                let message = try NATSMessage(subject, entries[index], headers: headers(of: index, after: position))
                 defer { message.destroy() }
-                try message.publish(on: connection.connection)
+                if index < entries.count - 1 {
+                    try message.publish(on: connection.connection)
+                } else {
+                    answer = connection.request(message, deadline: deadline)
+                }
             }
         } catch {
-            connection.abandonRequest(request)
             return .unknown(error.text)
         }
-        connection.flush()
-        switch connection.awaitReply(request, deadline: deadline, token) {
+        switch answer {
         case .message(let bytes): return outcome(of: bytes)
         case .noResponders: return .unknown("the stream has no leader")
         case .disconnected: return .unknown("the connection was lost")
@@ -258,9 +203,7 @@ struct Group {
 
 /// One group on its way into the stream: it is sent, looked up and sent again until its fate is known.
 struct GroupAppend {
-    private let stream: ReplicatedStream
-    private let subject: String
-    private let token: StopToken
+    private let session: Session
     private var group: Group
     /// The newest message of the subject must be at this position.
     private var expected: Int64
@@ -272,13 +215,8 @@ struct GroupAppend {
     private var taken: Int64
     private var attempts = 0
     private let start = monotonicMicroseconds()
-    private var shortness: Shortness?
-
     /// Since when the leader lacks the session's newest entry.
-    private struct Shortness {
-        let since: Int64
-        let leader: String?
-    }
+    private var shortness: (since: Int64, leader: String?)?
 
     /// Microseconds until the answer to a group of no bytes is not expected any more.
     private static let answerTime: Int64 = 4_000_000
@@ -289,19 +227,16 @@ struct GroupAppend {
     /// As the other one, when the stream has no room.
     private static let fullPauseTime: Int64 = 1_000_000
 
-    init(stream: ReplicatedStream, subject: String, token: StopToken, group: Group, position: Int64) {
-        self.stream = stream
-        self.subject = subject
-        self.token = token
-        self.group = group
-        self.position = position
-        expected = position
-        taken = position
+    init(_ session: Session, _ group: Group, after position: Int64) {
+        (self.session, self.group, self.position) = (session, group, position)
+        (expected, taken) = (position, position)
     }
 
-    /// - Parameter report: called when the group has to wait.
-    /// - Returns: the position of the last entry.
-    mutating func run(report: (SessionState.Waiting) -> Void) throws(ReplicationError) -> Int64 {
+    private var stream: ReplicatedStream { session.stream }
+    private var token: StopToken { session.token }
+
+    /// `report` is called when the group has to wait. Returns the position of the last entry.
+    mutating func run(report: (Session.Waiting) -> Void) throws(ReplicationError) -> Int64 {
         try stream.connection.checkStopped(token)
         // Nothing else fences the first group of a session from a stream that was created meanwhile.
         if position == 0 { taken = try stream.info(patience: nil, token).status.lastPosition }
@@ -309,7 +244,7 @@ struct GroupAppend {
         while true {
             attempts += 1
             let outcome = group.send(
-                to: subject, after: expected, on: stream.connection, deadline: monotonicMicroseconds() + time, token)
+                to: session.subject, after: expected, on: stream.connection, deadline: monotonicMicroseconds() + time)
             let reason: String
             var refusal: JetStreamFailure?
             switch outcome {
@@ -322,7 +257,7 @@ struct GroupAppend {
                 reason = failure.text
                 refusal = failure
             }
-            report(SessionState.Waiting(reason: reason, attempts: attempts, since: start))
+            report(Session.Waiting(reason: reason, attempts: attempts, since: start))
             if let last = try lookUp() { return last }
             if let refusal { try settle(refusal) }
             try stream.connection.pause(refusal?.hasNoRoom == true ? Self.fullPauseTime : Self.pauseTime, token)
@@ -345,7 +280,7 @@ struct GroupAppend {
 
     /// - Returns: the position of the last entry when the group is in the stream.
     private mutating func lookUp() throws(ReplicationError) -> Int64? {
-        let last = try stream.lastMessage(of: subject, token)
+        let last = try stream.lastMessage(of: session.subject, token)
         if let last, group.isNamed(byBatch: last.batch) { return last.position }
         let found = last?.position ?? 0
         if found == expected {
@@ -355,7 +290,7 @@ struct GroupAppend {
         guard found < expected else {
             throw ReplicationError(
                 .sessionTaken,
-                "Another program has published to \(subject), the subject of this session, at position \(found). Nothing is "
+                "Another program has published to \(session.subject), the subject of this session, at position \(found). Nothing is "
                     + "appended any more. Let only Broker publish there, then start again.")
         }
         let info = try stream.info(patience: nil, token)
@@ -385,8 +320,7 @@ struct GroupAppend {
     /// A leader that was just elected may not have applied everything yet. One that lacks the entry for long has lost it.
     private mutating func checkShortness(_ status: StreamStatus) throws(ReplicationError) {
         guard let since = shortness, since.leader == status.leader else {
-            shortness = Shortness(since: monotonicMicroseconds(), leader: status.leader)
-            return
+            return shortness = (since: monotonicMicroseconds(), leader: status.leader)
         }
         guard monotonicMicroseconds() - since.since >= stream.requirements.settlingTime else { return }
         throw stream.endsBefore(position, status)
@@ -436,39 +370,11 @@ extension ReplicatedStream {
 
     /// The id of the batch in headers that are encoded in Base64.
     static func batch(of headers: String) -> String {
-        let text = String(decoding: Base64.decode(headers), as: UTF8.self)
+        let text = String(decoding: Data(base64Encoded: headers) ?? Data(), as: UTF8.self)
         for line in text.split(whereSeparator: { $0.isNewline }) where line.hasPrefix("Nats-Batch-Id:") {
             return String(line.dropFirst("Nats-Batch-Id:".count).drop { $0 == " " })
         }
         return ""
-    }
-}
-
-private enum Base64 {
-    /// The bytes; other characters than those of Base64 are skipped.
-    static func decode(_ text: String) -> [UInt8] {
-        var bytes: [UInt8] = []
-        var (bits, count) = (UInt32(0), 0)
-        for byte in text.utf8 {
-            guard let value = value(of: byte) else { continue }
-            bits = bits << 6 | UInt32(value)
-            count += 6
-            guard count >= 8 else { continue }
-            count -= 8
-            bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(count)))
-        }
-        return bytes
-    }
-
-    private static func value(of byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"): byte - UInt8(ascii: "A")
-        case UInt8(ascii: "a")...UInt8(ascii: "z"): byte - UInt8(ascii: "a") + 26
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0") + 52
-        case UInt8(ascii: "+"): 62
-        case UInt8(ascii: "/"): 63
-        default: nil
-        }
     }
 }
 #endif

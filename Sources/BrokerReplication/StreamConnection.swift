@@ -1,4 +1,5 @@
 #if Replication
+internal import BrokerJournal
 internal import CNATS
 internal import Glibc
 internal import Synchronization
@@ -17,9 +18,6 @@ package final class StreamConnection: @unchecked Sendable {
     private var subscription: NATSSubscription?
 
     /// Connects. When no server can be reached, it returns nevertheless after some seconds, and the attempts continue.
-    ///
-    /// - Throws: ``ReplicationError/Code/unusableFile``, ``ReplicationError/Code/notAuthorized``, or
-    ///   ``ReplicationError/Code/unavailable`` when a server is no server of NATS.
     package init(_ address: StreamAddress, files: ConnectionFiles = ConnectionFiles()) throws(ReplicationError) {
         self.address = address
         events = ConnectionEvents()
@@ -30,7 +28,7 @@ package final class StreamConnection: @unchecked Sendable {
             throw Self.refusal(address, status)
         }
         self.connection = connection
-        router = MessageRouter(events)
+        router = MessageRouter()
         // libnats calls back only when the first attempt has failed.
         if status == NATS_OK { events.connected(connection) }
         do throws(NATSFailure) {
@@ -74,7 +72,11 @@ package final class StreamConnection: @unchecked Sendable {
     private static let closingTime: Int64 = 5_000_000
 
     /// Ends all blocked calls, with ``ReplicationError/Code/stopped``; later ones end at once.
-    package func stop() { events.state.update { $0.isStopped = true } }
+    package func stop() {
+        events.state.update { $0.isStopped = true }
+        // Requests end with it.
+        natsConnection_Close(connection)
+    }
 
     /// Wakes the waiting threads, which look at their tokens.
     func wake() { events.state.update { _ in } }
@@ -113,54 +115,37 @@ extension StreamConnection {
         case stopped
     }
 
-    /// Registers a request, and returns its number and the subject of the reply; nil without a connection.
-    func beginRequest() -> (number: UInt64, reply: String)? {
-        let number: UInt64? = events.state.withLock { state in
-            guard state.isConnected, !state.isStopped else { return nil }
-            state.nextRequest += 1
-            state.replies[state.nextRequest] = .some(nil)
-            return state.nextRequest
+    /// Sends a message and waits for the answer.
+    ///
+    /// - Parameter deadline: microseconds of the monotonic clock.
+    func request(_ message: NATSMessage, deadline: Int64) -> Answer {
+        guard events.state.withLock({ $0.isConnected && !$0.isStopped }) else { return noConnection }
+        switch message.request(on: connection, milliseconds: max(1, (deadline - monotonicMicroseconds()) / 1_000)) {
+        case .success(let reply):
+            defer { reply.destroy() }
+            return .message(Array(reply.bytes))
+        case .failure(let failure):
+            switch failure.status {
+            case NATS_NO_RESPONDERS: return .noResponders
+            case NATS_TIMEOUT: return .timedOut
+            default: return noConnection
+            }
         }
-        guard let number else { return nil }
-        return (number, router.subject(ofRequest: number))
     }
 
-    /// Waits for the reply to a request. Called once for each.
-    func awaitReply(_ number: UInt64, deadline: Int64, _ token: StopToken?) -> Answer {
-        let answer: Answer? = events.state.wait(until: deadline) { state in
-            if let reply = state.replies[number], let reply { return reply }
-            return state.isStopped || token?.isStopped == true ? .stopped : nil
-        }
-        abandonRequest(number)
-        return answer ?? .timedOut
-    }
+    private var noConnection: Answer { events.state.withLock { $0.isStopped } ? .stopped : .disconnected }
 
-    func abandonRequest(_ number: UInt64) { events.state.withLock { _ = $0.replies.removeValue(forKey: number) } }
-
-    /// Sends one message and waits for the reply.
-    func request(_ subject: String, _ bytes: [UInt8], deadline: Int64, _ token: StopToken?) -> Answer {
-        guard let (number, reply) = beginRequest() else {
-            return events.state.withLock { $0.isStopped } ? .stopped : .disconnected
-        }
-        let status = natsConnection_PublishRequest(connection, subject, reply, bytes, Int32(bytes.count))
-        guard status == NATS_OK else {
-            abandonRequest(number)
+    func request(_ subject: String, _ bytes: [UInt8], deadline: Int64) -> Answer {
+        do throws(NATSFailure) {
+            let message = try NATSMessage(subject, bytes, headers: [])
+            defer { message.destroy() }
+            return request(message, deadline: deadline)
+        } catch {
             return .disconnected
         }
-        flush()
-        return awaitReply(number, deadline: deadline, token)
     }
 
-    /// Sends what was published.
-    ///
-    /// libnats can send each message by itself (`SendAsap`): a system call for each, and by a tenth to a third fewer entries a second.
-    /// Otherwise a thread of its own sends them within a millisecond, or this call does at once, which also waits a millisecond at most
-    /// for the server's sign that it has them all.
-    func flush() { natsConnection_FlushTimeout(connection, 1) }
-
-    /// Waits for a time, or for the stop.
-    ///
-    /// - Parameter duration: microseconds.
+    /// Waits for so many microseconds, or for the stop.
     func pause(_ duration: Int64, _ token: StopToken?) throws(ReplicationError) {
         let isStopped: Bool? = events.state.wait(until: monotonicMicroseconds() + duration) { state in
             state.isStopped || token?.isStopped == true ? true : nil
@@ -207,7 +192,6 @@ struct NATSOptions: ~Copyable {
     /// Bytes of libnats's buffers; its 32 KB would be a system call for each larger entry.
     private static let bufferSize: Int32 = 256 << 10
 
-    /// - Throws: ``ReplicationError/Code/unusableFile``.
     init(_ address: StreamAddress, _ files: ConnectionFiles, events: ConnectionEvents) throws(ReplicationError) {
         var options: OpaquePointer?
         guard natsOptions_Create(&options) == NATS_OK, let options else {
@@ -229,6 +213,7 @@ struct NATSOptions: ~Copyable {
         natsOptions_SetWriteDeadline(options, Self.writeDeadline)
         // Without a connection nothing is buffered: a group that was not sent is looked up and sent again.
         natsOptions_SetReconnectBufSize(options, 1)
+        natsOptions_SetFailRequestsOnDisconnect(options, true)
         events.register(in: options)
         if let user = address.user, let password = address.password {
             natsOptions_SetUserInfo(options, user, password)
@@ -352,12 +337,5 @@ final class StopToken: Sendable {
 
     /// The caller must wake the waiting threads afterwards.
     func stop() { flag.store(true, ordering: .releasing) }
-}
-
-/// Microseconds of a clock that never goes back.
-func monotonicMicroseconds() -> Int64 {
-    var now = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1_000
 }
 #endif

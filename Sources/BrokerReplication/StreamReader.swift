@@ -36,7 +36,7 @@ package final class StreamReader: @unchecked Sendable {
     /// Microseconds until JetStream is asked again for a consumer.
     private static let pauseTime: Int64 = 200_000
 
-    /// - Parameter position: that of the newest entry that was read before; 0 for none.
+    /// Reads after the newest position that was read before; 0 for none.
     package init(_ stream: ReplicatedStream, after position: Int64) {
         self.stream = stream
         order = DeliveryOrder(after: position)
@@ -69,17 +69,12 @@ package final class StreamReader: @unchecked Sendable {
 
     package var state: ReaderState { shared.withLock { $0.state } }
 
-    /// Waits for the next entries, and returns them.
-    ///
-    /// Up to about 34 MiB that were not returned yet are held in memory.
+    /// Waits for the next entries, and returns them. Up to about 34 MiB that were not returned yet are held in memory.
     ///
     /// - Parameter bytes: entries are returned until their payloads have that many, but one at least. Fewer are returned when no
     ///   more have arrived, and none after ``interrupt()``.
     /// - Returns: nil after ``stop()``.
-    /// - Throws: A halt, with the first position that was not read in its sentence: ``ReplicationError/Code/anotherStream``,
-    ///   ``ReplicationError/Code/noStream``, ``ReplicationError/Code/endsBefore``, ``ReplicationError/Code/trimmed``,
-    ///   ``ReplicationError/Code/gap``, ``ReplicationError/Code/fallingPosition``, ``ReplicationError/Code/damagedEntry``,
-    ///   ``ReplicationError/Code/unknownKind``, ``ReplicationError/Code/unknownFormat``. The entries before it were returned.
+    /// - Throws: A halt, with the first position that was not read in its sentence. The entries before it were returned.
     package func read(bytes: Int) throws(ReplicationError) -> [LogEntry]? {
         do throws(ReplicationError) {
             return try readEntries(bytes)
@@ -417,9 +412,8 @@ final class StreamConsumer {
         asked = Self.mostAsked
     }
 
-    /// Waits for messages, and takes all that have arrived, in their order. The caller owns them.
-    ///
-    /// - Parameter deadline: microseconds of the monotonic clock.
+    /// Waits for messages until a time of the monotonic clock, and takes all that have arrived, in their order. The caller owns
+    /// them.
     func take(until deadline: Int64, _ isStopped: () -> Bool) -> [NATSMessage] {
         let messages = inbox.take(until: deadline, isStopped)
         if !messages.isEmpty { heard = monotonicMicroseconds() }

@@ -106,8 +106,8 @@ extension ReplicationTests {
         try waitUntil("entries are read") { reading.count > 50 }
         cluster.servers[leader].pause()
         cluster.servers[others[0]].kill()
-        try waitUntil("the session says that it waits") { (writer.session.state.waiting?.attempts ?? 0) > 0 }
-        let waiting = try #require(writer.session.state.waiting)
+        try waitUntil("the session says that it waits") { (writer.waiting?.attempts ?? 0) > 0 }
+        let waiting = try #require(writer.waiting)
         #expect(!waiting.reason.isEmpty)
         // A session that waits can be stopped.
         let impatient = GroupWriter(Session(own), 1)
@@ -134,7 +134,7 @@ extension ReplicationTests {
         let entries = try reading.finish()
         #expect(entries.map(\.id) == (0..<count).map { "job-\($0)" })
         #expect(entries.map(\.position) == (try writer.appended.positions))
-        #expect(writer.session.state.waiting == nil)
+        #expect(writer.waiting == nil)
         try cluster.waitUntilCurrent(stream)
     }
 }
@@ -147,7 +147,13 @@ final class GroupWriter: @unchecked Sendable {
     private let lock = NSLock()
     private var isFinishing = false
     private var error: ReplicationError?
+    private var newestWait: Session.Waiting?
     private let ended = DispatchSemaphore(value: 0)
+
+    /// Nil unless a group waits for the servers.
+    var waiting: Session.Waiting? { lock.withLock { newestWait } }
+
+    private func note(_ waiting: Session.Waiting?) { lock.withLock { newestWait = waiting } }
 
     init(_ session: Session, _ seed: UInt64) {
         self.session = session
@@ -163,7 +169,8 @@ final class GroupWriter: @unchecked Sendable {
                 let count = 1 + (number &* 7 &+ Int(seed)) % 8
                 let group = (number..<number + count).map { ReplicationTests.entry(session, $0) }
                 do throws(ReplicationError) {
-                    appended.append(try session.append(group))
+                    appended.append(try session.append(group) { self.note($0) })
+                    note(nil)
                 } catch {
                     lock.withLock { self.error = error }
                     break
@@ -353,10 +360,10 @@ extension ReplicationTests {
         let before = try #require(try consumer())
         // Another client takes some of its deliveries.
         let thief = try cluster.connect("lost")
-        let request = try #require(thief.beginRequest())
         natsConnection_PublishRequestString(
-            thief.connection, "$JS.API.CONSUMER.MSG.NEXT.lost.\(before)", request.reply, "{\"batch\": 5}")
-        thief.flush()
+            thief.connection, "$JS.API.CONSUMER.MSG.NEXT.lost.\(before)", thief.router.subject(of: SessionID(), 0),
+            "{\"batch\": 5}")
+        natsConnection_Flush(thief.connection)
         _ = try session.append((1...20).map { Self.entry(session, $0) })
         let entries = try Self.read(reader, 20)
         #expect(entries.map(\.id) == (1...20).map { "job-\($0)" })

@@ -36,7 +36,7 @@ import Testing
     /// Publishes what no session would.
     static func publish(_ bytes: [UInt8], to subject: String, _ stream: ReplicatedStream) throws {
         let answer = stream.connection.request(
-            subject, bytes, deadline: monotonicMicroseconds() + 5_000_000, nil)
+            subject, bytes, deadline: monotonicMicroseconds() + 5_000_000)
         guard case .message = answer else { throw Timeout(what: "\(answer)") }
     }
 
@@ -128,23 +128,22 @@ import Testing
         let subject = Session.subject(of: session.id, in: stream.name)
         let entries = try (1...3).map { try EntryEncoding.encode(Self.entry(session, $0), for: stream.identity) }
         var group = Group(name: "\(session.id)-2", entries: entries)
-        let token = StopToken()
         let deadline = monotonicMicroseconds() + 10_000_000
-        guard case .stored(4) = group.send(to: subject, after: 1, on: stream.connection, deadline: deadline, token)
+        guard case .stored(4) = group.send(to: subject, after: 1, on: stream.connection, deadline: deadline)
         else {
             Issue.record("the first attempt was not stored")
             return
         }
         guard
             case .refused(let failure) = group.send(
-                to: subject, after: 1, on: stream.connection, deadline: deadline, token)
+                to: subject, after: 1, on: stream.connection, deadline: deadline)
         else {
             Issue.record("the second attempt was not refused")
             return
         }
         #expect(failure.code == JetStreamFailure.wrongLastSequence)
         // The session does not know of either: it sends the group, is refused, and finds it.
-        #expect(try session.appendEncoded(entries) == 2...4)
+        #expect(try session.append((1...3).map { Self.entry(session, $0) }) == 2...4)
         #expect(try session.append([Self.entry(session, 4)]) == 5...5)
         #expect(try stream.status().lastPosition == 5)
     }

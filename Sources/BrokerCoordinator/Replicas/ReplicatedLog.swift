@@ -281,9 +281,9 @@ final class ReplicatedLog: SharedLog {
         queue.update { $0.isStopping = true }
         session.stop()
         reading.reader?.stop()
+        stream.stop()
         appending.withLock { $0 }?.join()
         trimming.stop()
-        stream.stop()
     }
 }
 
