@@ -190,26 +190,14 @@ import Testing
 
 /// The machines of the log's two sides, and the log in memory, as pure values, without threads.
 @Suite(.timeLimit(.minutes(5))) struct LogOrderTests {
-    private func tickets(_ settled: [Admission<String>.Settled]) -> [String] {
-        settled.map { settled in
-            switch settled.content {
-            case .nothing: "\(settled.ticket):-"
-            case .job(let job): "\(settled.ticket):\(job)"
-            case .logged: "\(settled.ticket):logged"
-            }
-        }
-    }
-
     private func place(_ position: Int64?, _ time: Int64 = 0) -> LogPlace { LogPlace(position: position, time: time) }
-
-    // MARK: - Admission
 
     // MARK: - Application
 
     @Test func `a log that delivers out of order is found out`() throws {
         var application = Application<String>(after: 10)
-        application.began(0)
-        application.began(1)
+        application.began(0, "a")
+        application.began(1, "b")
         func expect(_ violation: StoreError, _ body: () throws -> Void) {
             #expect(#expect(throws: StoreError.self, performing: body)?.message == violation.message)
         }
@@ -257,16 +245,6 @@ import Testing
         #expect(left(5).reservationDue == 110)
         #expect(left(0).reservationDue == 110)
         #expect(left(10).reservationDue == nil)
-    }
-}
-
-extension Admission {
-    /// The tickets that a frame settles.
-    fileprivate mutating func opened(_ ticket: Ticket, _ content: Content) -> [Settled] {
-        open(ticket, content)
-        var settled: [Settled] = []
-        while let next = takeSettled() { settled.append(next) }
-        return settled
     }
 }
 

@@ -247,8 +247,6 @@ import Testing
             let ticket = jobTable.admission.reserve()
             jobTable.admission.open(ticket, .nothing)
             _ = jobTable.admission.takeSettled()
-            jobTable.application.began(ticket)
-            try jobTable.application.deliver(own: ticket, at: LogPlace(position: Int64(ticket) + 1, time: 0))
             // The weight of the frame without its content.
             let payloadBytes = weight - document.elementCount * CoordinatorLimits.bytesPerElement
             let frame = AdmittedFrame.test(ticket, bytes: payloadBytes, budget.admit(ticket, payloadBytes: 0))
@@ -259,6 +257,8 @@ import Testing
                 job, id: JobID("job \(ticket)"), frame, openedAt: 0, progress: nil)
             #expect(accepted.weight == weight)
             frame.began(accepted, under: 0)
+            jobTable.application.began(ticket, accepted)
+            try jobTable.application.deliver(own: ticket, at: LogPlace(position: Int64(ticket) + 1, time: 0))
             _ = jobTable.finish(frame, .refused(Fault(.busy, "")))
         }
         return jobTable

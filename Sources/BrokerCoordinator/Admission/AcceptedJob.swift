@@ -218,6 +218,12 @@ final class AcceptedJob: @unchecked Sendable {
         times.work = microseconds
     }
 
+    /// It is to be staged again, under another model.
+    func unstage() {
+        if skipReason == nil { work = nil }
+        memory = nil
+    }
+
     /// The job will not be merged, and its rows are freed. The first reason counts.
     func withdraw(_ reason: SkipReason, _ fault: Fault) {
         guard skipReason == nil else { return }

@@ -325,7 +325,7 @@ enum JournalOpening {
 
     /// - Parameter isExpected: the store was fed from a journal.
     /// - Throws: also when the journal's folder is there without its files. (A copy of the store alone has no folder.)
-    private static func exists(_ path: String, isExpected: Bool) throws(StoreError) -> Bool {
+    fileprivate static func exists(_ path: String, isExpected: Bool) throws(StoreError) -> Bool {
         let presence = try onJournal { () throws(JournalError) in try Journal.presence(path) }
         if presence == .emptyFolder, isExpected {
             throw StoreError(
@@ -334,26 +334,6 @@ enum JournalOpening {
                     + "jobs up, delete the folder. Nothing was touched.")
         }
         return presence == .present
-    }
-
-    /// The journal as a start would find it. Changes nothing, and reads no jobs, so damage and jobs that wait are not found.
-    static func find(_ path: String, isKept: Bool) throws(StoreError) -> JournalFinding {
-        let (location, known) = try Store.journal(path: path)
-        try SharedLogSource.refuse(known, at: path)
-        let path = location + ".journal"
-        let expected = known.flatMap { JournalIdentity($0) }
-        guard isKept || expected != nil else { return JournalFinding(path: path, state: .unused) }
-        guard try exists(path, isExpected: expected != nil) else {
-            return JournalFinding(path: path, state: expected == nil ? .new : .missing)
-        }
-        let journal = try onJournal { () throws(JournalError) in
-            let journal = try JournalPreview(path: path)
-            if let journal, journal.identity != expected, !journal.isEmpty {
-                throw JournalPreview.stranger(path: path, isFed: expected != nil)
-            }
-            return journal
-        }
-        return JournalFinding(path: path, state: journal?.identity == expected ? .present : .new)
     }
 
     private static func opened(
@@ -432,12 +412,33 @@ package struct JournalFinding: Sendable {
 }
 
 extension JournalFinding {
-    /// - Parameters:
-    ///   - store: the path of the store, which may be absent.
-    ///   - isKept: the server would keep a journal.
+    /// The journal beside a store, which may be absent, as a start would find it. Changes nothing, and reads no jobs, so damage and
+    /// jobs that wait are not found.
+    ///
+    /// - Parameter isKept: the server would keep a journal.
     /// - Throws: ``StoreError`` when the start would fail because of the journal.
     package init(store: String, isKept: Bool) throws(StoreError) {
-        self = try JournalOpening.find(store, isKept: isKept)
+        let (location, known) = try Store.journal(path: store)
+        try SharedLogSource.refuse(known, at: store)
+        let path = location + ".journal"
+        let expected = known.flatMap { JournalIdentity($0) }
+        self.path = path
+        guard isKept || expected != nil else {
+            state = .unused
+            return
+        }
+        guard try JournalOpening.exists(path, isExpected: expected != nil) else {
+            state = expected == nil ? .new : .missing
+            return
+        }
+        let journal = try onJournal { () throws(JournalError) in
+            let journal = try JournalPreview(path: path)
+            if let journal, journal.identity != expected, !journal.isEmpty {
+                throw JournalPreview.stranger(path: path, isFed: expected != nil)
+            }
+            return journal
+        }
+        state = journal?.identity == expected ? .present : .new
     }
 
     /// The number of accepted jobs in the journal beside a store that it has not applied. Changes nothing.

@@ -23,7 +23,10 @@ struct Application<Work> {
         /// That of the model under which it is staged.
         var generation: Int
         var place: LogPlace?
-        var work: Work?
+        /// Nil for a frame that was read from the log, until it is staged.
+        var job: Work?
+        /// It is staged.
+        var isFinished = false
     }
 
     /// Jobs that were opened here, by rising tickets. The first ``deliveredCount`` of them are delivered or refused.
@@ -46,29 +49,33 @@ struct Application<Work> {
     // MARK: - From the log
 
     /// A frame that was opened here held a job, which is staged under the model of that generation.
-    mutating func began(_ ticket: Int, under generation: Int = 0) {
+    mutating func began(_ ticket: Int, _ job: Work, under generation: Int = 0) {
         // Frames are opened out of order, though rarely by much.
         let index = (own.lastIndex { $0.ticket < ticket } ?? -1) + 1
-        own.insert(Entry(ticket: ticket, generation: generation, place: nil, work: nil), at: index)
+        own.insert(Entry(ticket: ticket, generation: generation, job: job), at: index)
         // A job that was refused before this one was opened.
         deliveredCount = min(deliveredCount, index)
     }
 
     /// The log delivers a job of this server, or refuses it: then its place has no position.
     ///
-    /// - Returns: whether another server has changed the model before it: the job is to be staged again.
+    /// - Returns: the job, and whether another server has changed the model before it: it is to be staged again.
     /// - Throws: `StoreError` when another job, or a later position, should have come first.
-    @discardableResult mutating func deliver(own ticket: Int, at place: LogPlace) throws(StoreError) -> Bool {
-        guard deliveredCount < own.count, own[deliveredCount].ticket == ticket else { throw .unexpectedJob }
+    @discardableResult mutating func deliver(
+        own ticket: Int, at place: LogPlace
+    ) throws(StoreError) -> (job: Work, isStale: Bool) {
+        guard deliveredCount < own.count, own[deliveredCount].ticket == ticket, let job = own[deliveredCount].job else {
+            throw .unexpectedJob
+        }
         try advance(to: place)
         let isStale = own[deliveredCount].generation != generation && place.position != nil
         if isStale {
             own[deliveredCount].generation = generation
-            own[deliveredCount].work = nil
+            own[deliveredCount].isFinished = false
         }
         own[deliveredCount].place = place
         passRefused()
-        return isStale
+        return (job, isStale)
     }
 
     /// The log does not get a job of this server, which is to be finished as work without a position.
@@ -87,7 +94,7 @@ struct Application<Work> {
     /// delivered before.
     mutating func deliver(other ticket: Int, at place: LogPlace) throws(StoreError) {
         try advance(to: place)
-        others.append(Entry(ticket: ticket, generation: generation, place: place, work: nil))
+        others.append(Entry(ticket: ticket, generation: generation, place: place))
     }
 
     /// The log delivers an entry that is no job.
@@ -97,40 +104,40 @@ struct Application<Work> {
         self.position = position
     }
 
-    // MARK: - Work
+    // MARK: - Staging, merging
 
     /// The job is staged under the model of that generation, or has failed: it can be merged when its turn comes. False for work of
     /// another model than is wanted, which is dropped.
-    mutating func finish(_ ticket: Int, _ work: Work, under generation: Int = 0) -> Bool {
+    mutating func finish(_ ticket: Int, _ job: Work, under generation: Int = 0) -> Bool {
         if let index = own.index(of: ticket, by: { $0.ticket }) {
-            guard own[index].generation == generation else { return false }
-            own[index].work = work
-        } else if let index = others.index(of: ticket, by: { $0.ticket }) {
-            guard others[index].generation == generation else { return false }
-            others[index].work = work
-        } else {
-            return false
+            return Self.finish(&own[index], job, generation)
         }
+        return others.index(of: ticket, by: { $0.ticket }).map { Self.finish(&others[$0], job, generation) } ?? false
+    }
+
+    private static func finish(_ entry: inout Entry, _ job: Work, _ generation: Int) -> Bool {
+        guard entry.generation == generation else { return false }
+        (entry.job, entry.isFinished) = (job, true)
         return true
     }
 
     func holds(_ ticket: Int) -> Bool { entry(ticket) != nil }
 
-    func isReady(_ ticket: Int) -> Bool { entry(ticket)?.work != nil }
+    func isReady(_ ticket: Int) -> Bool { entry(ticket)?.isFinished ?? false }
 
     /// Where the log has a job that is still in the order; nil before it is delivered.
     func place(of ticket: Int) -> LogPlace? { entry(ticket)?.place }
 
     /// The next job in order; nil when it is not delivered, or not finished.
-    var next: (place: LogPlace, work: Work)? {
-        guard let first = isOwnNext ? own.first : others.first, let place = first.place, let work = first.work else {
-            return nil
-        }
-        return (place, work)
+    var next: (place: LogPlace, job: Work)? {
+        guard let first = isOwnNext ? own.first : others.first, first.isFinished, let place = first.place,
+            let job = first.job
+        else { return nil }
+        return (place, job)
     }
 
     /// Takes the next job in order; nil when it is not delivered, or not finished.
-    mutating func takeNext() -> (place: LogPlace, work: Work)? {
+    mutating func takeNext() -> (place: LogPlace, job: Work)? {
         guard let next else { return nil }
         if isOwnNext {
             own.removeFirst()
@@ -187,21 +194,8 @@ extension Application {
 /// memory.
 ///
 /// A pure value: no threads, no clocks.
-struct Admission<Entry> {
+struct Admission<Content> {
     typealias Ticket = Int
-
-    enum Content {
-        case nothing
-        case job(Entry)
-        /// The frame was read from the log.
-        case logged
-    }
-
-    /// A ticket that is opened, with everything before it.
-    struct Settled {
-        let ticket: Ticket
-        let content: Content
-    }
 
     /// The contents of the tickets that are not settled, in their order, without gaps; nil for a frame that is not opened.
     private var contents = Deque<Content?>()
@@ -220,10 +214,10 @@ struct Admission<Entry> {
     /// The frame was opened. Others may be settled now: ``takeSettled()``.
     mutating func open(_ ticket: Ticket, _ content: Content) { contents[ticket - firstTicket] = content }
 
-    /// The next settled ticket, in order; nil when there is none.
-    mutating func takeSettled() -> Settled? {
+    /// The next ticket that is opened, with everything before it; nil when there is none.
+    mutating func takeSettled() -> (ticket: Ticket, content: Content)? {
         guard let first = contents.first, let content = first else { return nil }
         defer { contents.removeFirst() }
-        return Settled(ticket: firstTicket, content: content)
+        return (firstTicket, content)
     }
 }

@@ -52,7 +52,6 @@ extension JobTable {
     private mutating func markCancelled(_ job: AcceptedJob) -> [@Sendable () -> Void] {
         guard job.skipReason == nil else { return [] }
         job.withdraw(.cancelled, .cancelled)
-        forgetAcceptance(of: job.ticket)
         let sequence = application.place(of: job.ticket)?.position
         let completion = JobCompletion.failed(.cancelled, id: job.id, owner: job.owner, sequence: sequence)
         let waiters = running.cancelled(job.key, at: job.ticket, completion)

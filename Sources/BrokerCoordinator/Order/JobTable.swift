@@ -9,7 +9,7 @@ struct JobTable {
     typealias WaitingFrame = @Sendable (_ ticket: Int) -> @Sendable () -> Void
 
     var load: Load
-    var admission = Admission<AdmittedFrame>()
+    var admission = Admission<FrameEnd>()
     var application: Application<AcceptedJob>
     var log: Log
     var service = ServiceState()
@@ -17,7 +17,9 @@ struct JobTable {
     var reload = Reload()
     var requests = WriterRequests()
     var cancellations = Cancellations()
-    private var pending = PendingTickets()
+    /// Jobs that go to the log when they are staged, so that it has none for which there is no memory. They are large:
+    /// a small one would be stored later than it must.
+    private(set) var unstagedTickets: Set<Int> = []
     private(set) var turns = ScanScheduler<WaitingFrame>()
     private var waiters = RoomWaiters()
     var running = RunningJobs()
@@ -116,15 +118,14 @@ struct JobTable {
         var isEmpty: Bool { tasks.isEmpty && reopening == nil }
     }
 
-    /// By ticket, what is not decided yet. Nearly always empty, and then not searched.
-    private struct PendingTickets {
-        /// Questions, asked when everything before them has been opened.
-        var questions: [Int: @Sendable (Int) -> Void] = [:]
-        /// Jobs that report when the log has them.
-        var acceptances: [Int: AcceptedJob] = [:]
-        /// Jobs that go to the log when they are staged, so that it has none for which there is no memory. They are large:
-        /// a small one would be stored later than it must.
-        var unstaged: Set<Int> = []
+    /// What a frame turned out to be, when it is opened.
+    enum FrameEnd {
+        /// No job, or one that the log has already.
+        case nothing
+        /// Asked when everything before it has been opened.
+        case question(@Sendable (Int) -> Void)
+        /// It goes to the log.
+        case job(AdmittedFrame)
     }
 
     /// Callers that wait for room, and frames whose turn has come.
@@ -280,14 +281,13 @@ struct JobTable {
         ends.began(ticket, from: job.source, job)
         if !isLogged {
             load.unopened -= 1
-            if job.wantsAcceptance { pending.acceptances[ticket] = job }
-            application.began(ticket, under: frame.generation)
+            application.began(ticket, job, under: frame.generation)
         }
         if log.durable != nil, !isLogged, job.weight > CoordinatorLimits.briefBytes {
-            pending.unstaged.insert(ticket)
+            unstagedTickets.insert(ticket)
             return effects([], notifies: hasWork)
         }
-        let completions = settle(ticket, isLogged ? .logged : .job(frame))
+        let completions = settle(ticket, isLogged ? .nothing : .job(frame))
         return effects(completions, notifies: hasWork)
     }
 
@@ -302,8 +302,7 @@ struct JobTable {
         callNext()
         load.add(-frame.weight, frames: -1, isFromLog: false)
         load.unopened -= 1
-        if let question { pending.questions[ticket] = question }
-        let completions = settle(ticket, .nothing)
+        let completions = settle(ticket, question.map { .question($0) } ?? .nothing)
         // The writer may go on; a caller that drains waits for the last ticket.
         return effects(completions, notifies: hasWork || service.isDraining || load.count == 0)
     }
@@ -329,7 +328,7 @@ struct JobTable {
         _ frame: AdmittedFrame, _ work: StoreJob.Work, took microseconds: Int64 = 0, outOfMemory fault: Fault? = nil
     ) -> Effects {
         let job = frame.accepted
-        let isUnlogged = pending.unstaged.remove(job.ticket) != nil
+        let isUnlogged = unstagedTickets.remove(job.ticket) != nil
         var calls: [Effects.Call] = []
         if isUnlogged, let fault {
             application.refuse(job.ticket)
@@ -345,20 +344,14 @@ struct JobTable {
 
     // MARK: - The log
 
-    /// Those of the jobs that the log gets when they are staged.
-    var unstagedTickets: Set<Int> { pending.unstaged }
-
     /// The frame was opened: asks the questions, and passes the jobs to the log. Returns the calls that follow.
-    private mutating func settle(_ ticket: Int, _ content: Admission<AdmittedFrame>.Content) -> [Effects.Call] {
+    private mutating func settle(_ ticket: Int, _ content: FrameEnd) -> [Effects.Call] {
         admission.open(ticket, content)
         var calls: [Effects.Call] = []
-        while let settled = admission.takeSettled() {
-            let ticket = settled.ticket
-            switch settled.content {
-            case .nothing:
-                if let ask = pending.questions.isEmpty ? nil : pending.questions.removeValue(forKey: ticket) {
-                    calls.append { ask(ticket) }
-                }
+        while let (ticket, content) = admission.takeSettled() {
+            switch content {
+            case .nothing: break
+            case .question(let ask): calls.append { ask(ticket) }
             case .job(let frame):
                 if let log = log.durable {
                     log.append(frame.pendingEntry)
@@ -366,7 +359,6 @@ struct JobTable {
                     log.memory.append(ticket, at: frame.accepted.acceptedAt)
                     calls += deliverReserved()
                 }
-            case .logged: break
             }
         }
         return calls
@@ -374,18 +366,10 @@ struct JobTable {
 
     /// The log has no place for the job: it fails in its turn, without a sequence.
     mutating func refuse(_ ticket: Int, _ fault: Fault) throws(StoreError) -> [Effects.Call] {
-        try application.deliver(own: ticket, at: LogPlace(position: nil, time: 0))
-        guard let job = ends.job(at: ticket) else { throw .unexpectedJob }
-        return noteRefusal(of: job, fault)
-    }
-
-    /// A job that has ended is not accepted any more.
-    mutating func forgetAcceptance(of ticket: Int) {
-        if !pending.acceptances.isEmpty { pending.acceptances[ticket] = nil }
+        noteRefusal(of: try application.deliver(own: ticket, at: LogPlace(position: nil, time: 0)).job, fault)
     }
 
     private mutating func noteRefusal(of job: AcceptedJob, _ fault: Fault) -> [Effects.Call] {
-        forgetAcceptance(of: job.ticket)
         job.withdraw(.refused, fault)
         return cancellations.takeAll(job.ticket).compactMap(\.answer).map { answer in { answer(.tooLate) } }
     }
@@ -422,7 +406,7 @@ extension JobTable {
         var calls: [Effects.Call] = []
         while let (ticket, place) = log.memory.read() {
             do throws(StoreError) {
-                calls += try deliver(ticket, at: place).calls
+                _ = try deliver(ticket, at: place, &calls)
             } catch {
                 preconditionFailure("the log in memory gives rising positions in the order of tickets: \(error)")
             }
@@ -447,11 +431,11 @@ extension JobTable {
         for item in items {
             switch item {
             case .job(let ticket, let place, let payload):
-                let (calls, isStale) = try deliver(ticket, at: place)
-                effects.completions += calls
+                let (job, isStale) = try deliver(ticket, at: place, &effects.completions)
                 log.memory.note(place.position ?? 0)
                 guard isStale else { break }
-                guard let payload, let job = ends.job(at: ticket) else { throw .unexpectedJob }
+                guard let payload else { throw .unexpectedJob }
+                job.unstage()
                 stale.append(StaleJob(job: job, place: place, payload: payload))
             case .cancellation(let entry): effects.completions += decideCancellation(entry)
             case .refused(let entry, let error) where entry.entry.kind == .cancellation:
@@ -465,13 +449,13 @@ extension JobTable {
     }
 
     private mutating func deliver(
-        _ ticket: Int, at place: LogPlace
-    ) throws(StoreError) -> (calls: [Effects.Call], isStale: Bool) {
-        let isStale = try application.deliver(own: ticket, at: place)
+        _ ticket: Int, at place: LogPlace, _ calls: inout [Effects.Call]
+    ) throws(StoreError) -> (job: AcceptedJob, isStale: Bool) {
+        let (job, isStale) = try application.deliver(own: ticket, at: place)
         for entry in cancellations.entries(of: ticket, at: place) { log.durable?.append(entry) }
-        guard !pending.acceptances.isEmpty, let position = place.position,
-            let job = pending.acceptances.removeValue(forKey: ticket)
-        else { return ([], isStale) }
-        return ([{ job.noteAccepted(at: position) }], isStale)
+        if job.wantsAcceptance, job.skipReason == nil, let position = place.position {
+            calls.append { job.noteAccepted(at: position) }
+        }
+        return (job, isStale)
     }
 }

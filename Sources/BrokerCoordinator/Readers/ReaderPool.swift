@@ -37,18 +37,23 @@ final class ReaderPool: Sendable {
         let reader: StoreReader
     }
 
+    private struct State {
+        var plan: StagingPlan
+        var idle: [Idle] = []
+        /// The contents of the store are unknown: a fetch would be a guess.
+        var failure: StoreError?
+        /// The server stops: only brief fetches that run are still answered.
+        var isStopping = false
+    }
+
     static let isOutdated = Fault(
         .busy, "The model was changed while this request waited. Send it again.")
 
     private static let longFetches = 1
 
     private let pool = WorkerPool(longTasks: longFetches, named: "reader")
-    private let idle = Monitor<[Idle]>([])
-    /// The server stops: only brief fetches that run are still answered.
-    private let isStopping = Monitor(false)
-    private let failure = Monitor<StoreError?>(nil)
+    private let state: Monitor<State>
     private let files: OpenedFiles
-    private let plan: Monitor<StagingPlan>
     private let gate: ReaderGate
     let streams: StreamThread
     let feed: FeedThread
@@ -65,21 +70,23 @@ final class ReaderPool: Sendable {
         feed = FeedThread(files, plan: plan, gate: gate, onCommit)
         self.streams = StreamThread(files, plan: plan, gate: gate, streams)
         self.gate = gate
-        self.plan = Monitor(plan)
+        state = Monitor(State(plan: plan))
         // Files that were moved can still be read over it.
         pool.run(.opening, .brief, from: 0) { [weak self] in self?.openReader(plan) }
     }
 
     private func openReader(_ plan: StagingPlan) {
-        guard let reader = try? StoreReader(files, plan: plan) else { return }
+        if let reader = try? StoreReader(files, plan: plan) { keep(reader) }
+    }
+
+    private func keep(_ reader: StoreReader) {
         let idle = Idle(reader: reader)
-        self.idle.withLock { $0.append(idle) }
+        state.withLock { $0.idle.append(idle) }
     }
 
     /// From now on fetches use another model; those that run end with the old one.
     func use(_ plan: StagingPlan) {
-        self.plan.withLock { $0 = plan }
-        idle.withLock { $0 = [] }
+        state.withLock { ($0.plan, $0.idle) = (plan, []) }
         streams.use(plan)
         feed.use(plan)
     }
@@ -96,18 +103,18 @@ final class ReaderPool: Sendable {
     /// - Returns: nil when it is longer than the limits allow.
     private func attempt(_ task: FetchTask, _ limits: FetchLimits) -> FetchEnd? {
         guard task.isWanted() else { return .stopped }
-        if isStopping.withLock({ $0 }) { return .failed(.stopping) }
-        if let error = failure.withLock({ $0 }) { return .failed(Fault(error)) }
-        let plan = plan.withLock { $0 }
+        let (plan, failure, isStopping) = state.withLock { ($0.plan, $0.failure, $0.isStopping) }
+        if isStopping { return .failed(.stopping) }
+        if let failure { return .failed(Fault(failure)) }
         guard task.request.plan == nil || task.request.plan === plan else { return .failed(Self.isOutdated) }
         var hasExpired = false
         do throws(FetchFailure) {
             let reader = try takeReader(plan)
-            let found = gate.read(limits.isBrief ? .brief : .long) { [isStopping, gate] snapshot in
+            let found = gate.read(limits.isBrief ? .brief : .long) { [state, gate] snapshot in
                 let found = Result { () throws(FetchFailure) in
                     try reader.fetch(task.request, limits: limits, in: task.envelope) {
                         task.isWanted()
-                            && (limits.isBrief || !isStopping.withLock { $0 } && !gate.hasExpired(snapshot))
+                            && (limits.isBrief || !state.withLock { $0.isStopping } && !gate.hasExpired(snapshot))
                     }
                 }
                 hasExpired = gate.hasExpired(snapshot)
@@ -116,15 +123,14 @@ final class ReaderPool: Sendable {
             if case .failure(.store) = found {
                 // A fault of the connection may end with it.
             } else {
-                let idle = Idle(reader: reader)
-                self.idle.withLock { $0.append(idle) }
+                keep(reader)
             }
             return .found(try found.get())
         } catch {
             switch error {
             case .fault(let fault): return .failed(fault)
             case .store(let error): return .failed(Fault(error))
-            case .stopped where isStopping.withLock { $0 }: return .failed(.stopping)
+            case .stopped where state.withLock { $0.isStopping }: return .failed(.stopping)
             case .stopped: return hasExpired ? .failed(.snapshotOutgrown) : .stopped
             case .tooLong: return nil
             }
@@ -132,7 +138,7 @@ final class ReaderPool: Sendable {
     }
 
     private func takeReader(_ plan: StagingPlan) throws(FetchFailure) -> StoreReader {
-        while let idle = idle.withLock({ $0.popLast() }) {
+        while let idle = state.withLock({ $0.idle.popLast() }) {
             if idle.reader.plan === plan { return idle.reader }
         }
         do throws(StoreError) {
@@ -142,16 +148,15 @@ final class ReaderPool: Sendable {
         }
     }
 
-    /// The contents of the store are unknown: a later fetch would be a guess.
     func fail(_ error: StoreError) {
-        failure.withLock { $0 = error }
+        state.withLock { $0.failure = error }
         streams.fail(error)
         feed.fail(error)
     }
 
     /// Ends the long fetches and the streams, and answers no more. Any number of calls.
     func interrupt() {
-        isStopping.withLock { $0 = true }
+        state.withLock { $0.isStopping = true }
         streams.interrupt()
     }
 
@@ -162,7 +167,7 @@ final class ReaderPool: Sendable {
         streams.stop()
         feed.stop()
         pool.stop()
-        idle.withLock { $0 = [] }
+        state.withLock { $0.idle = [] }
     }
 }
 
