@@ -3,19 +3,16 @@ internal import BrokerSchema
 package import BrokerStaging
 
 extension Store {
-    /// Applies a job's steps inside a savepoint of its own.
-    ///
-    /// - Returns: the job's outcome; a failed job leaves no change.
+    /// Applies a job's steps inside a savepoint of its own. A failed job leaves no change.
     func run(_ steps: [StagedStep], _ job: StoreJob) throws(StoreError) -> JobOutcome {
         // Large batches run without them.
         try connection.checkForeignKeys(true)
         connection.work.begin(WorkBudget(limit: connection.work.jobLimit))
         defer { connection.work.begin(.unlimited) }
-        let memory = limits.mergeMemory.map { MergeLimit($0, job.memory) } ?? job.memory
         try savepoints.job.begin()
         merger.hasRenamed = false
         let (rowKeys, digest) = (merger.rowKeys, merger.digest)
-        let run = JobRun(merger, savepoints, syncParts, job, steps, memory)
+        let run = JobRun(merger, savepoints, syncParts, job, steps, MergeMemory(job.memory, limit: limits.mergeMemory))
         do {
             try run.run()
             guard !connection.hasDanglingReferences else {
@@ -59,8 +56,6 @@ extension Store {
     }
 
     /// The fault of a job that another program's constraint or expression does not allow; nil when the store is at fault.
-    ///
-    /// - Parameter pointer: the location of the operation.
     private func refusal(_ error: StoreError, at pointer: String?) throws(StoreError) -> Fault? {
         let message: String
         if error.isTooLarge {
@@ -138,10 +133,7 @@ extension Store {
     }
 
     /// Applies jobs for which ``canJoin(_:)`` is true inside the open transaction, with the result of ``apply(_:)`` for
-    /// one after the other.
-    ///
-    /// - Returns: the outcome of each job; nil when they cannot be applied together. The caller must then roll the
-    ///   transaction back and can apply the jobs one by one.
+    /// one after the other. Returns nil when they cannot be applied together: the caller must roll the transaction back.
     package func applyBatch(_ jobs: [StoreJob]) throws(StoreError) -> [JobOutcome]? {
         var ends: [JobOutcome] = []
         ends.reserveCapacity(jobs.count)
@@ -160,14 +152,14 @@ extension Store {
     private func prefix(of jobs: ArraySlice<StoreJob>) -> ArraySlice<StoreJob> {
         // Different ids with the same hash only end the batch earlier.
         var ids = Set<UInt64>(minimumCapacity: jobs.count)
-        return jobs.prefix(BatchMerge.maximumMembers(merger)).prefix { job in
+        return jobs.prefix(SetMerge.maximumMembers(merger)).prefix { job in
             job.contentHash == nil || ids.insert(JobIndex.hash(job.id)).inserted
         }
     }
 
     private func applyAtOnce(_ jobs: ArraySlice<StoreJob>) throws(StoreError) -> [JobOutcome]? {
         var found: [(known: StoredOutcome?, end: JobOutcome?)] = []
-        var members: [BatchMerge.Member] = []
+        var members: [StagedRows] = []
         found.reserveCapacity(jobs.count)
         members.reserveCapacity(jobs.count)
         for job in jobs {
@@ -175,21 +167,25 @@ extension Store {
             if found.last?.end != nil { continue }
             if case .refused = job.work { continue }
             guard let rows = joinableRows(job) else { return nil }
-            members.append(BatchMerge.Member(job: job, rows: rows))
+            members.append(rows)
         }
         merger.digest = ledger.history == nil ? nil : RowDigest()
-        let ends = try BatchMerge.run(members, merger) { merge throws(StoreError) in
-            try record(zip(jobs, found), merge)
+        let merge = SetMerge(members, merger, isBatch: true)
+        do {
+            try merge.run()
+        } catch let error as StoreError {
+            throw error
+        } catch {
+            // The jobs are then applied one by one, which finds the job at fault.
+            return nil
         }
-        return ends ?? nil
+        return try record(zip(jobs, found), merge)
     }
 
-    /// Records jobs whose steps, if they have any, are merged.
-    ///
-    /// - Parameter jobs: each with what ``find(_:)`` returned.
-    /// - Returns: nil when the line that determines a job's outcome has expired with an earlier job of these.
+    /// Records jobs, each with what ``find(_:)`` returned, after their steps are merged. Returns nil when the line that determines a
+    /// job's outcome has expired with an earlier job of these.
     private func record(
-        _ jobs: Zip2Sequence<ArraySlice<StoreJob>, [(known: StoredOutcome?, end: JobOutcome?)]>, _ merge: BatchMerge
+        _ jobs: Zip2Sequence<ArraySlice<StoreJob>, [(known: StoredOutcome?, end: JobOutcome?)]>, _ merge: SetMerge
     ) throws(StoreError) -> [JobOutcome]? {
         var ends: [JobOutcome] = []
         ends.reserveCapacity(jobs.underestimatedCount)

@@ -78,6 +78,21 @@ import Testing
         #expect(merged > 30, "jobs of which all steps were merged as sets")
     }
 
+    @Test func `a unique value that cannot be missing meanwhile is taken at the turn of its record, also with fail`()
+        throws
+    {
+        let model = """
+            {"entities": {"E": {"identity": "id", "modified": "at", "unique": ["at"],
+              "attributes": {"id": "integer64", "at": "integer64"}}}}
+            """
+        let store = try TestStore(model)
+        try store.apply(#"{"E": [{"id": 4, "at": 10}, {"id": 7, "at": 5}]}"#)
+        let fault = try store.fault(#"{"E": [{"id": 7, "at": 10}, {"id": 4, "at": 20}]}"#)
+        #expect(fault?.code == .constraintViolation)
+        #expect(fault?.path == "/E/0/at" || fault?.path == "/E/0")
+        #expect(try store.changes(#"{"E": [{"id": 4, "at": 20}, {"id": 7, "at": 10}]}"#) == "E ~2")
+    }
+
     @Test func `with skip, a value is taken at the turn of its record, not of its identity`() throws {
         let model = """
             {"entities": {"E": {"identity": "id", "unique": ["code"], "attributes": {"id": "integer64", "code": "string"},

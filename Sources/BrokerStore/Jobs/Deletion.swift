@@ -14,24 +14,19 @@ struct Deletion {
     private let pointer: String
     private let statements: DeletionStatements
 
-    /// - Parameter pointer: the location of the operation in the message: a JSON Pointer, for faults.
     init(_ merger: Merger, at pointer: String) {
         self.merger = merger
         self.pointer = pointer
         statements = merger.deletions
     }
 
-    /// Deletes the objects whose keys the rows name.
-    ///
-    /// - Returns: the number of keys that name no object.
+    /// Deletes the objects whose keys the rows name, and returns the number of keys that name none.
     func delete(_ entity: Int, named rows: StagedRows) throws -> Int {
         guard let table = rows.tables[merger.plan.model.topmost(of: entity)] else { return 0 }
         return try deleting([entity]) { try seed(entity, table, isDirect: $0) }
     }
 
-    /// Deletes the object that each row names, or adds it to the deletion set.
-    ///
-    /// - Returns: the number of distinct named objects that do not exist.
+    /// Deletes the object that each row names, or adds it to the deletion set. Returns the number of those that do not exist.
     private func seed(_ entity: Int, _ table: FrozenTable, isDirect: Bool) throws(StoreError) -> Int {
         let given = table.keysByRow
         let statement = try statements.seed(entity, .key, isDirect: isDirect)
@@ -59,11 +54,7 @@ struct Deletion {
         return missing
     }
 
-    /// Deletes the objects for which the condition holds.
-    ///
-    /// - Parameters:
-    ///   - condition: SQL that refers to them as `o`.
-    ///   - bind: binds its parameters, from 1.
+    /// Deletes the objects `o` for which the condition holds, whose parameters `bind` binds from 1 on.
     func delete(_ entity: Int, where condition: String, _ bind: (Statement) -> Void) throws {
         _ = try deleting([entity]) { isDirect in
             let statement = try statements.seed(entity, .condition(condition), isDirect: isDirect)
@@ -73,9 +64,7 @@ struct Deletion {
         }
     }
 
-    /// Deletes objects as one deletion.
-    ///
-    /// - Parameter rows: their row numbers, by entity index; not empty.
+    /// Deletes objects as one deletion: by entity index, their row numbers.
     func delete(rows: [Int: Set<Int64>]) throws {
         let entities = rows.keys.sorted()
         _ = try deleting(entities) { isDirect in
@@ -87,10 +76,7 @@ struct Deletion {
         }
     }
 
-    /// - Parameters:
-    ///   - entities: the entities of the objects.
-    ///   - seed: deletes the objects directly, or adds them to the deletion set. Returns the number of those that do not
-    ///     exist.
+    /// - Parameter seed: deletes objects of the entities directly, or adds them to the deletion set. Returns how many do not exist.
     private func deleting(_ entities: [Int], _ seed: (_ isDirect: Bool) throws -> Int) throws -> Int {
         if entities.contains(where: { statements.takesRowKeys[$0] }) { try merger.readRowKeys() }
         guard entities.contains(where: { statements.reachesOthers[$0] }) else { return try seed(true) }
@@ -124,7 +110,6 @@ struct Deletion {
         }
     }
 
-    /// The `deny` rule that prevents the deletion.
     private func denial() throws(StoreError) -> Fault? {
         for entity in try statements.entities() {
             let model = merger.plan.model.entities[entity]
@@ -149,9 +134,7 @@ extension DeletionLimit {
     /// The entities whose deleted objects are named in a message; the others are counted.
     private static let listedEntities = 5
 
-    /// The fault of a job that deleted more objects than it may; nil if it did not.
-    ///
-    /// Called at the job's end, inside its savepoint: the tables have the state after the job.
+    /// The fault of a job that deleted more objects than it may; nil if it did not. The tables have the state after the job.
     func fault(
         of changes: [(entity: String, counts: ChangeCounts)], _ merger: Merger
     ) throws(StoreError) -> Fault? {
@@ -174,9 +157,7 @@ extension DeletionLimit {
         }
     }
 
-    /// The fault of a job that deleted objects, though its sender may not; nil if it did not.
-    ///
-    /// - Parameter deleted: the number of objects by entity, as ``JobTally/deletions``.
+    /// The fault of a job that deleted objects (``JobTally/deletions``), though its sender may not; nil if it did not.
     static func unauthorized(_ deleted: [Int: Int], _ model: Model) -> Fault? {
         guard !deleted.isEmpty else { return nil }
         let parts = deleted.map { "\($0.value) \(model.entities[$0.key].name)" }.sorted()

@@ -23,30 +23,24 @@ final class JobRun {
     private let steps: [StagedStep]
     private let memory: MergeMemory
     private let unique: UniqueValues
-    /// The number of the step that is applied.
     private var number = 0
     /// The rows of the first step, if they were merged.
-    private(set) var base: MergedRows?
-    /// Nil until a step needs it.
+    private(set) var base: SetMerge?
     private(set) var history: NetChanges?
     private(set) var reported = ReportedFaults()
-    /// Nil unless the job asks for them.
     private(set) var objects: PayloadObjects?
-    /// The memory of interpreted steps, until the job's end.
-    private var retained: [MergeMemory] = []
 
-    /// - Parameter memory: grants what the job needs besides its staged rows.
     init(
         _ merger: Merger, _ savepoints: Savepoints, _ syncParts: SyncParts, _ job: StoreJob, _ steps: [StagedStep],
-        _ memory: (any MemoryAllowance)?
+        _ memory: MergeMemory
     ) {
         self.merger = merger
         self.savepoints = savepoints
         self.syncParts = syncParts
         self.job = job
         self.steps = steps
-        self.memory = MergeMemory(memory)
-        unique = UniqueValues(merger, self.memory, skips: job.policy == .skip)
+        self.memory = memory
+        unique = UniqueValues(merger, memory, skips: job.policy == .skip)
         objects = job.wantsObjects ? PayloadObjects(merger, dates: job.objectDates) : nil
     }
 
@@ -86,9 +80,8 @@ final class JobRun {
 
     // MARK: - Applying records
 
-    /// How the records of a step were applied.
     private enum Applied {
-        case merged(MergedRows)
+        case merged(SetMerge)
         case interpreted(AppliedStep)
 
         /// No record was rejected.
@@ -110,7 +103,7 @@ final class JobRun {
                 let merged = try merge(rows, isAlone: steps.count == 1 && sync == nil)
                 reported.add(rows)
                 try deleteOrphans(merged, at: step.pointer)
-                objects?.note(merged)
+                try objects?.note(merged)
                 return .merged(merged)
             } catch MergeFailure.surprise(let met) {
                 reason = met
@@ -122,7 +115,6 @@ final class JobRun {
         return .interpreted(applied)
     }
 
-    /// Applies the step record by record.
     private func interpret(_ step: StagedStep, _ sync: StagedSync?) throws -> AppliedStep {
         let (history, rows) = (started(), step.rows!)
         merger.connection.work.budget.charge(rows.readingWork)
@@ -130,8 +122,6 @@ final class JobRun {
         let objects = StoredObjects(merger, savepoints, history, unique, at: step.pointer)
         // One by one, records take more statements.
         merger.connection.work.budget.raise(by: JobWork.units(for: rows))
-        let memory = MergeMemory(memory.allowance)
-        retained.append(memory)
         let interpreter = Interpreter(rows, merger.plan, job.policy, objects, sync: sync, memory)
         do throws(ApplyingFault) {
             try history.record { () throws(ApplyingFault) in try interpreter.apply() }
@@ -151,23 +141,17 @@ final class JobRun {
     ///
     /// - Parameter isAlone: the step is the whole job, whose savepoint is also the step's.
     /// - Throws: ``MergeFailure/surprise(_:)`` when the result may be another than the interpreter's; nothing is changed then.
-    private func merge(_ rows: StagedRows, isAlone: Bool) throws -> MergedRows {
+    private func merge(_ rows: StagedRows, isAlone: Bool) throws -> SetMerge {
         let history = isFirst && isAlone ? nil : started()
-        if !isAlone { try savepoints.step.begin() }
+        if !isAlone { try savepoints.record.begin() }
         history?.mark()
         do {
-            var result: MergedRows?
-            if let history {
-                try history.record(toBase: isFirst) { result = try merger.merge(rows) }
-            } else {
-                result = try merger.merge(rows)
-            }
-            let merged = result!
-            if !isAlone { try savepoints.step.end() }
+            let merged = try history?.record(toBase: isFirst) { try merger.merge(rows) } ?? merger.merge(rows)
+            if !isAlone { try savepoints.record.end() }
             history?.accept()
             if isFirst {
                 base = merged
-                merger.digest?.add(merged)
+                merger.digest = merged.digest()
             } else {
                 try touch(merged, history!)
             }
@@ -176,13 +160,12 @@ final class JobRun {
             history?.rollBack()
             if merger.connection.isAutocommit, error is StoreError { throw error }
             guard !merger.connection.isAutocommit else { throw StoreError.givenUp }
-            if isAlone { try savepoints.job.undo() } else { try savepoints.step.undoAndEnd() }
+            if isAlone { try savepoints.job.undo() } else { try savepoints.record.undoAndEnd() }
             throw error
         }
     }
 
-    /// Deletes the owned objects that no owner names any more.
-    private func deleteOrphans(_ merged: MergedRows, at pointer: String) throws {
+    private func deleteOrphans(_ merged: SetMerge, at pointer: String) throws {
         guard merged.orphans.contains(where: { !$0.value.isEmpty }) else { return }
         let history = started()
         history.ownedEntities = merger.plan.model.holders.owners
@@ -191,7 +174,7 @@ final class JobRun {
     }
 
     /// Counts the objects that the rows named, even if nothing in them changes.
-    private func touch(_ merged: MergedRows, _ history: NetChanges) throws {
+    private func touch(_ merged: SetMerge, _ history: NetChanges) throws {
         for case let table? in merged.rows.tables {
             let entity = table.entityIndex
             for row in 0..<table.rowCount {
@@ -258,9 +241,7 @@ final class JobRun {
             path: step.pointer)
     }
 
-    /// Deletes the selected objects.
-    ///
-    /// - Parameter also: returns a further condition on an object `o`.
+    /// Deletes the selected objects `o` that also meet a further condition.
     private func delete(
         _ selection: StagedSelection, _ step: StagedStep, where also: () throws -> String? = { nil }
     ) throws {
@@ -307,15 +288,14 @@ final class JobRun {
     private var needsEntry: (Int, Int64, StoredKey) -> Bool {
         guard let base else { return { _, _, _ in false } }
         return { entity, number, key in
-            base.row(of: key, entity) != nil || base.changedOutside[entity].contains(number)
+            base.row(of: key, entity) != nil || base.changedOutside[entity]?.contains(number) ?? false
         }
     }
 
     private func started() -> NetChanges {
         if let history { return history }
         let history = NetChanges(
-            merger.historyTables, on: merger.connection, MergeMemory(memory.allowance),
-            hasDigest: merger.digest != nil)
+            merger.historyTables, on: merger.connection, memory, hasDigest: merger.digest != nil)
         self.history = history
         unique.history = history
         return history
@@ -349,9 +329,7 @@ enum JobWork {
         rows.links.reduce(rows.rowCount) { $0 + $1.count } * unitsPerRow
     }
 
-    /// Runs a step, and charges its constant parts.
-    ///
-    /// - Throws: `busy`, with the operation's path, when the job has exceeded its budget.
+    /// Runs a step, and charges its constant parts. A job that has exceeded its budget ends with `busy`.
     static func counting(_ step: StagedStep, on meter: WorkMeter, _ body: () throws -> Void) throws {
         if let rows = step.rows { meter.budget.raise(by: units(for: rows)) }
         switch step.action {
@@ -368,7 +346,6 @@ enum JobWork {
         try judge(meter, at: step.pointer)
     }
 
-    /// - Throws: when the job must end.
     static func judge(_ meter: WorkMeter, at pointer: String) throws {
         if var refusal = meter.refusal {
             refusal.path = refusal.path ?? pointer
@@ -389,8 +366,8 @@ enum JobWork {
     }
 }
 
-/// Savepoints inside a transaction: one for each job, one for each of its steps when there are several, and one for each
-/// record that may be undone. That of a nested record is inside the outer one, and has the same name.
+/// Savepoints inside a transaction: one for each job, and one for each step or record of it that may be undone. That of a
+/// nested record is inside the outer one, and has the same name.
 struct Savepoints {
     struct Savepoint {
         private let beginning: Statement
@@ -416,12 +393,10 @@ struct Savepoints {
     }
 
     let job: Savepoint
-    let step: Savepoint
     let record: Savepoint
 
     init(on connection: Connection) throws(StoreError) {
         job = try Savepoint("job", on: connection)
-        step = try Savepoint("step", on: connection)
         record = try Savepoint("record", on: connection)
     }
 }

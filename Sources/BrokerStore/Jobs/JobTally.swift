@@ -34,14 +34,11 @@ struct JobTally {
         let entry: NetChanges.Entry
     }
 
-    /// How many keys of a list are written.
     private struct KeyRoom {
-        /// Keys that may still be written.
         var count = Int.max
         /// No key is written when the whole text has more bytes.
         var bytes = Int.max
 
-        /// Whether one more key is written.
         mutating func take(after json: JSONWriter) -> Bool {
             guard count > 0, json.count <= bytes else { return false }
             count -= 1
@@ -50,14 +47,13 @@ struct JobTally {
     }
 
     private let run: JobRun
-    private let base: MergedRows?
+    private let base: SetMerge?
     private let history: NetChanges?
     private let model: Model
     private let entities: [EntityStatements]
-    /// The first step's states: as ``MergedRows/states``, with ``recorded`` for rows that the net changes report.
+    /// By entity and staged row, the first step's states, with ``recorded`` for rows that the net changes report.
     private var states: [[UInt8]]
-    private var changedOutside: [Set<Int64>]
-    /// The recorded changes, by the index of the objects' concrete entity.
+    private var changedOutside: [Int: Set<Int64>]
     private var recordedChanges: [[RecordedChange]]
     /// By entity, the number of stored objects that the job deleted, also of those that it made again. Without the owned
     /// objects that their owners' values do not name.
@@ -73,8 +69,11 @@ struct JobTally {
         (base, history) = (run.base, run.history)
         model = run.merger.plan.model
         entities = run.merger.entities
-        states = base?.states ?? Array(repeating: [], count: entities.count)
-        changedOutside = base?.changedOutside ?? Array(repeating: [], count: entities.count)
+        states = entities.indices.map { [base] entity in
+            guard let base, let table = base.rows.tables[entity] else { return [] }
+            return Array(UnsafeBufferPointer(start: base[entity].states, count: table.rowCount))
+        }
+        changedOutside = base?.changedOutside ?? [:]
         recordedChanges = Array(repeating: [], count: entities.count)
         for (entity, count) in history?.deletedCounts ?? [:] {
             let others = count - (history?.unnamedCounts[entity] ?? 0)
@@ -95,7 +94,6 @@ struct JobTally {
 
     // MARK: - Changes
 
-    /// The first step's effect on an object.
     private struct BaseState {
         var isInserted = false
         /// The step changed its links in link tables.
@@ -112,15 +110,12 @@ struct JobTally {
             defer { states[entry.entity][row] = Self.recorded }
             return BaseState(
                 isInserted: states[entry.entity][row] == MergeTally.RowState.inserted.rawValue,
-                isLinkChanged: base.linkStates[entry.entity][row] == MergeTally.RowState.updated.rawValue,
+                isLinkChanged: base[entry.entity].linkStates![row] == MergeTally.RowState.updated.rawValue,
                 namesLinks: base.rows.tables[entry.entity]!.namings[row].namesLinks)
         }
-        return changedOutside[entry.entity].remove(entry.originalNumber).map { _ in BaseState() }
+        return changedOutside[entry.entity]?.remove(entry.originalNumber).map { _ in BaseState() }
     }
 
-    /// - Parameters:
-    ///   - existed: the object existed before the job.
-    ///   - before: the first step's change of the object.
     private func change(_ entry: NetChanges.Entry, existed: Bool, _ before: BaseState?) -> ObjectChange? {
         switch (existed, entry.number != nil) {
         case (false, true): return .inserted
@@ -137,7 +132,6 @@ struct JobTally {
         }
     }
 
-    /// Whether the row is the same as before the job.
     private func isRowSame(_ entry: NetChanges.Entry) -> Bool {
         guard let original = history?.baseOriginals[entry.originalLocation] else {
             return entry.original == .untouched || entry.original == .content(entry.content)
@@ -145,19 +139,18 @@ struct JobTally {
         return entry.original != .untouched && entry.content == original.content
     }
 
-    /// The object's concrete entity before the job.
     private func originalConcreteEntity(_ entry: NetChanges.Entry) -> Int {
         history?.baseOriginals[entry.originalLocation]?.concreteEntity ?? entry.originalConcreteEntity
     }
 
     /// Objects of the first step that no later step touched, and whose records name links in link tables, are updated if
     /// they have other links at the end.
-    private mutating func addLinks(_ base: MergedRows) throws(StoreError) {
+    private mutating func addLinks(_ base: SetMerge) throws(StoreError) {
         let unchanged = MergeTally.RowState.unchanged.rawValue
         for case let table? in base.rows.tables {
             let entity = table.entityIndex
             for row in 0..<table.rowCount where states[entity][row] == unchanged {
-                let isChanged = base.linkStates[entity][row] != unchanged
+                let isChanged = base[entity].linkStates![row] != unchanged
                 if let history {
                     guard isChanged || table.namings[row].namesLinks else { continue }
                     let key = try base.key(of: row, table)
@@ -172,7 +165,7 @@ struct JobTally {
 
     // MARK: - Hierarchies
 
-    private mutating func readConcreteEntities(_ base: MergedRows) throws(StoreError) {
+    private mutating func readConcreteEntities(_ base: SetMerge) throws(StoreError) {
         for case let table? in base.rows.tables where model.isInHierarchy(table.entityIndex) {
             let entity = table.entityIndex
             var read: [Int] = []
@@ -190,7 +183,7 @@ struct JobTally {
         }
         for entity in model.tableEntities where model.isInHierarchy(entity) {
             let find = try entities[entity].concreteEntityOfRow()
-            for number in changedOutside[entity] {
+            for number in changedOutside[entity] ?? [] {
                 guard let name = try find.first(number, read: { $0.text(0) }) else { continue }
                 hierarchyNumbers[model.index(ofEntity: name) ?? entity, default: []].insert(number)
             }
@@ -207,7 +200,7 @@ struct JobTally {
 
     /// The entity's own objects among the rows that changed beside the staged ones.
     private func numbersChangedOutside(_ entity: Int) -> Set<Int64> {
-        model.isInHierarchy(entity) ? hierarchyNumbers[entity] ?? [] : changedOutside[entity]
+        (model.isInHierarchy(entity) ? hierarchyNumbers : changedOutside)[entity] ?? []
     }
 
     // MARK: - Counts
@@ -231,13 +224,9 @@ struct JobTally {
         var counts = ChangeCounts(rejected: rejected)
         let table = model.topmost(of: entity)
         let own = concreteEntities[table]
-        for (row, state) in states[table].enumerated() where own.map({ $0[row] == entity }) ?? true {
-            switch state {
-            case MergeTally.RowState.inserted.rawValue: counts.inserted += 1
-            case MergeTally.RowState.updated.rawValue: counts.updated += 1
-            case Self.recorded: continue
-            default: counts.unchanged += 1
-            }
+        for (row, state) in states[table].enumerated()
+        where state != Self.recorded && own.map({ $0[row] == entity }) ?? true {
+            counts.add(state)
         }
         counts.updated += numbersChangedOutside(entity).count + (history?.changedNumbers[entity]?.count ?? 0)
         counts.deleted += history?.deletedCounts[entity] ?? 0
@@ -254,9 +243,7 @@ struct JobTally {
 
     // MARK: - Keys
 
-    /// The keys for the feed: as ``Outcome/keys``, without empty lists and objects.
-    ///
-    /// - Returns: nil when nothing changed, or there are too many.
+    /// The keys for the feed: as ``Outcome/keys``, without empty lists and objects. Nil when nothing changed, or too much.
     func feedKeys(of changes: [(entity: String, counts: ChangeCounts)]) throws(StoreError) -> [UInt8]? {
         let changed = changes.filter { $0.counts.hasChanges }
         let counted = history?.changedNumbers.values.reduce(0) { $0 + $1.count } ?? 0
@@ -278,10 +265,6 @@ struct JobTally {
 
     /// The contract's `keys`: by entity the inserted, updated and deleted objects. Objects of the first step come
     /// first, in the order of its rows, then the others in the order of their changes.
-    ///
-    /// - Parameters:
-    ///   - room: how many keys are written in each list.
-    ///   - former: ``formerKeys()``; nil writes the last key of each deleted object.
     private func keys(
         of changed: [(entity: String, counts: ChangeCounts)], _ room: KeyRoom, omitsEmpty: Bool,
         former: [[(entity: Int, key: StoredKey)]]? = nil
@@ -339,7 +322,6 @@ struct JobTally {
         return keys
     }
 
-    /// Writes the keys of objects that the net changes only counted.
     private func writeCountedKeys(
         _ entity: Int, _ change: ObjectChange, _ json: inout JSONWriter, _ room: inout KeyRoom
     ) throws(StoreError) {

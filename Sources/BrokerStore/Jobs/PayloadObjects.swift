@@ -11,45 +11,10 @@ internal import BrokerStaging
 ///
 /// The objects are read inside the job's savepoint, so no later job is visible.
 struct PayloadObjects {
-    private enum Step {
-        /// The retained rows exist anyway.
-        case merged(MergedRows)
-        /// By operation, the objects with their keys after the step.
-        case interpreted([[AppliedStep.Named?]])
-        /// Without records of its own.
-        case deletion
-
-        /// The number of records of each operation.
-        var counts: [Int] {
-            switch self {
-            case .merged(let merged): merged.rows.payload?.operations.map(\.count) ?? []
-            case .interpreted(let operations): operations.map(\.count)
-            case .deletion: [0]
-            }
-        }
-
-        /// Calls `body` with each object of an operation; with nil for a record without one.
-        func forEachObject(
-            of operation: Int, _ body: (AppliedStep.Named?) throws(StoreError) -> Void
-        ) throws(StoreError) {
-            switch self {
-            case .merged(let merged):
-                for object in merged.rows.payload!.operations[operation].objects {
-                    guard let (table, row) = object else {
-                        try body(nil)
-                        continue
-                    }
-                    try body(AppliedStep.Named(table: table, key: merged.key(of: row, merged.rows.tables[table]!)))
-                }
-            case .interpreted(let operations): for object in operations[operation] { try body(object) }
-            case .deletion: break
-            }
-        }
-    }
-
     private let merger: Merger
     private let dates: FetchDates
-    private var steps: [Step] = []
+    /// By step and operation, the objects with their keys after the step; nil for a record without one.
+    private var steps: [[[AppliedStep.Named?]]] = []
     private var renamings = Renamings()
 
     init(_ merger: Merger, dates: FetchDates) {
@@ -58,31 +23,44 @@ struct PayloadObjects {
     }
 
     /// Adds the next step, whose rows have been merged.
-    mutating func note(_ merged: MergedRows) { steps.append(.merged(merged)) }
+    mutating func note(_ merged: SetMerge) throws(StoreError) {
+        var operations: [[AppliedStep.Named?]] = []
+        for operation in merged.rows.payload?.operations ?? [] {
+            var objects: [AppliedStep.Named?] = []
+            for object in operation.objects {
+                guard let (table, row) = object else {
+                    objects.append(nil)
+                    continue
+                }
+                objects.append(
+                    AppliedStep.Named(table: table, key: try merged.key(of: row, merged.rows.tables[table]!)))
+            }
+            operations.append(objects)
+        }
+        steps.append(operations)
+    }
 
     /// Adds the next step, which the interpreter has applied.
     mutating func note(_ applied: AppliedStep) {
         for one in applied.renamings { renamings.add(one.entity, from: one.old, to: one.new, step: steps.count) }
-        steps.append(.interpreted(applied.payload))
+        steps.append(applied.payload)
     }
 
     /// Adds the next step, which has no records of its own.
-    mutating func noteDeletion() { steps.append(.deletion) }
+    mutating func noteDeletion() { steps.append([[]]) }
 
-    /// The reply: an array with an array of objects for each operation.
-    ///
-    /// - Parameter limit: the maximum number of bytes; if the objects need more, only their number is reported.
+    /// The reply: an array with an array of objects for each operation; only their number when they exceed the limit of bytes.
     func reply(within limit: Int) throws(StoreError) -> ReplyObjects {
         let settled = renamings.settled()
         var writer = JSONWriter()
         try writer.array { writer throws(StoreError) in
             for (number, step) in steps.enumerated() {
-                for operation in step.counts.indices where writer.count <= limit {
+                for operation in step where writer.count <= limit {
                     try writer.array { writer throws(StoreError) in
-                        try step.forEachObject(of: operation) { object throws(StoreError) in
-                            guard writer.count <= limit else { return }
+                        for object in operation where writer.count <= limit {
                             guard let object, let key = settled.key(object.key, object.table, after: number) else {
-                                return writer.null()
+                                writer.null()
+                                continue
                             }
                             let read = try merger.entities[object.table].object(dates)
                             key.bind(to: read.statement, from: 1)
@@ -92,7 +70,7 @@ struct PayloadObjects {
                 }
             }
         }
-        let count = steps.reduce(0) { $0 + $1.counts.reduce(0, +) }
+        let count = steps.joined().reduce(0) { $0 + $1.count }
         return ReplyObjects(count: count, json: writer.count > limit ? nil : writer.bytes)
     }
 }
@@ -101,7 +79,7 @@ struct PayloadObjects {
 private struct Renamings {
     private var all: [(step: Int, old: ObjectName, new: ObjectName)] = []
 
-    /// - Parameter step: the step whose rows have the new key. Steps must be added in order.
+    /// Steps must be added in order.
     mutating func add(_ entity: Int, from old: StoredKey, to new: StoredKey, step: Int) {
         guard old != new else { return }
         all.append((step, ObjectName(entity: entity, key: old), ObjectName(entity: entity, key: new)))

@@ -11,23 +11,14 @@ final class StoredObjects: ObjectStore {
     private let statements: ObjectStatements
     private let history: NetChanges
     private let savepoints: Savepoints
-    /// The location of the operations, for faults of deletions.
     private let pointer: String
     private let unique: UniqueValues
     private var rowKeys: [RowKeys] = []
-    /// The greatest positions of ordered relationships, as far as they are known.
-    private var lastPositions: [List: Int64] = [:]
     private var lastValue: OwnedCell?
     /// Objects that were given other identities: their tables, old and new keys.
     private(set) var renamings: [AppliedStep.Renaming] = []
 
     private(set) var deletions = 0
-
-    private struct List: Hashable {
-        let entity: Int
-        let number: Int64
-        let relationship: Int
-    }
 
     private var plan: StagingPlan { merger.plan }
     private var model: Model { merger.plan.model }
@@ -172,7 +163,7 @@ final class StoredObjects: ObjectStore {
             old.bind(to: rename, from: 1 + entity.identity.count)
             merger.hasRenamed = true
             try rename.run()
-            for update in try merger.ownedKeys.updates(object.table) {
+            for update in try merger.objects.ownedKeys(object.table) {
                 new.bind(to: update, from: 1)
                 try update.run()
             }
@@ -187,7 +178,6 @@ final class StoredObjects: ObjectStore {
 
     private func delete(_ numbers: Set<Int64>, _ entity: Int) throws(ApplyingFault) {
         guard !numbers.isEmpty else { return }
-        lastPositions = [:]
         deletions += 1
         do {
             try Deletion(merger, at: pointer).delete(rows: [entity: numbers])
@@ -209,7 +199,6 @@ final class StoredObjects: ObjectStore {
         }
     }
 
-    /// The key by which the store names the object.
     func key(of object: AppliedObject) throws(StoreError) -> StoredKey {
         let entity = merger.entities[object.table]
         if entity.hasRowKey { return StoredKey([.integer(object.number)]) }
@@ -231,9 +220,7 @@ final class StoredObjects: ObjectStore {
         if let back { try set(destination, back, to: object, isOrdered: true) }
     }
 
-    /// Sets the link at a column.
-    ///
-    /// - Parameter isOrdered: a new link gets the next position, if it belongs to an ordered relationship.
+    /// Sets the link at a column. A new link of an ordered relationship gets the next position if `isOrdered`.
     private func set(
         _ object: AppliedObject, _ column: Int, to destination: AppliedObject, isOrdered: Bool
     ) throws(ApplyingFault) {
@@ -253,7 +240,6 @@ final class StoredObjects: ObjectStore {
             defer { history.ownedEntities = [:] }
             return try delete(Set(numbers), entity)
         }
-        lastPositions = [:]
         try running { () throws(StoreError) in
             let clear = try statements.clearLink(entity, column)
             for number in numbers { try clear.run(number) }
@@ -268,7 +254,6 @@ final class StoredObjects: ObjectStore {
         try clear(linked.filter { $0 != retained?.number }, entity, column)
     }
 
-    /// The numbers of the entity's rows whose link at the column leads to the object.
     private func linked(_ entity: Int, _ column: Int, _ object: AppliedObject) throws(ApplyingFault) -> [Int64] {
         try running { () throws(StoreError) -> [Int64] in
             let find = try statements.holders(entity, column)
@@ -337,7 +322,6 @@ final class StoredObjects: ObjectStore {
     ) throws(ApplyingFault) {
         let staying = Set(staying.map(\.number))
         let directions = plan.layout.linkTables[number].isSymmetric ? [false, true] : [isReversed]
-        lastPositions = [:]
         try running { () throws(StoreError) in
             var ended: [Int64] = []
             for isReversed in directions {
@@ -357,25 +341,17 @@ final class StoredObjects: ObjectStore {
     private func append(
         _ element: AppliedObject, to object: AppliedObject, _ relationship: Int
     ) throws(ApplyingFault) {
-        let list = List(entity: object.table, number: object.number, relationship: relationship)
         try running { () throws(StoreError) in
-            let position =
-                if let last = lastPositions[list] {
-                    last + 1
-                } else {
-                    try statements.lastPosition(object.table, relationship).first(object.number) {
-                        $0.isNull(0) ? 0 : $0.integer(0) + 1
-                    } ?? 0
-                }
-            lastPositions[list] = position
-            try set(position, element, object, relationship)
+            let position = try statements.lastPosition(object.table, relationship).first(object.number) {
+                $0.isNull(0) ? 0 : $0.integer(0) + 1
+            }
+            try set(position ?? 0, element, object, relationship)
         }
     }
 
     func order(
         _ elements: [AppliedObject], of object: AppliedObject, _ relationship: Int
     ) throws(ApplyingFault) {
-        lastPositions[List(entity: object.table, number: object.number, relationship: relationship)] = nil
         try running { () throws(StoreError) in
             let ordered = Set(elements.map(\.number))
             let all = try statements.positions(object.table, relationship)
@@ -421,7 +397,6 @@ final class StoredObjects: ObjectStore {
         try running { () throws(StoreError) in try savepoints.record.undoAndEnd() }
         history.rollBack()
         merger.rowKeys = rowKeys.removeLast()
-        lastPositions = [:]
     }
 
     // MARK: - Errors

@@ -32,7 +32,7 @@ final class SyncParts {
     /// The maximum number of syncs that are open at the same time, of all clients; tests lower it.
     var maximum = 10_000
 
-    /// - Parameter keptSeconds: an unfinished sync expires when no part was added for so long.
+    /// An unfinished sync expires when no part was added for so long.
     init(on connection: Connection, expirationSeconds: Int) throws(StoreError) {
         self.connection = connection
         let (milliseconds, isBeyondCounting) = Int64(expirationSeconds).multipliedReportingOverflow(by: 1_000)
@@ -50,8 +50,7 @@ final class SyncParts {
         return OpenSyncPart(parts: self, number: number, isLast: part.isLast, now: now)
     }
 
-    /// - Parameter oldest: syncs to which no part was added since then have expired.
-    /// - Returns: the sync's number.
+    /// The sync's number. Syncs to which no part was added since `oldest` have expired.
     private func open(
         _ part: SyncPart, at path: String, activeSince oldest: Int64, _ now: Int64
     ) throws -> Int64 {
@@ -83,10 +82,8 @@ final class SyncParts {
         return sqlite3_last_insert_rowid(connection.handle)
     }
 
-    /// Deletes a sync, or ``keysDeletedAtOnce`` of its keys, because the part that pays for it may be another
-    /// client's.
-    ///
-    /// - Returns: whether the whole sync is deleted.
+    /// Deletes a sync, or ``keysDeletedAtOnce`` of its keys, because the part that pays for it may be another client's. Returns
+    /// whether the whole sync is deleted.
     private func delete(_ number: Int64) throws(StoreError) -> Bool {
         let keys = try connection.prepare(
             "DELETE FROM _broker_open_sync_keys WHERE sync = ?1 AND key IN "
@@ -121,12 +118,7 @@ struct OpenSyncPart {
     let isLast: Bool
     let now: Int64
 
-    /// Stores the keys that the part's records name.
-    ///
-    /// - Parameters:
-    ///   - isComplete: no record of the part was rejected.
-    ///   - forEachName: calls its argument with each of them.
-    /// - Returns: whether no record was rejected, in any part.
+    /// Stores the keys that the part's records name. Returns whether no record was rejected, in any part.
     func note(isComplete: Bool, _ forEachName: ((StoredKey) throws -> Void) throws -> Void) throws -> Bool {
         let insert = try parts.connection.prepare("INSERT OR IGNORE INTO _broker_open_sync_keys VALUES (?1, ?2)")
         insert.bind(number, at: 1)
@@ -180,21 +172,15 @@ extension StoredKey {
     static let function = "_broker_key"
 
     static func installFunction(on connection: Connection) throws(StoreError) {
-        let result = sqlite3_create_function_v2(
-            connection.handle, function, -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
-            Unmanaged.passUnretained(connection.work).toOpaque(),
-            { context, count, values in
-                let meter = WorkMeter.of(sqlite3_user_data(context))
-                guard
-                    PredicateFunctions.charge(
-                        context, meter, forKeyOf: UnsafeBufferPointer(start: values, count: Int(count)))
-                else { return }
-                let key = StoredKey((0..<Int(count)).map { Cell(values![$0]) })
-                key.bytes.withUnsafeBytes {
-                    sqlite3_result_blob(
-                        context, $0.baseAddress, Int32($0.count), unsafeBitCast(-1, to: sqlite3_destructor_type.self))
-                }
-            }, nil, nil, nil)
-        guard result == SQLITE_OK else { throw connection.error(result) }
+        let meter = Unmanaged.passUnretained(connection.work).toOpaque()
+        try connection.addFunction(function, -1, SQLITE_DETERMINISTIC, meter) { context, count, values in
+            let values = UnsafeBufferPointer(start: values, count: Int(count))
+            let meter = WorkMeter.of(sqlite3_user_data(context))
+            guard PredicateFunctions.charge(context, meter, forKeyOf: values) else { return }
+            StoredKey(values.map { Cell($0) }).bytes.withUnsafeBytes {
+                sqlite3_result_blob(
+                    context, $0.baseAddress, Int32($0.count), unsafeBitCast(-1, to: sqlite3_destructor_type.self))
+            }
+        }
     }
 }

@@ -19,15 +19,9 @@ final class UniqueValues {
         let column: Int
         let rowNumber: Int64
         let value: OwnedCell
-        /// The value in the column meanwhile.
         let mark: [UInt8]
         /// Returns the fault of the record that brought the value.
         let fault: () -> Fault
-    }
-
-    private struct List: Hashable {
-        let table: Int
-        let attributes: [Int]
     }
 
     private struct Column: Hashable {
@@ -37,26 +31,19 @@ final class UniqueValues {
 
     /// The maximum number of values, which limits the cost of restoring them.
     private static let maximum = 100_000
-    /// Bytes of memory that a parked value needs besides its bytes.
     private static let bytesPerValue = 320
 
     private let merger: Merger
     private let memory: MergeMemory
     private let skips: Bool
     private var parked: [Parked] = []
-    /// Columns with parked values.
     private var columns: Set<Column> = []
-    /// The column for a list's parked values; nil when its values cannot be parked.
-    private var parkingColumns: [List: Int?] = [:]
     private var count = 0
     /// The net changes of the job; nil until recording begins.
     var history: NetChanges?
     /// Returns the fault with the path of the value at that offset, in the step that is applied.
     var locate: (Fault, Int) -> Fault = { fault, _ in fault }
 
-    /// - Parameters:
-    ///   - memory: grants the memory for parked values.
-    ///   - skips: the job skips records that are at fault.
     init(_ merger: Merger, _ memory: MergeMemory, skips: Bool) {
         self.merger = merger
         self.memory = memory
@@ -84,12 +71,9 @@ final class UniqueValues {
                 }
                 let table = merger.plan.model.topmost(of: entity)
                 let fault = Self.taken(list, model)
-                guard !skips, let column = parkingColumn(of: List(table: table, attributes: list)),
+                guard !skips, let column = merger.plan.model.parkingColumn(of: list, table),
                     try park(table, column, of: holder, fault: { [locate] in locate(fault, offset) })
-                else {
-                    parkingColumns[List(table: table, attributes: list)] = .some(nil)
-                    throw ApplyingFault.invalid(fault, offset: offset)
-                }
+                else { throw ApplyingFault.invalid(fault, offset: offset) }
                 return true
             }
             return false
@@ -98,17 +82,6 @@ final class UniqueValues {
         } catch {
             throw .ended(error)
         }
-    }
-
-    private func parkingColumn(of list: List) -> Int? {
-        if let known = parkingColumns[list] { return known }
-        let model = merger.plan.model
-        let entities = model.subentities(of: list.table).map { model.entities[$0] }
-        let column = list.attributes.first { attribute in
-            entities.allSatisfy { !$0.identity.contains(attribute) && $0.modified != attribute }
-        }
-        parkingColumns[list] = .some(column)
-        return column
     }
 
     /// The number of another object's row that has the values of a list which the record's object would get.
@@ -174,9 +147,7 @@ final class UniqueValues {
 
     // MARK: - Restoring
 
-    /// Restores the values of the objects that still lack them.
-    ///
-    /// - Throws: the fault of the job, when an object has kept a value that another one claims.
+    /// Restores the values of the objects that still lack them. One that another object has by now is the fault of the job.
     func restore() throws { try restore { _ in true } }
 
     /// Restores the values that a predicate compares, because it must find them in their columns.

@@ -139,7 +139,7 @@ package struct ApplicationFingerprint: Sendable, Equatable {
     }
 
     /// Raised by a change of Broker after which a job may end in another way, write other rows, or have another hash.
-    private static let rules = 2
+    private static let rules = 3
 
     private let facts: [Fact]
 
@@ -172,10 +172,8 @@ package struct ApplicationFingerprint: Sendable, Equatable {
         self.facts = facts
     }
 
-    /// One line for each part.
     package var text: String { facts.map { "\($0.name)=\($0.text)" }.joined(separator: "\n") }
 
-    /// 16 hexadecimal digits.
     package var digits: String {
         if facts.count == 1, facts[0].name == Self.unknown { return facts[0].text }
         return Self.digits(text, count: 16)
@@ -202,7 +200,6 @@ package struct ApplicationFingerprint: Sendable, Equatable {
 
 /// The position that a store has reached in the journal whose jobs are applied to it.
 package struct JournalPosition: Sendable, Equatable {
-    /// The identity of the journal; nil when there is none.
     package var identity: String?
     /// The last position that was applied; without a journal, the highest sequence of all.
     package var applied: Int64
@@ -225,7 +222,6 @@ package struct StateDigest: Sendable, Equatable {
         }
     }
 
-    /// Positions from one checkpoint to the next.
     package static let checkpointInterval: Int64 = 1_000
 
     package internal(set) var position: Int64
@@ -260,11 +256,7 @@ package struct StateDigest: Sendable, Equatable {
 
     package var digits: String { hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
 
-    /// Adds a job that has been applied.
-    ///
-    /// - Parameters:
-    ///   - outcome: the outcome in the ledger; for a duplicate, the earlier one.
-    ///   - rows: the rows that it wrote; nil for a job that wrote nothing.
+    /// Adds a job that has been applied, with its outcome in the ledger (of a duplicate, the earlier one) and the rows that it wrote.
     mutating func extend(_ job: StoreJob, _ outcome: [UInt8], _ rows: RowDigest?) {
         var bytes = hash
         bytes.reserveCapacity(96 + outcome.count)
@@ -277,7 +269,6 @@ package struct StateDigest: Sendable, Equatable {
         moved(to: job.sequence, at: job.now, bytes)
     }
 
-    /// Adds an entry that is no job.
     mutating func extend(_ mark: LogMark) {
         var bytes = hash
         withUnsafeBytes(of: mark.position.littleEndian) { bytes += $0 }
@@ -322,7 +313,6 @@ struct RowDigest: Equatable, Sendable {
 
     static func == (left: RowDigest, right: RowDigest) -> Bool { left.sums == right.sums }
 
-    /// - Parameter row: a hash of one row.
     mutating func add(_ row: UInt64) {
         sums.low &+= row
         sums.high &+= RowHash.mixed(row, 0x9E37_79B9_7F4A_7C15)

@@ -18,10 +18,7 @@ final class DeletionStatements {
     private let plan: StagingPlan
     private let naming: ColumnNaming
     private let connection: Connection
-    private let statements: StatementCache<String>
-    /// By entity index, the statements that `cascade` and `detach` prepared.
-    private var cascades: [Int: [Statement]] = [:]
-    private var detachments: [Int: [Statement]] = [:]
+    private let cache: StatementCache
     /// By the index of a table's entity: its position in the order of deletions.
     let deletionOrder: [Int]
     /// By entity index: a deletion of its objects, or of related entities' objects, may delete other objects, or other
@@ -34,7 +31,7 @@ final class DeletionStatements {
     init(_ plan: StagingPlan, on connection: Connection) throws(StoreError) {
         self.plan = plan
         self.connection = connection
-        statements = StatementCache(on: connection)
+        cache = StatementCache(on: connection)
         naming = ColumnNaming(model: plan.model, layout: plan.layout)
         deletionOrder = Self.childrenFirst(plan)
         reachesOthers = plan.model.entities.map { entity in
@@ -49,11 +46,7 @@ final class DeletionStatements {
             "CREATE INDEX \(Self.deletionSet)_generation ON \(Self.deletionSetName) (generation, entity)")
     }
 
-    private func prepared(_ sql: String) throws(StoreError) -> Statement { try statements.statement(sql, sql) }
-
-    /// The objects with which a deletion begins.
     enum Seeds {
-        /// Parameters: a key.
         case key
         /// Parameters: a row number.
         case row
@@ -63,18 +56,18 @@ final class DeletionStatements {
 
     /// Deletes objects directly, when that reaches no others; else adds them to the deletion set.
     func seed(_ entity: Int, _ seeds: Seeds, isDirect: Bool) throws(StoreError) -> Statement {
-        let condition =
-            switch seeds {
-            case .key: own(entity, equations(naming.keyColumns(entity).map(\.name)))
-            case .row: "o.\(naming.rowNumber(entity)) = ?1"
-            case .condition(let condition): own(entity, condition)
-            }
-        let sql =
+        func sql(_ condition: String) -> String {
             isDirect
-            ? "DELETE FROM \(table(entity)) AS o WHERE \(condition)"
-            : add(entity, generation: "0", from: "", where: condition)
-        if case .condition = seeds { return try connection.prepare(sql) }
-        return try prepared(sql)
+                ? "DELETE FROM \(table(entity)) AS o WHERE \(condition)"
+                : add(entity, generation: "0", from: "", where: condition)
+        }
+        switch seeds {
+        case .key:
+            return try cache.statement(
+                entity, isDirect ? 1 : 0, sql: sql(own(entity, equations(naming.keyColumns(entity).map(\.name)))))
+        case .row: return try cache.statement(entity, isDirect ? 3 : 2, sql: sql("o.\(naming.rowNumber(entity)) = ?1"))
+        case .condition(let condition): return try connection.prepare(sql(own(entity, condition)))
+        }
     }
 
     // MARK: - Rules
@@ -82,31 +75,28 @@ final class DeletionStatements {
     /// For each relationship of the entity that cascades, a statement. Parameters: the generation. Adds the objects to
     /// the deletion set to which the relationship links objects of that generation.
     func cascades(_ entity: Int) throws(StoreError) -> [Statement] {
-        if let known = cascades[entity] { return known }
         var statements: [Statement] = []
         for (index, relationship) in plan.model.entities[entity].relationships.enumerated()
         where relationship.deleteRule == .cascade {
-            statements.append(try cascade(entity, index))
+            statements.append(try cache.statement(entity, index, sql: cascade(entity, index)))
         }
-        cascades[entity] = statements
         return statements
     }
 
-    private func cascade(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
-        let destination = plan.model.destinationTable(entity, relationship)
-        return try connection.prepare(
-            add(
-                destination, generation: "x.generation + 1",
-                from: "\(Self.deletionSet) x \(source(entity))\(links(entity, relationship))CROSS JOIN ",
-                where: "x.generation = ?1 AND x.entity = \(entity) AND \(joined(entity, relationship))"))
+    private func cascade(_ entity: Int, _ relationship: Int) -> String {
+        add(
+            plan.model.destinationTable(entity, relationship), generation: "x.generation + 1",
+            from: "\(Self.deletionSet) x \(source(entity))\(links(entity, relationship))CROSS JOIN ",
+            where: "x.generation = ?1 AND x.entity = \(entity) AND \(joined(entity, relationship))")
     }
 
     /// Returns a row when the relationship links an object of the deletion set to one that is not in the set: the key
     /// of the first.
     func denied(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
         let destination = plan.model.destinationTable(entity, relationship)
-        return try prepared(
-            "SELECT \(naming.keyColumns(entity).map { "e.\(quoted($0.name))" }.joined(separator: ", ")) "
+        return try cache.statement(
+            entity, relationship,
+            sql: "SELECT \(naming.keyColumns(entity).map { "e.\(quoted($0.name))" }.joined(separator: ", ")) "
                 + "FROM \(Self.deletionSet) x \(source(entity))\(links(entity, relationship))"
                 + "CROSS JOIN \(table(destination)) o WHERE x.entity = \(entity) AND \(joined(entity, relationship)) "
                 + "AND NOT EXISTS (SELECT 1 FROM \(Self.deletionSet) y WHERE y.entity = \(destination) "
@@ -116,8 +106,10 @@ final class DeletionStatements {
 
     /// The entities with objects of a generation, or of any, in the deletion set.
     func entities(in generation: Int64? = nil) throws(StoreError) -> [Int] {
-        let statement = try prepared(
-            "SELECT DISTINCT entity FROM \(Self.deletionSet)" + (generation == nil ? "" : " WHERE generation = ?1"))
+        let statement = try cache.statement(
+            generation == nil ? 0 : 1,
+            sql: "SELECT DISTINCT entity FROM \(Self.deletionSet)" + (generation == nil ? "" : " WHERE generation = ?1")
+        )
         if let generation { statement.bind(generation, at: 1) }
         var entities: [Int] = []
         while try statement.step() { entities.append(Int(statement.integer(0))) }
@@ -129,28 +121,28 @@ final class DeletionStatements {
     ///
     /// A row whose table requires the link (another program's table may) does not change; the foreign key deletes it.
     func detach(_ entity: Int) throws(StoreError) -> [Statement] {
-        if let known = detachments[entity] { return known }
         var statements: [Statement] = []
-        for link in plan.layout.entities[entity].links {
+        for (index, link) in plan.layout.entities[entity].links.enumerated() {
             let relationship = plan.model.entities[entity].relationships[link.relationship]
             guard plan.model.inverse(of: relationship)?.deleteRule == .cascade,
                 deletionOrder[link.destination] <= deletionOrder[entity]
             else { continue }
             let columns = naming.linkColumns(relationship).map(quoted)
             statements.append(
-                try connection.prepare(
-                    "UPDATE OR IGNORE \(table(entity)) SET \(columns.map { "\($0) = NULL" }.joined(separator: ", ")) "
+                try cache.statement(
+                    entity, index,
+                    sql:
+                        "UPDATE OR IGNORE \(table(entity)) SET \(columns.map { "\($0) = NULL" }.joined(separator: ", ")) "
                         + "WHERE \(isInDeletionSet(entity)) AND \(columns[0]) IS NOT NULL"))
         }
-        detachments[entity] = statements
         return statements
     }
 
     func deleteSet(_ entity: Int) throws(StoreError) -> Statement {
-        try prepared("DELETE FROM \(table(entity)) WHERE \(isInDeletionSet(entity))")
+        try cache.statement(entity, sql: "DELETE FROM \(table(entity)) WHERE \(isInDeletionSet(entity))")
     }
 
-    func clear() throws(StoreError) -> Statement { try prepared("DELETE FROM \(Self.deletionSet)") }
+    func clear() throws(StoreError) -> Statement { try cache.statement(sql: "DELETE FROM \(Self.deletionSet)") }
 
     // MARK: - SQL
 
@@ -190,7 +182,6 @@ final class DeletionStatements {
         naming.entityCondition(entity, alias: "o").map { "(\(condition)) AND \($0)" } ?? condition
     }
 
-    /// The deletion set lists each object under the entity of its table.
     private func add(_ entity: Int, generation: String, from: String, where condition: String) -> String {
         "INSERT OR IGNORE INTO \(Self.deletionSet) SELECT \(plan.model.topmost(of: entity)), o.\(naming.rowNumber(entity)), \(generation) "
             + "FROM \(from)\(table(entity)) o WHERE \(condition)"

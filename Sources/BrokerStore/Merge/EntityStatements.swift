@@ -3,7 +3,6 @@ internal import BrokerModel
 internal import BrokerSchema
 internal import BrokerStaging
 
-/// The SQL for one entity's objects in its table, prepared on first use.
 final class EntityStatements {
     let entity: Entity
     let hasIdentity: Bool
@@ -12,6 +11,9 @@ final class EntityStatements {
     let identity: [Int]
     let hasRowKey: Bool
     let hasUnique: Bool
+    /// Unique values of some list are judged when a record brings them, also where the job fails with it: the list has no column
+    /// for parked values, or another program's table may not take these.
+    let judgesUnique: Bool
     let singleIdentity: Attribute?
     /// Objects are named by one value of their identity, which is written as it is stored if it is an integer.
     let hasPlainKey: Bool
@@ -24,11 +26,11 @@ final class EntityStatements {
     private let connection: Connection
     private let table: String
     let upserts: UpsertStatements
-    let kinds: ConcreteEntitySQL?
+    private let isInHierarchy: Bool
 
-    /// - Parameter existing: the entity's table, if another program made it.
     init(
-        _ index: Int, _ plan: StagingPlan, _ scans: ScanSet, _ existing: ExistingTable?, on connection: Connection
+        _ index: Int, _ plan: StagingPlan, _ scans: ScanSet, _ existing: ExistingTable?, checksValues: Bool,
+        on connection: Connection
     ) {
         self.index = index
         self.plan = plan
@@ -43,11 +45,14 @@ final class EntityStatements {
         identity = entity.identity
         hasRowKey = entity.hasRowKey
         hasUnique = !entity.unique.isEmpty
+        judgesUnique = entity.unique.contains {
+            checksValues || plan.model.parkingColumn(of: $0, plan.model.topmost(of: index)) == nil
+        }
         isNamedByRowKey = entity.isNamedByRowKey
         singleIdentity = entity.singleIdentity
         hasPlainKey = entity.singleIdentity.map { $0.type != .boolean } ?? false
         table = columns.table
-        kinds = plan.model.isInHierarchy(index) ? ConcreteEntitySQL(index, plan, columns.naming) : nil
+        isInHierarchy = plan.model.isInHierarchy(index)
         keyNames = columns.keyNames
         let layout = plan.layout.entities[index]
         let requiredLinks = (layout.attributeCount..<layout.columnCount).filter { column in
@@ -61,39 +66,30 @@ final class EntityStatements {
                     && plan.defaultCell(entity: index, attribute: $0) == nil
             } + requiredLinks
         upserts = UpsertStatements(
-            columns, kinds, required: required, isForeign: existing != nil, scans, on: connection)
+            columns, required: required, isForeign: existing != nil, scans, on: connection)
     }
 
     func name(ofColumn column: Int) -> String { columns.nameInModel(column) }
 
-    private enum Key: Hashable {
-        case find, chargingFind, rename, findRowKey, concreteEntityOfRow, key, identityOfRow, modified, count
-        case linked(Int)
-        case unlink(Int)
-    }
+    private let cache: StatementCache
 
-    private let cache: StatementCache<Key>
-
-    /// Returns the object with a key; nil when there is none.
-    ///
-    /// - Parameters:
-    ///   - columns: the columns of the table if their long values are charged to the job.
-    ///   - bind: binds the key, from parameter 1.
+    /// Returns the object with a key, which `bind` binds from 1 on; nil when there is none. Long values of the columns are charged to
+    /// the job.
     func find(charging columns: LongColumns? = nil, _ bind: (Statement) -> Void) throws(StoreError) -> StoredObject? {
         let find =
             if let columns, !columns.names.isEmpty {
                 try cache.statement(
-                    .chargingFind, "\(findSQL) AND \(PredicateFunctions.work(0, for: columns.names.map(quoted)))")
-            } else { try cache.statement(.find, findSQL) }
+                    1, sql: "\(findSQL) AND \(PredicateFunctions.work(0, for: columns.names.map(quoted)))")
+            } else { try cache.statement(0, sql: findSQL) }
         bind(find)
         defer { find.reset() }
         guard try find.step() else { return nil }
-        let concreteEntity = kinds == nil ? nil : plan.model.index(ofEntity: find.text(1))
+        let concreteEntity = isInHierarchy ? plan.model.index(ofEntity: find.text(1)) : nil
         return StoredObject(number: find.integer(0), concreteEntity: concreteEntity ?? index)
     }
 
     private var findSQL: String {
-        let names = rowNumber + (kinds == nil ? "" : ", \(quoted(entityColumnName))")
+        let names = rowNumber + (isInHierarchy ? ", \(quoted(entityColumnName))" : "")
         return "SELECT \(names) FROM \(table) WHERE \(equations(keyNames))"
     }
 
@@ -112,15 +108,14 @@ final class EntityStatements {
 
     /// Parameters: the object's new key, then its old one. References to the object follow.
     func rename() throws(StoreError) -> Statement {
-        try cache.statement(.rename, update(keyNames, from: 1, where: equations(keyNames, from: keyNames.count + 1)))
+        try cache.statement(sql: update(keyNames, from: 1, where: equations(keyNames, from: keyNames.count + 1)))
     }
 
     /// Parameters: the identity. Returns the row key of the object.
     func findRowKey() throws(StoreError) -> Statement {
         // An identity of the entity's own is unique among the objects of the entity that declares it.
         try cache.statement(
-            .findRowKey,
-            select([rowKeyName], where: entity.identity)
+            sql: select([rowKeyName], where: entity.identity)
                 + (entity.hasIdentityOfItsOwn ? identityHead.map { " AND \($0)" } ?? "" : ""))
     }
 
@@ -134,29 +129,30 @@ final class EntityStatements {
     /// Parameters: a row number. Returns the name of the object's concrete entity.
     func concreteEntityOfRow() throws(StoreError) -> Statement {
         try cache.statement(
-            .concreteEntityOfRow, "SELECT \(quoted(entityColumnName)) FROM \(table) WHERE \(rowNumber) = ?1")
+            sql: "SELECT \(quoted(entityColumnName)) FROM \(table) WHERE \(rowNumber) = ?1")
     }
 
     func objectCount() throws(StoreError) -> Int {
-        try cache.statement(.count, "SELECT count(*) FROM \(table)").first { Int($0.integer(0)) } ?? 0
+        try cache.statement(sql: "SELECT count(*) FROM \(table)").first { Int($0.integer(0)) } ?? 0
     }
 
     /// Parameters: a link's key. Returns row number and key of the rows whose link at `column` has that key.
     func linked(byColumn column: Int) throws(StoreError) -> Statement {
         try cache.statement(
-            .linked(column),
-            "SELECT \(rowNumber), \(quotedList(keyNames)) FROM \(table) WHERE \(equations(columns.linkNames(column)))")
+            column,
+            sql: "SELECT \(rowNumber), \(quotedList(keyNames)) FROM \(table) "
+                + "WHERE \(equations(columns.linkNames(column)))")
     }
 
     /// Parameters: the key. Returns the key of the object to which the link at `column` leads.
     func owner(_ column: Int) throws(StoreError) -> Statement {
-        try connection.prepare(
-            "SELECT \(quotedList(columns.linkNames(column))) FROM \(table) WHERE \(equations(keyNames))")
+        try cache.statement(
+            column, sql: "SELECT \(quotedList(columns.linkNames(column))) FROM \(table) WHERE \(equations(keyNames))")
     }
 
     /// Parameters: a row number. Sets the link at `column` to NULL.
     func unlink(column: Int) throws(StoreError) -> Statement {
-        try cache.statement(.unlink(column), unlinkSQL(column))
+        try cache.statement(column, sql: unlinkSQL(column))
     }
 
     private func unlinkSQL(_ column: Int) -> String {
@@ -167,13 +163,13 @@ final class EntityStatements {
 
     /// The key of the row with that number; nil when there is no such row.
     func key(ofRow number: Int64) throws(StoreError) -> StoredKey? {
-        try cache.statement(.key, "SELECT \(quotedList(keyNames)) FROM \(table) WHERE \(rowNumber) = ?1")
+        try cache.statement(sql: "SELECT \(quotedList(keyNames)) FROM \(table) WHERE \(rowNumber) = ?1")
             .first(number) { row in StoredKey(keyNames.indices.map { row.cell($0) }) }
     }
 
     /// Parameters: the key. Returns the values of the identity.
     func identityOfRow() throws(StoreError) -> Statement {
-        try cache.statement(.identityOfRow, valuesSQL(of: entity.identity))
+        try cache.statement(sql: valuesSQL(of: entity.identity))
     }
 
     /// The positions of the objects in the ordered relationship whose links are at `column`.
@@ -190,12 +186,10 @@ final class EntityStatements {
 
     /// Parameters: the identity. Returns the value of the attribute that says when the object was modified.
     func modified(_ attribute: Int) throws(StoreError) -> Statement {
-        try cache.statement(.modified, select(names([attribute]), where: entity.identity))
+        try cache.statement(sql: select(names([attribute]), where: entity.identity))
     }
 
-    /// Binds the identity from a row of cells.
-    ///
-    /// - Returns: the next parameter's index.
+    /// Binds the identity from a row of cells. Returns the next parameter's index.
     @discardableResult
     func bindIdentity(_ cells: UnsafePointer<Cell>, to statement: Statement, from index: Int) -> Int {
         for (position, column) in entity.identity.enumerated() { statement.bind(cells[column], at: index + position) }
@@ -221,6 +215,17 @@ final class EntityStatements {
 
     private func update(_ names: [String], from first: Int, where condition: String) -> String {
         "UPDATE \(table) SET \(equations(names, from: first, by: ", ")) WHERE \(condition)"
+    }
+}
+
+extension Model {
+    /// The column for parked values of a unique list: the first that neither identifies an object of the table nor says when it was
+    /// modified.
+    func parkingColumn(of list: [Int], _ table: Int) -> Int? {
+        let entities = subentities(of: table).map { self.entities[$0] }
+        return list.first { attribute in
+            entities.allSatisfy { !$0.identity.contains(attribute) && $0.modified != attribute }
+        }
     }
 }
 
@@ -250,107 +255,61 @@ struct ObjectRead {
     }
 }
 
-/// The SQL of the positions in an object's ordered relationship: in a link table, or beside the elements' links to it.
+/// The statements about the positions in an object's ordered relationship: in a link table, or beside the elements' links to
+/// it.
 final class ListPositionStatements {
-    private enum Key { case last, find, set }
-
-    private let cache: StatementCache<Key>
+    private let cache: StatementCache
     private let table: String
     private let position: String
-    private let isObject: String
-    private let isElement: String
-    private let keyCount: Int
+    private let object: [String]
+    private let element: [String]
 
-    /// - Parameters:
-    ///   - table: quoted, as in SQL.
-    ///   - object: column names of the object's key.
-    ///   - element: those of the element's key.
+    /// - Parameter table: quoted, as in SQL. Object and element are named by the columns of their keys.
     init(table: String, object: [String], element: [String], position: String, on connection: Connection) {
-        self.table = table
+        (self.table, self.object, self.element) = (table, object, element)
         self.position = quoted(position)
-        isObject = equations(object)
-        isElement = equations(element, from: object.count + 1)
-        keyCount = object.count + element.count
         cache = StatementCache(on: connection)
     }
 
     /// Parameters: the object's key. Returns the greatest position; NULL when no element has one.
     func last() throws(StoreError) -> Statement {
-        try cache.statement(.last, "SELECT max(\(position)) FROM \(table) WHERE \(isObject)")
+        try cache.statement(sql: "SELECT max(\(position)) FROM \(table) WHERE \(equations(object))")
     }
 
     /// Parameters: the object's key, then the element's. Returns the position; no row when they are not linked.
     func find() throws(StoreError) -> Statement {
-        try cache.statement(.find, "SELECT \(position) FROM \(table) WHERE \(isObject) AND \(isElement)")
+        try cache.statement(sql: "SELECT \(position) FROM \(table) WHERE \(equations(object + element))")
     }
 
     /// Parameters: the object's key, the element's, then the position.
     func set() throws(StoreError) -> Statement {
-        try cache.statement(
-            .set, "UPDATE \(table) SET \(position) = ?\(keyCount + 1) WHERE \(isObject) AND \(isElement)")
-    }
-}
-
-/// SQL about the concrete entities of a hierarchy table's rows, from the view of one of its entities.
-///
-/// A row of an ancestor becomes a row of the entity, and takes the defaults of its new attributes; a row of a subentity
-/// remains one. For any other row the entity would become NULL, which the table rejects: the merge then reads the
-/// stored entity.
-struct ConcreteEntitySQL {
-    let name: String
-    private let plan: StagingPlan
-    private let naming: ColumnNaming
-    private let index: Int
-    private let ancestors: [Int]
-
-    init(_ index: Int, _ plan: StagingPlan, _ naming: ColumnNaming) {
-        self.index = index
-        self.plan = plan
-        self.naming = naming
-        name = naming.names([index])
-        ancestors = plan.model.ancestors(of: index)
-    }
-
-    /// Rows of other entities may become rows of this one.
-    var mayBecome: Bool { !ancestors.isEmpty }
-
-    private func column(_ row: String) -> String { "\(row).\(quoted(entityColumnName))" }
-
-    private var own: String { naming.names(plan.model.subentities(of: index)) }
-
-    /// The condition that a row is not of this entity; empty where all rows are.
-    func isAnother(_ row: String) -> [String] { mayBecome ? ["\(column(row)) NOT IN (\(own))"] : [] }
-
-    func becoming(of row: String) -> [String] {
-        guard mayBecome else { return [] }
-        return [
-            "\(quoted(entityColumnName)) = CASE WHEN \(column(row)) IN (\(own)) THEN \(column(row)) "
-                + "WHEN \(column(row)) IN (\(naming.names(ancestors))) THEN \(name) END"
-        ]
-    }
-
-    /// The assignment of a default to rows that did not have the attribute before; nil where all rows had it.
-    ///
-    /// - Parameters:
-    ///   - value: the SQL of the default.
-    ///   - otherwise: the SQL of the value for all other rows.
-    func takingDefault(_ attribute: Int, _ value: String, of row: String, otherwise: String) -> String? {
-        let lacking = ancestors.filter { !plan.model.entities[$0].attributeIndices.contains(attribute) }
-        guard !lacking.isEmpty else { return nil }
-        let name = quoted(plan.model.entities[index].attributes[attribute].column)
-        return "\(name) = CASE WHEN \(column(row)) IN (\(naming.names(lacking))) THEN \(value) ELSE \(otherwise) END"
+        let both = object + element
+        return try cache.statement(
+            sql: "UPDATE \(table) SET \(position) = ?\(both.count + 1) WHERE \(equations(both))")
     }
 }
 
 /// Statements of a connection, each prepared on first use.
-final class StatementCache<Key: Hashable> {
+final class StatementCache {
+    private struct Key: Hashable {
+        /// The address of the name of the function that returns the statement.
+        let function: UInt
+        let numbers: SIMD2<Int>
+        let columns: [Int]
+    }
+
     private let connection: Connection
     private var statements: [Key: Statement] = [:]
 
     init(on connection: Connection) { self.connection = connection }
 
-    /// - Parameter sql: evaluated on first use; the same for the same key.
-    func statement(_ key: Key, _ sql: @autoclosure () -> String) throws(StoreError) -> Statement {
+    /// The statement of the calling function for these numbers, by which its SQL differs. That is evaluated on first use.
+    func statement(
+        _ first: Int = 0, _ second: Int = 0, columns: [Int] = [], of function: StaticString = #function,
+        sql: @autoclosure () -> String
+    ) throws(StoreError) -> Statement {
+        let key = Key(
+            function: UInt(bitPattern: function.utf8Start), numbers: SIMD2(first, second), columns: columns)
         if let known = statements[key] { return known }
         let statement = try connection.prepare(sql())
         statements[key] = statement
@@ -358,7 +317,6 @@ final class StatementCache<Key: Hashable> {
     }
 }
 
-/// The SQL of one link table, prepared on first use.
 final class LinkStatements {
     let link: LinkTable
     private let number: Int
@@ -379,16 +337,11 @@ final class LinkStatements {
         sides = naming.linkSides(link)
     }
 
-    private enum Key: Hashable {
-        case insert, delete
-        case linked(side: Int)
-    }
-
-    private let cache: StatementCache<Key>
+    private let cache: StatementCache
 
     /// Inserts all links of the scan; existing links do not change.
     func insert() throws(StoreError) -> Statement {
-        try cache.statement(.insert, insertSQL)
+        try cache.statement(sql: insertSQL)
     }
 
     private var insertSQL: String {
@@ -403,16 +356,15 @@ final class LinkStatements {
     func linked(isReversed: Bool) throws(StoreError) -> Statement {
         let side = isReversed ? 1 : 0
         return try cache.statement(
-            .linked(side: side),
-            "SELECT rowid, \(quotedList(sides[1 - side])) FROM \(table) WHERE \(equations(sides[side]))")
+            side,
+            sql: "SELECT rowid, \(quotedList(sides[1 - side])) FROM \(table) WHERE \(equations(sides[side]))")
     }
 
     /// Parameters: a row number.
     func delete() throws(StoreError) -> Statement {
-        try cache.statement(.delete, "DELETE FROM \(table) WHERE rowid = ?1")
+        try cache.statement(sql: "DELETE FROM \(table) WHERE rowid = ?1")
     }
 
-    /// The positions in the ordered relationship of each side.
     private(set) lazy var positions = [false, true].map { isReversed in
         let position = isReversed ? LinkPosition.inversePosition : .position
         return ListPositionStatements(

@@ -4,13 +4,7 @@ internal import BrokerSchema
 internal import BrokerStaging
 internal import CSQLite
 
-/// Merges staged rows into the tables of one connection, one job at a time, by plain SQL over sets.
-///
-/// ```
-/// staged rows ─▶ row keys ─▶ checks ─▶ upserts, parents first ─▶ links ─▶ ended links ─▶ tally
-/// ```
-///
-/// It runs inside the caller's savepoint, and the caller rolls back.
+/// The statements and scans of one connection, by which staged rows, and objects one by one, get into the tables.
 final class Merger {
     let plan: StagingPlan
     let connection: Connection
@@ -20,8 +14,6 @@ final class Merger {
     let entities: [EntityStatements]
     let links: [LinkStatements]
     let deletions: DeletionStatements
-    let ownedKeys: OwnedKeyStatements
-    /// The statements of the interpreter.
     let objects: ObjectStatements
     let forms: ColumnAffinities
     let historyTables: ChangedTables
@@ -49,11 +41,7 @@ final class Merger {
     var interpretsAll = false
     /// So many rows of one entity are worth a statement that finds those to be written (``Upsert``). Tests lower it.
     var comparedRows = 64
-    /// The memory for the feed keys of small jobs.
-    var feedWriter = JSONWriter(capacity: 0)
 
-    /// - Parameters:
-    ///   - isForeign: another program made the tables, which may require links.
     init(_ plan: StagingPlan, on connection: Connection, isForeign: Bool) throws(StoreError) {
         let scans = try ScanSet(plan.model, plan.layout, on: connection)
         self.plan = plan
@@ -62,15 +50,18 @@ final class Merger {
         self.scans = scans
         forms = ColumnAffinities(plan.model, on: connection)
         var entities: [EntityStatements] = []
+        let checked = try isForeign ? Self.tablesWithChecks(on: connection) : []
         for index in plan.model.entities.indices {
             let table = try isForeign ? ExistingTable(plan.model.table(of: index), on: connection) : nil
             if let table { forms.note(table, of: index, plan.model.entities[index]) }
-            entities.append(EntityStatements(index, plan, scans, table, on: connection))
+            entities.append(
+                EntityStatements(
+                    index, plan, scans, table, checksValues: checked.contains(plan.model.table(of: index)),
+                    on: connection))
         }
         self.entities = entities
         links = plan.layout.linkTables.indices.map { LinkStatements($0, plan, scans, on: connection) }
         deletions = try DeletionStatements(plan, on: connection)
-        ownedKeys = OwnedKeyStatements(plan, on: connection)
         objects = ObjectStatements(plan, on: connection)
         named = try NamedObjects(on: connection)
         historyTables = try ChangedTables(entities, plan, on: connection)
@@ -87,39 +78,29 @@ final class Merger {
 
     deinit { tally.deallocate() }
 
+    /// The tables that may refuse a value for its type or its form.
+    private static func tablesWithChecks(on connection: Connection) throws(StoreError) -> Set<String> {
+        let read = try connection.prepare(
+            "SELECT t.name FROM pragma_table_list AS t JOIN sqlite_schema AS s ON s.name = t.name "
+                + "WHERE t.schema = 'main' AND (t.strict OR s.sql LIKE '%CHECK%')")
+        var names: Set<String> = []
+        while try read.step() { names.insert(read.text(0)) }
+        return names
+    }
+
+    /// Merges the rows of a step.
+    ///
     /// - Throws: ``MergeFailure/surprise(_:)``, or a ``StoreError``; the caller must then roll back. Row keys that the merge
     ///   took are released.
-    func merge(_ rows: StagedRows) throws -> MergedRows {
+    func merge(_ rows: StagedRows) throws -> SetMerge {
         let keys = rowKeys
+        let merge = SetMerge([rows], self, isBatch: false)
         do {
-            return try JobMerge(self, rows).run()
+            try merge.run()
+            return merge
         } catch {
             rowKeys = keys
             throw error
-        }
-    }
-
-    /// Merges the links of one job into a link table. The objects at both ends have been merged.
-    ///
-    /// - Parameters:
-    ///   - tables: indexed by entity, the job's rows and their states.
-    ///   - positions: two for each link, as a ``StagedScan`` reads them; or none.
-    func merge(
-        _ staged: [StagedLink], of number: Int, reading tables: UnsafePointer<ScannedTable>, positions: [Int32] = []
-    ) throws(StoreError) {
-        let (statements, tally) = (links[number], tally)
-        let scan = scans.scan(linkTable: number)
-        let insert = try statements.insert()
-        try staged.withUnsafeBufferPointer { staged throws(StoreError) in
-            try positions.withUnsafeBufferPointer { positions throws(StoreError) in
-                scan.pointee.tables = tables
-                scan.pointee.links = staged.baseAddress
-                scan.pointee.linkPositions = positions.isEmpty ? nil : positions.baseAddress
-                scan.pointee.read(0..<staged.count)
-                defer { scan.pointee.clear() }
-                let ends = MergeTally.Counting.linkRows(statements.link.source, statements.link.destination)
-                try MergeTally.counting(tally, to: scan, of: ends) { () throws(StoreError) in try insert.run() }
-            }
         }
     }
 
@@ -130,16 +111,13 @@ final class Merger {
         try rowKey(entity) { entities[entity].bindIdentity(cells, to: $0, from: 1) }
     }
 
-    /// - Parameter bind: binds the identity, from parameter 1.
     func rowKey(_ entity: Int, _ bind: (Statement) -> Void) throws(StoreError) -> Int64? {
         let find = try entities[entity].findRowKey()
         bind(find)
         return try find.first { $0.integer(0) }
     }
 
-    /// - Parameters:
-    ///   - key: the values of the entity's identity, or the store's own key.
-    ///   - entity: the entity by which an operation names the object.
+    /// - Parameter key: the values of the entity's identity, or the store's own key.
     func storedKey(_ key: [Cell], of entity: Int) throws(StoreError) -> StoredKey? {
         let table = plan.model.topmost(of: entity)
         guard entities[table].hasRowKey, !entities[entity].entity.isNamedByRowKey else {
@@ -149,7 +127,6 @@ final class Merger {
         return try rowKey(entity) { identity.bind(to: $0, from: 1) }.map { StoredKey([.integer($0)]) }
     }
 
-    /// The object with the identity in this row of cells; nil when there is none.
     func object(
         of cells: UnsafePointer<Cell>, _ entity: Int, charging columns: LongColumns? = nil
     ) throws(StoreError) -> StoredObject? {
@@ -222,7 +199,6 @@ struct RowKeys {
         return newest[index]!
     }
 
-    /// Reads the newest key of the entity's table, unless it is known.
     mutating func read(_ entity: EntityStatements, _ index: Int, on connection: Connection) throws(StoreError) {
         guard newest[index] == nil else { return }
         let table = entity.entity.table
@@ -258,21 +234,16 @@ final class NamedObjects {
     /// Registers the function. This object must outlive the connection's last statement.
     init(on connection: Connection) throws(StoreError) {
         meter = connection.work
-        let result = sqlite3_create_function_v2(
-            connection.handle, Self.function, -1, SQLITE_UTF8, Unmanaged.passUnretained(self).toOpaque(),
-            { context, count, values in
-                let named = Unmanaged<NamedObjects>.fromOpaque(sqlite3_user_data(context)!).takeUnretainedValue()
-                let values = UnsafeBufferPointer(start: values, count: Int(count))
-                guard PredicateFunctions.charge(context, named.meter, forKeyOf: values) else { return }
-                sqlite3_result_int(context, named.isNamed?(values.map { Cell($0) }) ?? false ? 1 : 0)
-            }, nil, nil, nil)
-        guard result == SQLITE_OK else { throw connection.error(result) }
+        let own = Unmanaged.passUnretained(self).toOpaque()
+        try connection.addFunction(Self.function, -1, 0, own) { context, count, values in
+            let named = Unmanaged<NamedObjects>.fromOpaque(sqlite3_user_data(context)!).takeUnretainedValue()
+            let values = UnsafeBufferPointer(start: values, count: Int(count))
+            guard PredicateFunctions.charge(context, named.meter, forKeyOf: values) else { return }
+            sqlite3_result_int(context, named.isNamed?(values.map { Cell($0) }) ?? false ? 1 : 0)
+        }
     }
 
-    /// - Parameters:
-    ///   - columns: the SQL names of the columns that `isNamed` gets.
-    ///   - isNamed: used until ``clear()``.
-    /// - Returns: the condition that an object `o` is named.
+    /// The condition that an object `o` is named, by the values of these columns. `isNamed` is used until ``clear()``.
     func set(_ columns: [String], _ isNamed: @escaping ([Cell]) -> Bool) -> String {
         self.isNamed = isNamed
         return "\(Self.function)(\(columns.map { "o.\($0)" }.joined(separator: ", ")))"
@@ -281,7 +252,6 @@ final class NamedObjects {
     func clear() { isNamed = nil }
 }
 
-/// The warnings and rejections that a job reports besides its counts.
 struct ReportedFaults {
     private(set) var rejected: [Fault] = []
     /// By the name of the entity, the number of rejections that are not listed.
@@ -321,7 +291,6 @@ struct ReportedFaults {
         }
     }
 
-    /// By the name of the entity, the number of rejected objects.
     var rejectedCounts: [String: Int] {
         var counts = unlisted
         for fault in rejected { counts[fault.entity ?? "", default: 0] += 1 }
@@ -340,23 +309,29 @@ extension Outcome {
     }
 }
 
-/// The memory that the merge of one job needs besides its staged rows: what the interpreter reads, parked values, and the
-/// changes that are recorded.
+/// The memory that one job takes besides its staged rows: what the interpreter reads, parked values, and the changes that are
+/// recorded. It is given back at the job's end.
 ///
 /// Used by the one thread that merges the job.
 final class MergeMemory: StagingAllowance, @unchecked Sendable {
-    let allowance: (any MemoryAllowance)?
+    private let allowance: (any MemoryAllowance)?
+    private let limit: Int
     private var used = 0
     /// The part of the used memory that belongs to a growing table.
     private var held = 0
 
-    /// - Parameter allowance: nil grants everything.
-    init(_ allowance: (any MemoryAllowance)?) { self.allowance = allowance }
+    /// - Parameters:
+    ///   - allowance: nil grants everything.
+    ///   - limit: holds whatever staging has taken, so that a job of a log ends alike wherever it is merged.
+    init(_ allowance: (any MemoryAllowance)?, limit: Int?) {
+        self.allowance = allowance
+        self.limit = limit ?? .max
+    }
 
     deinit { allowance?.giveBack(used) }
 
     func take(_ bytes: Int) -> Bool {
-        guard allowance?.take(bytes) ?? true else { return false }
+        guard bytes <= limit - used, allowance?.take(bytes) ?? true else { return false }
         used += bytes
         return true
     }
@@ -375,36 +350,7 @@ final class MergeMemory: StagingAllowance, @unchecked Sendable {
             + "jobs, or raise the server's limit.")
 }
 
-/// The memory that the merge of one job may take, whatever its staging has taken: so a job of a log ends alike wherever it is
-/// merged.
-///
-/// Used by the one thread that merges the job.
-final class MergeLimit: MemoryAllowance, @unchecked Sendable {
-    private let limit: Int
-    private let allowance: (any MemoryAllowance)?
-    private var used = 0
-
-    /// - Parameter allowance: grants what the limit allows; nil grants everything.
-    init(_ limit: Int, _ allowance: (any MemoryAllowance)?) {
-        self.limit = limit
-        self.allowance = allowance
-    }
-
-    func take(_ bytes: Int) -> Bool {
-        guard used + bytes <= limit, allowance?.take(bytes) ?? true else { return false }
-        used += bytes
-        return true
-    }
-
-    func giveBack(_ bytes: Int) {
-        used -= bytes
-        allowance?.giveBack(bytes)
-    }
-}
-
-/// Why a job, or a step of it, ends.
 enum MergeFailure: Error {
-    /// The job is at fault.
     case fault(Fault)
     /// Applying the records one after the other may have another result: nothing is repaired, and the interpreter applies them.
     case surprise(InterpretationReason)

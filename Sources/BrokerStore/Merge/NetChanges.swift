@@ -19,11 +19,9 @@ final class NetChanges {
     }
 
     struct Entry {
-        /// The entity whose table has the row.
         let entity: Int
         /// The concrete entity of the object; `entity` outside of hierarchies.
         var concreteEntity: Int
-        /// The concrete entity when the row was first recorded.
         let originalConcreteEntity: Int
         /// If clients name the object by its identity and the store by a row key: when it was first recorded, and when deleted.
         var originalIdentity, identity: StoredKey?
@@ -58,12 +56,24 @@ final class NetChanges {
         let number: Int64
     }
 
-    /// Units of work for a row of the deletion set and of its index, beside SQLite's instructions.
+    /// Units of work for a row of the deletion set and of its index, beside SQLite's instructions; and bytes of SQLite's pages.
     private static let unitsPerDeletion = 40
+    private static let bytesPerDeletion = 64
+    /// The maximum number of entries, whatever memory the job may take.
+    private static let maximumEntries = 400_000
+    /// An entry in an array that has doubled, its places in two indexes, and the header of its key's bytes.
+    private static let bytesPerEntry = 2 * MemoryLayout<Entry>.stride + 144
+    private static let bytesPerUndo = MemoryLayout<(Int, Entry)>.stride
+    /// The state of a row before a first step, and the number of a changed row that is only counted: elements of a dictionary
+    /// and of a set that have doubled.
+    private static let bytesPerOriginal = 64
+    private static let bytesPerNumber = 24
 
     private let connection: Connection
     private let tables: ChangedTables
-    private var memory: RecordingMemory
+    private let memory: MergeMemory
+    /// Of what is recorded, and of the deletion set.
+    private var bytes = 0
 
     private(set) var entries: [Entry] = []
     /// The rows that a first step changed, as they were before the job: a digest, and the concrete entity. The merge
@@ -93,16 +103,16 @@ final class NetChanges {
     /// Entries as they were before the changes since the first ``mark()``.
     private var undo: [(index: Int, entry: Entry)] = []
     /// By ``mark()``, the outermost first: the numbers of entries and of changes to undo, and the memory then.
-    private var marks: [(entries: Int, undo: Int, memory: Int)] = []
+    private var marks: [(entries: Int, undo: Int, bytes: Int)] = []
     /// The hook is set: recordings may be nested.
     private var isRecording = false
     /// The digest of every change, also of those that were undone: the same job makes the same attempts on the same
     /// store. Nil when no caller asked for it.
     private(set) var digest: RowDigest?
 
-    /// - Parameter memory: grants the memory for what is recorded; when it is refused, the job is ended.
+    /// When memory is refused, the job is ended.
     init(_ tables: ChangedTables, on connection: Connection, _ memory: MergeMemory, hasDigest: Bool) {
-        self.memory = RecordingMemory(memory, connection.work)
+        self.memory = memory
         self.tables = tables
         self.connection = connection
         digest = hasDigest ? RowDigest() : nil
@@ -110,12 +120,10 @@ final class NetChanges {
 
     // MARK: - Recording
 
-    /// Records the changes that `body` makes.
-    ///
-    /// - Parameter isBase: the changes are those of a first step, which counts its rows itself.
-    func record<Failure: Error>(
-        toBase isBase: Bool = false, _ body: () throws(Failure) -> Void
-    ) throws(Failure) {
+    /// Records the changes that `body` makes: to the base, those of a first step, which counts its rows itself.
+    func record<Value, Failure: Error>(
+        toBase isBase: Bool = false, _ body: () throws(Failure) -> Value
+    ) throws(Failure) -> Value {
         guard !isRecording else { return try body() }
         (isRecordingBase, isRecording) = (isBase, true)
         if isBase { hasBase = true }
@@ -130,7 +138,7 @@ final class NetChanges {
             sqlite3_preupdate_hook(connection.handle, nil, nil)
             isRecording = false
         }
-        try body()
+        return try body()
     }
 
     /// Records values that are parked or restored. Neither changes an object, and an object that is changed meanwhile
@@ -150,14 +158,14 @@ final class NetChanges {
         case nil: return
         case .links(let link): return recordChange(operation, link, count, database)
         case .deletionSet:
-            guard operation == SQLITE_INSERT else { return memory.add(-RecordingMemory.bytesPerDeletion) }
+            guard operation == SQLITE_INSERT else { return hold(-Self.bytesPerDeletion) }
             connection.work.budget.charge(Self.unitsPerDeletion)
-            return memory.add(RecordingMemory.bytesPerDeletion)
+            return hold(Self.bytesPerDeletion)
         case .entity(let table): changedTable = table
         }
         let entity = changedTable.entity
-        func before() -> RowValues { read(count, changedTable) { Self.old($0, database) } }
-        func after() -> RowValues { read(count, changedTable) { Self.new($0, database) } }
+        func before() -> RowValues { read(count, changedTable) { Self.value($0, isNew: false, database) } }
+        func after() -> RowValues { read(count, changedTable) { Self.value($0, isNew: true, database) } }
         if isHearingParking {
             return parked(RowLocation(entity: entity, number: old), before().content, after().content)
         }
@@ -166,7 +174,7 @@ final class NetChanges {
             // The first step inserts and updates, and counts itself which rows it inserted.
             guard operation == SQLITE_UPDATE, baseOriginals[location] == nil else { return }
             let original = before()
-            memory.add(RecordingMemory.bytesPerOriginal)
+            hold(Self.bytesPerOriginal)
             baseOriginals[location] = (parkedOriginals[location] ?? original.content, original.concreteEntity)
             return
         }
@@ -186,15 +194,9 @@ final class NetChanges {
         }
     }
 
-    private static func old(_ column: Int32, _ database: OpaquePointer) -> OpaquePointer? {
+    private static func value(_ column: Int32, isNew: Bool, _ database: OpaquePointer) -> OpaquePointer? {
         var value: OpaquePointer?
-        sqlite3_preupdate_old(database, column, &value)
-        return value
-    }
-
-    private static func new(_ column: Int32, _ database: OpaquePointer) -> OpaquePointer? {
-        var value: OpaquePointer?
-        sqlite3_preupdate_new(database, column, &value)
+        _ = isNew ? sqlite3_preupdate_new(database, column, &value) : sqlite3_preupdate_old(database, column, &value)
         return value
     }
 
@@ -207,7 +209,6 @@ final class NetChanges {
         return row
     }
 
-    /// - Parameter row: the row after the change; for a deletion, before.
     private func note(_ operation: Int32, _ entity: Int, _ row: RowValues) {
         guard digest != nil else { return }
         var hash = RowHash(UInt64(entity) << 8 | UInt64(operation))
@@ -219,12 +220,12 @@ final class NetChanges {
         _ operation: Int32, _ table: ChangedTables.LinkTable, _ count: Int32, _ database: OpaquePointer
     ) {
         if operation != SQLITE_INSERT {
-            let row = LinkRow(count: count, table) { Self.old($0, database) }
+            let row = LinkRow(count: count, table) { Self.value($0, isNew: false, database) }
             links.remove(row)
             if operation == SQLITE_DELETE { note(operation, row) }
         }
         if operation != SQLITE_DELETE {
-            let row = LinkRow(count: count, table) { Self.new($0, database) }
+            let row = LinkRow(count: count, table) { Self.value($0, isNew: true, database) }
             links.add(row)
             note(operation, row)
         }
@@ -270,7 +271,7 @@ final class NetChanges {
     ) {
         if oldNumber == number, isOnlyCounted(entity, number, old) {
             if changedNumbers[now.concreteEntity, default: []].insert(number).inserted {
-                memory.add(RecordingMemory.bytesPerNumber)
+                hold(Self.bytesPerNumber)
             }
             return
         }
@@ -324,9 +325,7 @@ final class NetChanges {
         return entries.count - 1
     }
 
-    /// Whether the object has other links in link tables than before the job.
-    ///
-    /// - Parameter isBaseChanged: the first step changed its links.
+    /// Whether the object has other links in link tables than before the job. The first step may have changed them.
     func hasOtherLinks(_ entity: Int, _ key: StoredKey, isBaseChanged: Bool) -> Bool {
         isBaseChanged && !hasBase || links.hasOthers(entity, key)
     }
@@ -336,8 +335,6 @@ final class NetChanges {
     }
 
     /// Counts an object, even if nothing in it changes.
-    ///
-    /// - Parameter concreteEntity: the object's.
     func touch(_ entity: Int, concreteEntity: Int, _ number: Int64, _ key: StoredKey, namesLinks: Bool) {
         let known = entryIndices[RowLocation(entity: entity, number: number)]
         if known == nil { add(Entry(entity, concreteEntity, number, key, .untouched, content: 0)) }
@@ -345,18 +342,35 @@ final class NetChanges {
         if namesLinks, !entries[index].namesLinks { change(index) { $0.namesLinks = true } }
     }
 
+    /// Takes memory, or gives some of it back. Entries and the deletion set grow while one statement runs, so a job that may take
+    /// no more is ended by the work meter, in the middle of the statement.
+    private func hold(_ count: Int) {
+        bytes += count
+        if !memory.hold(bytes) { refuse("take more memory than one job may") }
+    }
+
+    private func refuse(_ what: String) {
+        connection.work.refuse(
+            .busy(
+                "The objects that the job changes or deletes \(what). Send it as several jobs, or a large `delete` or `sync` as a "
+                    + "job of its own and without `reply: keys`."))
+    }
+
     // MARK: - Rolling back
 
     private func add(_ entry: Entry) {
         entryIndices[RowLocation(entity: entry.entity, number: entry.originalNumber)] = entries.count
         entries.append(entry)
-        memory.addEntry(keyBytes: entry.key.bytes.count, count: entries.count)
+        hold(Self.bytesPerEntry + entry.key.bytes.count)
+        if entries.count > Self.maximumEntries {
+            refuse("are more than the \(Self.maximumEntries) that are tracked for one job")
+        }
     }
 
     private func change(_ index: Int, _ body: (inout Entry) -> Void) {
         if !marks.isEmpty {
             undo.append((index, entries[index]))
-            memory.add(RecordingMemory.bytesPerUndo)
+            hold(Self.bytesPerUndo)
         }
         removeFromIndex(index)
         body(&entries[index])
@@ -385,7 +399,7 @@ final class NetChanges {
 
     /// Begins changes that may be rolled back.
     func mark() {
-        marks.append((entries.count, undo.count, memory.bytes))
+        marks.append((entries.count, undo.count, bytes))
         links.mark()
     }
 
@@ -394,7 +408,7 @@ final class NetChanges {
         marks.removeLast()
         links.accept()
         guard marks.isEmpty else { return }
-        memory.add(-undo.count * RecordingMemory.bytesPerUndo)
+        hold(-undo.count * Self.bytesPerUndo)
         undo = []
     }
 
@@ -407,56 +421,10 @@ final class NetChanges {
         }
         for index in (marked.entries..<entries.count).reversed() { removeFromIndex(index) }
         entries.removeLast(entries.count - marked.entries)
-        memory.reset(to: marked.memory)
+        bytes = marked.bytes
         undo.removeLast(undo.count - marked.undo)
         links.rollBack()
         if isRecordingBase { baseOriginals = [:] }
-    }
-}
-
-/// The memory of a job's net changes and of its deletion set. Both grow while one statement runs, so a job that may take
-/// no more is ended by the work meter, in the middle of the statement.
-struct RecordingMemory {
-    /// The maximum number of entries, whatever memory the job may take.
-    static let maximumEntries = 400_000
-    /// An entry in an array that has doubled, its places in two indexes, and the header of its key's bytes.
-    static let bytesPerEntry = 2 * MemoryLayout<NetChanges.Entry>.stride + 144
-    static let bytesPerUndo = MemoryLayout<(Int, NetChanges.Entry)>.stride
-    /// The state of a row before a first step, and the number of a changed row that is only counted: elements of a dictionary
-    /// and of a set that have doubled.
-    static let bytesPerOriginal = 64
-    static let bytesPerNumber = 24
-    /// A row of the deletion set and of its index, in SQLite's pages.
-    static let bytesPerDeletion = 64
-
-    private let memory: MergeMemory
-    private let meter: WorkMeter
-    private(set) var bytes = 0
-
-    init(_ memory: MergeMemory, _ meter: WorkMeter) {
-        self.memory = memory
-        self.meter = meter
-    }
-
-    mutating func add(_ count: Int) {
-        bytes += count
-        if !memory.hold(bytes) { meter.refuse(Self.refusal("take more memory than one job may")) }
-    }
-
-    /// - Parameter count: the entries with the new one.
-    mutating func addEntry(keyBytes: Int, count: Int) {
-        add(Self.bytesPerEntry + keyBytes)
-        if count > Self.maximumEntries {
-            meter.refuse(Self.refusal("are more than the \(Self.maximumEntries) that are tracked for one job"))
-        }
-    }
-
-    mutating func reset(to bytes: Int) { self.bytes = bytes }
-
-    private static func refusal(_ what: String) -> Fault {
-        .busy(
-            "The objects that the job changes or deletes \(what). Send it as several jobs, or a large `delete` or `sync` as a "
-                + "job of its own and without `reply: keys`.")
     }
 }
 
@@ -486,7 +454,6 @@ struct CountedKeys {
     /// Whether no key is missing for its bytes.
     var isComplete: Bool { byteCount <= FeedKeys.maximumBytesOfJob }
 
-    /// - Parameter key: by which clients name the object.
     mutating func noteDeletion(_ entity: Int, _ key: StoredKey) {
         guard isComplete, maximumCount.map({ lists[entity].ends.count < $0 }) ?? true else { return }
         let before = lists[entity].json.count
@@ -542,7 +509,6 @@ final class ChangedTables {
     enum RecordedTable {
         case entity(Table)
         case links(LinkTable)
-        /// The deletion set of the connection (``DeletionStatements``).
         case deletionSet
     }
 
@@ -588,7 +554,6 @@ final class ChangedTables {
 
     func hasOwnIdentities(_ entity: Int) -> Bool { ownIdentities.contains(entity) }
 
-    /// The table of that name; nil for one without entity.
     func table(_ name: UnsafePointer<CChar>) -> RecordedTable? { tables[String(cString: name)] }
 }
 
@@ -628,7 +593,6 @@ struct LinkChanges {
     }
 }
 
-/// A row of a link table, as ``LinkChanges`` needs it.
 struct LinkRow {
     /// The digests of the objects at its ends that have a relationship for it, and of what the link is to each.
     let ends: [(object: Int, content: Int)]
@@ -659,7 +623,6 @@ struct LinkRow {
     }
 }
 
-/// A row as the net changes need it.
 struct RowValues {
     /// Bytes of a row for one unit of work, each time that it is read: before or after a change, which writes the whole
     /// row. Rewriting a row of 25 MB took 35 ms, so 1.4 ns a byte, where a unit takes 10 to 30 ns.

@@ -5,32 +5,17 @@ internal import BrokerStaging
 /// The SQL of single objects, each prepared on first use. Objects are named by the entity of their table and the number of
 /// their row.
 final class ObjectStatements {
-    private enum Key: Hashable {
-        case insert(entity: Int, columns: [Int])
-        case update(entity: Int, columns: [Int], becomes: Bool)
-        case value(Int, Int)
-        case exists(Int)
-        case setLink(Int, Int)
-        case clearLink(Int, Int)
-        case links(table: Int, isReversed: Bool)
-        case holders(Int, Int)
-        case insertLink(Int)
-        case deleteLink(Int)
-        case position(Int, relationship: Int)
-        case lastPosition(Int, relationship: Int)
-        case positions(Int, relationship: Int)
-        case holder(Int, [Int])
-        case park(Int, Int)
-        case unpark(Int, Int, isRenumbered: Bool)
-    }
-
     private let plan: StagingPlan
+    private let connection: Connection
     private let naming: ColumnNaming
-    private let cache: StatementCache<Key>
+    private let cache: StatementCache
+    /// By the entity of the owner's table: ``ownedKeys(_:)``.
+    private var ownedKeys: [Int: [Statement]] = [:]
     private var model: Model { plan.model }
 
     init(_ plan: StagingPlan, on connection: Connection) {
         self.plan = plan
+        self.connection = connection
         naming = ColumnNaming(model: plan.model, layout: plan.layout)
         cache = StatementCache(on: connection)
     }
@@ -38,11 +23,9 @@ final class ObjectStatements {
     // MARK: - Objects
 
     /// Parameters: the row key if the entity has row keys; the values of the attributes among the columns; the row numbers
-    /// of the objects at the links among them.
-    ///
-    /// - Parameter columns: attributes, then links.
+    /// of the objects at the links, which come after them.
     func insert(_ entity: Int, _ columns: [Int]) throws(StoreError) -> Statement {
-        try cache.statement(.insert(entity: entity, columns: columns), insertSQL(entity, columns))
+        try cache.statement(entity, columns: columns, sql: insertSQL(entity, columns))
     }
 
     private func insertSQL(_ entity: Int, _ columns: [Int]) -> String {
@@ -82,8 +65,7 @@ final class ObjectStatements {
     /// - Parameter becomes: the object becomes one of the entity.
     func update(_ entity: Int, _ attributes: [Int], becomes: Bool) throws(StoreError) -> Statement {
         try cache.statement(
-            .update(entity: entity, columns: attributes, becomes: becomes),
-            updateSQL(entity, attributes, becomes: becomes))
+            entity, becomes ? 1 : 0, columns: attributes, sql: updateSQL(entity, attributes, becomes: becomes))
     }
 
     private func updateSQL(_ entity: Int, _ attributes: [Int], becomes: Bool) -> String {
@@ -101,8 +83,8 @@ final class ObjectStatements {
     /// The value of the attribute in the row with that number; nil when there is no such row.
     func value(of attribute: Int, _ entity: Int, _ number: Int64) throws(StoreError) -> OwnedCell? {
         try cache.statement(
-            .value(entity, attribute),
-            "SELECT \(column(attribute, entity)) FROM \(table(entity)) WHERE \(rowNumber(entity)) = ?1"
+            entity, attribute,
+            sql: "SELECT \(column(attribute, entity)) FROM \(table(entity)) WHERE \(rowNumber(entity)) = ?1"
         ).first(number) { OwnedCell(copying: $0.cell(0)) }
     }
 
@@ -113,8 +95,8 @@ final class ObjectStatements {
     /// Parameters: a value that no other row has, then a row number. The row gets the value.
     func park(_ entity: Int, _ attribute: Int) throws(StoreError) -> Statement {
         try cache.statement(
-            .park(entity, attribute),
-            "UPDATE \(table(entity)) SET \(column(attribute, entity)) = ?1 WHERE \(rowNumber(entity)) = ?2")
+            entity, attribute,
+            sql: "UPDATE \(table(entity)) SET \(column(attribute, entity)) = ?1 WHERE \(rowNumber(entity)) = ?2")
     }
 
     /// Parameters: the row's own value, the one that it got instead, then its number.
@@ -123,21 +105,21 @@ final class ObjectStatements {
     func unpark(_ entity: Int, _ attribute: Int, isRenumbered: Bool) throws(StoreError) -> Statement {
         let name = column(attribute, entity)
         return try cache.statement(
-            .unpark(entity, attribute, isRenumbered: isRenumbered),
-            "UPDATE \(table(entity)) SET \(name) = ?1 WHERE \(name) = ?2"
+            entity, attribute, columns: isRenumbered ? [1] : [],
+            sql: "UPDATE \(table(entity)) SET \(name) = ?1 WHERE \(name) = ?2"
                 + (isRenumbered ? "" : " AND \(rowNumber(entity)) = ?3"))
     }
 
     /// Parameters: a row number. Returns a row if there is one.
     func exists(_ entity: Int) throws(StoreError) -> Statement {
-        try cache.statement(.exists(entity), "SELECT 1 FROM \(table(entity)) WHERE \(rowNumber(entity)) = ?1")
+        try cache.statement(entity, sql: "SELECT 1 FROM \(table(entity)) WHERE \(rowNumber(entity)) = ?1")
     }
 
     /// Parameters: the values of the attributes. Returns the number of the row that has them all.
     func holder(of attributes: [Int], _ entity: Int) throws(StoreError) -> Statement {
         try cache.statement(
-            .holder(entity, attributes),
-            "SELECT \(rowNumber(entity)) FROM \(table(entity)) WHERE "
+            entity, columns: attributes,
+            sql: "SELECT \(rowNumber(entity)) FROM \(table(entity)) WHERE "
                 + equations(attributes.map { model.entities[entity].attributes[$0].column }))
     }
 
@@ -151,9 +133,9 @@ final class ObjectStatements {
         let source = "FROM \(table(destination)) WHERE \(rowNumber(destination)) = ?2"
         let links = linkNames(entity, column).map(quoted).joined(separator: ", ")
         return try cache.statement(
-            .setLink(entity, column),
-            "UPDATE \(table(entity)) SET (\(links)) = (SELECT \(key) \(source))\(clearingPosition(entity, column)) "
-                + "WHERE \(rowNumber(entity)) = ?1 AND EXISTS (SELECT 1 \(source)) "
+            entity, column,
+            sql: "UPDATE \(table(entity)) SET (\(links)) = (SELECT \(key) \(source))"
+                + "\(clearingPosition(entity, column)) WHERE \(rowNumber(entity)) = ?1 AND EXISTS (SELECT 1 \(source)) "
                 + "AND (\(links)) IS NOT (SELECT \(key) \(source))")
     }
 
@@ -161,8 +143,8 @@ final class ObjectStatements {
     func clearLink(_ entity: Int, _ column: Int) throws(StoreError) -> Statement {
         let links = linkNames(entity, column).map(quoted)
         return try cache.statement(
-            .clearLink(entity, column),
-            "UPDATE \(table(entity)) SET \(links.map { "\($0) = NULL" }.joined(separator: ", "))"
+            entity, column,
+            sql: "UPDATE \(table(entity)) SET \(links.map { "\($0) = NULL" }.joined(separator: ", "))"
                 + "\(clearingPosition(entity, column)) WHERE \(rowNumber(entity)) = ?1 AND \(links[0]) IS NOT NULL")
     }
 
@@ -172,8 +154,8 @@ final class ObjectStatements {
         let destination = plan.layout.entities[entity].link(atColumn: column).destination
         let isLinked = zip(linkNames(entity, column), keyNames(destination)).map { "o.\(quoted($0)) = e.\(quoted($1))" }
         return try cache.statement(
-            .holders(entity, column),
-            "SELECT o.\(rowNumber(entity)) FROM \(table(destination)) e CROSS JOIN \(table(entity)) o "
+            entity, column,
+            sql: "SELECT o.\(rowNumber(entity)) FROM \(table(destination)) e CROSS JOIN \(table(entity)) o "
                 + "WHERE e.\(rowNumber(destination)) = ?1 AND \(isLinked.joined(separator: " AND "))")
     }
 
@@ -197,8 +179,8 @@ final class ObjectStatements {
         let values =
             keyNames(link.source).map { "s.\(quoted($0))" } + keyNames(link.destination).map { "d.\(quoted($0))" }
         return try cache.statement(
-            .insertLink(number),
-            "INSERT INTO \(linkTable(number)) (\(names)) SELECT \(values.joined(separator: ", ")) "
+            number,
+            sql: "INSERT INTO \(linkTable(number)) (\(names)) SELECT \(values.joined(separator: ", ")) "
                 + "FROM \(table(link.source)) s CROSS JOIN \(table(link.destination)) d "
                 + "WHERE s.\(rowNumber(link.source)) = ?1 AND d.\(rowNumber(link.destination)) = ?2 ON CONFLICT DO NOTHING"
         )
@@ -206,7 +188,7 @@ final class ObjectStatements {
 
     /// Parameters: the number of a row of the link table.
     func deleteLink(_ number: Int) throws(StoreError) -> Statement {
-        try cache.statement(.deleteLink(number), "DELETE FROM \(linkTable(number)) WHERE rowid = ?1")
+        try cache.statement(number, sql: "DELETE FROM \(linkTable(number)) WHERE rowid = ?1")
     }
 
     /// Parameters: the row number of the object at one side. Returns the number of the link's row, and that of the object at
@@ -220,8 +202,9 @@ final class ObjectStatements {
             zip(side, keyNames(entity)).map { "l.\(quoted($0)) = \(row).\(quoted($1))" }.joined(separator: " AND ")
         }
         return try cache.statement(
-            .links(table: number, isReversed: isReversed),
-            "SELECT l.rowid, o.\(rowNumber(far)) FROM \(table(near)) e CROSS JOIN \(linkTable(number)) l ON \(joins[0]) "
+            number, isReversed ? 1 : 0,
+            sql:
+                "SELECT l.rowid, o.\(rowNumber(far)) FROM \(table(near)) e CROSS JOIN \(linkTable(number)) l ON \(joins[0]) "
                 + "CROSS JOIN \(table(far)) o ON \(joins[1]) WHERE e.\(rowNumber(near)) = ?1")
     }
 
@@ -230,8 +213,8 @@ final class ObjectStatements {
     /// Parameters: the row number of an object, and that of an element of its ordered relationship, then a position.
     func setPosition(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
         try cache.statement(
-            .position(entity, relationship: relationship),
-            list(entity, relationship) { table, position, isObject, isElement in
+            entity, relationship,
+            sql: list(entity, relationship) { table, position, isObject, isElement in
                 "UPDATE \(table) SET \(position) = ?3 WHERE \(isObject) AND \(isElement) AND \(position) IS NOT ?3"
             })
     }
@@ -239,8 +222,8 @@ final class ObjectStatements {
     /// Parameters: the row number of an object. Returns the greatest position in its ordered relationship.
     func lastPosition(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
         try cache.statement(
-            .lastPosition(entity, relationship: relationship),
-            list(entity, relationship) { table, position, isObject, _ in
+            entity, relationship,
+            sql: list(entity, relationship) { table, position, isObject, _ in
                 "SELECT max(\(position)) FROM \(table) WHERE \(isObject)"
             })
     }
@@ -250,8 +233,8 @@ final class ObjectStatements {
     func positions(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
         let destination = model.destinationTable(entity, relationship)
         return try cache.statement(
-            .positions(entity, relationship: relationship),
-            list(entity, relationship) { table, position, isObject, _ in
+            entity, relationship,
+            sql: list(entity, relationship) { table, position, isObject, _ in
                 guard case .linkTable(let number, let isReversed) = plan.layout.entities[entity].forms[relationship]
                 else {
                     return "SELECT \(rowNumber(destination)), \(position) FROM \(table) WHERE \(isObject)"
@@ -290,6 +273,37 @@ final class ObjectStatements {
         }
     }
 
+    // MARK: - Renaming
+
+    /// The updates, to be run in their order, by which owned objects follow the new identity of their owner, which begins their own.
+    /// Foreign keys follow by themselves (`ON UPDATE CASCADE`), from the owner to its objects and from these to theirs.
+    ///
+    /// Parameters: the owner's new key.
+    func ownedKeys(_ owner: Int) throws(StoreError) -> [Statement] {
+        if let known = ownedKeys[owner] { return known }
+        var updates: [Statement] = []
+        for sql in ownedKeysSQL(owner, model.entities[owner].identity.count) {
+            updates.append(try connection.prepare(sql))
+        }
+        ownedKeys[owner] = updates
+        return updates
+    }
+
+    private func ownedKeysSQL(_ owner: Int, _ count: Int) -> [String] {
+        model.holders.owners.sorted { $0.key < $1.key }.filter { model.topmost(of: $1.entity) == owner }.flatMap {
+            entity, holder in
+            let inverse = model.inverse(of: model.entities[holder.entity].relationships[holder.relationship])!
+            let links = naming.linkColumns(inverse)
+            let own = model.entities[entity].identity.prefix(links.count).map {
+                model.entities[entity].attributes[$0].column
+            }
+            let assignments = zip(own, links).map { "\(quoted($0)) = \(quoted($1))" }.joined(separator: ", ")
+            return [
+                "UPDATE \(table(entity)) SET \(assignments) WHERE \(equations(Array(links.prefix(count))))"
+            ] + ownedKeysSQL(entity, count)
+        }
+    }
+
     // MARK: - Names
 
     private func table(_ entity: Int) -> String { quoted(model.table(of: entity)) }
@@ -303,51 +317,5 @@ final class ObjectStatements {
     private func linkNames(_ entity: Int, _ column: Int) -> [String] {
         let link = plan.layout.entities[entity].link(atColumn: column)
         return naming.linkColumns(model.entities[entity].relationships[link.relationship])
-    }
-}
-
-/// The SQL by which owned objects follow the new identity of their owner, which begins their own.
-///
-/// The foreign keys follow by themselves (`ON UPDATE CASCADE`), from the owner to its objects and from these to theirs.
-final class OwnedKeyStatements {
-    private let plan: StagingPlan
-    private let naming: ColumnNaming
-    private let connection: Connection
-    /// By the entity of the owner's table.
-    private var statements: [Int: [Statement]] = [:]
-
-    init(_ plan: StagingPlan, on connection: Connection) {
-        self.plan = plan
-        self.connection = connection
-        naming = ColumnNaming(model: plan.model, layout: plan.layout)
-    }
-
-    /// Parameters: the owner's new key. To be run in their order.
-    func updates(_ owner: Int) throws(StoreError) -> [Statement] {
-        if let known = statements[owner] { return known }
-        var updates: [Statement] = []
-        for sql in sql(owner, plan.model.entities[owner].identity.count) { updates.append(try connection.prepare(sql)) }
-        statements[owner] = updates
-        return updates
-    }
-
-    /// - Parameter count: the number of values of the new key.
-    private func sql(_ owner: Int, _ count: Int) -> [String] {
-        let model = plan.model
-        var updates: [String] = []
-        for (entity, holder) in model.holders.owners.sorted(by: { $0.key < $1.key })
-        where model.topmost(of: holder.entity) == owner {
-            let inverse = model.inverse(of: model.entities[holder.entity].relationships[holder.relationship])!
-            let links = naming.linkColumns(inverse)
-            let own = model.entities[entity].identity.prefix(links.count).map {
-                model.entities[entity].attributes[$0].column
-            }
-            let assignments = zip(own, links).map { "\(quoted($0)) = \(quoted($1))" }.joined(separator: ", ")
-            updates.append(
-                "UPDATE \(quoted(model.table(of: entity))) SET \(assignments) "
-                    + "WHERE \(equations(Array(links.prefix(count))))")
-            updates += sql(entity, count)
-        }
-        return updates
     }
 }

@@ -37,11 +37,11 @@ struct StagedScan {
     /// By job, then by entity index.
     var tables: UnsafePointer<ScannedTable>
     var order: UnsafePointer<UInt32>?
-    /// By position in the order, the job of the row; nil when all rows are of the first job.
+    /// By position in the order, the job of the row.
     var jobs: UnsafePointer<UInt32>?
     /// By column, the replacement where a row may lack a value.
     var absentValues: UnsafePointer<Cell>?
-    /// Columns that identify the rows.
+    /// Columns that identify the rows where several may belong to one object; else empty.
     var identity: UnsafeBufferPointer<Int>?
     /// For a link table: the links, in their own order.
     var links: UnsafePointer<StagedLink>?
@@ -75,7 +75,8 @@ struct StagedScan {
     }
 
     mutating func clear() {
-        (order, jobs, absentValues, links, linkPositions, cells, postponed) = (nil, nil, nil, nil, nil, nil, nil)
+        (order, jobs, identity, absentValues) = (nil, nil, nil, nil)
+        (links, linkPositions, cells, postponed) = (nil, nil, nil, nil)
         read(0..<0)
     }
 
@@ -103,20 +104,19 @@ struct StagedScan {
     }
 
     func cells(at place: Int) -> UnsafePointer<Cell> {
-        let table = tables[(jobs.map { Int($0[place]) } ?? 0) * entityCount + entity!]
+        let table = tables[Int(jobs![place]) * entityCount + entity!]
         return table.cells! + Int(order![place]) * table.columnCount
     }
 
     @inline(__always)
     private mutating func settle() {
-        guard position < end, let entity, let order else { return }
+        guard position < end, let entity, let order, let jobs else { return }
         row = Int(order[position])
-        if let jobs { jobTables = tables + Int(jobs[position]) * entityCount }
+        jobTables = tables + Int(jobs[position]) * entityCount
         let table = jobTables[entity]
         cells = table.cells! + row * table.columnCount
     }
 
-    /// The current row's value of a column.
     @inline(__always)
     func value(_ number: Int) -> Value {
         let column = columns[number]
@@ -180,8 +180,15 @@ struct ScannedTable {
     var cells: UnsafePointer<Cell>?
     var columnCount = 0
     var rowKeys: UnsafePointer<Int64>?
-    /// By row, a ``MergeTally/RowState``.
+    /// By row, the ``MergeTally/RowState`` of the row itself.
     var states: UnsafeMutablePointer<UInt8>?
+    /// By row, ``MergeTally/RowState/updated`` where a record of the object changed a link in a link table.
+    var linkStates: UnsafeMutablePointer<UInt8>?
+
+    @inline(__always)
+    func state(of row: Int) -> UInt8 {
+        states![row] == MergeTally.RowState.unchanged.rawValue ? linkStates![row] : states![row]
+    }
 }
 
 /// Counts what the statements of a merge do to rows, with SQLite's update hook.
@@ -223,7 +230,6 @@ struct MergeTally {
         if let states, states[row] == RowState.unchanged.rawValue { states[row] = state.rawValue }
     }
 
-    /// - Parameter tally: at an address that outlives the connection.
     static func install(on connection: Connection, _ tally: UnsafeMutablePointer<MergeTally>) {
         sqlite3_update_hook(
             connection.handle,
@@ -240,13 +246,25 @@ struct MergeTally {
                     let link = scan.pointee.links![scan.pointee.position]
                     let tables = scan.pointee.jobTables
                     if link.isNamedByDestination {
-                        MergeTally.mark(.updated, Int(link.destination), tables[destination].states)
+                        MergeTally.mark(.updated, Int(link.destination), tables[destination].linkStates)
                     }
                     if link.isNamedBySource {
-                        MergeTally.mark(.updated, Int(link.source), tables[source].states)
+                        MergeTally.mark(.updated, Int(link.source), tables[source].linkStates)
                     }
                 }
             }, tally)
+    }
+}
+
+extension ChangeCounts {
+    /// - Parameter state: a ``MergeTally/RowState``.
+    @inline(__always)
+    mutating func add(_ state: UInt8) {
+        switch state {
+        case MergeTally.RowState.inserted.rawValue: inserted += 1
+        case MergeTally.RowState.updated.rawValue: updated += 1
+        default: unchanged += 1
+        }
     }
 }
 
@@ -254,8 +272,8 @@ struct MergeTally {
 ///
 /// They are at fixed addresses for the life of this object, which must outlive the connection's last statement.
 final class ScanSet {
-    /// By entity index: the rows of a job that is merged alone; set for each merge.
-    let tables: UnsafeMutableBufferPointer<ScannedTable>
+    /// Without rows: of scans that are not in use.
+    private let tables: UnsafeMutableBufferPointer<ScannedTable>
     private let scans: UnsafeMutableBufferPointer<StagedScan>
     private let entries: UnsafeMutableBufferPointer<StagedModuleEntry>
     private var columns: [UnsafeMutableBufferPointer<ScanColumn>] = []
@@ -422,7 +440,6 @@ enum StagedModule {
     }
 }
 
-/// The data that SQLite needs to create a virtual table.
 struct StagedModuleEntry {
     var scan: UnsafeMutablePointer<StagedScan>
     var columnCount: Int
@@ -447,20 +464,12 @@ enum StagedFunctions {
     static func install(
         on connection: Connection, _ tally: UnsafeMutablePointer<MergeTally>
     ) throws(StoreError) {
-        let flags = SQLITE_UTF8 | SQLITE_DIRECTONLY
-        for (name, count, body) in [
-            (value, Int32(2), giveValue), (differs, -1, findDifferences), (postpones, -1, postpone),
-        ] {
-            let result = sqlite3_create_function_v2(
-                connection.handle, name, count, flags, tally, body, nil, nil, nil)
-            guard result == SQLITE_OK else { throw connection.error(result) }
-        }
+        try connection.addFunction(value, 2, SQLITE_DIRECTONLY, tally, giveValue)
+        try connection.addFunction(differs, -1, SQLITE_DIRECTONLY, tally, findDifferences)
+        try connection.addFunction(postpones, -1, SQLITE_DIRECTONLY, tally, postpone)
     }
 
-    private typealias Function =
-        @convention(c) (OpaquePointer?, Int32, UnsafeMutablePointer<OpaquePointer?>?) -> Void
-
-    private static let giveValue: Function = { context, _, arguments in
+    private static let giveValue: Connection.Function = { context, _, arguments in
         let scan = scan(context)
         switch scan.pointee.value(Int(sqlite3_value_int(arguments![0]))) {
         case .key(let key): sqlite3_result_int64(context, key)
@@ -469,11 +478,11 @@ enum StagedFunctions {
         }
     }
 
-    private static let findDifferences: Function = { context, count, arguments in
+    private static let findDifferences: Connection.Function = { context, count, arguments in
         sqlite3_result_int(context, differs(scan(context), count, arguments!) ? 1 : 0)
     }
 
-    private static let postpone: Function = { context, count, arguments in
+    private static let postpone: Connection.Function = { context, count, arguments in
         let scan = scan(context)
         guard let postponed = scan.pointee.postponed else { return sqlite3_result_int(context, 0) }
         let place = scan.pointee.position
@@ -487,8 +496,7 @@ enum StagedFunctions {
     }
 
     private static func isSame(_ scan: UnsafeMutablePointer<StagedScan>, _ place: Int, _ other: Int) -> Bool {
-        // Only rows of several jobs can belong to one object.
-        guard scan.pointee.jobs != nil, let identity = scan.pointee.identity, !identity.isEmpty else { return false }
+        guard let identity = scan.pointee.identity, !identity.isEmpty else { return false }
         let (left, right) = (scan.pointee.cells(at: place), scan.pointee.cells(at: other))
         return identity.allSatisfy { left[$0].isSame(as: right[$0]) }
     }

@@ -20,7 +20,6 @@ final class ColumnAffinities {
         identities = model.entities.map(\.identity)
     }
 
-    /// - Parameter table: the entity's table, which another program made.
     func note(_ table: ExistingTable, of index: Int, _ entity: Entity) {
         for attribute in entity.attributeIndices {
             let (storage, name) = (entity.attributes[attribute].columnStorage, entity.attributes[attribute].column)
@@ -32,7 +31,6 @@ final class ColumnAffinities {
     /// Whether the stored identity of an object may differ from the staged one.
     func changesKey(of entity: Int) -> Bool { identities[entity].contains { columns[entity][$0] != nil } }
 
-    /// - Parameter identity: a value for each of the entity's identity attributes.
     func key(_ identity: [Cell], of entity: Int) throws(StoreError) -> StoredKey {
         StoredKey(try stored(identity, of: entity))
     }
@@ -99,7 +97,6 @@ extension Affinity {
     }
 }
 
-/// An object of an entity's table, by its key.
 struct ObjectName: Hashable {
     let entity: Int
     let key: StoredKey

@@ -16,7 +16,7 @@ final class UpsertStatements {
     /// some value that the table accepts. Such rows must turn out to exist.
     private let absentValues: UnsafePointer<Cell>
     private let columns: EntityColumns
-    private let kinds: ConcreteEntitySQL?
+    private let isInHierarchy: Bool
     /// Staged columns that an insert requires besides the identity: attributes, and links that another program's table
     /// requires.
     let required: [Int]
@@ -24,20 +24,17 @@ final class UpsertStatements {
     private let connection: Connection
     private let stagedTable: String
     private var uniform: [[Int]: Upsert] = [:]
-    private var updates: [[Int]: Statement?] = [:]
+    private var updates: [[Int]: Statement] = [:]
     private var ragged: Upsert?
     /// An alias for the stored row that cannot collide: the table may be called "excluded", too.
     private let old = quoted("_broker_old")
 
-    /// - Parameters:
-    ///   - required: see ``required``.
-    ///   - isForeign: another program made the table, which may have defaults and constraints of its own.
+    /// - Parameter isForeign: another program made the table, which may have defaults and constraints of its own.
     init(
-        _ columns: EntityColumns, _ kinds: ConcreteEntitySQL?, required: [Int], isForeign: Bool, _ scans: ScanSet,
-        on connection: Connection
+        _ columns: EntityColumns, required: [Int], isForeign: Bool, _ scans: ScanSet, on connection: Connection
     ) {
         self.columns = columns
-        self.kinds = kinds
+        isInHierarchy = columns.plan.model.isInHierarchy(columns.index)
         self.required = required
         self.isForeign = isForeign
         self.connection = connection
@@ -78,7 +75,7 @@ final class UpsertStatements {
     /// Whether a row has a column of a subentity. The entity by which the job names the object may be an ancestor: the
     /// ragged statement has the columns of the group's entity alone, and would drop such a value.
     private func hasSubentityColumns(_ group: RowGroup, of table: FrozenTable) -> Bool {
-        guard kinds != nil else { return false }
+        guard isInHierarchy else { return false }
         let others = Set(0..<table.columnCount).subtracting(columns.all)
         return !others.isEmpty
             && group.range.contains { position in
@@ -90,7 +87,7 @@ final class UpsertStatements {
     /// Whether rows may be inserted with placeholders in these columns, because they conflict with their object's key
     /// before any other constraint.
     private func acceptsPlaceholders(_ lacking: [Int]) -> Bool {
-        !isForeign && kinds == nil
+        !isForeign && !isInHierarchy
             && !lacking.contains { column in
                 columns.entity.unique.contains { $0.contains(column) }
             }
@@ -115,57 +112,35 @@ final class UpsertStatements {
 
     private func prepare(_ present: [Int], isRagged: Bool) throws(StoreError) -> Upsert {
         try Upsert(
-            UpsertSQL(
-                columns: columns, kinds: kinds, present: present, isRagged: isRagged, stagedTable: stagedTable, old: old
-            ),
+            UpsertSQL(columns: columns, present: present, isRagged: isRagged, stagedTable: stagedTable, old: old),
             without: columns.indexed.intersection(columns.others(present)),
             absentValues: isRagged ? absentValues : nil, on: connection)
     }
 
-    /// The update of one row of a group that does not merge at once, whose rows have the same columns; nil when they have only
-    /// their key, and existing objects do not change.
+    /// The columns of the rows besides the key of their objects.
+    func others(_ present: [Int]) -> [Int] { columns.others(present) }
+
+    /// The update of one object that exists, for rows that bring these columns; nil when they bring the key alone.
+    ///
+    /// Parameters: the new values, then the key.
     func update(_ present: [Int]) throws(StoreError) -> Statement? {
+        let names = others(present).flatMap { columns.columns($0).map(\.name) }
+        guard !names.isEmpty else { return nil }
         if let known = updates[present] { return known }
         if updates.count >= Self.maximumGroups { updates.removeAll() }
-        let others = columns.others(present).flatMap { columns.columns($0).map(\.name) }
-        let changesNothing = others.isEmpty && !(kinds?.mayBecome ?? false)
-        let update = changesNothing ? nil : try prepareUpdate(others, present)
-        updates[present] = .some(update)
-        return update
-    }
-
-    /// Parameters: the new values, then the key.
-    private func prepareUpdate(_ names: [String], _ present: [Int]) throws(StoreError) -> Statement {
-        let (table, keyNames) = (columns.table, columns.keyNames)
+        let table = columns.table
         let places = columns.clearingPositions(present, of: table) { column in
             columns.linkNames(column).map { name in
                 "\(quoted(name)) IS NOT ?\(names.firstIndex { $0.hasSameBytes(as: name) }! + 1)"
             }.joined(separator: " OR ")
         }
-        // After the values and the key.
-        var parameter = names.count + keyNames.count
-        var defaults: [Cell] = []
-        var becoming = kinds?.becoming(of: table) ?? []
-        for attribute in columns.entity.attributeIndices where kinds != nil && !present.contains(attribute) {
-            guard let cell = columns.defaultCell(attribute) else { continue }
-            let name = "\(table).\(quoted(columns.entity.attributes[attribute].column))"
-            let assignment = kinds!.takingDefault(attribute, "?\(parameter + 1)", of: table, otherwise: name)
-            guard let assignment else { continue }
-            becoming.append(assignment)
-            defaults.append(cell)
-            parameter += 1
-        }
-        let assignments = names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" } + places + becoming
-        let differences =
-            names.enumerated().map { "\(quoted($1)) IS NOT ?\($0 + 1)" } + (kinds?.isAnother(table) ?? [])
-        let statement = try connection.prepare(
+        let assignments = names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" } + places
+        let update = try connection.prepare(
             "UPDATE \(table) SET \(assignments.joined(separator: ", ")) "
-                + "WHERE \(equations(keyNames, from: names.count + 1)) AND (\(anyOf(differences)))")
-        // The plan owns the defaults' bytes and outlives the statement.
-        for (position, cell) in defaults.enumerated() {
-            statement.bind(cell, at: names.count + keyNames.count + position + 1)
-        }
-        return statement
+                + "WHERE \(equations(columns.keyNames, from: names.count + 1)) "
+                + "AND (\(anyOf(names.enumerated().map { "\(quoted($1)) IS NOT ?\($0 + 1)" })))")
+        updates[present] = update
+        return update
     }
 }
 
@@ -213,9 +188,6 @@ final class Upsert {
     private var comparison: Statement?
     private var wereMostlyEqual = false
 
-    /// - Parameters:
-    ///   - indexed: staged columns that the first statement does not set.
-    ///   - absentValues: see ``absentValues``; used as long as this object.
     init(
         _ sql: UpsertSQL, without indexed: Set<Int>, absentValues: UnsafePointer<Cell>?, on connection: Connection
     ) throws(StoreError) {
@@ -257,7 +229,7 @@ final class Upsert {
         return prepared
     }
 
-    /// - Returns: the number of rows that were inserted or updated.
+    /// Returns the number of rows that were inserted or updated.
     private func write(
         _ range: Range<Int>, _ scan: UnsafeMutablePointer<StagedScan>, _ tally: UnsafeMutablePointer<MergeTally>
     ) throws(StoreError) -> Int {
@@ -272,9 +244,7 @@ final class Upsert {
         return written
     }
 
-    /// Runs a statement over a part of the scan's order.
-    ///
-    /// - Returns: the positions of the rows that it recorded.
+    /// Runs a statement over a part of the scan's order. Returns the positions of the rows that it recorded.
     private func postponed(
         by statement: Statement, _ range: Range<Int>, _ scan: UnsafeMutablePointer<StagedScan>,
         _ tally: UnsafeMutablePointer<MergeTally>
@@ -310,7 +280,6 @@ final class Upsert {
 /// The text of one `INSERT … SELECT … ON CONFLICT` over an entity's scan.
 struct UpsertSQL {
     fileprivate let columns: EntityColumns
-    fileprivate let kinds: ConcreteEntitySQL?
     fileprivate let present: [Int]
     /// The rows may lack values for some of these columns: ``StagedFunctions`` know which values the current row has.
     fileprivate let isRagged: Bool
@@ -325,35 +294,28 @@ struct UpsertSQL {
         var names = (key + others).map(\.name)
         var values = (key + others).map { "c\($0.number)" }
         var defaults: [Cell] = []
-        var defaultAssignments: [Int: String] = [:]
-        for attribute in columns.entity.attributeIndices {
-            // The scan of a ragged row supplies its defaults for the columns that it lacks.
-            guard isRagged || !present.contains(attribute), let cell = columns.defaultCell(attribute) else { continue }
-            let column = columns.columns(attribute)[0]
-            if !isRagged {
-                names.append(column.name)
-                defaults.append(cell)
-                values.append("?\(defaults.count)")
-            }
-            defaultAssignments[attribute] = kinds?.takingDefault(
-                attribute, isRagged ? "excluded.\(quoted(column.name))" : "?\(defaults.count)", of: old,
-                otherwise: isRagged && !postponed.contains(attribute) ? value(column) : "\(old).\(quoted(column.name))")
+        // The scan of a ragged row supplies its defaults for the columns that it lacks.
+        for attribute in isRagged ? [] : columns.entity.attributeIndices where !present.contains(attribute) {
+            guard let cell = columns.defaultCell(attribute) else { continue }
+            names.append(columns.columns(attribute)[0].name)
+            defaults.append(cell)
+            values.append("?\(defaults.count)")
         }
-        if let kinds {
+        if model.isInHierarchy(columns.index) {
             names.append(entityColumnName)
-            values.append(kinds.name)
+            values.append(columns.naming.names([columns.index]))
         }
         let statement = try connection.prepare(
             "INSERT INTO \(columns.table) AS \(old) (\(quotedList(names))) SELECT \(values.joined(separator: ", ")) "
                 + "FROM \(stagedTable) WHERE true ON CONFLICT (\(quotedList(key.map(\.name)))) "
-                + "DO \(update(without: postponed, defaultAssignments))")
+                + "DO \(update(without: postponed))")
         // The plan owns the defaults' bytes and outlives the statement.
         for (position, cell) in defaults.enumerated() { statement.bind(cell, at: position + 1) }
         return statement
     }
 
     /// A statement that changes nothing, and records the rows that are new or differ from the stored ones. For
-    /// batches (``BatchMerge``): they have no rows of hierarchies, which also differ in their entity.
+    /// batches (``SetMerge/isBatch``): they have no rows of hierarchies, which also differ in their entity.
     func prepareComparison(on connection: Connection) throws(StoreError) -> Statement {
         let key = columns.key
         let compared = key + columns.others(present).flatMap { columns.columns($0) }
@@ -365,17 +327,21 @@ struct UpsertSQL {
                 + "WHERE \(anyOf(none))")
     }
 
-    /// The update of a stored row.
-    ///
-    /// - Parameter taking: by attribute, the assignment of a default to rows that become rows of a subentity.
-    private func update(without postponed: Set<Int>, _ defaultAssignments: [Int: String]) -> String {
+    private var model: Model { columns.plan.model }
+
+    /// The update of a stored row. That of an object which is not of the entity, or of one below it, sets its entity to NULL,
+    /// which the table rejects: the interpreter then decides what the object becomes.
+    private func update(without postponed: Set<Int>) -> String {
         let set = columns.others(present).filter { !postponed.contains($0) }
-        let differences = differences(set) + (kinds?.isAnother(old) ?? [])
-        var assignments = set.filter { defaultAssignments[$0] == nil }.flatMap { columns.columns($0) }
-            .map { "\(quoted($0.name)) = \(value($0))" }
-        assignments += defaultAssignments.sorted { $0.key < $1.key }.map(\.value)
+        var differences = differences(set)
+        var assignments = set.flatMap { columns.columns($0) }.map { "\(quoted($0.name)) = \(value($0))" }
         assignments += columns.clearingPositions(set, of: old) { anyOf(self.differences([$0])) }
-        assignments += kinds?.becoming(of: old) ?? []
+        if model.entities[columns.index].parent != nil {
+            let entity = "\(old).\(quoted(entityColumnName))"
+            let own = columns.naming.names(model.subentities(of: columns.index))
+            differences.append("\(entity) NOT IN (\(own))")
+            assignments.append("\(quoted(entityColumnName)) = CASE WHEN \(entity) IN (\(own)) THEN \(entity) END")
+        }
         var condition = anyOf(differences)
         let unset = postponed.sorted().flatMap { columns.columns($0) }
         if let first = unset.first {
@@ -510,11 +476,7 @@ struct EntityColumns {
     func defaultCell(_ attribute: Int) -> Cell? { plan.defaultCell(entity: index, attribute: attribute) }
 
     /// Resets the position of an object whose link changes to another ordered relationship: it has no position there
-    /// yet (``JobMerge/mergeListPositions()``).
-    ///
-    /// - Parameters:
-    ///   - row: the SQL name of the stored row.
-    ///   - differs: returns the condition that the link at a column changes.
+    /// yet (``SetMerge/mergeListPositions()``). `differs` returns the condition that the link at a column changes.
     func clearingPositions(_ present: [Int], of row: String, _ differs: (Int) -> String) -> [String] {
         present.flatMap { column in
             positionNames([column]).map { position in

@@ -37,8 +37,6 @@ extension Connection {
     }
 
     /// Waits until the disk has all transactions that were committed, where COMMIT does not wait for it (`PRAGMA synchronous`).
-    ///
-    /// - Throws: ``StoreError``; when the disk has failed, the connection has a ``failure``.
     func syncWAL() throws(StoreError) {
         guard let (wal, methods) = walFile else { return }
         try checkWAL(methods.xSync(wal, SQLITE_SYNC_NORMAL))
@@ -52,7 +50,6 @@ extension Connection {
         return (wal, methods)
     }
 
-    /// - Parameter result: that of a method of the WAL's file.
     private func checkWAL(_ result: Int32) throws(StoreError) {
         guard result != SQLITE_OK else { return }
         let path = sqlite3_db_filename(handle, "main").map { String(cString: $0) }
@@ -79,8 +76,21 @@ extension Connection {
     /// table of 2,000 columns with the longest names and comments is the longest statement.
     func bounded() -> Connection { bounded(valueBytes: 64 << 20, schemaBytes: 16 << 20, memory: 256 << 20) }
 
-    /// The meter of ``init(store:_:vfs:)``.
     var work: WorkMeter { unsafeDowncast(meter!, to: WorkMeter.self) }
+}
+
+extension Connection {
+    typealias Function = @convention(c) (OpaquePointer?, Int32, UnsafeMutablePointer<OpaquePointer?>?) -> Void
+
+    /// Registers an SQL function with so many arguments; -1 are any.
+    func addFunction(
+        _ name: String, _ count: Int32, _ flags: Int32, _ object: UnsafeMutableRawPointer?,
+        release: (@convention(c) (UnsafeMutableRawPointer?) -> Void)? = nil, _ body: Function
+    ) throws(StoreError) {
+        let result = sqlite3_create_function_v2(
+            handle, name, count, SQLITE_UTF8 | flags, object, body, nil, nil, release)
+        guard result == SQLITE_OK else { throw error(result) }
+    }
 }
 
 enum SQLiteLibrary {
@@ -145,7 +155,6 @@ struct LongColumns {
     private(set) var names: [String] = []
     private var positions: [String: Int32] = [:]
 
-    /// - Parameter isStored: whether rows have a value for it.
     mutating func note(_ name: String, _ position: Int32, _ affinity: Affinity, isStored: Bool) {
         positions[name] = position
         if isStored, affinity == .text || affinity == .blob { names.append(name) }
@@ -163,14 +172,13 @@ final class ValueConversions {
     private var conversions: [ValueConversion] = []
 
     init(on connection: Connection) throws(StoreError) {
-        let result = sqlite3_create_function_v2(
-            connection.handle, conversionFunction, 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY,
-            Unmanaged.passRetained(self).toOpaque(),
-            { context, _, values in
-                let all = Unmanaged<ValueConversions>.fromOpaque(sqlite3_user_data(context)).takeUnretainedValue()
-                all.conversions[Int(sqlite3_value_int(values![0]))].convert(Cell(values![1])) { $0.copy(to: context) }
-            }, nil, nil, { Unmanaged<ValueConversions>.fromOpaque($0!).release() })
-        guard result == SQLITE_OK else { throw connection.error(result) }
+        try connection.addFunction(
+            conversionFunction, 2, SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, Unmanaged.passRetained(self).toOpaque(),
+            release: { Unmanaged<ValueConversions>.fromOpaque($0!).release() }
+        ) { context, _, values in
+            let all = Unmanaged<ValueConversions>.fromOpaque(sqlite3_user_data(context)).takeUnretainedValue()
+            all.conversions[Int(sqlite3_value_int(values![0]))].convert(Cell(values![1])) { $0.copy(to: context) }
+        }
     }
 
     func number(_ old: Attribute, _ new: Attribute) -> Int {
@@ -207,7 +215,6 @@ extension Statement {
         }
     }
 
-    /// Binds a copy of the cell's bytes.
     func bind(copying owned: OwnedCell, at index: Int) {
         let cell = owned.cell
         switch cell.kind {
@@ -230,7 +237,6 @@ extension Statement {
 }
 
 extension Statement {
-    /// Runs the statement with these parameters, from the first on.
     func run(_ parameters: Int64...) throws(StoreError) {
         for (position, parameter) in parameters.enumerated() { bind(parameter, at: position + 1) }
         try run()
@@ -270,9 +276,7 @@ extension StagingPlan {
 }
 
 extension Cell {
-    /// A value of SQLite's, valid as long as that one.
-    ///
-    /// - Parameter value: nil for a generated column that is not stored.
+    /// A value of SQLite's, valid as long as that one; nil is one of a generated column that is not stored.
     init(_ value: OpaquePointer?) {
         guard value != nil else {
             self = .null
@@ -328,16 +332,14 @@ enum PredicateFunctions {
     /// Making a key and looking it up takes 100 ns.
     private static let unitsPerKey = 5
 
-    /// A call of `broker_work` for one row.
-    ///
-    /// - Parameter columns: the SQL of columns whose bytes are charged. SQLite allows 127 arguments.
+    /// A call of `broker_work` for one row, charged with the bytes of these columns. SQLite allows 127 arguments.
     static func work(_ units: Int, times: Int = 1, for columns: [String]) -> String {
         "\(work)(\((["\(units)", "\(times)"] + columns.prefix(100)).joined(separator: ", ")))"
     }
 
     static func install(on connection: Connection) throws(StoreError) {
         let meter = Unmanaged.passUnretained(connection.work).toOpaque()
-        var result = sqlite3_create_collation_v2(
+        let result = sqlite3_create_collation_v2(
             connection.handle, decimalOrder, SQLITE_UTF8, meter,
             { meter, leftCount, left, rightCount, right in
                 let first = UnsafeBufferPointer(start: left?.assumingMemoryBound(to: UInt8.self), count: Int(leftCount))
@@ -346,21 +348,14 @@ enum PredicateFunctions {
                 WorkMeter.of(meter).budget.charge(2 + (first.count + second.count) / 8)
                 return Int32(DecimalText.order(first, second))
             }, nil)
-        if result == SQLITE_OK {
-            result = sqlite3_create_function_v2(
-                connection.handle, matches, 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, meter,
-                { context, _, values in BoundTest.call(context, values) }, nil, nil, nil)
-        }
-        if result == SQLITE_OK {
-            // Not deterministic, so that SQLite calls it for each row.
-            result = sqlite3_create_function_v2(
-                connection.handle, work, -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, meter,
-                { context, count, values in
-                    PredicateFunctions.charge(context, UnsafeBufferPointer(start: values, count: Int(count)))
-                },
-                nil, nil, nil)
-        }
         guard result == SQLITE_OK else { throw connection.error(result) }
+        try connection.addFunction(matches, 2, SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, meter) { context, _, values in
+            BoundTest.call(context, values)
+        }
+        // Not deterministic, so that SQLite calls it for each row.
+        try connection.addFunction(work, -1, SQLITE_DIRECTONLY, meter) { context, count, values in
+            PredicateFunctions.charge(context, UnsafeBufferPointer(start: values, count: Int(count)))
+        }
     }
 
     private static func charge(_ context: OpaquePointer?, _ values: UnsafeBufferPointer<OpaquePointer?>) {
@@ -370,9 +365,7 @@ enum PredicateFunctions {
         if charge(context, meter, units) { sqlite3_result_int(context, 1) }
     }
 
-    /// Charges a key that a function builds from columns and looks up.
-    ///
-    /// - Returns: false when the budget is spent; the function has reported its error then.
+    /// Charges a key that a function builds from columns and looks up. Returns false when the function has to end with its error.
     static func charge(
         _ context: OpaquePointer?, _ meter: WorkMeter, forKeyOf values: UnsafeBufferPointer<OpaquePointer?>
     ) -> Bool {
@@ -445,7 +438,6 @@ final class BoundTest {
     }
 }
 
-/// Why an execution of a predicate ended early.
 final class MatchRun {
     private(set) var fault: Fault?
     /// Whether no further test may run.

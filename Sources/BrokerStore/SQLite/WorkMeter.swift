@@ -41,12 +41,10 @@ final class WorkMeter: StatementMeter {
     /// Why the job ends although its budget is not spent.
     private(set) var refusal: Fault?
 
-    /// Ends the job, in the middle of a statement.
     func refuse(_ fault: Fault) { refusal = refusal ?? fault }
 
     private var isJudged = false
 
-    /// - Parameter body: an operation of a job, which ends when the budget is spent.
     func judging<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
         running = 0
         isJudged = true
@@ -54,7 +52,7 @@ final class WorkMeter: StatementMeter {
         try body()
     }
 
-    /// - Throws: `overworked` when the operation must end.
+    /// Throws `overworked` when the operation must end.
     func check() throws(StoreError) {
         if isJudged, mustEnd { throw .overworked }
     }
