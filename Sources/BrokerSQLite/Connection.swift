@@ -14,7 +14,6 @@ package final class Connection {
     private var skipsForeignKeys = false
 
     package enum Access {
-        /// A new file is created.
         case write
         case read
         /// Reads, and creates no file beside the database, as SQLite otherwise does for one in WAL mode.
@@ -25,9 +24,6 @@ package final class Connection {
     /// short enough to be reported. It counts from the first statement: even opening a database may meet a lock.
     package static let lockMilliseconds: Int32 = 5_000
 
-    /// - Parameters:
-    ///   - path: of the database file.
-    ///   - vfs: SQLite's name of the layer between it and the files; nil for its own.
     package init(path: String, _ access: Access = .write, vfs: String? = nil) throws(StoreError) {
         var handle: OpaquePointer?
         // One thread uses a connection, so SQLite's own mutexes would be useless cost.
@@ -61,19 +57,14 @@ package final class Connection {
         }.joined()
     }
 
-    /// Bounds what is read from a file of unknown origin: its schema alone could take all memory.
-    ///
-    /// - Parameters:
-    ///   - valueBytes: the maximum size of a value.
-    ///   - schemaBytes: the maximum size of a statement of the schema.
-    ///   - memory: bytes that SQLite may allocate for it.
+    /// Bounds what is read from a file of unknown origin, whose schema alone could take all memory: each value, each statement of the
+    /// schema, and what SQLite allocates.
     package func bounded(valueBytes: Int32, schemaBytes: Int32, memory: Int64) -> Connection {
         memoryBound = memory
         broker_sqlite_bound(handle, valueBytes, schemaBytes, memory)
         return self
     }
 
-    /// Sets how long statements wait for a lock; 0 fails at once.
     package func waitForLocks(milliseconds: Int32) { sqlite3_busy_timeout(handle, milliseconds) }
 
     /// From now on the WAL, which is open, gets all checksums, and the disk begins early with long transactions.
@@ -178,7 +169,6 @@ package final class Connection {
 
 /// Counts the work of a connection's statements. Belongs to the connection's thread.
 package protocol StatementMeter: AnyObject {
-    /// - Throws: `overworked` when no statement may begin.
     func check() throws(StoreError)
     /// - Parameter instructions: those of a statement that has ended (`SQLITE_STMTSTATUS_VM_STEP`).
     func charge(ended instructions: Int)

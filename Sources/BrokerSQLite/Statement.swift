@@ -34,9 +34,7 @@ package final class Statement {
         return false
     }
 
-    /// Runs the statement to its end.
-    ///
-    /// - Throws: `overworked`, before it has done anything, when the job's work budget is spent.
+    /// Runs the statement to its end. It is `overworked`, before it has done anything, when the job's work budget is spent.
     package func run() throws(StoreError) {
         try connection.meter?.check()
         while try step() {}
@@ -84,7 +82,6 @@ package final class Statement {
         }
     }
 
-    /// The same for a blob; nil is NULL.
     package func bind(borrowed blob: UnsafeRawBufferPointer?, at index: Int) {
         guard let blob else {
             sqlite3_bind_null(handle, Int32(index))

@@ -1,7 +1,6 @@
 internal import CSQLite
 internal import Glibc
 
-/// An operation of the store failed. The transaction's changes are rolled back.
 package struct StoreError: Error, Sendable, CustomStringConvertible {
     package enum Code: Sendable {
         /// The disk, or the limit set for the database, is full.
@@ -25,7 +24,6 @@ package struct StoreError: Error, Sendable, CustomStringConvertible {
     /// SQLite's extended result code, zero when the error is not SQLite's.
     package let sqliteCode: Int32
 
-    /// SQLite's own message; empty when the error is not SQLite's.
     package private(set) var sqliteMessage = ""
 
     /// The SQL of Broker's that failed, for a defect.
@@ -76,7 +74,6 @@ extension StoreError {
     ///
     /// - Parameters:
     ///   - path: of the database, when the connection does not know it yet.
-    ///   - sql: the statement that failed.
     ///   - cause: an `errno`, where SQLite itself does not report the cause.
     package init(
         _ result: Int32, on database: OpaquePointer?, path: String? = nil, running sql: String? = nil,

@@ -14,7 +14,6 @@ struct WALMethods {
     private var checksums = WALChecksums()
     private let database: UnsafeMutablePointer<DatabaseMethods>
 
-    /// Replaces the methods of a connection's WAL, which is open.
     static func install(on connection: OpaquePointer) {
         guard let wal = file(SQLITE_FCNTL_JOURNAL_POINTER, of: connection), let below = wal.pointee.pMethods,
             let database = file(SQLITE_FCNTL_FILE_POINTER, of: connection).flatMap(DatabaseMethods.install)
@@ -144,7 +143,6 @@ struct EarlyWriting {
         broker_begin_writing(descriptor, piece.lowerBound, piece.upperBound - piece.lowerBound)
     }
 
-    /// - Returns: the bytes for which the kernel is to be called now.
     mutating func take(_ count: Int, at offset: sqlite3_int64) -> Range<sqlite3_int64>? {
         let end = offset + sqlite3_int64(count)
         range = range.upperBound == offset ? range.lowerBound..<end : offset..<end

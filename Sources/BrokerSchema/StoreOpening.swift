@@ -19,7 +19,6 @@ package struct StoreOpening {
     private let losses: StoreLosses?
 
     /// - Parameter defaults: the values that a migration gives to rows without the attribute.
-    /// - Throws: ``StoreError`` when the database is no store, or a newer one.
     package init(
         of connection: Connection, path: String, to model: Model, removal: RemovalPolicy = .refuse,
         defaults: AttributeDefaults, convert: AttributeConversion
@@ -95,7 +94,6 @@ package struct StoreOpening {
         try losses?.adding(to: changes, on: connection) ?? changes
     }
 
-    /// - Throws: ``StoreError`` `incompatible` with everything that is refused, if there is anything.
     package func refuseDifferences() throws(StoreError) {
         let refused = changes.filter { $0.verdict == .refused }
         guard !refused.isEmpty else { return }
@@ -140,10 +138,8 @@ package struct StoreOpening {
         return notes
     }
 
-    /// Creates the missing tables, and stores the model. Runs inside the caller's transaction, with `foreign_keys` off.
-    ///
-    /// - Parameter time: recorded as the time of the changes, in milliseconds since 1970; nil for the clock's.
-    /// - Returns: what it could not do, for the operator: sentences.
+    /// Creates the missing tables, and stores the model. Runs inside the caller's transaction, with `foreign_keys` off. Changes get
+    /// a time in milliseconds since 1970, or the clock's. Returns what it could not do, for the operator: sentences.
     package func run(on connection: Connection, at time: Int64? = nil) throws(StoreError) -> [String] {
         // In a new store the entities' tables come first: many tools list tables in the order in which they were made.
         if isNew, let plan { try MigrationRun(plan, on: connection).run() }

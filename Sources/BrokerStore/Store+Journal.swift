@@ -2,9 +2,7 @@ package import BrokerSchema
 package import BrokerStaging
 internal import Glibc
 
-/// The journal whose jobs are applied to the store.
 extension Store {
-    /// The position that the store has reached in its journal.
     package func logPosition() throws(StoreError) -> JournalPosition {
         guard let identity = try StoreMeta(connection: connection).value(of: .log), let history = ledger.history else {
             return JournalPosition(identity: nil, applied: try lastSequence(), id: nil)
@@ -29,20 +27,15 @@ extension Store {
         access(try StoreFile(path: path).location + ".journal", F_OK) == 0
     }
 
-    /// Assigns a journal to the store, of which no job is applied yet.
-    ///
-    /// - Parameters:
-    ///   - position: the position before the journal's first job.
-    ///   - time: for a shared log, that of the entry there, in milliseconds since 1970.
+    /// Assigns a journal to the store, of which no job is applied yet, with the position before its first job. For a shared log,
+    /// `time` is that of the entry there, in milliseconds since 1970.
     package func beginLog(_ identity: String, after position: Int64, at time: Int64? = nil) throws(StoreError) {
         try setLog(identity, StateDigest(position: position, time: time))
     }
 
     package func endLog() throws(StoreError) { try setLog(nil, nil) }
 
-    /// Stores the fingerprint under which the journal accepts jobs from now on.
-    ///
-    /// - Returns: what differs from the one under which it accepted jobs before.
+    /// Stores the fingerprint under which the journal accepts jobs from now on, and returns what differs from the one before.
     package func updateFingerprint() throws(StoreError) -> [String] {
         let meta = StoreMeta(connection: connection)
         let earlier = try meta.value(of: .fingerprint).flatMap { ApplicationFingerprint($0) }
@@ -56,9 +49,7 @@ extension Store {
         try StoreMeta(connection: connection).value(of: key)
     }
 
-    /// Whether nothing is in a store, or there is none: it may begin with a shared log. Changes nothing.
-    ///
-    /// - Parameter plan: the model that the log begins with; a store of another one is in use.
+    /// Whether nothing is in a store of that model, or there is none: it may begin with a shared log. Changes nothing.
     package static func isUnused(path: String, plan: StagingPlan) throws(StoreError) -> Bool {
         let file = try StoreFile(path: path)
         guard file.exists, fileSize(file.location) ?? 0 > 0 else { return true }
@@ -112,11 +103,7 @@ extension Store {
         return try StoreMeta(connection: connection).value(of: .limits).flatMap { LoggedLimits($0) }
     }
 
-    /// Moves to the position of an entry without a change of the store.
-    ///
-    /// - Parameters:
-    ///   - facts: stored in the same transaction; a nil value removes the fact.
-    ///   - syncs: waits for the disk.
+    /// Moves to the position of an entry without a change of the store, but for facts; a nil value removes one.
     package func pass(
         _ mark: LogMark, setting facts: [(key: StoreMeta.Key, value: String?)] = [], syncs: Bool = true
     ) throws(StoreError) {
@@ -161,8 +148,7 @@ extension Store {
         }
     }
 
-    /// - Throws: ``StoreError`` `defect` when the job at that position of the journal is applied already: jobs are
-    ///   applied in order, once.
+    /// Jobs are applied in order, once: it is a defect if the job at that position of the journal is applied already.
     func extendDigest(_ end: JobOutcome, of job: StoreJob, _ rows: RowDigest?) throws(StoreError) {
         guard let history = ledger.history else { return }
         guard job.sequence > history.position else {
@@ -178,9 +164,6 @@ extension Store {
 extension Store {
     /// The changes that opening an existing store with that model would make, and what is lost by them. Changes nothing, and
     /// reads one state, also while a server has the store open.
-    ///
-    /// - Parameter vfs: see ``StoreOptions/vfs``.
-    /// - Throws: ``StoreError`` when no store is there, or it cannot be read.
     package static func changes(
         path: String, plan: StagingPlan, removal: RemovalPolicy = .refuse, vfs: String? = nil
     ) throws(StoreError) -> [StoreChange] {
@@ -195,8 +178,6 @@ extension Store {
     }
 
     /// The same; nil when the store would be made.
-    ///
-    /// - Throws: ``StoreError`` when it could not be opened for another reason than a refused change.
     package static func changesOfOpening(
         path: String, plan: StagingPlan, removal: RemovalPolicy
     ) throws(StoreError) -> [StoreChange]? {
@@ -223,10 +204,7 @@ extension Store {
         return (location, try StoreMeta(connection: connection).value(of: .log))
     }
 
-    /// Whether a name belongs to a store, whether or not there is a file of that name.
-    ///
-    /// - Returns: "belongs to …"; nil for a name that is not the store's.
-    /// - Throws: ``StoreError`` when no store can be at its path.
+    /// "belongs to …" for a name that belongs to a store, whether or not there is a file of that name; nil for any other.
     package static func owner(ofFile path: String, besideStore store: String) throws(StoreError) -> String? {
         let slash = path.utf8.lastIndex(of: UInt8(ascii: "/"))
         let name = slash.map { String(path[path.utf8.index(after: $0)...]) } ?? path

@@ -44,13 +44,12 @@ package final class Store {
     /// Records that the disk has failed under another connection to the same files.
     package func fail(_ error: StoreError) { connection.fail(error) }
 
-    /// Opens the database, creates or migrates its schema, and sets the modes that Broker needs.
+    /// Opens the database, creates or migrates its schema, and sets the modes that Broker needs. A file with other contents is
+    /// `incompatible`, and unchanged.
     ///
     /// - Parameters:
     ///   - mark: the entry of the store's log that changes the model or the limits; nil for none.
     ///   - isOpen: another connection of this process has opened this store of Broker's own, so it is not looked at before.
-    /// - Throws: ``StoreError``: `incompatible` with a list of the differences, when the file has other contents; the
-    ///   file is then unchanged.
     package init(
         path: String, plan: StagingPlan, options: StoreOptions = StoreOptions(), applying mark: LogMark? = nil,
         isOpen: Bool = false
@@ -291,8 +290,6 @@ package final class Store {
     private static let closingMilliseconds: Int32 = 1_000
 
     /// Copies the WAL into the database and empties its file, as far as readers allow it now; does not wait.
-    ///
-    /// - Returns: the remaining WAL.
     package func checkpointAtOnce() throws(StoreError) -> WALStatus {
         try checkFiles()
         connection.waitForLocks(milliseconds: 0)
@@ -350,7 +347,6 @@ package final class Store {
     ///
     /// - Parameters:
     ///   - known: the failure in the ledger with the same id.
-    ///   - rows: the digest of the rows that the job wrote.
     ///   - feedKeys: the keys for the feed, if the outcome does not have them.
     ///   - isWritten: false if the caller writes the line, with others.
     func record(
@@ -402,10 +398,8 @@ extension Store {
 }
 
 extension Store {
-    /// The staging plan of the model in force in an existing store. Changes nothing.
-    ///
-    /// - Returns: nil when there is no store, when it has no model, or when that is the model of `plan`.
-    /// - Throws: ``StoreError`` when the store, or its model, cannot be read.
+    /// The staging plan of the model in force in an existing store; nil when there is none, or that is the model of `plan`. Changes
+    /// nothing.
     package static func planInForce(
         path: String, unlike plan: StagingPlan? = nil
     ) throws(StoreError) -> StagingPlan? {

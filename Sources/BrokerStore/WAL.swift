@@ -14,7 +14,6 @@ final class WALCheckpointer {
     private(set) var status = WALStatus()
     private(set) var notices: [WALNotice] = []
 
-    /// - Parameter name: the name of the WAL's file.
     init(of connection: Connection, file name: String, workingPages: Int) throws(StoreError) {
         self.connection = connection
         self.name = name
@@ -80,9 +79,7 @@ final class WALCheckpointer {
         status.bytes = fileSize(name) ?? 0
     }
 
-    /// Copies the WAL if the last COMMIT has made it long.
-    ///
-    /// - Returns: whether it was due.
+    /// Copies the WAL if the last COMMIT has made it long. Returns whether it was due.
     @discardableResult
     func copyIfDue() -> Bool {
         guard isCopyDue else { return false }
@@ -92,9 +89,8 @@ final class WALCheckpointer {
         return true
     }
 
-    /// Copies the WAL after a transaction found no room and was rolled back, so that the next one overwrites it.
-    ///
-    /// - Returns: whether the next transaction may find more room.
+    /// Copies the WAL after a transaction found no room and was rolled back, so that the next one overwrites it. Returns whether
+    /// that may find more room.
     func makeRoom() -> Bool {
         watch.isShort = true
         let before = watch
@@ -127,7 +123,6 @@ final class WALCheckpointer {
         noteCheckpoint(result)
     }
 
-    /// - Parameter result: SQLite's, of a checkpoint.
     private func noteCheckpoint(_ result: Int32) {
         status.uncheckpointedPages = watch.uncheckpointedPages
         guard result == SQLITE_OK, watch.uncheckpointedPages == 0 else { return }
@@ -228,23 +223,17 @@ struct WALWatch: Equatable {
     /// WAL has grown by a working size.
     var isOverdue: Bool { pages - written >= dueLength && pages >= overdueAt + workingPages }
 
-    /// Records that the caller has handled ``isOverdue``.
     mutating func notedOverdue() { overdueAt = pages }
 
     /// The WAL is as long as one that a reader holds. False again until it has grown by that length.
     var isLong: Bool { pages > waitedAt + workingPages * Self.heldFactor }
 
-    /// Records that the caller has handled ``isLong``.
     mutating func notedLong() { waitedAt = pages }
     var wantsCheckpointWhenIdle: Bool { uncheckpointedPages >= max(1, workingPages / Self.idleShare) }
     var uncheckpointedPages: Int { max(0, pages - copiedPages) }
 
-    /// Records that a transaction was committed.
-    ///
-    /// - Parameters:
-    ///   - pages: in the WAL now.
-    ///   - written: by this transaction.
-    /// - Returns: whether a reader holds the WAL, when that has changed.
+    /// Records that a transaction was committed, and how many pages it wrote. Returns whether a reader holds the WAL, when that has
+    /// changed.
     mutating func committed(pages: Int, written: Int) -> Bool? {
         // The WAL restarted: it has only this transaction, or it is shorter, and another program wrote to it before.
         let isRestarted = pages <= written || pages < self.pages
@@ -266,9 +255,6 @@ struct WALWatch: Equatable {
         waitedAt = 0
     }
 
-    /// - Parameters:
-    ///   - copied: pages of the WAL that are in the database.
-    ///   - pages: in the WAL.
     mutating func checkpointed(copied: Int, of pages: Int) {
         copiedPages = copied
         self.pages = pages
@@ -382,9 +368,7 @@ extension Store {
     }
 
     /// Copies the WAL because a transaction that was rolled back found no room
-    /// (``/BrokerSQLite/StoreError/Code/full``): the next one then overwrites it.
-    ///
-    /// - Returns: whether the next transaction may find more room.
+    /// (``/BrokerSQLite/StoreError/Code/full``). Returns whether the next one may find more.
     package func makeRoom() -> Bool { loss == nil && failure == nil && walCheckpointer.makeRoom() }
 
     /// Whether there is work that is better done now, while no client waits for a transaction.

@@ -64,9 +64,7 @@ struct ModelComparison {
         changes.append(StoreChange(verdict, subject, text, remedy: remedy))
     }
 
-    /// Refuses a subject that is something else in the model.
-    ///
-    /// - Parameter what: the beginning of the sentence, instead of the subject.
+    /// Refuses a subject, or `what`, that is something else in the model.
     private mutating func refuse(
         _ subject: String, _ what: String? = nil, is stored: String, becoming wanted: String, remedy: String
     ) {
@@ -244,7 +242,6 @@ struct ModelComparison {
         }
     }
 
-    /// Compares the new parts of an entity that existed before.
     private mutating func compareNew(_ index: Int) {
         let entity = wanted.entities[index]
         let hadRows = match.entities[index].old.map { !stored.entities[$0].isAbstract } ?? false
@@ -493,7 +490,6 @@ extension Entity {
     }
 }
 
-/// A part of the stored model that the wanted one lacks, by its indices.
 enum RemovedPart {
     case entity(Int)
     case part(PartKind, Int, of: Int)
@@ -521,7 +517,6 @@ struct RetainedParts {
 /// An attribute or a relationship of the stored model, found by its table: the entities of a hierarchy share their parts.
 struct StoredPart: Hashable {
     let kind: PartKind
-    /// The topmost entity of its hierarchy.
     let topmost: Int
     let index: Int
 }

@@ -146,7 +146,6 @@ extension ModelMatch {
 struct EffectiveModel {
     let model: Model
     let match: ModelMatch
-    /// Some part is retained.
     let keepsParts: Bool
     /// Why the retained parts conflict with the wanted model; nil when they do not.
     let fault: String?
@@ -198,7 +197,6 @@ private struct RetainedModel {
     private let stored: Model
     private let wanted: Model
     private let before: ModelMatch
-    /// Entities of the stored model, parents first.
     private var entities: [Int] = []
     /// Parts of the stored model, by the index of the wanted model's entity that retains them.
     private var parts: [Int: [(kind: PartKind, place: Int)]] = [:]
@@ -358,7 +356,6 @@ private struct RetainedModel {
 
     // MARK: - The match
 
-    /// The match of the stored model with the one that was read from ``text()``.
     func match(of held: Model) -> ModelMatch {
         let olds = before.entities.map(\.old) + entities
         func place(_ kind: PartKind, named name: String, of entity: Int) -> Int? {

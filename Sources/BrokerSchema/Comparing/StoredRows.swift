@@ -74,7 +74,6 @@ struct StoredRows {
         return inexact
     }
 
-    /// The search for a value that is lost; nil when none can be.
     private static func search(
         _ old: Attribute, becoming new: Attribute, _ convert: AttributeConversion
     ) -> (value: String, condition: String)? {
@@ -100,7 +99,6 @@ struct StoredRows {
 
     // MARK: - Reading
 
-    /// Whether the file has the table, with that column.
     private func has(_ column: String?, in table: String) throws(StoreError) -> Bool {
         let condition = column.map { " WHERE name = \(textLiteral($0))" } ?? ""
         let find = try connection.prepare("SELECT 1 FROM pragma_table_info(?1)\(condition) LIMIT 1", table)
@@ -134,9 +132,7 @@ extension ColumnNaming {
 
 /// Counts what goes with the parts that a changed model lacks, if they are dropped.
 struct StoreLosses {
-    /// The number of rows that are reported with their contents.
     private static let maximumExamples = 10
-    /// The number of characters of a value that are reported.
     private static let maximumCharacters = 60
 
     let stored: Model
@@ -156,7 +152,6 @@ struct StoreLosses {
         return changes
     }
 
-    /// The rows that have what is lost.
     private struct Rows {
         let kind: StoreLoss.Kind
         let table: String

@@ -14,7 +14,6 @@ struct SchemaOrigins {
     private let sides: (old: ColumnNaming, new: ColumnNaming)
     /// By entity with a table of its own, what becomes of its keys, if anything.
     private var keyChanges: [Int: KeyChange] = [:]
-    /// Tables of links that were in a column before.
     private(set) var filledTables: [FilledTable] = []
 
     subscript(table: String) -> TableOrigin? { origins[table] }
@@ -119,11 +118,9 @@ struct SchemaOrigins {
 
     // MARK: - Tables of entities
 
-    /// An entity of a hierarchy and its earlier counterpart.
     private struct Member {
         let new: Int
         let old: Int
-        /// The store may have rows of it.
         let hasRows: Bool
     }
 
@@ -224,9 +221,7 @@ struct SchemaOrigins {
             }
         }
 
-        /// - Parameters:
-        ///   - former: the columns of an earlier index.
-        ///   - fill: the SQL of the value that replaces NULL in rows of an entity.
+        /// - Parameter fill: returns the SQL of the value that replaces NULL in rows of an entity.
         func add(
             _ columns: [String], from place: Int, _ former: (Int) -> [TableOrigin.Source],
             to origin: inout TableOrigin, fill: (Member, Int?) -> String?
@@ -325,14 +320,12 @@ struct SchemaOrigins {
 /// A new table of links, which takes those that were in a column of an entity's table.
 struct FilledTable {
     let table: String
-    /// The table of the entity, by its new name.
     let entityTable: String
     let source: [String]
     let keys: [String]
     /// The columns of the link table for the destination, and where they come from.
     let destination: [String]
     let links: [TableOrigin.Source]
-    /// The column of positions of an ordered relationship.
     let position: String?
 
     /// The statement that fills it, while the entity's table has its earlier columns under their new names.
@@ -348,16 +341,13 @@ struct FilledTable {
     }
 }
 
-/// The origins of the columns of a changed model's table.
 struct TableOrigin {
-    /// A change of the values of a store's column.
     enum Change: Equatable {
         /// They become values of another type, by the conversion of that number.
         case converted(Int)
         /// They are row keys of another table, and become the values of an identity that it has from now on.
         case identity(table: String, column: String, conversion: Int?)
 
-        /// The SQL of the changed value.
         fileprivate func sql(of column: String) -> String {
             switch self {
             case .converted(let number): Self.converted(quoted(column), number)
@@ -392,9 +382,7 @@ struct TableOrigin {
     /// The values of one concrete entity's rows in a column of the changed table.
     struct EntityValue: Equatable {
         let entity: String
-        /// Nil when they had no such value.
         let source: Source?
-        /// The SQL of the value that replaces NULL.
         let fill: String?
     }
 
@@ -484,7 +472,6 @@ struct OwnerColumn {
     /// From the link to the value of the owner's identity; nil for the position among the owner's objects.
     let identity: TableOrigin.Change?
 
-    /// The statements that add it to a table.
     func statements(_ table: String, current: (String) -> String) -> [String] {
         let link = TableOrigin.Source(column: link, change: identity)
         let (rows, key) = (TableOrigin.rowAlias, quoted(rowKeyName))

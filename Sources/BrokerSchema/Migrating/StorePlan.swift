@@ -12,7 +12,6 @@ struct StorePlan {
     /// Views of subentities that are changed or removed.
     private(set) var goneViews: [Schema.View] = []
     private(set) var newViews: [Schema.View] = []
-    /// Statements that give rows columns of their owner.
     private(set) var ownerStatements: [String] = []
     private(set) var fillings: [String] = []
     private(set) var presentTables: [String]
@@ -179,7 +178,6 @@ struct StorePlan {
         ) { $0.text(0) }
     }
 
-    /// The number of groups of rows that are reported.
     private static let maximumCollisions = 3
 
     /// Rows that would have the same values, for people; nil when there are none.
@@ -192,9 +190,7 @@ struct StorePlan {
         }
     }
 
-    /// Groups of rows with the same values, for people; nil when there are none.
-    ///
-    /// - Parameter shown: the SQL of the shown columns of a group, over the names of the values.
+    /// Groups of rows with the same values, for people, as SQL over the names of the values shows them; nil when there are none.
     private func groups(
         of values: [String], in table: TableMigration, showing shown: ([String]) -> String,
         _ text: (Statement) -> String

@@ -62,9 +62,7 @@ struct TableMigration {
         return old.columns.filter { !taken.contains(ExactText($0.name)) }
     }
 
-    /// The SQL of a column's value, over rows with the store's names of concrete entities.
-    ///
-    /// - Parameter isRenamed: whether the store's columns have their new names.
+    /// The SQL of a column's value, over rows with the store's names of concrete entities, and with its names of columns or new ones.
     func expression(for column: String, isRenamed: Bool) -> String {
         let isConcreteEntity = column.hasSameBytes(as: entityColumnName) && new.columns.last?.name == entityColumnName
         guard isThere(column) || isConcreteEntity || changesRows(column) else { return "NULL" }
@@ -268,7 +266,6 @@ struct MigrationRun {
         try connection.execute("UPDATE \(quoted(table.new.name)) SET \(values.joined(separator: ", "))")
     }
 
-    /// Copies all of the tables, then puts the copies in their places.
     private func rebuild(_ migrations: [TableMigration]) throws(StoreError) {
         for (number, migration) in migrations.enumerated() {
             let table = migration.new
@@ -308,7 +305,6 @@ struct MigrationRun {
         }
     }
 
-    /// Indexes and triggers on a table that are not the model's.
     private func foreignObjects(on table: Schema.Table) throws(StoreError) -> [(name: String, sql: String)] {
         let ours = Set(table.indexDefinitions.map { ExactText($0.name) })
         let statement = try connection.prepare(

@@ -2,7 +2,6 @@ package import BrokerJSON
 package import BrokerModel
 package import BrokerSQLite
 
-/// A table as SQLite describes it.
 package struct ExistingTable {
     package struct Column {
         let name: String
@@ -42,7 +41,7 @@ package struct ExistingTable {
     /// Nil when there is no table of exactly that name.
     package init?(_ name: String, on connection: Connection) throws(StoreError) {
         let find = try connection.prepare(
-            "SELECT type, wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1", name)
+            "SELECT type, wr FROM pragma_table_list(?1) WHERE schema = 'main' AND name = ?1", name)
         guard try find.step() else { return nil }
         (kind, hasRowNumbers) = (find.text(0), find.integer(1) == 0)
         find.reset()
@@ -147,7 +146,6 @@ package enum Affinity {
 /// Declared types may differ from the model's, but must preserve its values. Tables and columns outside of the model
 /// are allowed as long as rows can be inserted without them.
 struct ExistingTables {
-    /// The reasons why the model cannot be used with them.
     private(set) var faults: [StoreChange] = []
     private let connection: Connection
     private let naming: ColumnNaming
@@ -312,7 +310,6 @@ struct ExistingTables {
 /// A missing table is assumed to be new. A table or column that the model does not have, or that differs from the
 /// model, was changed by another program, and is reported.
 struct StoredTables {
-    /// Changes by other programs.
     private(set) var differences: [StoreChange] = []
     /// The model's tables, as far as they exist.
     private(set) var tables: [Schema.Table] = []
@@ -335,39 +332,46 @@ struct StoredTables {
         self.types[FoldedName(name)].map { !$0.isDisjoint(with: types) } ?? false
     }
 
-    /// - Parameter wanted: how it is in the model, where the text says how it is in the store.
-    private mutating func differ(_ subject: String, _ text: String, _ wanted: String? = nil) {
-        let text = wanted.map { "\(text) in the store, and \($0) in the model" } ?? text
+    private mutating func differ(_ subject: String, is stored: String, butIn wanted: String) {
+        guard !stored.hasSameBytes(as: wanted) else { return }
         differences.append(
-            StoreChange(.refused, subject, text, remedy: "something else than Broker changed the file: put it back"))
+            StoreChange(
+                .refused, subject, "\(subject) is \(stored) in the store, and \(wanted) in the model",
+                remedy: "something else than Broker changed the file: put it back"))
     }
 
     private mutating func compare(_ table: Schema.Table) throws(StoreError) {
         let existing = try ExistingTable(ours: table.name, on: connection)
         let present = existing.columns.filter { !$0.isGenerated }
-        for column in table.columns {
-            guard let found = existing.column(column.name) else { continue }
-            let subject = "\(table.name).\(column.name)"
+        let wanted = [ExactText: Schema.Column](firstOf: table.columns.map { ($0.name, $0) })
+        for found in present {
+            let subject = "\(table.name).\(found.name)"
+            guard let column = wanted[found.name] else {
+                differ(subject, is: "a column", butIn: "none")
+                continue
+            }
             if found.affinity != Affinity(declaredType: column.type.declared) {
-                differ(subject, "\(subject) is \(found.declaredType)", column.type.declared)
+                differ(subject, is: found.declaredType, butIn: column.type.declared)
             }
-            if found.isRequired != column.isRequired, !table.primaryKey.contains(column.name) {
-                let (stored, wanted) = found.isRequired ? ("required", "optional") : ("optional", "required")
-                differ(subject, "\(subject) is \(stored)", wanted)
-            }
+            guard !table.primaryKey.contains(column.name) else { continue }
+            let words = [found.isRequired, column.isRequired].map { $0 ? "required" : "optional" }
+            differ(subject, is: words[0], butIn: words[1])
         }
         let key = present.filter { $0.keyPosition > 0 }.sorted { $0.keyPosition < $1.keyPosition }.map(\.name)
-        if key != table.primaryKey {
+        differ(
+            table.name, is: "identified by \(key.joined(separator: ", "))",
+            butIn: "identified by \(table.primaryKey.joined(separator: ", "))")
+        let unique = Set(existing.uniqueLists.filter(\.isConstraint).map(\.columns))
+        for columns in unique.symmetricDifference(table.unique).sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+            let words = unique.contains(columns) ? ["unique", "not"] : ["not unique", "unique"]
+            differ("\(table.name) (\(columns.joined(separator: ", ")))", is: words[0], butIn: words[1])
+        }
+        for key in table.foreignKeys {
+            guard let found = existing.foreignKeys.first(where: { $0.columns == key.columns }) else { continue }
             differ(
-                table.name, "\(table.name) is identified by \(key.joined(separator: ", "))",
-                "by \(table.primaryKey.joined(separator: ", "))")
+                "\(table.name).\(key.columns.joined(separator: ", "))", is: "a link to \(found.target)",
+                butIn: "a link to \(key.target)")
         }
-        let wanted = Set(table.columns.map { ExactText($0.name) })
-        for column in present.sorted(by: { $0.name < $1.name }) where !wanted.contains(ExactText(column.name)) {
-            let subject = "\(table.name).\(column.name)"
-            differ(subject, "\(subject) is in the store, but not in the model")
-        }
-        compareConstraints(table, existing)
         let there = table.columns.filter { existing.column($0.name) != nil }
         let names = Set(there.map(\.name))
         positions[table.name] = positions[table.name] ?? tables.count
@@ -378,28 +382,9 @@ struct StoredTables {
                 foreignKeys: table.foreignKeys.filter { names.isSuperset(of: $0.columns) },
                 indexes: table.indexes.filter { names.isSuperset(of: $0.columns) }, checks: table.checks))
     }
-
-    /// Compares unique lists and foreign keys, as sets.
-    private mutating func compareConstraints(_ table: Schema.Table, _ existing: ExistingTable) {
-        let stored = Set(existing.uniqueLists.filter(\.isConstraint).map(\.columns))
-        let wanted = Set(table.unique)
-        for columns in wanted.symmetricDifference(stored).sorted(by: { $0.lexicographicallyPrecedes($1) }) {
-            let name = "\(table.name) (\(columns.joined(separator: ", ")))"
-            let (here, there) = wanted.contains(columns) ? ("model", "store") : ("store", "model")
-            differ(name, "\(name) is unique in the \(here), but not in the \(there)")
-        }
-        for key in table.foreignKeys {
-            guard let found = existing.foreignKeys.first(where: { $0.columns == key.columns }),
-                found.target != key.target
-            else { continue }
-            let name = "\(table.name).\(key.columns.joined(separator: ", "))"
-            differ(name, "\(name) refers to \(found.target)", "to \(key.target)")
-        }
-    }
 }
 
 extension Schema.ForeignKey {
-    /// The target of the foreign key, for people.
     var target: String { "\(table).\(keys.joined(separator: ", ")) ON DELETE \(onDelete)" }
 }
 
@@ -444,7 +429,6 @@ package struct StoreChange: Sendable, Equatable {
         self.loss = loss
     }
 
-    /// The text, and the remedy in brackets.
     package var line: String { remedy.map { "\(text) (\($0))" } ?? text }
 
     package func write(to writer: inout JSONWriter) {

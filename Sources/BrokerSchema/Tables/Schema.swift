@@ -63,7 +63,6 @@ package struct Schema: Sendable {
 
     /// Entities in the model's order, then link tables.
     package let tables: [Table]
-    /// The views of subentities, in the model's order.
     package let views: [View]
 
     package init(_ model: Model) {
@@ -288,7 +287,6 @@ extension ColumnNaming {
         return columns
     }
 
-    /// The to-one relationships in the views of an entity.
     func viewLinks(of index: Int) -> [Relationship] {
         let entity = model.entities[index]
         let places = entity.parent == nil ? Array(entity.relationships.indices) : entity.relationshipIndices

@@ -1,7 +1,6 @@
 package import BrokerModel
 internal import BrokerSQLite
 
-/// A name as a quoted SQL identifier.
 package func quoted(_ name: String) -> String {
     "\"\(name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""
 }
@@ -322,9 +321,7 @@ struct ReadableViews {
         for name in try names(on: connection) { try connection.execute("DROP VIEW \(quoted(name))") }
     }
 
-    /// Makes the store's views those of the model. Runs inside the caller's transaction.
-    ///
-    /// - Returns: the names that other programs' tables and views have.
+    /// Makes the store's views those of the model, in the caller's transaction. Returns the names that other programs' have.
     func update(on connection: Connection) throws(StoreError) -> [String] {
         let present = Dictionary(
             try Self.present(on: connection).map { (FoldedName($0.name), $0) }, uniquingKeysWith: { first, _ in first })
@@ -367,7 +364,6 @@ extension Schema {
 
 extension ReadableViews {
     private static let row = "r"
-    /// SQLite's limit on the columns of a view.
     private static let mostColumnsOfAView = 2_000
 
     private static func sql(named view: String, of index: Int, _ naming: ColumnNaming) -> String {

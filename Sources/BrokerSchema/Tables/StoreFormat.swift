@@ -17,14 +17,10 @@ package enum StoreFormat {
 
     package enum Kind {
         case new
-        /// A store of this version, with the text of the model in force.
-        ///
-        /// - Parameter held: the effective model, with the retained parts of earlier models; nil when nothing is
-        ///   retained.
+        /// A store of this version, with the text of the model in force. `held` is the effective model, with the retained parts of
+        /// earlier models; nil when nothing is retained.
         case store(model: String, held: String?)
-        /// Another program's database, to which Broker applies jobs if the model fits its tables.
-        ///
-        /// - Parameter isMarked: Broker applied jobs to it before.
+        /// Another program's database, to which Broker applies jobs if the model fits its tables. `isMarked`: it did so before.
         case foreign(isMarked: Bool)
     }
 
@@ -150,7 +146,6 @@ package struct StoreMeta {
 
     package func value(of key: Key) throws(StoreError) -> String? { try value(key.rawValue) }
 
-    /// - Parameter value: nil removes the fact.
     package func set(_ key: Key, to value: String?) throws(StoreError) { try set(key.rawValue, to: value) }
 
     private func value(_ key: String) throws(StoreError) -> String? {

@@ -8,14 +8,11 @@ final class BackupTarget {
     private let store: StoreFile
     private let replaces: Bool
     private let folder: String
-    /// The path with a folder free of symbolic links.
     private let location: String
     private let partial: HeldFile
     private var isPublished = false
 
-    /// Creates the partial file, and removes partial files that killed backups to the same file have left.
-    ///
-    /// - Throws: ``StoreError`` `unavailable` when the copy cannot have that name.
+    /// Creates the partial file, and removes those that killed backups to the same file have left.
     init(_ path: String, replaces: Bool, of store: StoreFile) throws(StoreError) {
         self.path = path
         self.store = store
@@ -136,9 +133,7 @@ final class BackupTarget {
         return name.utf8.suffix(16).allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
     }
 
-    /// Removes the partial files of killed backups to that file.
-    ///
-    /// - Throws: ``StoreError`` when one of them belongs to a running backup.
+    /// Removes the partial files of killed backups to that file. One of a running backup is an error.
     private static func removeLeftovers(
         _ path: String, _ folder: String, _ name: String, _ store: StoreFile
     ) throws(StoreError) {
@@ -197,7 +192,6 @@ final class BackupTarget {
                 + "; the store is as it was, and the copy is gone.")
     }
 
-    /// The error for a result of SQLite's, of the copy or of the store that is copied.
     func failure(_ result: Int32, _ copy: Connection) -> StoreError {
         let system = sqlite3_system_errno(copy.handle)
         if result & 0xFF == SQLITE_FULL { return failure(ENOSPC) }
@@ -248,23 +242,16 @@ package struct StoreBackup: Sendable {
     /// A store that no server has open is read without making files beside it.
     var sourceAccess = Connection.Access.read
 
-    /// - Parameters:
-    ///   - storePath: the path of a store that the writer has opened.
-    ///   - file: the path of the copy.
-    ///   - replaces: whether an existing file is replaced; otherwise it is an error.
+    /// - Parameter replaces: an existing file is replaced; otherwise it is an error.
     package init(of storePath: String, to file: String, replaces: Bool = false) {
         self.storePath = storePath
         self.file = file
         self.replaces = replaces
     }
 
-    /// Makes the copy. Blocks, on a connection of its own that cannot write the store.
+    /// Makes the copy. Blocks, on a connection of its own that cannot write the store. Both closures are called after every step.
     ///
-    /// - Parameters:
-    ///   - isWanted: called after every step; when it returns false, the backup stops.
-    ///   - progress: called after every step.
-    /// - Returns: nil when the backup was stopped.
-    /// - Throws: ``StoreError``: `full` when the copy's disk is, `unavailable` when it cannot be created there.
+    /// - Returns: nil when it was stopped, because `isWanted` returned false.
     package func run(
         isWanted: () -> Bool = { true }, progress: (Progress) -> Void = { _ in }
     ) throws(StoreError) -> Copy? {
@@ -278,7 +265,6 @@ package struct StoreBackup: Sendable {
         return Copy(sequence: sequence, bytes: target.bytes)
     }
 
-    /// - Returns: the highest sequence; nil when the backup was stopped.
     private func copy(
         _ source: StoreFile, to target: BackupTarget, _ isWanted: () -> Bool, _ progress: (Progress) -> Void
     ) throws(StoreError) -> Int64? {

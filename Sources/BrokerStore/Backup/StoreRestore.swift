@@ -10,7 +10,6 @@ internal import Glibc
 package struct StoreRestore: Sendable {
     /// The jobs of the backup, and those that only the store has.
     package struct Survey: Sendable, Equatable {
-        /// The highest sequence in the backup; 0 for none.
         package var sequence: Int64 = 0
         /// When the newest job of the backup ended, in milliseconds since 1970; nil without jobs.
         package var newestTime: Int64?
@@ -41,7 +40,6 @@ package struct StoreRestore: Sendable {
 
     private let backup: String
     private let store: String
-    /// A part of the names of replaced files.
     private let time: String
 
     /// - Parameter time: the time of the restore as a part of file names, `20261125T213000Z`.
@@ -52,8 +50,6 @@ package struct StoreRestore: Sendable {
     }
 
     /// Compares both. Changes nothing.
-    ///
-    /// - Throws: ``StoreError`` when the backup cannot be used.
     package func survey() throws(StoreError) -> Survey {
         var survey = Survey()
         let copy = try StoreVerification.openBackup(backup)
@@ -72,10 +68,7 @@ package struct StoreRestore: Sendable {
         return survey
     }
 
-    /// Replaces the store. Blocks.
-    ///
-    /// - Throws: ``StoreError``: the store is in use, the backup is damaged, or a disk is full. The store is then as it
-    ///   was, unless the message names the file that has it.
+    /// Replaces the store. Blocks. After an error the store is as it was, unless the message names the file that has it.
     package func run() throws(StoreError) -> Outcome {
         let faults = try StoreVerification.faults(of: backup)
         guard faults.isEmpty else {
@@ -148,7 +141,6 @@ package struct StoreRestore: Sendable {
         try connection.execute("COMMIT")
     }
 
-    /// A name that neither a store nor a journal has.
     private func freeName(for file: StoreFile) -> String {
         let name = "\(file.location).replaced-\(time)"
         var (candidate, number) = (name, 1)
@@ -211,11 +203,8 @@ package struct StoreRestore: Sendable {
 package enum StoreVerification {
     private static let listedFaults = 10
 
-    /// Reads the whole file: that its structure is sound (SQLite's `integrity_check`), that each link leads to a row
-    /// (`foreign_key_check`), and that it is a store. Blocks; changes nothing.
-    ///
-    /// - Returns: the faults, a line each; none for a sound store.
-    /// - Throws: ``StoreError`` when the file cannot be read, or is no store.
+    /// Reads the whole file and returns its faults, a line each: its structure (SQLite's `integrity_check`), links that lead to no
+    /// row (`foreign_key_check`). Blocks; changes nothing. A file that is no store is an error.
     package static func faults(of path: String) throws(StoreError) -> [String] {
         let connection = try openBackup(path)
         var faults: [String] = []

@@ -15,7 +15,6 @@ package final class FeedReader {
     private static let scannedJobs = 10_000
     private static let scannedBytes = 4 << 20
 
-    /// The sequences after which the feed may be read.
     package struct Bounds: Sendable, Equatable {
         /// The ledger has all jobs after it.
         package let oldest: Int64
@@ -36,7 +35,6 @@ package final class FeedReader {
         try self.init(path: files.path)
     }
 
-    /// - Parameter path: the path of a store that the writer has opened before.
     package init(path: String) throws(StoreError) {
         connection = try Connection(store: path, .read)
         try connection.execute("PRAGMA query_only = ON")
@@ -155,7 +153,6 @@ package final class FeedReader {
     }
 }
 
-/// The lines of keys in the table `_broker_feed`, read in the order of the jobs.
 private struct KeyLines {
     private let rows: Statement
     private var row: (sequence: Int64, lines: ArraySlice<UInt8>)?
@@ -204,7 +201,6 @@ package struct FeedCommit: Sendable, Equatable {
     var byteCount: Int { 128 + changes.count + (keys?.count ?? 0) }
 }
 
-/// The jobs of the feed that one follower wants.
 package struct FeedSelection: Sendable {
     /// The names of the entities, with those below them.
     let entities: Set<[UInt8]>
@@ -248,7 +244,6 @@ struct FeedKeys {
     static let maximumLookups = 100_000
     /// Bytes of lines above which a transaction writes several rows.
     private static let rowBytes = 1 << 20
-    /// Bytes of a row beside its lines.
     private static let bytesPerRow = 16
     /// How many bytes may exceed the limit before any are deleted, so that most transactions need not delete.
     private static let slackBytes = 256 << 10
@@ -301,9 +296,7 @@ struct FeedKeys {
         newest = sequence
     }
 
-    /// Must be called once in a transaction, before its COMMIT.
-    ///
-    /// - Parameter first: earlier lines of the ledger have expired.
+    /// Must be called once in a transaction, before its COMMIT. Lines of the ledger before `first` have expired.
     mutating func finish(first: Int64) throws(StoreError) {
         try write()
         if first > tally.first {

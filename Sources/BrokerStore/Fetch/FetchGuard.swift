@@ -13,7 +13,6 @@ final class FetchGuard {
     private var looks = 0
     private let allowance: ProcessorTime?
     private let isWanted: () -> Bool
-    /// Why the statement was interrupted; nil when it was not.
     private(set) var failure: FetchFailure?
 
     init(_ connection: Connection, _ limits: FetchLimits, isWanted: @escaping () -> Bool) {
@@ -24,8 +23,6 @@ final class FetchGuard {
     }
 
     /// Runs `body` under guard. The limits hold for each call.
-    ///
-    /// - Throws: ``failure``, or what `body` throws.
     func watch<Result>(_ body: () throws -> Result) throws -> Result {
         looks = limits.steps / Self.stepsPerLook
         connection.work.begin(WorkBudget(limit: limits.work))
@@ -51,7 +48,6 @@ final class FetchGuard {
         return failure != nil
     }
 
-    /// - Returns: whether to interrupt.
     private func look() -> Bool {
         looks -= 1
         if looks < 0 { failure = failure ?? .tooLong }
@@ -91,12 +87,10 @@ package struct FetchLimits: Sendable {
     package var certainBytes: Int
     /// Bytes of the objects that are collected before they are nested in one another.
     package var gatheredBytes: Int
-    /// Steps of SQLite's virtual machine.
     package var steps: Int
     /// Units of a `WorkBudget`: of the bytes that are compared, and of patterns. A pattern that would exceed them is not
     /// begun: one alone may take a second.
     package var work: Int
-    /// Processor time; nil for any time.
     package var microseconds: Int64?
 
     /// The work that one fetch may do, and a part of a stream: as much as a job.
@@ -152,7 +146,6 @@ package struct FetchEnvelope: Sendable {
         self.ending = ending
     }
 
-    /// No text.
     package static let none = FetchEnvelope(beginning: []) { _, _ in [] }
 }
 
@@ -175,11 +168,7 @@ package struct FetchedObjects: Sendable {
     private let closing: [UInt8]
     private let envelope: FetchEnvelope
 
-    /// - Parameters:
-    ///   - bytes: from the beginning of the envelope to the last object.
-    ///   - closing: the end of the array or object around them.
-    ///   - last: the key of the last object.
-    ///   - certainEnd: nil when all of them fit.
+    /// - Parameter bytes: from the beginning of the envelope to the last object; `closing` ends the array or object around them.
     init(
         _ bytes: consuming [UInt8], closing: [UInt8], _ envelope: FetchEnvelope, hasMore: Bool, last: [UInt8]?,
         certainEnd: End?
@@ -218,9 +207,7 @@ package final class StoreReader {
     /// Bytes for a stream, of which several are open at a time. It reads most pages once.
     package static let streamCacheBytes = 2 << 20
 
-    /// - Parameters:
-    ///   - path: the path of a store that the writer has opened before.
-    ///   - cacheBytes: memory for SQLite's pages.
+    /// - Parameter path: of a store that the writer has opened before.
     package init(path: String, plan: StagingPlan, cacheBytes: Int = cacheBytes) throws(StoreError) {
         self.plan = plan
         connection = try Connection(store: path, .read)
@@ -246,11 +233,7 @@ package final class StoreReader {
         return columns
     }
 
-    /// Runs a request.
-    ///
-    /// - Parameters:
-    ///   - envelope: the text around the objects.
-    ///   - isWanted: called repeatedly while the fetch runs; when it returns false, the fetch stops.
+    /// Runs a request. It stops when `isWanted`, which is called again and again, returns false.
     package func fetch(
         _ request: FetchRequest, limits: FetchLimits = .long, in envelope: FetchEnvelope = .none,
         isWanted: @escaping () -> Bool = { true }

@@ -23,16 +23,12 @@ struct FetchRun {
     private let keyWriters: [ValueWriter]
     private let sql: FetchSQL
     private let connection: Connection
-    /// Prepared when the first answer needs it.
     private var key: FetchedKey?
     private var batchRows = FetchRun.batchRows
     private var batch: Batch
-    /// The row of the batch that is written next.
     private var nextRow = 0
-    /// Objects read in all answers.
     private var readCount = 0
     private var bytes: [UInt8] = []
-    /// Objects in this answer.
     private var count = 0
     private var lastRow: Int64?
     private var certainEnd: (offset: Int, row: Int64)?
@@ -91,8 +87,6 @@ struct FetchRun {
     // MARK: - Answers
 
     /// The next answer. Not called again once there are no more objects, or after a failure.
-    ///
-    /// - Throws: ``FetchFailure``, or a ``StoreError``.
     mutating func objects() throws -> FetchedObjects {
         let (opening, closing): (String, String) =
             switch request.result {
@@ -116,7 +110,6 @@ struct FetchRun {
             takeBytes(), closing: Array(closing.utf8), envelope, hasMore: hasMore, last: last, certainEnd: certain)
     }
 
-    /// - Returns: false: a count has no more.
     private mutating func writeCount() throws(StoreError) -> Bool {
         guard try statement.step() else { preconditionFailure("a count has a row") }
         bytes += Array(String(statement.integer(0)).utf8)
@@ -124,7 +117,6 @@ struct FetchRun {
         return false
     }
 
-    /// The fault of the predicate that ended the statement, if there is one.
     var fault: Fault? { predicate?.fault.map { $0.at($0.path ?? "/where") } }
 
     /// Moves the bytes out, so that they are not copied when their end is added.
@@ -140,9 +132,7 @@ struct FetchRun {
         return try key?.json(ofRow: number)
     }
 
-    /// Writes as many rows as the answer holds.
-    ///
-    /// - Returns: whether there are more objects; for a stream, whether another answer follows.
+    /// Writes as many rows as the answer holds. Returns whether there are more objects; for a stream, whether another answer follows.
     private mutating func writeRows() throws -> Bool {
         while true {
             if nextRow == batch.level.count {
@@ -200,9 +190,7 @@ struct FetchRun {
         return try order?.next()
     }
 
-    /// Writes some rows of a batch, with all their nested objects.
-    ///
-    /// - Returns: false when there is no room for all of them; ``nextRow`` is the first that is not written.
+    /// Writes some rows of a batch, with all their nested objects. Returns false when there is no room for those from ``nextRow`` on.
     private mutating func write(_ rows: Range<Int>) throws -> Bool {
         var nested: [FetchedNest]? = []
         if !tree.inclusions.isEmpty {
@@ -263,7 +251,6 @@ package enum FetchFailure: Error, Sendable {
     case store(StoreError)
     /// The fetch exceeds its limits. A brief one must be repeated with larger ones.
     case tooLong
-    /// It is not wanted any more.
     case stopped
 }
 
@@ -276,9 +263,7 @@ struct SortedRows {
     private var position = 0
     private let row: Statement
 
-    /// - Parameters:
-    ///   - order: finds the row numbers; its parameters are bound.
-    ///   - sql: reads the row of a number.
+    /// - Parameter order: finds the row numbers; its parameters are bound.
     init(_ order: Statement, reading sql: String, on connection: Connection) throws(StoreError) {
         var numbers: [Int64] = []
         while try order.step() { numbers.append(order.integer(0)) }
@@ -346,9 +331,6 @@ package final class ObjectStream {
     /// Nil before the first answer, and after the end.
     private var run: FetchRun?
 
-    /// - Parameters:
-    ///   - envelope: the text around the objects of each answer.
-    ///   - isWanted: called repeatedly while an answer is made; when it returns false, the fetch stops.
     package init(
         _ request: FetchRequest, on reader: StoreReader, _ limits: FetchLimits = .part,
         in envelope: FetchEnvelope = .none, isWanted: @escaping () -> Bool = { true }

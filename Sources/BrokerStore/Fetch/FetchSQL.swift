@@ -43,9 +43,7 @@ struct FetchSQL {
             """
     }
 
-    /// The number of the objects.
-    ///
-    /// Parameters: as of ``objects(_:_:_:)``.
+    /// The number of the objects. Parameters: as of ``objects(_:_:_:)``.
     func count(_ request: FetchRequest, _ predicate: PredicateSQL?) -> String {
         "SELECT count(*) FROM (SELECT 1 FROM \(rows(request, predicate)) LIMIT ? OFFSET ?)"
     }
@@ -74,9 +72,7 @@ struct FetchSQL {
             + (conditions.isEmpty ? "" : " WHERE \(conditions.joined(separator: " AND "))")
     }
 
-    /// The columns of an object's key, as clients write it.
-    ///
-    /// Parameter: the row's number.
+    /// The columns of an object's key, as clients write it. Parameter: the row's number.
     func key(of entity: Int) -> String { columns(naming.nameColumns(entity).map(ObjectShape.column), of: entity) }
 
     /// The condition of the index of an identity that a subentity declares. Without it SQLite would sort the objects of
@@ -87,9 +83,7 @@ struct FetchSQL {
         return owner.flatMap { naming.entityCondition($0, alias: ObjectShape.alias) }
     }
 
-    /// Columns of one row that do not fit the results of the other statements.
-    ///
-    /// Parameter: the row's number.
+    /// Columns of one row that do not fit the results of the other statements. Parameter: the row's number.
     func columns(_ columns: [String], of entity: Int) -> String {
         """
         SELECT \(columns.joined(separator: ", ")) FROM \(table(entity)) AS \(ObjectShape.alias) \
@@ -97,9 +91,7 @@ struct FetchSQL {
         """
     }
 
-    /// One object.
-    ///
-    /// Parameters: the values of its key.
+    /// One object. Parameters: the values of its key.
     func object(_ entity: Int, _ shape: ObjectShape) -> String {
         let conditions = naming.keyColumns(entity).enumerated().map { "\(ObjectShape.column($1.name)) = ?\($0 + 1)" }
         return """
@@ -159,7 +151,6 @@ struct FetchSQL {
     }
 }
 
-/// A node in the tree of included relationships.
 final class FetchNode {
     struct Inclusion {
         let statement: Statement
@@ -221,7 +212,6 @@ final class FetchNode {
 }
 
 extension FetchNode.Inclusion {
-    /// - Parameter numbers: the numbers of the near rows, as JSON.
     fileprivate func read(_ numbers: [UInt8], _ memory: Int) throws(StoreError) -> FetchedNest? {
         var nest = FetchedNest(level: FetchedLevel(holeCount: node.inclusions.count), isToMany: isToMany)
         defer { statement.reset() }
@@ -236,7 +226,6 @@ extension FetchNode.Inclusion {
     }
 }
 
-/// The objects of one included relationship of some rows, with their own nested objects.
 struct FetchedNest {
     struct Overflow: Error {}
 
@@ -248,8 +237,6 @@ struct FetchedNest {
     var memory: Int { level.memory + links.memory }
 
     /// Writes the nested objects of a near row: an array, or an object or null.
-    ///
-    /// - Throws: ``Overflow``.
     func write(of near: Int, to bytes: inout [UInt8], limit: Int) throws {
         let rows = links.rows(of: near)
         if isToMany { bytes.append(UInt8(ascii: "[")) }
@@ -273,7 +260,6 @@ struct FetchedNest {
 struct FetchedLevel {
     private(set) var rowNumbers: [Int64] = []
     private var writer = JSONWriter(capacity: 4 << 10)
-    /// By row: the range of its text.
     private var texts: [Range<Int>] = []
     /// By row and included relationship: the offset of the hole for those objects.
     private var holes: [Int] = []
@@ -286,10 +272,8 @@ struct FetchedLevel {
 
     var memory: Int { writer.count + texts.count * 64 + holes.count * 8 }
 
-    /// The row with that number, if it was added already.
     func row(ofNumber number: Int64) -> Int? { rowsByNumber[number] }
 
-    /// - Returns: the new row.
     mutating func append(_ statement: Statement, _ reader: ObjectReader) throws(StoreError) -> Int {
         // A comma separates two of them.
         let start = writer.count + (texts.isEmpty ? 0 : 1)
@@ -323,7 +307,6 @@ struct FetchedLevel {
     }
 }
 
-/// The links from the rows of one level to those of the next, over one relationship.
 struct FetchedLinks {
     /// By row of the near level: the index in `rows` at which its links begin.
     private var firsts: [Int] = [0]

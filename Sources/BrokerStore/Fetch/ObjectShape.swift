@@ -8,7 +8,6 @@ internal import BrokerStaging
 /// With remote names that is the inverse of the mapping: an attribute's value is at its first key path, written as
 /// nested objects, and the root is not wrapped.
 struct ObjectShape {
-    /// The value of a JSON key.
     indirect enum Node {
         case value(column: Int, ValueWriter)
         case rowKey(column: Int)
@@ -33,7 +32,6 @@ struct ObjectShape {
         var node: Node
     }
 
-    /// The form of keys and values.
     struct Style {
         let names: FetchNames
         let dates: FetchDates
@@ -72,7 +70,6 @@ struct ObjectShape {
         self.init(builder, root)
     }
 
-    /// - Parameter root: made by the builder.
     init(_ builder: ShapeBuilder, _ root: Node) {
         self.root = root
         keyColumns = builder.keyColumns
@@ -86,7 +83,6 @@ struct ObjectShape {
     static func column(_ name: String) -> String { "\(alias).\(quoted(name))" }
 }
 
-/// Collects columns and assigns them to their keys.
 struct ShapeBuilder {
     let plan: StagingPlan
     let naming: ColumnNaming
@@ -158,7 +154,6 @@ struct ShapeBuilder {
         value(attribute, position, of: entity, at: ObjectShape.column(attribute.column))
     }
 
-    /// - Parameter column: the SQL of the stored value.
     mutating func value(
         _ attribute: Attribute, _ position: Int, of entity: Int, at column: String
     ) -> ObjectShape.Node {
@@ -179,7 +174,6 @@ struct ShapeBuilder {
         naming.linkColumns(relationship).map(ObjectShape.column)
     }
 
-    /// - Parameter linkColumns: the SQL of the key that is stored with the link.
     mutating func link(_ relationship: Relationship, at linkColumns: [String]) -> ObjectShape.Node {
         let destination = plan.model.entities[relationship.destination]
         if destination.hasRowKey {

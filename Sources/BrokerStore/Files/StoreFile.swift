@@ -85,7 +85,6 @@ struct StoreFile {
         return String(cString: resolved)
     }
 
-    /// The target of a symbolic link; nil for anything else.
     private static func linkTarget(_ name: String) -> String? {
         var bytes = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let count = bytes.withUnsafeMutableBytes {
@@ -135,7 +134,6 @@ extension stat {
     }
 }
 
-/// The size of a file in bytes; nil when there is none.
 func fileSize(_ path: String) -> Int? {
     var status = stat()
     return stat(path, &status) == 0 ? Int(status.st_size) : nil
@@ -146,10 +144,8 @@ extension StoreFile {
     /// Files beside a database that SQLite reads as parts of it.
     static let companions = ["-wal", "-shm", "-journal"]
 
-    /// The names of the database, SQLite's files beside it, its lock, and everything in its journal. Folders are compared by
-    /// identity, so neither a symbolic link nor a mount circumvents this.
-    ///
-    /// - Returns: "belongs to …"; nil for a name that is not the store's.
+    /// "belongs to …" for a name of the database, SQLite's files beside it, its lock, and everything in its journal. Folders are
+    /// compared by identity, so neither a symbolic link nor a mount circumvents this.
     func owner(of name: String, in folder: String) -> String? {
         guard let identity = FileIdentity(ofFileAt: folder) else { return nil }
         let slash = location.utf8.lastIndex(of: UInt8(ascii: "/"))!

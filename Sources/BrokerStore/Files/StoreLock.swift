@@ -58,9 +58,7 @@ package final class StoreLock: Sendable {
 
     deinit { Self.held.withLock { $0.removeAll { $0 == store.identity } } }
 
-    /// Deletes the files that it created, after a failed start, when there was no store before.
-    ///
-    /// To be called when no connection is open any more, and only if no job was accepted.
+    /// Deletes the files that it created, after a failed start in which no job was accepted. No connection may be open any more.
     package func abandon() {
         if store.isNew, !hadWAL {
             for suffix in ["-wal", "-shm"] { unlink(store.path + suffix) }
@@ -69,12 +67,9 @@ package final class StoreLock: Sendable {
         beside.discardIfNew()
     }
 
-    /// Deletes the lock file if it was created for this lock.
     func discardLockFile() { beside.discardIfNew() }
 
-    /// Gives the store, its WAL and its lock file these permissions, if they have others.
-    ///
-    /// To be called once the store is open, so that the WAL exists.
+    /// Gives the store, which is open, its WAL and its lock file these permissions, if they have others.
     package func setMode(_ mode: UInt32) throws(StoreError) {
         for file in [store, beside] {
             guard file.setMode(mode) else { throw Self.unchangeable(file.path, mode, errno) }
@@ -186,7 +181,6 @@ final class HeldFile: Sendable {
         case held(by: Int32?)
         /// The name leads to something other than a file: its kind.
         case noFile(String)
-        /// An error of the system, by `errno`.
         case system(Int32)
     }
 
@@ -196,10 +190,7 @@ final class HeldFile: Sendable {
     let isNew: Bool
     let linkCount: Int
 
-    /// - Parameters:
-    ///   - path: a symbolic link there is not followed.
-    ///   - mode: permissions of a file that is created, whatever the umask is.
-    ///   - defaultMode: used if `mode` is nil, less the umask.
+    /// - Parameter path: a symbolic link there is not followed. A new file gets `mode` whatever the umask is, or `defaultMode` less it.
     init(path: String, mode: mode_t?, or defaultMode: mode_t) throws(Failure) {
         self.path = path
         while true {

@@ -45,9 +45,7 @@ package final class JobIndex: Sendable {
         return state.withLock { $0.shards[Self.shard(of: hash)].find(hash) }
     }
 
-    /// Sets the sequence of the id's line.
-    ///
-    /// - Parameter old: the sequence of its earlier line; nil when it has none.
+    /// Sets the sequence of the id's line, which replaces that of an earlier one.
     func set(_ id: String, to sequence: Int64, replacing old: Int64?) {
         let change = Change(hash: Self.hash(id), old: old ?? 0, new: sequence)
         state.withLock {
@@ -70,7 +68,6 @@ package final class JobIndex: Sendable {
         }
     }
 
-    /// Adds a line of a ledger that existed before.
     func load(_ id: String, _ sequence: Int64) {
         state.withLock { $0.apply(Change(hash: Self.hash(id), old: 0, new: sequence)) }
     }
@@ -80,7 +77,6 @@ package final class JobIndex: Sendable {
 
     private struct Shard {
         private var lines: [UInt64: Int64] = [:]
-        /// Further lines of a hash that several ids have.
         private var others: [UInt64: [Int64]] = [:]
 
         var capacity: Int { lines.capacity }
@@ -90,10 +86,7 @@ package final class JobIndex: Sendable {
             return ([line] + (others[hash] ?? [])).sorted(by: >)
         }
 
-        /// - Parameters:
-        ///   - old: the line that is replaced; 0 for none.
-        ///   - new: the line that replaces it; 0 for none.
-        ///   - first: earlier lines have expired, and are dropped when there is no more room.
+        /// Replaces a line by another; 0 is none. Lines before `first` have expired, and are dropped when there is no more room.
         mutating func replace(_ hash: UInt64, _ old: Int64, _ new: Int64, first: Int64) {
             if old != 0 { remove(hash, old) }
             guard new != 0 else { return }

@@ -32,7 +32,6 @@ final class Ledger {
     private let connection: Connection
     private let lines: LedgerLines
     private let inserts: LedgerInserts
-    /// Lines of the open transaction that are not written yet.
     private var pending = PendingLines()
     private let deleteLine: Statement
     private let deleteFirst: Statement
@@ -83,7 +82,6 @@ final class Ledger {
 
     // MARK: - Sequences
 
-    /// The id of the job with that sequence; nil when the ledger has no line for it.
     func id(ofJobAt sequence: Int64) throws(StoreError) -> String? {
         try connection.prepare("SELECT id FROM _broker_jobs WHERE sequence = ?1").first(sequence) { $0.text(0) }
     }
@@ -277,23 +275,11 @@ struct PendingLines {
         var id = id
         let idRange = id.withUTF8 { append($0) }
         let hashRange = outcome.contentHash?.withBytes { append($0.bindMemory(to: UInt8.self)) }
-        // Similar jobs have one body.
-        let last = lines.last?.body
-        let isSame = last.map { hasBytes(outcome.body, at: $0) } ?? false
         lines.append(
             Line(
                 sequence: outcome.sequence, isFailure: outcome.isFailure, ended: now,
                 owner: outcome.owner.map { Int64($0.user) }, id: idRange, hash: hashRange,
-                body: isSame ? last! : outcome.body.withUnsafeBufferPointer { append($0) }))
-    }
-
-    private func hasBytes(_ body: [UInt8], at range: Range<Int>) -> Bool {
-        guard body.count == range.count else { return false }
-        return body.withUnsafeBytes { body in
-            bytes.withUnsafeBytes { bytes in
-                range.isEmpty || memcmp(body.baseAddress!, bytes.baseAddress! + range.lowerBound, range.count) == 0
-            }
-        }
+                body: outcome.body.withUnsafeBufferPointer { append($0) }))
     }
 
     private mutating func append(_ added: UnsafeBufferPointer<UInt8>) -> Range<Int> {

@@ -20,7 +20,6 @@ package final class JobFacts: Sendable {
     package let objectDates: FetchDates
     /// The job is applied and undone: it changes nothing, and is not recorded.
     package let isDryRun: Bool
-    /// A job that deletes more objects fails.
     package let maximumDeletions: DeletionLimit?
     /// Written in the job's transaction if the job takes effect.
     package let bookmark: Bookmark?
@@ -126,7 +125,6 @@ extension StoreJob {
     }
 }
 
-/// The outcome of a job.
 // Boxed: an outcome has many parts, and is passed from list to list.
 package indirect enum JobOutcome: Sendable {
     /// It took effect; a dry run would have had this effect.
@@ -153,7 +151,6 @@ package indirect enum JobOutcome: Sendable {
         return keys
     }
 
-    /// The outcome in the ledger.
     func body(of job: StoreJob) -> [UInt8] {
         switch self {
         case .completed(let outcome): return outcome.storedObject
@@ -191,7 +188,6 @@ package struct JobOwner: Sendable, Hashable {
 
     package init(user: UInt32) { self.user = user }
 
-    /// The user that this process runs as.
     package static let server = JobOwner(user: geteuid())
 
     /// The server's own user, or root: these see the jobs of all users, and administer the server.
@@ -213,7 +209,6 @@ struct Bookmarks {
         delete = try connection.prepare("DELETE FROM _broker_bookmarks WHERE name = ?1")
     }
 
-    /// - Parameter sequence: that of the job.
     func set(_ bookmark: Bookmark, by sequence: Int64) throws(StoreError) {
         guard let value = bookmark.value else {
             delete.bind(bookmark.name, at: 1)
@@ -230,7 +225,6 @@ struct Bookmarks {
 package struct JobHash: Sendable, Equatable, ExpressibleByArrayLiteral {
     private var words: (UInt64, UInt64, UInt64) = (0, 0, 0)
     private var count = 0
-    /// All bytes, if they are more than the words have.
     private var long: [UInt8]?
 
     package init(_ bytes: UnsafeRawBufferPointer) {
@@ -291,9 +285,7 @@ package final class LedgerReader {
         try self.init(path: files.path, index)
     }
 
-    /// - Parameters:
-    ///   - path: the path of a store that the writer has opened before.
-    ///   - index: the writer's (``Store/jobs``).
+    /// - Parameter path: of a store that the writer, whose index that is, has opened before.
     package init(path: String, _ index: JobIndex) throws(StoreError) {
         let connection = try Connection(store: path, .read)
         try connection.execute("PRAGMA query_only = ON")
@@ -308,7 +300,6 @@ package final class LedgerReader {
         findBookmark = try connection.prepare("SELECT value, sequence FROM _broker_bookmarks WHERE name = ?1")
     }
 
-    /// The outcome of a committed job; nil for an unknown id.
     package func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try lines.outcome(ofJob: id) }
 
     package func bookmark(named name: String) throws(StoreError) -> StoredBookmark? {
@@ -320,8 +311,6 @@ package final class LedgerReader {
 
     /// The newest failed jobs that pass the filter and that the asker may see, the newest first. The column `ended` has when
     /// a job was accepted, so that a journal that is applied again writes the same lines.
-    ///
-    /// - Parameter count: at most that many are returned.
     package func failures(
         _ count: Int, _ filter: FailureFilter, as asker: JobOwner
     ) throws(StoreError) -> [(id: String, acceptedAt: Int64, outcome: StoredOutcome)] {

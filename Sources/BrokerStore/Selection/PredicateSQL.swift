@@ -21,16 +21,12 @@ struct PredicateSQL {
 
     enum Parameter {
         case value(PredicateValue)
-        /// A test that SQL itself does not have.
         case test(ValueTest)
     }
 
     /// - Parameters:
-    ///   - alias: the alias of the table in the caller's statement, unquoted.
-    ///   - longColumns: by entity, if the work is charged row by row. The statement ends then when the connection's budget
-    ///     is spent.
-    ///   - isOver: called before each test that SQL itself does not have; if it returns true, the statement is
-    ///     interrupted.
+    ///   - longColumns: by entity, if the work is charged row by row. A statement ends when the connection's budget is spent.
+    ///   - isOver: called before each test that SQL itself does not have; if it returns true, the statement is interrupted.
     init(
         _ predicate: Predicate, entity: Int, plan: StagingPlan, alias: String,
         charging longColumns: [LongColumns]? = nil, isOver: @escaping () -> Bool = { false }
@@ -45,9 +41,7 @@ struct PredicateSQL {
         parameters = writer.parameters
     }
 
-    /// Binds all constants, from the parameter `index` on. Valid for one execution.
-    ///
-    /// - Returns: the next parameter's index.
+    /// Binds all constants, from the parameter `index` on, for one execution. Returns the next parameter's index.
     func bind(to statement: Statement, from index: Int) -> Int {
         run.begin()
         for (position, parameter) in parameters.enumerated() {
@@ -368,7 +362,6 @@ extension AttributeType {
 /// once for a statement, so its time is linear in the links, and an index on a compared column is used. A subquery for
 /// each object would examine the same links again for all objects that share a link before the relationship.
 extension PredicateSQLWriter {
-    /// At least one object meets the condition.
     mutating func condition(_ collection: PredicateCollection, _ inner: Predicate, _ table: Table) -> String {
         guard let first = collection.hops.first else {
             return leads(by: collection.relationship, to: inner, from: table)
@@ -482,7 +475,6 @@ extension PredicateSQLWriter {
 }
 
 extension PredicateTest {
-    /// The test of a count of 0.
     fileprivate var isMetByNone: Bool {
         switch self {
         case .equals(.integer(let value)): value == 0
