@@ -116,13 +116,12 @@ let package = Package(
         .target(name: "BrokerJSON", dependencies: ["CTape"], swiftSettings: strict),
         .target(
             name: "BrokerFastJSON", dependencies: ["BrokerJSON", "CSimdjson", "CTape"], swiftSettings: strict),
-        .target(name: "BrokerPaths", swiftSettings: strict),
-        .target(name: "BrokerModel", dependencies: ["BrokerJSON", "BrokerPaths"], swiftSettings: strict),
+        .target(name: "BrokerModel", dependencies: ["BrokerJSON"], swiftSettings: strict),
         .target(name: "BrokerXML", dependencies: ["CXML2"], swiftSettings: strict),
         .target(name: "BrokerWire", dependencies: ["Broker", "BrokerJSON", "CLZ4"], swiftSettings: strict),
         .target(
             name: "BrokerStaging",
-            dependencies: ["BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerPaths", "CRE2"],
+            dependencies: ["BrokerFastJSON", "BrokerJSON", "BrokerModel", "CRE2"],
             swiftSettings: strict),
         .target(name: "BrokerSQLite", dependencies: ["CGlibc", "CSQLite"], swiftSettings: strict),
         .target(
@@ -273,7 +272,6 @@ let package = Package(
         tests("BrokerJSON", also: ["BrokerFastJSON"]),
         tests("BrokerInput", also: ["BrokerJSON", "CLZ4", "CZlib"]),
         tests("BrokerPages", also: ["BrokerInput"]),
-        tests("BrokerPaths"),
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerWire", also: ["Broker", "BrokerJSON"]),
         tests("Broker", also: ["BrokerJSON", "BrokerWire"]),

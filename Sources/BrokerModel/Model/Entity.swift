@@ -1,5 +1,3 @@
-package import BrokerPaths
-
 /// A kind of object. An entity without relatives has a table in the store; the entities of a hierarchy share one.
 package struct Entity: Sendable {
     package var name: String

@@ -1,5 +1,4 @@
 import BrokerJSON
-import BrokerPaths
 
 /// Reads the model's `mappings`, after its entities are linked.
 struct MappingReader {

@@ -1,6 +1,5 @@
 package import BrokerJSON
 package import BrokerModel
-internal import BrokerPaths
 
 /// Chooses the mappings for a whole payload, by name or by the model's routes. One router serves the operations of one
 /// job.

@@ -1,11 +1,10 @@
-/// A pattern of resource paths such as `/articles/:articleID`, as in RestKit's path matcher and router.
+/// A pattern of resource paths such as `/articles/:articleID`, as in RestKit's path matcher.
 ///
-/// In both directions: a matching path gives the values of the parameters, and values fill the pattern to a path. A
-/// parameter is a colon and a name of letters, digits and `_`; it matches at least one character, and no slash. Other
+/// A parameter is a colon and a name of letters, digits and `_`; it matches at least one character, and no slash. Other
 /// text matches itself: `/feeds/:name.json`. Slashes at either end do not count, and neither do a query (`?page=2`) or
 /// a fragment (`#top`) after a path.
 package struct PathPattern: Sendable {
-    enum Token: Sendable, Equatable {
+    private enum Token: Sendable {
         case literal([UInt8])
         case parameter(String)
     }
@@ -13,7 +12,7 @@ package struct PathPattern: Sendable {
     /// The text of the pattern.
     package let text: String
     /// By segment, between slashes; a segment has at least one token.
-    let segments: [[Token]]
+    private let segments: [[Token]]
 
     /// - Throws: ``PathPatternError`` when a parameter has no name, is directly followed by another, or occurs twice.
     package init(_ text: String) throws(PathPatternError) {
@@ -22,15 +21,8 @@ package struct PathPattern: Sendable {
         for segment in Self.segments(of: text.utf8[...]) { segments.append(try Self.tokens(of: segment, in: text)) }
         self.segments = segments
         var names: Set<String> = []
-        for name in parameters where !names.insert(name).inserted {
+        for case .parameter(let name) in segments.joined() where !names.insert(name).inserted {
             throw PathPatternError("the parameter \":\(name)\" occurs twice in \"\(text)\"; give each its own name")
-        }
-    }
-
-    /// The names of the parameters, in order.
-    package var parameters: [String] {
-        segments.joined().compactMap { token in
-            if case .parameter(let name) = token { name } else { nil }
         }
     }
 

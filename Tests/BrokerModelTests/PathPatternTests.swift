@@ -1,4 +1,4 @@
-import BrokerPaths
+import BrokerModel
 import Testing
 
 @Suite(.timeLimit(.minutes(5)))
