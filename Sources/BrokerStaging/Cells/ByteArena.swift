@@ -32,12 +32,6 @@ struct ByteArena: ~Copyable {
         return UnsafeMutableBufferPointer(start: start, count: count)
     }
 
-    /// Gives back the last `unused` bytes of the latest allocation.
-    mutating func giveBack(_ unused: Int) {
-        free = free.map { $0 - unused }
-        freeCount += unused
-    }
-
     /// Returns the memory in bytes that was allocated since the last call.
     mutating func takeFresh() -> Int {
         defer { fresh = 0 }

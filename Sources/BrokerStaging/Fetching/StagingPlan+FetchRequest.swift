@@ -35,9 +35,8 @@ extension StagingPlan {
         request.limit = try limit(description)
         request.offset = try checked(description.offset, in: 0...Int.max, named: "offset")
         guard description.sort.count <= Self.maximumSortTerms else {
-            throw Fault(
-                .unsupportedMessage,
-                "`sort` has \(description.sort.count) attributes; \(Self.maximumSortTerms) are the most.", path: "/sort"
+            throw .unsupported(
+                "`sort` has \(description.sort.count) attributes; \(Self.maximumSortTerms) are the most.", at: "/sort"
             )
         }
         for (index, text) in description.sort.enumerated() {
@@ -64,20 +63,18 @@ extension StagingPlan {
     private func after(_ description: FetchDescription, _ entity: Int) throws(Fault) -> [OwnedCell]? {
         guard let after = description.after else { return nil }
         guard description.sort.isEmpty else {
-            throw Fault(
-                .unsupportedMessage,
+            throw .unsupported(
                 "`after` continues in the order of the keys, and `sort` asks for another order. Omit one of them; in "
-                    + "another order, use `stream`, or `where` with the value of the last object.", path: "/after")
+                    + "another order, use `stream`, or `where` with the value of the last object.", at: "/after")
         }
         return try position(after, ofEntity: entity, at: "/after")
     }
 
     private func isStreamed(_ description: FetchDescription) throws(Fault) -> Bool {
         guard description.isStreamed, description.result != .collection else { return description.isStreamed }
-        throw Fault(
-            .unsupportedMessage,
+        throw .unsupported(
             "`stream` sends arrays of objects, and `result` asks for \(description.result.rawValue). Omit one of them.",
-            path: "/stream")
+            at: "/stream")
     }
 
     private func limit(_ description: FetchDescription) throws(Fault) -> Int {
@@ -90,9 +87,7 @@ extension StagingPlan {
         guard range.contains(value) else {
             let most = range.upperBound == .max ? "or more" : "to \(range.upperBound)"
             let remedy = name == "limit" ? " Fetch the rest with `after`, or all with `stream`." : ""
-            throw Fault(
-                .unsupportedMessage, "`\(name)` is \(range.lowerBound) \(most), not \(value).\(remedy)",
-                path: "/\(name)")
+            throw .unsupported("`\(name)` is \(range.lowerBound) \(most), not \(value).\(remedy)", at: "/\(name)")
         }
         return value
     }
@@ -119,24 +114,21 @@ extension StagingPlan {
     /// Follows to-one relationships.
     ///
     /// - Parameter isToMany: why a to-many relationship is refused, and the remedy.
-    /// - Returns: their indices, and the entity at their end.
     func path(
         _ keys: [String], from entity: Int, at pointer: String, isToMany: String
     ) throws(Fault) -> (hops: [Int], end: Int) {
         guard keys.count <= Self.maximumPathDepth else {
-            throw Fault(
-                .unsupportedMessage,
+            throw .unsupported(
                 "A key path has at most \(Self.maximumPathDepth) relationships, and this one has \(keys.count).",
-                path: pointer)
+                at: pointer)
         }
         var hops: [Int] = []
         var end = entity
         for key in keys {
             let relationship = try relationship(key, of: end, at: pointer, for: .unsupportedMessage)
             guard !model.entities[end].relationships[relationship].isToMany else {
-                throw Fault(
-                    .unsupportedMessage,
-                    "\(model.entities[end].name).\(key) is a to-many relationship, and \(isToMany).", path: pointer)
+                throw .unsupported(
+                    "\(model.entities[end].name).\(key) is a to-many relationship, and \(isToMany).", at: pointer)
             }
             hops.append(relationship)
             end = model.entities[end].relationships[relationship].destination
@@ -146,16 +138,13 @@ extension StagingPlan {
 
     private func noAttribute(_ name: String, of entity: Entity, at pointer: String) -> Fault {
         guard entity.index(ofRelationship: name) == nil else {
-            return Fault(
-                .unsupportedMessage,
+            return .unsupported(
                 "\(entity.name).\(name) is a relationship; sort by an attribute of its objects, such as "
-                    + "\"\(name).name\".", path: pointer, entity: entity.name)
+                    + "\"\(name).name\".", at: pointer, entity)
         }
         let ending = NearMiss.ending(name.briefly, among: entity.attributes.map(\.name))
-        return Fault(
-            .unsupportedMessage,
-            "\(entity.name) has no attribute \(name.quotedBriefly) to sort by\(ending)",
-            path: pointer, entity: entity.name)
+        return .unsupported(
+            "\(entity.name) has no attribute \(name.quotedBriefly) to sort by\(ending)", at: pointer, entity)
     }
 
     // MARK: - Nesting
@@ -172,10 +161,9 @@ extension StagingPlan {
             position = known
         } else {
             guard left > 0 else {
-                throw Fault(
-                    .unsupportedMessage,
+                throw .unsupported(
                     "`include` names more than \(Self.maximumInclusions) relationships. Fetch some of them by "
-                        + "themselves.", path: pointer)
+                        + "themselves.", at: pointer)
             }
             left -= 1
             inclusions.append(FetchRequest.Inclusion(relationship: relationship, inclusions: []))
@@ -195,8 +183,8 @@ extension StagingPlan {
             code,
             isAttribute
                 ? "\(entity.name).\(name) is an attribute and no relationship."
-                : "\(entity.name) has no relationship \(name.quotedBriefly)\(ending)",
-            path: pointer, entity: entity.name)
+                : "\(entity.name) has no relationship \(name.quotedBriefly)\(ending)", path: pointer,
+            entity: entity.name)
     }
 }
 
@@ -207,23 +195,18 @@ extension StagingPlan {
     private static let maximumSelectionLinks = 128
 
     /// Checks `select`.
-    ///
-    /// - Throws: `unsupportedMessage`.
     func selection(
         _ description: FetchDescription, of entity: Int
     ) throws(Fault) -> [FetchRequest.SelectedValue] {
         guard !description.select.isEmpty else { return [] }
         guard description.include.isEmpty else {
-            throw Fault(
-                .unsupportedMessage,
+            throw .unsupported(
                 "`select` names all values of the objects, and `include` asks for more. Omit one of them.",
-                path: "/include")
+                at: "/include")
         }
         guard description.select.count <= Self.maximumSelection else {
-            throw Fault(
-                .unsupportedMessage,
-                "`select` has \(description.select.count) names; \(Self.maximumSelection) are the most.",
-                path: "/select")
+            throw .unsupported(
+                "`select` has \(description.select.count) names; \(Self.maximumSelection) are the most.", at: "/select")
         }
         var values: [FetchRequest.SelectedValue] = []
         // By bytes: two names that differ in Unicode form only are two.
@@ -232,16 +215,13 @@ extension StagingPlan {
         for (index, text) in description.select.enumerated() {
             let value = try selectedValue(text, of: entity, at: "/select/\(index)")
             guard names.insert(Array(text.utf8)).inserted else {
-                throw Fault(
-                    .unsupportedMessage, "`select` names \(text.quotedBriefly) twice. Name it once.",
-                    path: "/select/\(index)")
+                throw .unsupported("`select` names \(text.quotedBriefly) twice. Name it once.", at: "/select/\(index)")
             }
             links += value.path.count
             guard links <= Self.maximumSelectionLinks else {
-                throw Fault(
-                    .unsupportedMessage,
+                throw .unsupported(
                     "The key paths of `select` have more than \(Self.maximumSelectionLinks) relationships in all. Fetch "
-                        + "some of the values by themselves.", path: "/select/\(index)")
+                        + "some of the values by themselves.", at: "/select/\(index)")
             }
             values.append(value)
         }
@@ -263,10 +243,9 @@ extension StagingPlan {
         guard let relationship = found.index(ofRelationship: name) else {
             let known = found.attributes.map(\.name) + found.relationships.filter { !$0.isToMany }.map(\.name)
             let question = NearMiss.question(name.briefly, among: known)
-            throw Fault(
-                .unsupportedMessage,
+            throw .unsupported(
                 "\(found.name) has no attribute or relationship \(name.quotedBriefly)\(question.isEmpty ? "." : question)",
-                path: pointer, entity: found.name)
+                at: pointer, found)
         }
         _ = try self.path(
             [name], from: end, at: pointer,
@@ -365,6 +344,12 @@ extension ValueConverter {
         ValueConverter(
             name: name, type: type, transform: transform, dates: dates, scale: scale, limits: ValueLimits(),
             defaultCell: nil)
+    }
+}
+
+extension Fault {
+    fileprivate static func unsupported(_ message: String, at path: String, _ entity: Entity? = nil) -> Fault {
+        Fault(.unsupportedMessage, message, path: path, entity: entity?.name)
     }
 }
 

@@ -125,7 +125,6 @@ extension PredicateChecker {
         }
     }
 
-    /// - Parameter column: the column of a part of the key, by its number and its attribute; nil for the row key.
     private func key(
         _ relationship: Relationship, _ target: PredicateTarget, column: (Int, Int?) -> PredicateOperand.Column
     ) -> Key {

@@ -179,7 +179,6 @@ extension PredicateValue {
 }
 
 extension PredicateOrder {
-    /// - Parameter order: negative when the left side is less.
     func holds(_ order: Int) -> Bool {
         switch self {
         case .less: order < 0

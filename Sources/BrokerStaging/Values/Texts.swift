@@ -1,5 +1,6 @@
 import BrokerJSON
 import BrokerModel
+import Foundation
 
 /// The transforms of an attribute, in their order.
 ///
@@ -96,67 +97,17 @@ enum WhiteSpace {
 }
 
 /// Base64 by RFC 4648: the standard alphabet, padding optional, no other characters.
-///
-/// Unused bits of the last character must be zero, so that each value has one text.
 enum Base64 {
-    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-
-    /// Returns the bytes; nil when the text is not base64.
+    /// Returns the bytes; nil when the text is not base64, or not the one text of its bytes.
     static func decode(_ text: UnsafeBufferPointer<UInt8>, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8>? {
-        var count = text.count
-        while count > 0, text.count - count < 2, text[count - 1] == UInt8(ascii: "=") { count -= 1 }
-        guard count % 4 != 1, count == text.count || text.count % 4 == 0 else { return nil }
-        let space = arena.allocate(count / 4 * 3 + max(count % 4 - 1, 0))
-        var (bits, bitCount, end): (UInt32, UInt32, Int) = (0, 0, 0)
-        var isValid = true
-        for index in 0..<count {
-            guard let value = value(of: text[index]) else {
-                isValid = false
-                break
-            }
-            bits = bits << 6 | UInt32(value)
-            bitCount += 6
-            guard bitCount >= 8 else { continue }
-            bitCount -= 8
-            space[end] = UInt8(truncatingIfNeeded: bits >> bitCount)
-            end += 1
-        }
-        guard isValid, bits & (1 << bitCount - 1) == 0 else {
-            arena.giveBack(space.count)
-            return nil
-        }
-        return UnsafeBufferPointer(space)
-    }
-
-    @inline(__always) private static func value(of character: UInt8) -> UInt8? {
-        switch character {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"): character - UInt8(ascii: "A")
-        case UInt8(ascii: "a")...UInt8(ascii: "z"): character - UInt8(ascii: "a") + 26
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0") + 52
-        case UInt8(ascii: "+"): 62
-        case UInt8(ascii: "/"): 63
-        default: nil
-        }
+        var padded = Data(text)
+        if text.last != UInt8(ascii: "=") { while padded.count % 4 != 0 { padded.append(UInt8(ascii: "=")) } }
+        guard let bytes = Data(base64Encoded: padded), bytes.base64EncodedData() == padded else { return nil }
+        return arena.store(bytes)
     }
 
     /// Returns the bytes in the standard alphabet, padded.
-    static func encode(_ bytes: UnsafeBufferPointer<UInt8>) -> [UInt8] {
-        var text: [UInt8] = []
-        text.reserveCapacity((bytes.count + 2) / 3 * 4)
-        var index = 0
-        while index < bytes.count {
-            let count = min(3, bytes.count - index)
-            var bits = UInt32(bytes[index]) << 16
-            if count > 1 { bits |= UInt32(bytes[index + 1]) << 8 }
-            if count > 2 { bits |= UInt32(bytes[index + 2]) }
-            for sextet in 0..<4 {
-                let value = Int(bits >> UInt32(18 - 6 * sextet)) & 0x3F
-                text.append(sextet <= count ? alphabet[value] : UInt8(ascii: "="))
-            }
-            index += 3
-        }
-        return text
-    }
+    static func encode(_ bytes: UnsafeBufferPointer<UInt8>) -> [UInt8] { Array(Data(bytes).base64EncodedData()) }
 }
 
 /// JSON text without white space between its tokens.
@@ -186,19 +137,15 @@ enum CompactJSON {
     ) -> UnsafeBufferPointer<UInt8> {
         let compactCount = nextSpace(in: text, from: 0)
         guard compactCount < text.count else { return text }
-        let space = arena.allocate(text.count)
-        var end = 0
+        var compact: [UInt8] = []
+        compact.reserveCapacity(text.count)
         var start = 0
         while start < text.count {
             let next = nextSpace(in: text, from: start)
-            for index in start..<next {
-                space[end] = text[index]
-                end += 1
-            }
+            compact += text[start..<next]
             start = next + 1
         }
-        arena.giveBack(text.count - end)
-        return UnsafeBufferPointer(rebasing: space[..<end])
+        return arena.store(compact)
     }
 
     /// Returns the index of the first white space outside of strings, from an index outside of strings; the end when
