@@ -286,7 +286,7 @@ package struct RowLayout: Sendable {
         for source in model.tableEntities {
             for (index, relationship) in model.entities[source].relationships.enumerated() {
                 let id = RelationshipID(entity: source, relationship: index)
-                guard Self.ownsLinkTable(id, in: model) else { continue }
+                guard Self.ownsLinkTable(relationship, of: source, in: model.entities) else { continue }
                 linkTableIndices[id] = linkTables.count
                 let destination = model.topmost(of: relationship.destination)
                 let isSymmetric = destination == source && relationship.inverse == index
@@ -311,13 +311,13 @@ package struct RowLayout: Sendable {
 
     /// The owner of a many-to-many pair's table is the entity whose name is first; within one entity, the relationship
     /// whose name is first.
-    private static func ownsLinkTable(_ id: RelationshipID, in model: Model) -> Bool {
-        let relationship = model.entities[id.entity].relationships[id.relationship]
+    static func ownsLinkTable(_ relationship: Relationship, of entity: Int, in entities: [Entity]) -> Bool {
         guard relationship.isToMany else { return false }
-        guard let inverse = model.inverse(of: relationship) else { return true }
+        guard let index = relationship.inverse else { return true }
+        let inverse = entities[relationship.destination].relationships[index]
         guard inverse.isToMany else { return false }
-        let owner = model.entities[relationship.owner ?? id.entity]
-        let destination = model.entities[inverse.owner ?? relationship.destination]
+        let owner = entities[relationship.owner ?? entity]
+        let destination = entities[inverse.owner ?? relationship.destination]
         return (owner.name, relationship.name) <= (destination.name, inverse.name)
     }
 

@@ -83,7 +83,6 @@ struct PropertyNamesReader {
 // MARK: - Identity
 
 extension PropertyNamesReader {
-    /// - Parameter ownedIdentity: the complete identity of an owned entity.
     fileprivate func readIdentity(
         _ ownedIdentity: [String]?, inheritingFrom parent: EntityDraft?, into entity: inout Entity
     ) {

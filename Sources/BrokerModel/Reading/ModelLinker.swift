@@ -377,7 +377,7 @@ struct StoreNames {
             for draft in drafts[index].relationships where draft.isResolved {
                 guard let place = entities[index].index(ofRelationship: draft.name) else { continue }
                 let relationship = entities[index].relationships[place]
-                guard ownsJoinTable(relationship, of: index) else { continue }
+                guard RowLayout.ownsLinkTable(relationship, of: index, in: entities) else { continue }
                 let owner = "the relationship \"\(relationship.name)\" of \(entities[index].name)"
                 tables.add("\(entities[index].name)_\(relationship.name)", of: owner, at: draft.key)
             }
@@ -452,16 +452,6 @@ struct StoreNames {
     private static func columns(of relationship: Relationship, to destination: Entity) -> [String] {
         guard !destination.hasRowKey, destination.identity.count > 1 else { return [relationship.column] }
         return destination.identity.map { "\(relationship.column)_\(destination.attributes[$0].column)" }
-    }
-
-    /// To-many without a to-one inverse; of a pair, the one whose entity, then whose own name, comes first.
-    private func ownsJoinTable(_ relationship: Relationship, of index: Int) -> Bool {
-        guard relationship.isToMany else { return false }
-        guard let inverse = relationship.inverse else { return true }
-        let destination = entities[relationship.destination]
-        let other = destination.relationships[inverse]
-        return other.isToMany
-            && (entities[index].name, relationship.name) <= (destination.name, other.name)
     }
 }
 

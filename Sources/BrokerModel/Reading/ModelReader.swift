@@ -53,7 +53,6 @@ private struct ModelLimitCheck {
         checkHierarchies(entities, counts, node)
     }
 
-    /// - Returns: the number of its attributes and relationships.
     private mutating func check(_ entity: ModelValue.Member) -> Int {
         checkName(entity.key, entity.keyPlace, "/entities")
         let pointer = "/entities/\(Self.shortened(entity.key).asPointerToken)"
