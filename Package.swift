@@ -125,7 +125,8 @@ let package = Package(
             swiftSettings: strict),
         .target(name: "BrokerSQLite", dependencies: ["CGlibc", "CSQLite"], swiftSettings: strict),
         .target(
-            name: "BrokerModelSources", dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite", "BrokerXML"],
+            name: "BrokerModelSources",
+            dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite", "BrokerStaging", "BrokerXML"],
             swiftSettings: strict),
         .target(
             name: "BrokerSchema", dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite"], swiftSettings: strict),

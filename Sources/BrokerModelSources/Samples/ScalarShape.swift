@@ -1,5 +1,6 @@
 internal import BrokerJSON
 internal import BrokerModel
+internal import BrokerStaging
 
 /// The common shape of the scalar values at one key.
 struct ScalarShape {
@@ -215,14 +216,14 @@ struct TextForm: OptionSet, Hashable {
         guard (1...Self.longest).contains(text.count) else { return }
         let isNumeric = text[0].isDigit || text[0] == UInt8(ascii: "-")
         formUnion(isNumeric ? Self.numberForms(text) : text.count <= 5 ? Self.wordForms(text) : [])
-        if isEmpty, possible.contains(.iso8601), Self.isISO8601(text) { insert(.iso8601) }
+        if isEmpty, possible.contains(.iso8601), Self.iso8601Dates.matches(text) { insert(.iso8601) }
         if !contains(.number), !contains(.trueOrFalse), !contains(.yesOrNo) {
             for index in Self.formats.indices {
                 let form = Self.format(index)
-                if possible.contains(form), Self.matches(text, Self.formats[index].pattern) { insert(form) }
+                if possible.contains(form), Self.dates[index].matches(text) { insert(form) }
             }
         }
-        if isEmpty, possible.contains(.uuid), Self.isUUID(text) { insert(.uuid) }
+        if isEmpty, possible.contains(.uuid), text.isUUID { insert(.uuid) }
         formIntersection(possible)
     }
 
@@ -245,197 +246,33 @@ struct TextForm: OptionSet, Hashable {
 // MARK: - Reading
 
 extension TextForm {
-    /// Whether a text is a date of a format. Days and months may have one digit where the year comes last.
-    private static func matches(_ text: UnsafeBufferPointer<UInt8>, _ pattern: StaticString) -> Bool {
-        var scan = ByteScan(text)
-        var (year, month, day, hasZone) = (0, 0, 0, false)
-        let format = UnsafeBufferPointer(start: pattern.utf8Start, count: pattern.utf8CodeUnitCount)
-        let isMail = format[3] == UInt8(ascii: ",")
-        let digits = format[0] == UInt8(ascii: "y") ? 2 : 1
-        var index = 0
-        while index < format.count {
-            var next = index + 1
-            while next < format.count, format[next] == format[index] { next += 1 }
-            switch format[index] {
-            case UInt8(ascii: "y"): year = scan.number(4) ?? 0
-            case UInt8(ascii: "M") where next - index == 3: month = (scan.position(in: months) ?? -1) + 1
-            case UInt8(ascii: "M"): month = scan.number(digits, upTo: 2) ?? 0
-            case UInt8(ascii: "d"): day = scan.number(digits, upTo: 2) ?? 0
-            case UInt8(ascii: "E"): guard scan.position(in: weekdays) != nil else { return false }
-            case UInt8(ascii: "H"):
-                guard scan.takeTime() else { return false }
-                next = index + 8
-            case UInt8(ascii: "Z"):
-                hasZone = true
-                guard isMail && (scan.takeWord("gmt") || scan.takeWord("utc")) || scan.takeOffset() else {
-                    return false
-                }
-            case let byte: guard scan.take(byte) else { return false }
-            }
-            index = next
-        }
-        return scan.isAtEnd && isDay(year, month, day) && (!hasZone || yearsWithOffset.contains(year))
-    }
-
-    private static func isISO8601(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
-        var scan = ByteScan(text)
-        guard let year = scan.number(4), scan.take(UInt8(ascii: "-")), let month = scan.number(2),
-            scan.take(UInt8(ascii: "-")), let day = scan.number(2), isDay(year, month, day)
-        else { return false }
-        if scan.isAtEnd { return true }
-        guard scan.take(UInt8(ascii: "T")) || scan.take(UInt8(ascii: " ")), scan.takeTime(isPrecise: true) else {
-            return false
-        }
-        if scan.isAtEnd { return true }
-        _ = scan.take(UInt8(ascii: " "))
-        if scan.take(UInt8(ascii: "Z")) { return scan.isAtEnd }
-        return scan.takeOffset() && scan.isAtEnd && yearsWithOffset.contains(year)
-    }
-
-    private static let weekdays: [StaticString] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-    private static let months: [StaticString] = [
-        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
-    ]
-
-    /// In UTC, an instant of another year may be outside of 0001 to 9999, and is refused then.
-    private static let yearsWithOffset = 2...9998
-
-    /// The month has such a day.
-    private static func isDay(_ year: Int, _ month: Int, _ day: Int) -> Bool {
-        guard year >= 1, (1...12).contains(month), day >= 1 else { return false }
-        let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-        switch month {
-        case 2: return day <= (isLeap ? 29 : 28)
-        case 4, 6, 9, 11: return day <= 30
-        default: return day <= 31
-        }
-    }
-
-    private static func isUUID(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard text.count == 36 else { return false }
-        for index in 0..<36 {
-            switch index {
-            case 8, 13, 18, 23: guard text[index] == UInt8(ascii: "-") else { return false }
-            default: guard text[index].isHexadecimalDigit else { return false }
-            }
-        }
-        return true
-    }
+    private static let iso8601Dates = DateRecognizer(pattern: nil)
+    /// By the index of their format.
+    private static let dates = formats.map { DateRecognizer(pattern: "\($0.pattern)") }
 
     private static func wordForms(_ text: UnsafeBufferPointer<UInt8>) -> TextForm {
-        var scan = ByteScan(text)
-        let form: TextForm =
-            scan.takeWord("true") || scan.takeWord("false")
-            ? .trueOrFalse : scan.takeWord("yes") || scan.takeWord("no") ? .yesOrNo : []
-        return scan.isAtEnd ? form : []
+        func isWord(_ word: StaticString) -> Bool {
+            var cursor = TextCursor(text)
+            return cursor.take(anyCase: word) && cursor.isAtEnd
+        }
+        if isWord("true") || isWord("false") { return .trueOrFalse }
+        return isWord("yes") || isWord("no") ? .yesOrNo : []
     }
 
     /// Numbers as JSON writes them. Leading zeros and a plus occur in codes and telephone numbers, and `12E5` may be a
     /// code, too: an exponent has a sign, or follows a fraction.
     private static func numberForms(_ text: UnsafeBufferPointer<UInt8>) -> TextForm {
-        var scan = ByteScan(text)
-        let isNegative = scan.take(UInt8(ascii: "-"))
-        let start = scan.index
-        guard scan.takeDigits(), scan.index - start == 1 || text[start] != UInt8(ascii: "0") else { return [] }
+        guard let number = NumberText(text), number.isJSON(text) else { return [] }
+        if let exponent = text.firstIndex(where: { $0 | 0x20 == UInt8(ascii: "e") }) {
+            return number.fraction.isEmpty && text[exponent + 1].isDigit ? [] : .number
+        }
+        guard number.fraction.isEmpty else { return .number }
         // -0 is 0: the sign would be lost.
-        let isNegativeZero = isNegative && text[start] == UInt8(ascii: "0")
-        if scan.isAtEnd {
-            guard !isNegativeZero else { return [] }
-            return Int64(decimalDigits: text) != nil ? [.number, .integer] : .number
-        }
-        let hasFraction = scan.take(UInt8(ascii: "."))
-        if hasFraction, !scan.takeDigits() { return [] }
-        if scan.take(UInt8(ascii: "e")) || scan.take(UInt8(ascii: "E")) {
-            let hasSign = scan.take(UInt8(ascii: "-")) || scan.take(UInt8(ascii: "+"))
-            guard hasFraction || hasSign, scan.takeDigits() else { return [] }
-        }
-        return scan.isAtEnd ? .number : []
-    }
-}
-
-/// Reads tokens from the front of a text of bytes. A token that is not there leaves the position as it is.
-struct ByteScan {
-    private let bytes: UnsafeBufferPointer<UInt8>
-    private(set) var index = 0
-
-    init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
-
-    var isAtEnd: Bool { index == bytes.count }
-
-    /// The next byte, 0 at the end.
-    var next: UInt8 { index < bytes.count ? bytes[index] : 0 }
-
-    mutating func take(_ byte: UInt8) -> Bool {
-        guard index < bytes.count, bytes[index] == byte else { return false }
-        index += 1
-        return true
-    }
-
-    /// Reads an ASCII word in any case.
-    ///
-    /// - Parameter word: in small letters.
-    mutating func takeWord(_ word: StaticString) -> Bool {
-        let count = word.utf8CodeUnitCount
-        guard bytes.count - index >= count else { return false }
-        for position in 0..<count where bytes[index + position] | 0x20 != word.utf8Start[position] { return false }
-        index += count
-        return true
-    }
-
-    /// Reads one of the words, and returns its position among them.
-    mutating func position(in words: [StaticString]) -> Int? {
-        for position in words.indices where takeWord(words[position]) { return position }
-        return nil
-    }
-
-    /// Reads a number of so many digits, and not more.
-    mutating func number(_ count: Int, upTo most: Int? = nil) -> Int? {
-        var value = 0
-        var end = index
-        while end < bytes.count, bytes[end].isDigit, end - index < (most ?? count) {
-            value = value * 10 + Int(bytes[end] - UInt8(ascii: "0"))
-            end += 1
-        }
-        guard end - index >= count else { return nil }
-        index = end
-        return value
-    }
-
-    /// Reads one digit or more.
-    mutating func takeDigits() -> Bool {
-        let start = index
-        while index < bytes.count, bytes[index].isDigit { index += 1 }
-        return index > start
-    }
-
-    /// Reads `03:35:21`.
-    ///
-    /// - Parameter isPrecise: the seconds may be missing, or have a fraction.
-    mutating func takeTime(isPrecise: Bool = false) -> Bool {
-        let start = index
-        guard let hour = number(2), hour < 24, take(UInt8(ascii: ":")), let minute = number(2), minute < 60 else {
-            index = start
-            return false
-        }
-        guard take(UInt8(ascii: ":")) else { return isPrecise }
-        guard let second = number(2), second < 60 else { return false }
-        guard isPrecise, take(UInt8(ascii: ".")) || take(UInt8(ascii: ",")) else { return true }
-        return takeDigits()
-    }
-
-    /// Reads `+02:00`, `+0200` or `+02`.
-    mutating func takeOffset() -> Bool {
-        guard take(UInt8(ascii: "+")) || take(UInt8(ascii: "-")), let hours = number(2), hours < 24 else {
-            return false
-        }
-        let hasColon = take(UInt8(ascii: ":"))
-        guard let minutes = number(2) else { return !hasColon }
-        return minutes < 60
+        if text[0] == UInt8(ascii: "-"), number.integer[0] == UInt8(ascii: "0") { return [] }
+        return Int64(decimalDigits: text) != nil ? [.number, .integer] : .number
     }
 }
 
 extension UInt8 {
-    var isDigit: Bool { self &- UInt8(ascii: "0") <= 9 }
-
-    var isHexadecimalDigit: Bool { isDigit || (self | 0x20) &- UInt8(ascii: "a") < 6 }
+    fileprivate var isDigit: Bool { self &- UInt8(ascii: "0") <= 9 }
 }

@@ -28,7 +28,8 @@ package struct ValueWriter: Sendable {
         case (.boolean, .integer) where cell.integer == 0 || cell.integer == 1: writer.bool(cell.integer == 1)
         case (.date, _): writeDate(cell, to: &writer)
         case (.calendarDate, .text): writeDay(cell.bytes, to: &writer)
-        case (.decimal, .text) where Self.isNumber(cell.bytes), (.transformable, .text): writer.raw(cell.bytes)
+        case (.decimal, .text) where NumberText(cell.bytes)?.isJSON(cell.bytes) ?? false, (.transformable, .text):
+            writer.raw(cell.bytes)
         case (.decimal, .integer) where converter.scale != nil:
             writer.raw(ScaledDecimal.text(cell.integer, scale: converter.scale!))
         case (_, .integer): writer.integer(cell.integer)
@@ -49,13 +50,6 @@ package struct ValueWriter: Sendable {
         }
         let text = writer.bytes
         return text.first == UInt8(ascii: "\"") ? Array(text.dropFirst().dropLast()) : text
-    }
-
-    /// Whether the text is a JSON number, as the stored form of a decimal is.
-    private static func isNumber(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard let number = NumberText(text), let first = number.integer.first else { return false }
-        return text.first != UInt8(ascii: "+") && text.last != UInt8(ascii: ".")
-            && (first != UInt8(ascii: "0") || number.integer.count == 1)
     }
 
     // MARK: - Dates

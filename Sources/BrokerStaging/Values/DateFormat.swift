@@ -308,6 +308,25 @@ struct DateFormat: Sendable {
     }
 }
 
+/// Recognises the texts that a date pattern reads or, without one, those of ISO 8601.
+package struct DateRecognizer: Sendable {
+    private let format: DateFormat?
+
+    /// - Precondition: the pattern can be read.
+    package init(pattern: String?) {
+        do {
+            format = try pattern.map { pattern throws(DateFormat.Fault) in try DateFormat(pattern: pattern, zone: .utc)
+            }
+        } catch {
+            preconditionFailure("\(pattern ?? ""): \(error.message)")
+        }
+    }
+
+    package func matches(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        (format.map { $0.instant(text) } ?? ISO8601.instant(text, zone: .utc)) != nil
+    }
+}
+
 /// The slow path of date patterns: Foundation's formatter, strict, in English, one caller at a time.
 private final class FoundationDateFormat: Sendable {
     private let formatter: Mutex<DateFormatter>

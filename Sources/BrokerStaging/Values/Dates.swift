@@ -144,8 +144,6 @@ struct CivilDate: Equatable, Sendable {
     }
 
     /// The beginning of the day in UTC.
-    ///
-    /// - Precondition: a year with four digits.
     var midnight: Instant { Instant(seconds: daysSince1970 * Instant.secondsPerDay)! }
 
     static func days(inMonth month: Int, of year: Int) -> Int {
@@ -322,8 +320,6 @@ enum ISO8601 {
     }
 
     /// Writes `2011-12-22T02:24:51.000Z`: UTC, rounded toward the past.
-    ///
-    /// - Parameter digits: of the second's fraction, 0 to 9.
     static func write(_ instant: Instant, digits: Int, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8> {
         let space = arena.allocate(digits == 0 ? secondCount : secondCount + 1 + digits)
         let date = DateFields(instant, offset: 0)
@@ -408,15 +404,15 @@ private struct Digits {
 }
 
 /// Reads tokens from the front of a text of bytes; a token that is not there leaves the cursor unchanged.
-struct TextCursor {
+package struct TextCursor {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var index = 0
     /// Digits other than zero, beyond nanoseconds, were dropped.
     private(set) var hasDroppedDigits = false
 
-    init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+    package init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
 
-    var isAtEnd: Bool { index == bytes.count }
+    package var isAtEnd: Bool { index == bytes.count }
 
     /// The next byte, 0 at the end.
     var next: UInt8 { index < bytes.count ? bytes[index] : 0 }
@@ -428,7 +424,7 @@ struct TextCursor {
     }
 
     /// Reads ASCII letters, or only the first of them, in either case.
-    mutating func take(anyCase letters: StaticString, first most: Int = .max) -> Bool {
+    package mutating func take(anyCase letters: StaticString, first most: Int = .max) -> Bool {
         let count = min(letters.utf8CodeUnitCount, most)
         guard bytes.count - index >= count else { return false }
         for position in 0..<count where bytes[index + position] | 0x20 != letters.utf8Start[position] | 0x20 {

@@ -4,7 +4,7 @@ internal import BrokerFastJSON
 ///
 /// It reads JSON numbers and, because they occur in strings, also a leading `+`, superfluous leading zeros and a point
 /// with digits on one side only. Valid while the text is.
-struct NumberText {
+package struct NumberText {
     /// Limit on exponents: no number needs more, and sums with it cannot overflow.
     private static let largestExponent = 1_000_000_000
 
@@ -12,13 +12,13 @@ struct NumberText {
     let text: UnsafeBufferPointer<UInt8>
     let isNegative: Bool
     /// Digits before the point; may be empty when ``fraction`` is not.
-    let integer: UnsafeBufferPointer<UInt8>
+    package let integer: UnsafeBufferPointer<UInt8>
     /// Digits after the point.
-    let fraction: UnsafeBufferPointer<UInt8>
+    package let fraction: UnsafeBufferPointer<UInt8>
     private(set) var exponent: Int
 
     /// Returns nil when the text is no number.
-    init?(_ written: UnsafeBufferPointer<UInt8>) {
+    package init?(_ written: UnsafeBufferPointer<UInt8>) {
         text = written.first == UInt8(ascii: "+") ? UnsafeBufferPointer(rebasing: written.dropFirst()) : written
         isNegative = text.first == UInt8(ascii: "-")
         // A sign after the plus would be a second sign.
@@ -71,6 +71,13 @@ struct NumberText {
             guard Self.append(0, to: &magnitude) else { return nil }
         }
         return magnitude
+    }
+
+    /// Whether the text that it was read from is a number in JSON's notation.
+    package func isJSON(_ written: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard let first = integer.first, first != UInt8(ascii: "0") || integer.count == 1 else { return false }
+        // No plus, and no point without a fraction.
+        return text.count == written.count && (!fraction.isEmpty || !written.contains(UInt8(ascii: ".")))
     }
 
     /// Only zeros follow the point.

@@ -2,7 +2,6 @@ import BrokerJSON
 import BrokerModel
 
 extension ValueConverter {
-    /// - Parameter patterns: those of the model.
     /// - Throws: all faults in the attribute's formats, time zone, constraints and default value.
     static func compiled(
         _ attribute: Attribute, _ patterns: ModelPatterns = ModelPatterns()

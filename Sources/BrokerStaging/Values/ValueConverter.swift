@@ -162,7 +162,7 @@ extension ValueConverter {
         return .text(text)
     }
 
-    private static func uuid(
+    fileprivate static func uuid(
         _ text: UnsafeBufferPointer<UInt8>, arena: inout ByteArena
     ) -> UnsafeBufferPointer<UInt8>? {
         let dash = UInt8(ascii: "-")
@@ -185,6 +185,14 @@ extension ValueConverter {
                 of: value, as: "base64", remedy: "the standard alphabet (with + and /) is read, without line breaks")
         }
         return .blob(bytes)
+    }
+}
+
+extension UnsafeBufferPointer<UInt8> {
+    /// Whether the text is a UUID: hexadecimal digits in groups of 8-4-4-4-12.
+    package var isUUID: Bool {
+        var arena = ByteArena()
+        return ValueConverter.uuid(self, arena: &arena) != nil
     }
 }
 
