@@ -325,8 +325,7 @@ struct SampleRecords {
                         + "and a table has no more columns. If the keys are values, jq 'to_entries' makes them values; else "
                         + "give --model, with the keys that count.")
         }
-        let inferred = inference.model(
-            isComplete: isComplete, identities: identities, ignored: ignored, extending: model)
+        let inferred = inference.model(identities: identities, ignored: ignored, extending: model)
         guard inferred.hasValues || model != nil else {
             throw CommandFailure(
                 .failed,

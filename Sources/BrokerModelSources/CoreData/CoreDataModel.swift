@@ -17,8 +17,6 @@ package enum CoreDataModel {
     }
 
     /// The XML of a `contents` file.
-    ///
-    /// - Parameter source: its name, for places.
     package static func read(contents: [UInt8], source: String) throws(ModelError) -> ModelDocument {
         try ModelConversion(ElementReader.root(of: contents, source: source), source: source).document()
     }

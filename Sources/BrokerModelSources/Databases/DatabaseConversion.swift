@@ -83,8 +83,6 @@ struct DatabaseConversion {
         }
 
         /// The relationship of the destination.
-        ///
-        /// - Parameter table: that of the column.
         func inverseValue(_ table: DatabaseTable) -> ModelValue {
             let rules = ["CASCADE": "cascade", "SET NULL": "nullify"]
             var writer = DocumentWriter()

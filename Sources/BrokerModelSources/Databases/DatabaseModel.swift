@@ -202,7 +202,6 @@ final class DatabaseReader {
         "\"\(name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""
     }
 
-    /// - Parameter text: the value of `?1`.
     private func rows(_ sql: String, _ text: String? = nil) throws(StoreError) -> [[String?]] {
         let statement = try connection.prepare(sql)
         if let text { statement.bind(text, at: 1) }

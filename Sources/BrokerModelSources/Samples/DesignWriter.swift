@@ -38,7 +38,6 @@ struct DesignWriter {
         self.readsTexts = readsTexts
     }
 
-    /// - Parameter count: the number of records.
     consuming func result(of count: Int) -> InferenceResult {
         let root = design.entities[0]
         for entity in design.entities {

@@ -246,7 +246,7 @@ struct ModelDesign {
     /// An identifier that no two objects of one list share.
     private func siblingKey(_ shape: ObjectShape, _ stem: String) -> IdentityChoice? {
         for (index, key) in shape.keys.enumerated() {
-            guard IdentityName(key, of: EntityName.camel(stem))?.tier == .identifier,
+            guard IdentityName(key, of: EntityName.camel(stem)) != nil,
                 shape.properties[index].count == shape.count, shape.properties[index].mayIdentify,
                 shape.properties[index].wrapper == nil, let column = shape.columns[index],
                 shape.rows.isUniqueInLists(at: column), !shape.rows.isCut

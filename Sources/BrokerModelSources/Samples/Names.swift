@@ -37,7 +37,6 @@ enum EntityName {
 struct PropertyNames {
     private var taken: Set<String>
 
-    /// - Parameter reserved: names that the entity has already.
     init(reserved: [String] = []) { taken = Set(reserved.map { $0.lowercased() } + ["_pk", "_rowid_", "_entity"]) }
 
     /// A name for the values at a key path: its keys, joined by `_`. A key such as `$oid` says nothing.

@@ -265,7 +265,7 @@ final class ObjectShape {
         indices[key] = keys.count
         keys.append(name)
         keyBytes.append(key)
-        let isNamed = IdentityName(name, of: "") != nil
+        let isNamed = IdentityName.isPossible(name)
         properties.append(PropertyShape(isTracked: isSingle || isNamed))
         columns.append(column(isNamed: isNamed))
         return keys.count - 1
@@ -453,9 +453,6 @@ struct RowSample {
             }
         }
     }
-
-    /// Arrays that have objects.
-    var listCount: Int { Set(lists).count }
 
     /// How objects of both samples with the same value at a key compare, as ``agreement(at:)`` says.
     ///

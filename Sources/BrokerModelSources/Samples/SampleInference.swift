@@ -49,17 +49,15 @@ package struct SampleInference {
     /// The model, with a `description` on each guess. This ends the inference.
     ///
     /// - Parameters:
-    ///   - isComplete: all of the input was seen, so that what is unique in it is unique.
     ///   - identities: by entity, the key paths that a person named.
     ///   - ignored: by entity, the key paths that a person ignores.
     ///   - model: the model that the samples extend; nil when there is none.
     package consuming func model(
-        isComplete: Bool = true, identities: [String: [String]] = [:], ignored: [String: [String]] = [:],
+        identities: [String: [String]] = [:], ignored: [String: [String]] = [:],
         extending model: Model? = nil
     ) -> InferenceResult {
         let reading = ShapeReading(
-            shape, named: entity, isComplete: isComplete, given: identities, ignored: ignored,
-            extending: model.map(KnownModel.init))
+            shape, named: entity, given: identities, ignored: ignored, extending: model.map(KnownModel.init))
         let design = ModelDesign(shape, reading, isMap: isMap)
         return DesignWriter(design, readsTexts: shape.readsTexts).result(of: recordCount)
     }

@@ -216,7 +216,7 @@ package struct SampleRoot {
     private static func isRecord(_ value: JSONValue, _ entity: String) -> Bool {
         value.members.prefix(recordMostKeys).contains { key, member in
             (member.kind == .string || member.kind == .number)
-                && IdentityName(key.string ?? "", of: entity)?.tier == .identifier
+                && IdentityName(key.string ?? "", of: entity) != nil
         }
     }
 

@@ -12,23 +12,20 @@ final class ShapeReading {
     let ignored: [String: [[String]]]
     let root: ObjectShape
     let rootName: String
-    private let isComplete: Bool
 
     /// The model that the samples extend; nil when there is none.
     let model: KnownModel?
     /// The shapes of the model's entities.
     private var shapes: [Int: ObjectShape] = [:]
 
-    /// - Parameter isComplete: the samples are the whole input.
     init(
-        _ root: ObjectShape, named name: String, isComplete: Bool, given: [String: [String]],
-        ignored: [String: [String]], extending model: KnownModel?
+        _ root: ObjectShape, named name: String, given: [String: [String]], ignored: [String: [String]],
+        extending model: KnownModel?
     ) {
         self.ignored = ignored.mapValues { $0.map { $0.split(separator: ".").map(String.init) } }
         self.root = root
         self.model = model
         rootName = name
-        self.isComplete = isComplete
         self.given = given
     }
 
@@ -45,8 +42,7 @@ final class ShapeReading {
         let keys = given.first { EntityName.words($0.key) == EntityName.words(name) }?.value
         let choice =
             keys.map { IdentityChoice(given: $0.map { $0.split(separator: ".").map(String.init) }, in: shape) }
-            ?? IdentityChoice(
-                of: shape, entity: name, at: shape === root ? .records(isComplete: isComplete) : .nested)
+            ?? IdentityChoice(of: shape, entity: name, areRecords: shape === root)
         identities[id] = .some(choice)
         return choice
     }
@@ -86,7 +82,6 @@ final class ShapeReading {
         return (leaves, unnamed)
     }
 
-    /// - Parameter entity: the entity in the model that the samples extend.
     private func leaves(at path: [String], _ property: PropertyShape, of entity: Int?) -> [ModelLeaf] {
         if let entity, let model, let part = model.part(at: path, of: entity),
             let leaves = leaves(at: path, property, of: entity, part, model)
