@@ -7,9 +7,13 @@ import Synchronization
 /// The contents of a file: unpacked, when its first bytes are those of gzip or lz4; otherwise unchanged.
 final class UnpackedBytes: ByteSource {
     private let packed: any ByteSource
-    /// Nil until the first bytes have been read.
-    private var unpacked: (any ByteSource)?
     private let maximumBytes: Int
+    private var hasBegun = false
+    /// Nil for bytes that are not packed.
+    private var unpacker: (any Unpacker)?
+    private var chunk: [UInt8] = []
+    /// Bytes of ``chunk`` that were unpacked.
+    private var consumed = 0
     private var count = 0
 
     /// - Parameter maximumBytes: more unpacked bytes are a fault.
@@ -21,7 +25,7 @@ final class UnpackedBytes: ByteSource {
     var bytesRead: Int { packed.bytesRead }
 
     func next() throws(InputFault) -> [UInt8] {
-        let bytes = if let unpacked { try unpacked.next() } else { try begin() }
+        let bytes = try unpacked()
         count += bytes.count
         guard count <= maximumBytes else {
             throw .damaged("there are more than \(maximumBytes) bytes, unpacked; --max-bytes allows more")
@@ -29,30 +33,61 @@ final class UnpackedBytes: ByteSource {
         return bytes
     }
 
-    /// Chooses how the bytes are unpacked, and returns the first ones.
-    private func begin() throws(InputFault) -> [UInt8] {
-        var beginning: [UInt8] = []
+    private func unpacked() throws(InputFault) -> [UInt8] {
+        if !hasBegun {
+            try begin()
+            if unpacker == nil { return chunk }
+        }
+        guard let unpacker else { return try packed.next() }
+        while true {
+            // The unpacker returns its buffered bytes without any input, but between two parts it has none.
+            if consumed < chunk.count || !unpacker.isBetween {
+                let piece = try unpacker.unpack(chunk, &consumed)
+                if !piece.isEmpty { return piece }
+            }
+            guard consumed == chunk.count else { continue }
+            chunk = try packed.next()
+            consumed = 0
+            guard chunk.isEmpty else { continue }
+            if unpacker.isBetween { return [] }
+            throw .damaged(
+                "the \(unpacker.name) data ends in the middle (\(bytesRead) bytes of the file were read); copy it again"
+            )
+        }
+    }
+
+    /// Reads the first bytes, and chooses how they are unpacked.
+    private func begin() throws(InputFault) {
+        hasBegun = true
         // A pipe may return single bytes.
-        while Packing.all.contains(where: { $0.mayBegin(with: beginning) }) {
-            let chunk = try packed.next()
-            if chunk.isEmpty { break }
-            beginning += chunk
+        while Packing.all.contains(where: { $0.mayBegin(with: chunk) }) {
+            let more = try packed.next()
+            if more.isEmpty { break }
+            chunk += more
         }
-        let source: any ByteSource
-        let packing = Packing.all.first { beginning.starts(with: $0.mark) }
-        switch packing?.kind {
-        case nil:
-            unpacked = packed
-            return beginning
-        case .gzip: source = try GzipBytes(beginning, then: packed)
-        case .lz4: source = try LZ4Bytes(beginning, then: packed)
+        guard let packing = Packing.all.first(where: { chunk.starts(with: $0.mark) }) else { return }
+        switch packing.kind {
+        case .gzip: unpacker = try GzipUnpacker()
+        case .lz4: unpacker = try LZ4Unpacker()
         case .unread(let command):
-            throw .damaged("the input is packed by \(packing?.name ?? ""); unpack it first: \(command)")
+            throw .damaged("the input is packed by \(packing.name); unpack it first: \(command)")
         }
-        unpacked = source
-        return try source.next()
     }
 }
+
+/// Unpacks parts one after the other: members of gzip, or frames of LZ4.
+private protocol Unpacker: AnyObject {
+    var name: String { get }
+    /// Between two parts, or after the last one.
+    var isBetween: Bool { get }
+
+    /// - Parameter consumed: the bytes of the chunk that were unpacked.
+    /// - Returns: the next bytes, which may be none.
+    func unpack(_ chunk: [UInt8], _ consumed: inout Int) throws(InputFault) -> [UInt8]
+}
+
+/// Unpacked bytes of one call.
+private let pieceBytes = 256 << 10
 
 /// A compression format, and its first bytes.
 private struct Packing {
@@ -169,21 +204,13 @@ package enum StandardInput {
     }
 }
 
-/// Unpacks LZ4 frames: one or several, one after the other, as the `lz4` program does.
-final class LZ4Bytes: ByteSource {
-    private static let pieceBytes = 256 << 10
-
-    private let packed: any ByteSource
+/// LZ4 frames, as the `lz4` program unpacks them.
+private final class LZ4Unpacker: Unpacker {
+    let name = "LZ4"
+    private(set) var isBetween = true
     private let context: OpaquePointer
-    private var chunk: [UInt8]
-    /// Bytes of ``chunk`` that were unpacked.
-    private var consumed = 0
-    /// Between two frames, or after the last one.
-    private var isBetween = true
 
-    init(_ beginning: [UInt8], then packed: any ByteSource) throws(InputFault) {
-        chunk = beginning
-        self.packed = packed
+    init() throws(InputFault) {
         var context: OpaquePointer?
         guard LZ4F_isError(LZ4F_createDecompressionContext(&context, UInt32(LZ4F_VERSION))) == 0, let context else {
             throw .damaged("there is no memory left to unpack the LZ4 data")
@@ -193,26 +220,9 @@ final class LZ4Bytes: ByteSource {
 
     deinit { LZ4F_freeDecompressionContext(context) }
 
-    var bytesRead: Int { packed.bytesRead }
-
-    func next() throws(InputFault) -> [UInt8] {
-        while true {
-            let piece = try unpack()
-            if !piece.isEmpty { return piece }
-            guard consumed == chunk.count else { continue }
-            chunk = try packed.next()
-            consumed = 0
-            guard chunk.isEmpty else { continue }
-            if isBetween { return [] }
-            throw .damaged("the LZ4 data ends in the middle (\(bytesRead) bytes of the file were read); copy it again")
-        }
-    }
-
-    private func unpack() throws(InputFault) -> [UInt8] {
-        // The library returns its buffered bytes without any input, but between two frames it has none.
-        if isBetween, consumed == chunk.count { return [] }
+    func unpack(_ chunk: [UInt8], _ consumed: inout Int) throws(InputFault) -> [UInt8] {
         var hint = 0
-        let piece = [UInt8](unsafeUninitializedCapacity: Self.pieceBytes) { space, filled in
+        let piece = [UInt8](unsafeUninitializedCapacity: pieceBytes) { space, filled in
             chunk.withUnsafeBufferPointer { chunk in
                 filled = space.count
                 var taken = chunk.count - consumed
@@ -230,29 +240,16 @@ final class LZ4Bytes: ByteSource {
     }
 }
 
-/// Unpacks gzip (RFC 1952): one member or several, one after the other, and zeros after the last one.
-final class GzipBytes: ByteSource {
-    private static let pieceBytes = 256 << 10
-
-    private let packed: any ByteSource
+/// Members of gzip (RFC 1952), and zeros after the last one.
+private final class GzipUnpacker: Unpacker {
+    let name = "gzip"
+    private(set) var isBetween = false
+    /// Zeros followed a member, so no other member may follow.
+    private var isPadding = false
     // zlib keeps a pointer to the stream, so it must not move.
     private let stream: UnsafeMutablePointer<z_stream>
-    private var chunk: [UInt8]
-    /// Bytes of ``chunk`` that were unpacked.
-    private var consumed = 0
-    private var state = State.inside
 
-    private enum State {
-        /// Inside a member.
-        case inside
-        /// After a member; zeros followed it, so no other member may follow.
-        case behind(padding: Bool)
-        case ended
-    }
-
-    init(_ beginning: [UInt8], then packed: any ByteSource) throws(InputFault) {
-        chunk = beginning
-        self.packed = packed
+    init() throws(InputFault) {
         stream = .allocate(capacity: 1)
         stream.initialize(to: z_stream())
         guard broker_zlib_inflate_gzip(stream) == Z_OK else {
@@ -265,26 +262,24 @@ final class GzipBytes: ByteSource {
         stream.deallocate()
     }
 
-    var bytesRead: Int { packed.bytesRead }
-
-    func next() throws(InputFault) -> [UInt8] {
-        while true {
-            switch state {
-            case .ended: return []
-            case .inside:
-                let piece = try unpack()
-                if !piece.isEmpty { return piece }
-            case .behind(let padding): try findMember(afterZeros: padding)
+    func unpack(_ chunk: [UInt8], _ consumed: inout Int) throws(InputFault) -> [UInt8] {
+        if isBetween {
+            if chunk[consumed] == 0 {
+                consumed += 1
+                isPadding = true
+                return []
             }
+            guard chunk[consumed] == 0x1F, !isPadding else {
+                throw .damaged("the gzip data is followed by something else, from \(chunk[consumed].asSeen) on")
+            }
+            inflateReset(stream)
+            isBetween = false
         }
-    }
-
-    private func unpack() throws(InputFault) -> [UInt8] {
         var status = Z_OK
-        var needsInput = false
-        let piece = [UInt8](unsafeUninitializedCapacity: Self.pieceBytes) { space, filled in
-            chunk.withUnsafeMutableBufferPointer { chunk in
-                stream.pointee.next_in = chunk.baseAddress.map { $0 + consumed }
+        let piece = [UInt8](unsafeUninitializedCapacity: pieceBytes) { space, filled in
+            chunk.withUnsafeBufferPointer { chunk in
+                // zlib does not write there, but does not say so.
+                stream.pointee.next_in = chunk.baseAddress.map { UnsafeMutablePointer(mutating: $0 + consumed) }
                 stream.pointee.avail_in = UInt32(chunk.count - consumed)
                 stream.pointee.next_out = space.baseAddress
                 stream.pointee.avail_out = UInt32(space.count)
@@ -292,42 +287,13 @@ final class GzipBytes: ByteSource {
                 consumed = chunk.count - Int(stream.pointee.avail_in)
             }
             filled = space.count - Int(stream.pointee.avail_out)
-            needsInput = filled == 0
         }
-        switch status {
-        case Z_STREAM_END: state = .behind(padding: false)
-        case Z_OK, Z_BUF_ERROR:
-            if needsInput, consumed == chunk.count, try !refill() {
-                throw .damaged(
-                    "the gzip data ends in the middle (\(bytesRead) bytes of the file were read); copy it again")
-            }
-        default:
+        isBetween = status == Z_STREAM_END
+        guard [Z_OK, Z_BUF_ERROR, Z_STREAM_END].contains(status) else {
             let reason = stream.pointee.msg.map { String(cString: $0) } ?? "zlib's error \(status)"
             throw .damaged("the gzip data is damaged (\(reason)); copy it again")
         }
         return piece
-    }
-
-    /// Searches for another member.
-    private func findMember(afterZeros padding: Bool) throws(InputFault) {
-        if consumed == chunk.count, try !refill() {
-            state = .ended
-        } else if chunk[consumed] == 0 {
-            consumed += 1
-            state = .behind(padding: true)
-        } else if chunk[consumed] == 0x1F, !padding {
-            inflateReset(stream)
-            state = .inside
-        } else {
-            throw .damaged("the gzip data is followed by something else, from \(chunk[consumed].asSeen) on")
-        }
-    }
-
-    /// False at the end.
-    private func refill() throws(InputFault) -> Bool {
-        chunk = try packed.next()
-        consumed = 0
-        return !chunk.isEmpty
     }
 }
 

@@ -8,8 +8,6 @@ import BrokerJSON
 /// zero byte and invalid UTF-8 are faults. Empty lines are ignored.
 struct CSVReader: RecordReader {
     private enum State: Equatable {
-        /// At the beginning of the input, inside a byte order mark of which so many bytes were read.
-        case mark(Int)
         /// Before a line's first field; before another one.
         case line, field
         case bare, quoted
@@ -24,38 +22,38 @@ struct CSVReader: RecordReader {
     private static let largestHeader = 4 << 20
 
     private let limits: RecordLimits
-    private var state = State.mark(0)
+    private var state = State.line
     private var position = TextPosition()
     private var row = CSVRow()
     private var rowPlace: InputPlace?
     private var header: CSVHeader?
-    private var delimiter: CSVDelimiter
-    /// Until the delimiter is found, no byte of the header is read.
-    private var search: CSVDelimiterSearch?
-    private let ragged: RaggedRows
+    private var delimiter = CSVDelimiter.comma
+    /// The bytes up to the end of the header, until that was read; nil from then on.
+    private var beginning: CSVBeginning? = CSVBeginning()
+    private let options: CSVOptions
 
     init(_ options: CSVOptions = CSVOptions(), limits: RecordLimits) {
+        self.options = options
         self.limits = limits
-        delimiter = options.delimiter ?? .comma
-        search = options.delimiter == nil ? CSVDelimiterSearch() : nil
-        ragged = options.ragged
     }
 
-    var place: InputPlace { search.map { position.place.advanced(over: $0.bytes) } ?? position.place }
+    var place: InputPlace { beginning.map { position.place.advanced(over: $0.bytes) } ?? position.place }
 
     mutating func feed(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault) {
-        guard search != nil else { return try read(bytes, emit) }
-        search?.append(bytes)
-        if let blank = search?.takeBlank() { return try read(blank, emit) }
-        guard let search, search.isComplete || search.bytes.count > Self.largestHeader else { return }
-        try readSearched(emit)
+        guard beginning != nil else { return try read(bytes, emit) }
+        beginning?.append(bytes)
+        if let beginning, beginning.isComplete || beginning.bytes.count > Self.largestHeader { try begin(emit) }
     }
 
-    private mutating func readSearched(_ emit: RecordSink) throws(InputFault) {
-        guard let bytes = search?.bytes else { return }
-        delimiter = search?.found ?? .comma
-        search = nil
-        try read(bytes, emit)
+    private mutating func begin(_ emit: RecordSink) throws(InputFault) {
+        guard let found = beginning else { return }
+        beginning = nil
+        delimiter = options.delimiter ?? found.delimiter
+        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+        guard found.bytes.starts(with: mark) else { return try read(found.bytes, emit) }
+        position.advance(by: mark.count)
+        position.beginText(at: mark.count)
+        try read(Array(found.bytes.dropFirst(mark.count)), emit)
     }
 
     private mutating func read(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault) {
@@ -73,14 +71,13 @@ struct CSVReader: RecordReader {
     }
 
     mutating func finish(_ emit: RecordSink) throws(InputFault) {
-        try readSearched(emit)
+        try begin(emit)
         switch state {
-        case .mark(let count) where count > 0: throw fault("the input ends inside of a byte order mark")
         case .quoted:
             let begin = row.fieldPlace ?? position.place
             throw fault("a quote is opened at line \(begin.line), column \(begin.column), and never closed")
         case .carriageReturn: throw loneCarriageReturn()
-        case .mark, .line: break
+        case .line: break
         case .field, .bare, .quote: try endRow(emit)
         }
         if header == nil { throw fault("there is no header; the first line of CSV names the fields") }
@@ -98,7 +95,7 @@ struct CSVReader: RecordReader {
             while index < bytes.count, bytes[index] != UInt8(ascii: "\""), bytes[index] != UInt8(ascii: "\n"),
                 bytes[index] != 0
             { index += 1 }
-        case .mark, .quote, .carriageReturn: break
+        case .quote, .carriageReturn: break
         }
         return index
     }
@@ -130,7 +127,6 @@ struct CSVReader: RecordReader {
     }
 
     private mutating func take(_ byte: UInt8, _ emit: RecordSink) throws(InputFault) {
-        if case .mark(let count) = state { return try takeMark(byte, count, emit) }
         if byte == 0 { throw fault("\(byte.asSeen) is not allowed in CSV") }
         switch (state, byte) {
         case (.quoted, UInt8(ascii: "\"")): state = .quote
@@ -163,20 +159,6 @@ struct CSVReader: RecordReader {
         default: preconditionFailure("the byte \(byte) has no special meaning")
         }
         if byte == UInt8(ascii: "\n") { position.advanceOverLineEnd() } else { position.advance() }
-    }
-
-    private mutating func takeMark(_ byte: UInt8, _ count: Int, _ emit: RecordSink) throws(InputFault) {
-        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
-        if byte == mark[count] {
-            position.advance()
-            state = count == 2 ? .line : .mark(count + 1)
-            if count == 2 { position.beginText(at: position.offset) }
-        } else if count > 0 {
-            throw fault("expected a byte order mark, saw \(byte.asSeen)")
-        } else {
-            state = .line
-            try read([byte], emit)
-        }
     }
 
     // MARK: - Fields and rows
@@ -225,7 +207,7 @@ struct CSVReader: RecordReader {
 
     /// Fields that no name in the header has must be empty: else their values would be lost.
     private func mayFill(_ header: CSVHeader) -> Bool {
-        guard ragged == .fill else { return false }
+        guard options.ragged == .fill else { return false }
         return row.fieldCount < header.count || (header.count..<row.fieldCount).allSatisfy(row.isMissing)
     }
 
@@ -302,51 +284,38 @@ package struct CSVDelimiter: Equatable, Sendable {
     }
 }
 
-/// Finds the delimiter in the header of CSV: the one that divides it into most fields. Of several, a comma wins.
-struct CSVDelimiterSearch {
-    /// All bytes since the last ``takeBlank()``.
+/// The bytes of CSV up to the end of its header, and the delimiter that divides it into most fields. Of several, a comma wins.
+private struct CSVBeginning {
     private(set) var bytes: [UInt8] = []
     private var counts = [Int](repeating: 0, count: CSVDelimiter.common.count)
     private var isQuoted = false
     private var hasText = false
     private(set) var isComplete = false
 
-    private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
-
     /// Adds bytes of the input, each of which is read once.
     mutating func append(_ more: [UInt8]) {
-        for byte in more {
-            guard !isComplete else { break }
+        bytes += more
+        for byte in more where !isComplete {
             switch byte {
             // A doubled quote ends the quotes and begins them again.
             case UInt8(ascii: "\""): isQuoted.toggle()
             // Empty lines before the header are ignored.
             case UInt8(ascii: "\n"): isComplete = hasText && !isQuoted
-            case UInt8(ascii: "\r"): break
+            // A carriage return, and a byte order mark.
+            case UInt8(ascii: "\r"), 0xEF, 0xBB, 0xBF: break
             // A fault, wherever it is.
             case 0: isComplete = true
-            case _ where Self.byteOrderMark.contains(byte): break
             default:
                 hasText = true
                 guard !isQuoted else { break }
                 if let index = CSVDelimiter.common.firstIndex(where: { $0.byte == byte }) { counts[index] += 1 }
             }
         }
-        bytes += more
     }
 
-    /// Returns and forgets the bytes of empty lines; nil when the header has begun.
-    mutating func takeBlank() -> [UInt8]? {
-        guard !hasText, !isQuoted, !isComplete else { return nil }
-        defer { bytes = [] }
-        return bytes
-    }
-
-    /// The delimiter by the bytes so far.
-    var found: CSVDelimiter {
-        var best = 0
-        for index in counts.indices where counts[index] > counts[best] { best = index }
-        return CSVDelimiter.common[best]
+    var delimiter: CSVDelimiter {
+        let most = counts.max() ?? 0
+        return CSVDelimiter.common[counts.firstIndex(of: most) ?? 0]
     }
 }
 

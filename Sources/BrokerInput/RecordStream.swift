@@ -2,36 +2,29 @@ import BrokerJSON
 import Dispatch
 import Synchronization
 
-/// The records of an input, read on a thread of its own and passed on in batches of bounded size.
-///
-/// One task requests them. The thread reads a few batches ahead, waits while no batch is taken, and ends when the
-/// stream is abandoned.
+/// The records of an input, read on a thread of its own: the next ones while those before them are used.
 package final class RecordStream: Sendable {
     /// Some records, one after the other.
     package struct Batch: Sendable {
         package fileprivate(set) var records: [InputRecord] = []
-        /// The number of bytes of the file that were read when the last record was found.
+        /// The number of bytes of the file that were read for them and those before.
         package fileprivate(set) var bytesRead = 0
-        /// Bytes of the records.
-        fileprivate var count = 0
     }
 
-    /// Bytes of records in a batch, unless one record is larger.
-    private static let batchBytes = 256 << 10
-    /// The maximum number of batches that wait.
-    private static let waitingBatches = 2
-
+    /// The reader is used on the queue alone, and so is its fault, which follows the records before it.
     private struct State {
-        /// The batches that wait; at last, nil at the end of the input, or its fault.
-        var results: [Result<Batch?, InputFault>] = []
-        var isAbandoned = false
-        /// The task that waits for a result.
-        var taker: CheckedContinuation<Void, Never>?
+        var reader: InputReader?
+        var fault: InputFault?
     }
 
-    private let state = Mutex(State())
-    /// Room for batches.
-    private let room = DispatchSemaphore(value: 0)
+    private typealias Reading = Task<Result<Batch?, InputFault>, Never>
+
+    private let open: @Sendable () throws(InputFault) -> InputReader
+    private let queue = DispatchQueue(label: "input")
+    // Used on the queue alone.
+    nonisolated(unsafe) private var state = State()
+    /// The next batch.
+    private let ahead = Mutex<Reading?>(nil)
 
     /// - Parameters:
     ///   - path: `-` is standard input.
@@ -39,98 +32,46 @@ package final class RecordStream: Sendable {
     package init(
         path: String, format: RecordFormat, root: RecordRoot?, csv: CSVOptions = CSVOptions(), maximumBytes: Int = .max
     ) {
-        // A semaphore that ends below its initial value is a crash.
-        for _ in 0..<Self.waitingBatches { room.signal() }
-        DispatchQueue(label: "input").async { self.read(path, format, root, csv, maximumBytes) }
+        open = { () throws(InputFault) in
+            InputReader(
+                format, UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes), root: root, csv: csv)
+        }
+        readAhead()
     }
 
-    /// The next records; nil at the end.
+    /// The next records; nil at the end. One task requests them.
     ///
     /// - Throws: the fault of the input, after all records before it were taken.
     package func next() async throws(InputFault) -> Batch? {
-        while true {
-            let result = state.withLock { state -> Result<Batch?, InputFault>? in
-                // The end is for every further request.
-                guard case .success(_?)? = state.results.first else { return state.results.first }
-                return state.results.removeFirst()
-            }
-            if let result {
-                let batch = try result.get()
-                if batch != nil { room.signal() }
-                return batch
-            }
+        guard let reading = ahead.withLock({ $0 }), let batch = try await reading.value.get() else { return nil }
+        readAhead()
+        return batch
+    }
+
+    private func readAhead() {
+        let reading = Reading {
             await withCheckedContinuation { continuation in
-                let isThere = state.withLock { state in
-                    if state.results.isEmpty { state.taker = continuation }
-                    return !state.results.isEmpty
-                }
-                if isThere { continuation.resume() }
+                self.queue.async { continuation.resume(returning: self.read()) }
             }
         }
+        ahead.withLock { $0 = reading }
     }
 
-    /// The batches wait, and nothing more is read.
-    var isWaiting: Bool { state.withLock { $0.results.count == Self.waitingBatches } }
-
-    /// No task will request a batch any more.
-    package func abandon() {
-        state.withLock { $0.isAbandoned = true }
-        room.signal()
-    }
-
-    // MARK: - On the input's thread
-
-    private func read(
-        _ path: String, _ format: RecordFormat, _ root: RecordRoot?, _ csv: CSVOptions, _ maximumBytes: Int
-    ) {
+    private func read() -> Result<Batch?, InputFault> {
         var batch = Batch()
         do throws(InputFault) {
-            let bytes = UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes)
-            func flush() throws(InputFault) {
-                guard !batch.records.isEmpty else { return }
-                batch.bytesRead = bytes.bytesRead
-                let full = batch
-                batch = Batch()
-                try put(full)
+            if let fault = state.fault { throw fault }
+            let reader = if let reader = state.reader { reader } else { try open() }
+            state.reader = reader
+            while batch.records.isEmpty {
+                guard try reader.next({ batch.records.append($0) }) else { break }
             }
-            do throws(InputFault) {
-                try format.read(bytes, root: root, csv: csv, wait: flush) { record throws(InputFault) in
-                    batch.records.append(record)
-                    batch.count += record.json.count
-                    if batch.count >= Self.batchBytes { try flush() }
-                }
-            } catch {
-                try flush()
-                throw error
-            }
-            try flush()
-            add(.success(nil))
         } catch {
-            add(.failure(error))
+            state.fault = error
+            if batch.records.isEmpty { return .failure(error) }
         }
-    }
-
-    /// Waits until there is room.
-    ///
-    /// - Throws: when no task will request a batch any more.
-    private func put(_ batch: Batch) throws(InputFault) {
-        // Abandoning the stream wakes one wait, so no other may follow it.
-        if state.withLock(\.isAbandoned) { throw Self.abandonment }
-        room.wait()
-        if state.withLock(\.isAbandoned) { throw Self.abandonment }
-        add(.success(batch))
-    }
-
-    /// Ends the reading without a report.
-    private static let abandonment = InputFault(reason: "is not read any more", place: nil)
-
-    private func add(_ result: Result<Batch?, InputFault>) {
-        let taker = state.withLock { state in
-            state.results.append(result)
-            defer { state.taker = nil }
-            return state.taker
-        }
-        taker?.resume()
+        batch.bytesRead = state.reader?.bytesRead ?? 0
+        return .success(batch.records.isEmpty ? nil : batch)
     }
 }
 
@@ -157,56 +98,56 @@ package enum RecordFormat: String, CaseIterable, Sendable {
     }
 }
 
-extension RecordFormat {
-    /// Reads all records of an input.
-    ///
-    /// - Parameters:
-    ///   - csv: how CSV is read.
-    ///   - wait: called before bytes are read, which may block.
-    ///   - emit: gets each record; its error ends the reading.
-    /// - Throws: the first fault, after the records before it were passed on.
-    package func read(
-        _ bytes: any ByteSource, root: RecordRoot?, csv: CSVOptions = CSVOptions(), limits: RecordLimits = .ofJobs,
-        wait: () throws(InputFault) -> Void, _ emit: RecordSink
-    ) throws(InputFault) {
-        switch self {
-        case .json, .ndjson: try read(bytes, RecordCutter(opensArrays: root == nil, limits: limits), root, wait, emit)
-        case .csv: try read(bytes, CSVReader(csv, limits: limits), root, wait, emit)
-        case .tsv:
-            let options = CSVOptions(delimiter: csv.delimiter ?? .tab, ragged: csv.ragged)
-            try read(bytes, CSVReader(options, limits: limits), root, wait, emit)
-        case .form: try read(bytes, FormReader(limits: limits), root, wait, emit)
-        case .xml: try read(bytes, XMLReader(root: root, limits: limits), nil, wait, emit)
-        }
+/// Finds the records of one input. Belongs to one thread, which may block.
+package final class InputReader {
+    private let bytes: any ByteSource
+    private var reader: any RecordReader
+    /// Where the records are in each value of the reader's.
+    private let root: RecordRoot?
+    /// A value occurs in the input in this form, so that positions in it are positions there.
+    private let isWritten: Bool
+
+    package init(
+        _ format: RecordFormat, _ bytes: any ByteSource, root: RecordRoot?, csv: CSVOptions = CSVOptions(),
+        limits: RecordLimits = .ofJobs
+    ) {
+        self.bytes = bytes
+        self.root = format == .xml ? nil : root
+        isWritten = !format.readsTexts
+        reader =
+            switch format {
+            case .json, .ndjson: RecordCutter(opensArrays: root == nil, limits: limits)
+            case .csv: CSVReader(csv, limits: limits)
+            case .tsv: CSVReader(CSVOptions(delimiter: csv.delimiter ?? .tab, ragged: csv.ragged), limits: limits)
+            case .form: FormReader(limits: limits)
+            case .xml: XMLReader(root: root, limits: limits)
+            }
     }
 
-    private func read(
-        _ bytes: any ByteSource, _ reader: some RecordReader, _ root: RecordRoot?,
-        _ wait: () throws(InputFault) -> Void, _ emit: RecordSink
-    ) throws(InputFault) {
-        var reader = reader
-        while true {
-            try wait()
-            let chunk: [UInt8]
-            do throws(InputFault) {
-                chunk = try bytes.next()
-            } catch {
-                throw InputFault(reason: error.reason, place: error.place.map { _ in reader.place })
-            }
-            func take(_ record: InputRecord) throws(InputFault) {
-                guard let root else { return try emit(record) }
-                try record.records(below: root, isWritten: !readsTexts, emit)
-            }
-            if chunk.isEmpty { return try reader.finish(take) }
-            try reader.feed(chunk, take)
+    var bytesRead: Int { bytes.bytesRead }
+
+    /// Passes on the records that the next bytes end.
+    ///
+    /// - Returns: false at the end.
+    /// - Throws: the first fault, after the records before it were passed on; or the error of `emit`.
+    package func next(_ emit: RecordSink) throws(InputFault) -> Bool {
+        let chunk: [UInt8]
+        do throws(InputFault) {
+            chunk = try bytes.next()
+        } catch {
+            throw InputFault(reason: error.reason, place: error.place.map { _ in reader.place })
         }
+        func take(_ record: InputRecord) throws(InputFault) {
+            guard let root else { return try emit(record) }
+            try record.records(below: root, isWritten: isWritten, emit)
+        }
+        if chunk.isEmpty { try reader.finish(take) } else { try reader.feed(chunk, take) }
+        return !chunk.isEmpty
     }
 }
 
 extension InputRecord {
     /// Passes on the records below the root of this value.
-    ///
-    /// - Parameter isWritten: the value occurs in the input in this form, so that positions in it are positions there.
     fileprivate func records(below root: RecordRoot, isWritten: Bool, _ emit: RecordSink) throws(InputFault) {
         let document = try parsed()
         defer { withExtendedLifetime(document) {} }

@@ -232,9 +232,6 @@ import Testing
         let endless = Reading(
             .csv, RepeatedBytes("\"a", then: piece, times: 8 << 10), limits: RecordLimits(maximumBytes: 1 << 20))
         #expect(endless.faultText.contains("the record is larger than 1 MiB"), "\(endless.faultText)")
-        var blank = CSVDelimiterSearch()
-        blank.append(Array("\n\r\n".utf8))
-        #expect(blank.takeBlank()?.count == 3 && blank.bytes.isEmpty)
     }
 }
 

@@ -99,24 +99,6 @@ import Testing
         #expect(count == 200_000 && fault?.place?.line == 200_002)
     }
 
-    @Test func `a stream whose task ends stops reading, at any position`() async throws {
-        let path = try file("id\n" + (1...200_000).map { "\($0)\n" }.joined())
-        defer { unlink(path) }
-        for taken in 0..<4 {
-            weak var ended: RecordStream?
-            do {
-                let stream = RecordStream(path: path, format: .csv, root: nil)
-                ended = stream
-                for _ in 0..<taken { _ = try await stream.next() }
-                // Once it is abandoned at once, and else where it waits.
-                while taken > 0, !stream.isWaiting { await Task.yield() }
-                stream.abandon()
-            }
-            // Its thread holds it for as long as it runs.
-            while ended != nil { await Task.yield() }
-        }
-    }
-
     @Test func `a missing file, and a folder, are reported`() async {
         for (path, message) in [("/nowhere/a.csv", "No such file"), ("/tmp", "Is a directory")] {
             let stream = RecordStream(path: path, format: .csv, root: nil)
@@ -273,9 +255,8 @@ struct Reading {
     ) {
         var records: [InputRecord] = []
         do throws(InputFault) {
-            try format.read(source, root: root.flatMap(RecordRoot.init), csv: csv, limits: limits, wait: {}) {
-                records.append($0)
-            }
+            let reader = InputReader(format, source, root: root.flatMap(RecordRoot.init), csv: csv, limits: limits)
+            while try reader.next({ records.append($0) }) {}
         } catch {
             fault = error
         }

@@ -297,10 +297,12 @@ import Testing
         var before: Int?
         var count = 0
         do throws(InputFault) {
-            try RecordFormat.xml.read(source, root: RecordRoot("r.e"), wait: {}) { _ in
+            let reader = InputReader(.xml, source, root: RecordRoot("r.e"))
+            let note: RecordSink = { _ in
                 count += 1
                 if before == nil { before = source.bytesRead }
             }
+            while try reader.next(note) {}
         } catch {
             #expect(error.text.contains("1 is still open"))
         }

@@ -29,7 +29,6 @@ struct RecordSource: Sendable {
     /// - Throws: an `InputFault`, once all records before it were handed over; or what `take` throws.
     func forEachBatch(_ take: (RecordStream.Batch) async throws -> Void) async throws {
         let stream = RecordStream(path: path, format: format, root: root, csv: csv, maximumBytes: maximumBytes)
-        defer { stream.abandon() }
         while let batch = try await stream.next() { try await take(batch) }
     }
 

@@ -241,7 +241,8 @@ private struct Reading {
     init(_ format: RecordFormat, _ bytes: [UInt8], _ root: RecordRoot?, pieces size: Int) throws {
         var found: [InputRecord] = []
         do throws(InputFault) {
-            try format.read(PiecedBytes(bytes, size), root: root, wait: {}) { found.append($0) }
+            let reader = InputReader(format, PiecedBytes(bytes, size), root: root)
+            while try reader.next({ found.append($0) }) {}
         } catch {
             fault = error
         }
