@@ -205,15 +205,6 @@ let package = Package(
             ],
             swiftSettings: strict),
 
-        // Load generation, measurements, and the same work without Broker.
-        .target(
-            name: "LoadTesting",
-            dependencies: [
-                "Broker", "BrokerFastJSON", "BrokerJSON", "BrokerSQLite", "BrokerWire", "CGlibc", "CSQLite",
-                forPrograms("Histogram", "hdrhistogram-swift"),
-            ],
-            swiftSettings: strict),
-
         // The programs, their common parts, and the readers of the command's input.
         .target(
             name: "BrokerInput", dependencies: ["BrokerFastJSON", "BrokerJSON", "BrokerXML", "CLZ4", "CZlib"],
@@ -254,11 +245,13 @@ let package = Package(
                 forPrograms("Logging", "swift-log"),
             ],
             swiftSettings: strict),
+        // Load generation, measurements, and the same work without Broker.
         .executableTarget(
             name: "brokerload",
             dependencies: [
-                "Broker", "BrokerCommandLine", "BrokerJSON", "BrokerSQLite", "LoadTesting", "BrokerModel", "BrokerWire",
-                forPrograms("ArgumentParser", "swift-argument-parser"),
+                "BrokerCommandLine", "BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerSQLite", "BrokerWire",
+                "CGlibc", "CSQLite",
+                forPrograms("ArgumentParser", "swift-argument-parser"), forPrograms("Histogram", "hdrhistogram-swift"),
             ],
             swiftSettings: strict),
 
@@ -276,7 +269,6 @@ let package = Package(
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerWire", also: ["Broker", "BrokerJSON"]),
         tests("Broker", also: ["BrokerJSON", "BrokerWire"]),
-        tests("LoadTesting", also: ["BrokerJSON", "BrokerWire", "CSQLite"]),
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerModelSources", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
         tests("BrokerJournal"),
@@ -347,6 +339,10 @@ let package = Package(
             name: "Fuzz", dependencies: ["CLibFuzzer", "FuzzTargets"], path: "Tests/Fuzz/Program",
             swiftSettings: strict),
         tests("FuzzTargets"),
+        .testTarget(
+            name: "LoadTestingTests",
+            dependencies: ["brokerload", "BrokerCommandLine", "BrokerJSON", "BrokerWire", "CSQLite", "TestSupport"],
+            swiftSettings: strict),
         .testTarget(
             name: "ProgramTests",
             dependencies: [

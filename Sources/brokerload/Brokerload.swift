@@ -1,8 +1,6 @@
 import ArgumentParser
-import Broker
-package import BrokerCommandLine
-package import BrokerSQLite
-package import LoadTesting
+import BrokerCommandLine
+import BrokerSQLite
 import BrokerJSON
 import BrokerModel
 import Glibc
@@ -13,7 +11,7 @@ struct Brokerload: AsyncParsableCommand {
         commandName: "brokerload",
         abstract: "Loads a brokerd, and measures it, and the same work without Broker.",
         discussion: """
-            \(ExitStatus.explanation([.success, .failed, .usage, .rejected, .cannotConnect]))
+            \(ExitStatus.explanation([.success, .failed, .usage, .cannotConnect]))
             \(OptionUnits.explanation)
             """,
         version: BrokerVersion.text,
@@ -25,17 +23,13 @@ struct Brokerload: AsyncParsableCommand {
     static func main() async { await Program.run(Brokerload.self) }
 }
 
-extension LoadError: ExplainedError {
-    package var status: ExitStatus {
-        switch code {
-        case .usage: .usage
-        case .cannotConnect: .cannotConnect
-        case .failed: .failed
-        }
-    }
-}
-
 extension StoreError: ExplainedError {}
+
+extension RecordMix: ExpressibleByArgument {
+    init?(argument: String) { self.init(argument) }
+
+    var defaultValueDescription: String { "new:1" }
+}
 
 extension RecordShape: ExpressibleByArgument {}
 extension RecordKeys: ExpressibleByArgument {}
@@ -43,7 +37,7 @@ extension RecordKeyOrder: ExpressibleByArgument {}
 
 struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "run", abstract: "Sends jobs to a brokerd, and measures.",
+        commandName: "run", abstract: "Sends jobs to a brokerd, and prints what it measured as JSON.",
         discussion: """
             The server must have the model that `brokerload model` prints for the same options. Without --rate the loop \
             is closed: a job is sent when another has ended. With it, jobs are sent on a fixed schedule whatever the \
@@ -69,9 +63,6 @@ struct RunCommand: AsyncParsableCommand {
     @OptionGroup(title: "Jobs") var job: JobArguments
     @OptionGroup(title: "Records") var record: RecordArguments
 
-    @Flag(help: "Print the whole report, as JSON.")
-    var json = false
-
     mutating func validate() throws {
         try checkRange("--jobs", jobs, in: 1...1_000_000_000)
         guard jobs == nil || duration == nil else { throw ValidationError("Give --jobs or --duration, not both.") }
@@ -85,28 +76,14 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let (preload, jobs) = try job.jobs(record)
-        if let preload {
-            let count = (jobs.existing + preload.recordsOfJob - 1) / preload.recordsOfJob
-            let result = try LoadRun(sending.options(Schedule(.closed, .jobs(count))), preload).run()
-            if let failure = result.failure { throw failure }
-        }
-        var options = sending.options(schedule)
-        options.warmUpSeconds = warmUpSeconds
-        let result = try LoadRun(options, jobs).run()
+        var options = sending.options(
+            Schedule(rate: rate, duration.map { .seconds($0.exactSeconds) } ?? .jobs(jobs ?? 100)))
+        options.warmUpSeconds = warmUp?.exactSeconds ?? duration.map { min(2, $0.exactSeconds / 10) } ?? 0
+        let result = try LoadRun(options, job.jobs(record)).run()
         let arguments = Array(CommandLine.arguments.dropFirst())
         let report = RunReport(offeredRate: rate, arguments: arguments, result: result)
-        if json { try StandardOutput.write(report.json + [UInt8(ascii: "\n")]) } else { try Program.write(report.text) }
+        try StandardOutput.write(report.json + [UInt8(ascii: "\n")])
         if let failure = result.failure { throw failure }
-    }
-
-    private var schedule: Schedule {
-        let mode: SendingMode = rate.map { .open(jobsPerSecond: $0) } ?? .closed
-        return Schedule(mode, duration.map { .seconds($0.exactSeconds) } ?? .jobs(jobs ?? 100))
-    }
-
-    private var warmUpSeconds: Double {
-        warmUp?.exactSeconds ?? duration.map { min(2, $0.exactSeconds / 10) } ?? 0
     }
 }
 
@@ -136,7 +113,7 @@ struct SendingArguments: ParsableArguments {
     func options(_ schedule: Schedule) -> RunOptions {
         var options = RunOptions(socketPath: socket, schedule: schedule)
         options.connections = connections
-        options.inFlight = inFlight ?? (schedule.mode == .closed ? 16 : 10_000)
+        options.inFlight = inFlight ?? (schedule.rate == nil ? 16 : 10_000)
         options.intervalSeconds = interval.exactSeconds
         options.patienceSeconds = patience.exactSeconds
         return options
@@ -146,16 +123,12 @@ struct SendingArguments: ParsableArguments {
 extension RunResult {
     /// How a program ends that was to commit all of this.
     var failure: CommandFailure? {
-        let totals = accounts.totals
-        if totals.failed > 0 || accounts.lost > 0 || totals.strangeAnswers > 0 {
-            let why = accounts.failures.values.map(\.message).sorted().first ?? strangeMessage
-            return CommandFailure(
-                .failed,
-                "Of \(totals.sent) jobs \(totals.failed) failed and \(accounts.lost) were lost"
-                    + (why.map { "; the first: \($0)" } ?? "."))
-        }
-        return totals.withRejects > 0
-            ? CommandFailure(.rejected, "\(totals.withRejects) jobs had records that were rejected.") : nil
+        guard accounts.ok < accounts.sent || accounts.unexpected > 0 else { return nil }
+        let why = accounts.failures.values.map(\.message).sorted().first ?? accounts.unexpectedMessage
+        return CommandFailure(
+            .failed,
+            "Of \(accounts.sent) jobs \(accounts.failed) failed and \(accounts.lost) were lost"
+                + (why.map { "; the first: \($0)" } ?? "."))
     }
 }
 
@@ -169,63 +142,35 @@ struct JobArguments: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
-            In which shares records are new, changed, unchanged or invalid: new:80,changed:10,unchanged:5,invalid:5. \
-            The shares are exact.
+            In which shares records are new, changed or unchanged: new:80,changed:10,unchanged:10. The shares are exact.
             """, valueName: "shares"))
-    var mix = "new:1"
+    var mix = RecordMix.allNew
 
     @Option(
         help: ArgumentHelp(
-            "Records that are there before, from --first on; those that are not new are drawn from them in turn. By "
-                + "default 10000 for a mix that needs some.", valueName: "count"))
-    var existing: Int?
-
-    @Flag(
-        inversion: .prefixedNo,
-        help: "Send the existing records before anything is measured. By default, unless --existing is given.")
-    var preload: Bool?
-
-    @Option(help: "What becomes of a job with an invalid record: fail, or skip the record.")
-    var onInvalid = OnInvalid.fail
-
-    enum OnInvalid: String, ExpressibleByArgument, CaseIterable { case fail, skip }
+            "Records that are there before, from --first on; those that are not new are drawn from them in turn.",
+            valueName: "count"))
+    var existing = 0
 
     @Flag(help: "Ask for `accepted`, too, and measure when it comes.")
     var accepted = false
 
-    private static let defaultExisting = 10_000
-    /// The number of jobs that send the existing records.
-    private static let recordsOfPreload = 1_000
-
     mutating func validate() throws {
         try checkRange("--records", records, in: 1...1_000_000)
         try checkRange("--first", first, in: 0...1 << 52)
-        try checkRange("--existing", existing ?? 0, in: 0...100_000_000)
-        do throws(LoadError) {
-            let mix = try RecordMix(parsing: mix)
-            if mix.needsExisting, existing == 0 {
-                throw LoadError(.usage, "--mix has records of what must be there before, but --existing is 0.")
-            }
-        } catch {
-            throw ValidationError(error.message)
+        try checkRange("--existing", existing, in: 0...100_000_000)
+        guard existing > 0 || !mix.needsExisting else {
+            throw ValidationError("--mix has records of what must be there before, but --existing is 0.")
         }
     }
 
-    /// The jobs that bring what is there before, and those that are measured.
-    func jobs(_ record: RecordArguments) throws(LoadError) -> (preload: JobOptions?, jobs: JobOptions) {
-        let mix = try RecordMix(parsing: self.mix)
+    func jobs(_ record: RecordArguments) -> JobOptions {
         var jobs = JobOptions(record.options, mix)
         jobs.recordsOfJob = records
         jobs.first = first
-        jobs.onInvalid = Job.OnInvalid(rawValue: onInvalid.rawValue)
         jobs.wantsAccepted = accepted
-        guard mix.needsExisting else { return (nil, jobs) }
-        jobs.existing = existing ?? Self.defaultExisting
-        guard preload ?? (existing == nil) else { return (nil, jobs) }
-        var before = JobOptions(record.options)
-        before.recordsOfJob = min(Self.recordsOfPreload, jobs.existing)
-        before.first = first
-        return (before, jobs)
+        if mix.needsExisting { jobs.existing = existing }
+        return jobs
     }
 }
 
@@ -246,7 +191,7 @@ struct BaselineCommand: AsyncParsableCommand {
         help: .value(
             "shares", "Then all of it once more, in such shares: unchanged:1 or changed:1,unchanged:9. May be repeated."
         ))
-    var mixes: [String] = []
+    var mixes: [RecordMix] = []
 
     @Option(help: .value("jobs", "One-record jobs, of which so many are in flight."))
     var group: Int?
@@ -257,34 +202,25 @@ struct BaselineCommand: AsyncParsableCommand {
     @OptionGroup var size: SizeArguments
     @OptionGroup(title: "Records") var record: RecordArguments
 
-    @Flag(help: "Print the result as JSON, a line for each pass.")
-    var json = false
-
     mutating func validate() throws {
         try checkRange("--group", group ?? 1, in: 1...GroupBaseline.mostInFlight)
         if group == nil, ledger {
             throw ValidationError("--ledger is of one-record jobs in groups: add --group N.")
         }
-        do throws(LoadError) {
-            for text in mixes {
-                let mix = try RecordMix(parsing: text)
-                guard mix.shares[.new] != nil || mix.hasInvalid else { continue }
-                throw LoadError(.usage, "--then is of changed and unchanged records alone, but \(text) has others.")
-            }
-        } catch {
-            throw ValidationError(error.message)
+        guard mixes.allSatisfy({ $0.shares[.new] == nil }) else {
+            throw ValidationError("--then is of changed and unchanged records alone.")
         }
     }
 
     func run() async throws {
         if let group { return try runGroup(group) }
         let baseline = Baseline(path: store, records: record.options)
-        let passes = [payloads(.allNew)] + (try mixes.map { payloads(try RecordMix(parsing: $0)) })
+        let passes = [payloads(.allNew)] + mixes.map(payloads)
         for report in try baseline.load(passes) { try say(report) }
     }
 
     private func say(_ report: BaselineReport) throws {
-        try Program.write(json ? String(decoding: report.json, as: UTF8.self) : report.text)
+        try StandardOutput.write(report.json + [UInt8(ascii: "\n")])
     }
 
     private func payloads(_ mix: RecordMix) -> [JSONText] {

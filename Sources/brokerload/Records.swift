@@ -1,4 +1,4 @@
-package enum RecordShape: String, CaseIterable, Sendable {
+enum RecordShape: String, CaseIterable, Sendable {
     /// Eight attributes and a link to a department that is nested in the record.
     case nested
     /// An identity and attributes of which each is there or not.
@@ -6,7 +6,7 @@ package enum RecordShape: String, CaseIterable, Sendable {
 }
 
 /// The identities of records, in the order of new ones.
-package enum RecordKeys: String, CaseIterable, Sendable {
+enum RecordKeys: String, CaseIterable, Sendable {
     /// The records' numbers.
     case ascending
     /// UUIDs that look like chance.
@@ -14,7 +14,7 @@ package enum RecordKeys: String, CaseIterable, Sendable {
 }
 
 /// The order of a record's keys.
-package enum RecordKeyOrder: String, CaseIterable, Sendable {
+enum RecordKeyOrder: String, CaseIterable, Sendable {
     /// The identity first, then as the model has them.
     case declared
     /// Another for each record.
@@ -22,20 +22,19 @@ package enum RecordKeyOrder: String, CaseIterable, Sendable {
 }
 
 /// How records are made. The same options and the same number give the same record.
-package struct RecordOptions: Sendable, Equatable {
-    package var shape: RecordShape
+struct RecordOptions: Sendable, Equatable {
+    var shape: RecordShape
     /// Attributes beside the identity, for `ragged`.
-    package var attributes: Int
+    var attributes: Int
     /// The probability that an attribute or a link is there.
-    package var presence: Double
+    var presence: Double
     /// The probability that an attribute that is there is null.
-    package var nulls: Double
-    package var keyOrder: RecordKeyOrder
-    package var keys: RecordKeys
-    package var seed: UInt64
+    var nulls: Double
+    var keyOrder: RecordKeyOrder
+    var keys: RecordKeys
+    var seed: UInt64
 
-    /// - Parameter presence: nil is one half for `ragged` and 1 for `nested`.
-    package init(
+    init(
         shape: RecordShape = .nested, attributes: Int = 12, presence: Double? = nil, nulls: Double = 0,
         keyOrder: RecordKeyOrder = .declared, keys: RecordKeys = .ascending, seed: UInt64 = 1
     ) {
@@ -50,8 +49,8 @@ package struct RecordOptions: Sendable, Equatable {
 }
 
 /// One member of the generated records, and the column that it becomes.
-package struct RecordField: Sendable {
-    package enum Kind: Sendable, Equatable {
+struct RecordField: Sendable {
+    enum Kind: Sendable, Equatable {
         case identity
         case text
         case email
@@ -67,10 +66,10 @@ package struct RecordField: Sendable {
     }
 
     /// The attribute or relationship, and its column.
-    package let name: String
+    let name: String
     /// The key in records.
-    package let key: String
-    package let kind: Kind
+    let key: String
+    let kind: Kind
     /// The key in quotes with its colon.
     let prefix: [UInt8]
 
@@ -102,15 +101,15 @@ package struct RecordField: Sendable {
 }
 
 /// The layout of a shape's records: their members, the model for Broker, and the tables for programs that write without it.
-package struct RecordLayout: Sendable {
+struct RecordLayout: Sendable {
     static let departments = 500
 
-    package let entity: String
+    let entity: String
     /// The identity is the first.
-    package let fields: [RecordField]
+    let fields: [RecordField]
     private let keys: RecordKeys
 
-    package init(_ options: RecordOptions) {
+    init(_ options: RecordOptions) {
         keys = options.keys
         let identity = RecordField("id", .identity)
         switch options.shape {
@@ -132,7 +131,7 @@ package struct RecordLayout: Sendable {
     private var hasDepartments: Bool { fields.contains { $0.kind == .department } }
 
     /// For `brokerd --model`.
-    package var model: String {
+    var model: String {
         let attributes = fields.filter { $0.kind != .department }.map { field in
             let type = field.types(keys).model
             return field.key == field.name
@@ -153,7 +152,7 @@ package struct RecordLayout: Sendable {
     }
 
     /// As `broker model schema` prints them for that model.
-    package var tables: [String] {
+    var tables: [String] {
         let columns = fields.map { "\($0.name) \($0.types(keys).column)" }.joined(separator: ", ")
         let table = "CREATE TABLE \(entity) (\(columns))"
         guard hasDepartments else { return [table] }
@@ -165,14 +164,14 @@ package struct RecordLayout: Sendable {
 }
 
 /// Makes records: the same options, number and version give the same bytes, on every machine.
-package struct GeneratedRecords: Sendable {
-    package let layout: RecordLayout
+struct GeneratedRecords: Sendable {
+    let layout: RecordLayout
     private let options: RecordOptions
     /// The fields' order, shuffled for each record if requested.
     private var order: [Int]
     private let isPlain: Bool
 
-    package init(_ options: RecordOptions) {
+    init(_ options: RecordOptions) {
         self.options = options
         layout = RecordLayout(options)
         order = Array(layout.fields.indices)
@@ -181,21 +180,19 @@ package struct GeneratedRecords: Sendable {
 
     /// Appends one record.
     ///
-    /// - Parameters:
-    ///   - version: two versions of a record in a row differ in every value that is there, but not in its link.
-    ///   - isInvalid: its identity is one that no conversion takes.
-    package mutating func write(_ number: Int, version: Int = 0, isInvalid: Bool = false, to bytes: inout [UInt8]) {
+    /// - Parameter version: two versions of a record in a row differ in every value that is there, but not in its link.
+    mutating func write(_ number: Int, version: Int = 0, to bytes: inout [UInt8]) {
         bytes.append(UInt8(ascii: "{"))
         if isPlain {
-            for field in layout.fields { write(field, number, version, isInvalid, to: &bytes) }
+            for field in layout.fields { write(field, number, version, to: &bytes) }
         } else {
-            writeVarying(number, version, isInvalid, to: &bytes)
+            writeVarying(number, version, to: &bytes)
         }
         // Every field ends with a comma.
         bytes[bytes.count - 1] = UInt8(ascii: "}")
     }
 
-    private mutating func writeVarying(_ number: Int, _ version: Int, _ isInvalid: Bool, to bytes: inout [UInt8]) {
+    private mutating func writeVarying(_ number: Int, _ version: Int, to bytes: inout [UInt8]) {
         var random = LoadRandom(seed: options.seed, number: number)
         if options.keyOrder == .random {
             for place in order.indices { order[place] = place }
@@ -211,26 +208,22 @@ package struct GeneratedRecords: Sendable {
                     continue
                 }
             }
-            write(field, number, version, isInvalid, to: &bytes)
+            write(field, number, version, to: &bytes)
         }
     }
 
     /// A member with its comma.
-    private func write(
-        _ field: RecordField, _ number: Int, _ version: Int, _ isInvalid: Bool, to bytes: inout [UInt8]
-    ) {
+    private func write(_ field: RecordField, _ number: Int, _ version: Int, to bytes: inout [UInt8]) {
         bytes.append(contentsOf: field.prefix)
         // No modulus below divides the step, so each version has other values than the one before.
         let value = number &+ version &* 131
         switch field.kind {
         case .identity:
-            if isInvalid { bytes.append("[") }
             if options.keys == .uuid {
                 bytes.append(uuid: number, seed: options.seed)
             } else {
                 bytes.append(decimal: number)
             }
-            if isInvalid { bytes.append("]") }
         case .text: bytes.appendText("\(layout.entity) ", value)
         case .email:
             bytes.append("\"employee")

@@ -1,8 +1,8 @@
-internal import Broker
-internal import BrokerFastJSON
-internal import BrokerJSON
-internal import BrokerWire
-internal import Glibc
+import BrokerCommandLine
+import BrokerFastJSON
+import BrokerJSON
+import BrokerWire
+import Glibc
 
 /// A connection of the load's, which never blocks: bytes that wait to be sent, and answers as they come. Belongs to the thread
 /// that made it.
@@ -23,13 +23,12 @@ final class LoadConnection {
     private var received = 0
     private var decoder = FrameDecoder()
 
-    /// - Throws: `cannotConnect` with what the system says.
-    init(to path: String) throws(LoadError) {
+    init(to path: String) throws(CommandFailure) {
         descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
         guard path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else {
-            throw LoadError(.cannotConnect, "The socket's path \(path) is longer than a Unix socket's may be.")
+            throw CommandFailure(.cannotConnect, "The socket's path \(path) is longer than a Unix socket's may be.")
         }
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
         let size = socklen_t(MemoryLayout<sockaddr_un>.size)
@@ -37,7 +36,7 @@ final class LoadConnection {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(descriptor, $0, size) }
         }
         guard result == 0 else {
-            throw LoadError(
+            throw CommandFailure(
                 .cannotConnect,
                 "There is no server at \(path): \(String(cString: strerror(errno))). Start brokerd, or name its --socket."
             )
@@ -118,17 +117,15 @@ final class LoadConnection {
 }
 
 /// A server as a run saw it.
-package struct ServerObservations: Sendable {
-    /// Empty before its greeting.
-    var name = ""
-    package var process: Int32?
-    package var before: ProcessUsage?
-    package var after: ProcessUsage?
+struct ServerObservations: Sendable {
+    var process: Int32?
+    var before: ProcessUsage?
+    var after: ProcessUsage?
     /// The `stats` after the run as JSON text; nil when there was none.
-    package var stats: [UInt8]?
+    var stats: [UInt8]?
 }
 
-/// A connection of its own on which the server is asked who and how it is.
+/// A connection of its own on which the server is asked how it is.
 final class ServerWatch {
     private let connection: LoadConnection
     private(set) var observations = ServerObservations()
@@ -136,9 +133,8 @@ final class ServerWatch {
     init(_ socketPath: String) throws {
         connection = try LoadConnection(to: socketPath)
         observations.process = connection.peerProcess
-        try ask(MessageWriter.hello(client: "brokerload")) { !$0.name.isEmpty }
-        guard !connection.isClosed else {
-            throw LoadError(.cannotConnect, "The server closed the connection; see its log.")
+        guard try ask(MessageWriter.hello(client: "brokerload"), for: "welcome") != nil else {
+            throw CommandFailure(.cannotConnect, "The server closed the connection; see its log.")
         }
     }
 
@@ -148,28 +144,29 @@ final class ServerWatch {
     /// It has ended. A server that is gone says nothing of itself; the run reports its lost jobs.
     func end() throws {
         observations.after = observations.process.flatMap(ProcessUsage.init(of:))
-        try ask(MessageWriter.message("stats") { _ in }) { $0.stats != nil }
+        observations.stats = try ask(MessageWriter.message("stats") { _ in }, for: "stats")
     }
 
-    private func ask(_ message: [UInt8], until isAnswered: (ServerObservations) -> Bool) throws {
+    private func ask(_ message: [UInt8], for type: String) throws -> [UInt8]? {
         var encoder = FrameEncoder()
         connection.enqueue(try encoder.encode(message))
         let deadline = monotonicNanoseconds() + 10_000_000_000
-        while !isAnswered(observations), !connection.isClosed, monotonicNanoseconds() < deadline {
+        var answer: [UInt8]?
+        while answer == nil, !connection.isClosed, monotonicNanoseconds() < deadline {
             connection.flush()
             var poll = pollfd(fd: connection.descriptor, events: Int16(POLLIN), revents: 0)
             Glibc.poll(&poll, 1, 1_000)
             try connection.receive { content in
                 let document = try JSONDocument(fast: content)
                 withExtendedLifetime(document) {
-                    if document.root["type"]?.string == "stats" { observations.stats = Array(content.bytes) }
-                    if observations.name.isEmpty { observations.name = document.root["server"]?.string ?? "unknown" }
+                    if document.root["type"]?.string == type { answer = Array(content.bytes) }
                 }
             }
         }
-        guard isAnswered(observations) || connection.isClosed else {
-            throw LoadError(.failed, "The server does not answer `stats` within ten seconds.")
+        guard answer != nil || connection.isClosed else {
+            throw CommandFailure(.failed, "The server does not send its `\(type)` within ten seconds.")
         }
+        return answer
     }
 }
 
@@ -187,18 +184,14 @@ struct LoadAnswer: Sendable, Equatable {
     /// The number of the job in this run; nil for an answer to anything else.
     var job: Int?
     var kind: Kind
-    /// The job had been applied before it was sent.
-    var isDuplicate = false
-    var objects = Completion.Changes()
 }
 
 extension LoadAnswer {
-    /// - Parameter idPrefix: the prefix of the number in the ids of the run's jobs.
     init(_ content: JSONText, idPrefix: String) throws {
         let document = try JSONDocument(fast: content)
         defer { withExtendedLifetime(document) {} }
         let root = document.root
-        guard let type = root["type"]?.string else { throw LoadError(.failed, "It has no type.") }
+        guard let type = root["type"]?.string else { throw CommandFailure(.failed, "It has no type.") }
         switch type {
         case "completed": kind = .completed
         case "accepted": kind = .accepted
@@ -208,19 +201,5 @@ extension LoadAnswer {
         default: kind = .other
         }
         if let id = root["id"]?.string, id.hasPrefix(idPrefix) { job = Int(id.dropFirst(idPrefix.count)) }
-        guard type == "completed" else { return }
-        isDuplicate = root["duplicate"]?.bool == true
-        guard let changes = root["changes"] else { return }
-        for counts in Completion.Changes.byEntity(changes).values { objects.add(counts) }
-    }
-}
-
-extension Completion.Changes {
-    mutating func add(_ other: Completion.Changes) {
-        inserted += other.inserted
-        updated += other.updated
-        unchanged += other.unchanged
-        deleted += other.deleted
-        rejected += other.rejected
     }
 }

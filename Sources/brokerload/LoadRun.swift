@@ -1,68 +1,39 @@
-package import Broker
-internal import BrokerJSON
-internal import BrokerWire
-internal import CGlibc
-internal import Glibc
-
-/// Why a measurement cannot be made.
-package struct LoadError: Error, Sendable, CustomStringConvertible {
-    package enum Code: Sendable {
-        /// An argument without a valid meaning.
-        case usage
-        case cannotConnect
-        case failed
-    }
-
-    package let code: Code
-    /// What happened and the remedy.
-    package let message: String
-
-    package init(_ code: Code, _ message: String) {
-        self.code = code
-        self.message = message
-    }
-
-    package var description: String { message }
-}
-
-/// When jobs are to be sent.
-package enum SendingMode: Sendable, Equatable {
-    /// As soon as another has ended.
-    case closed
-    /// So many a second, whatever the server does.
-    case open(jobsPerSecond: Double)
-}
+import BrokerCommandLine
+import BrokerJSON
+import BrokerWire
+import CGlibc
+import Glibc
 
 /// When the sending ends.
-package enum Extent: Sendable, Equatable {
+enum Extent: Sendable, Equatable {
     case jobs(Int)
     case seconds(Double)
 }
 
 /// When jobs are to be sent: a pure value. Times are nanoseconds from the start.
-package struct Schedule: Sendable {
-    package let mode: SendingMode
-    package let extent: Extent
+struct Schedule: Sendable {
+    /// Jobs a second, whatever the server does; nil sends each as soon as another has ended.
+    let rate: Double?
+    let extent: Extent
     /// Jobs given so far.
     private var given = 0
 
-    package init(_ mode: SendingMode, _ extent: Extent) {
-        self.mode = mode
+    init(rate: Double? = nil, _ extent: Extent) {
+        self.rate = rate
         self.extent = extent
     }
 
     /// The number of all jobs; nil when only the time limits the run.
-    package var jobs: Int? {
-        switch (extent, mode) {
-        case (.jobs(let count), _): count
-        case (.seconds(let seconds), .open(let rate)): Int((seconds * rate).rounded(.up))
-        case (.seconds, .closed): nil
+    var jobs: Int? {
+        switch extent {
+        case .jobs(let count): count
+        case .seconds(let seconds): rate.map { Int((seconds * $0).rounded(.up)) }
         }
     }
 
     /// When the next job is to be sent, in an open loop; the n-th always at the same time, however late others were.
     var nextAt: UInt64? {
-        guard case .open(let rate) = mode, !isOver(at: 0) else { return nil }
+        guard let rate, !isOver(at: 0) else { return nil }
         return UInt64(Double(given) / rate * 1e9)
     }
 
@@ -85,46 +56,26 @@ package struct Schedule: Sendable {
     }
 }
 
-/// The sent jobs and their answers: a pure value, so that no job is counted twice or forgotten.
-///
-/// Times are nanoseconds of one clock. Each job ends once; a second end is counted in ``Totals/repeatedAnswers``, and a
-/// job without an end is ``lost``.
-package struct JobAccounts: Sendable {
-    package struct Totals: Sendable, Equatable {
-        package var sent = 0
-        /// Committed, including those with rejected records.
-        package var ok = 0
-        /// Committed, but some of their records were rejected.
-        package var withRejects = 0
-        package var failed = 0
-        /// The failed jobs for which there was no room.
-        package var busy = 0
-        /// Committed, but by another sending of theirs.
-        package var duplicate = 0
-        /// Answers to jobs that had ended.
-        package var repeatedAnswers = 0
-        /// Answers to nothing that was asked.
-        package var strangeAnswers = 0
-    }
-
+/// The sent jobs and their answers: a pure value, so that no job is counted twice or forgotten. Times are nanoseconds of one clock.
+struct JobAccounts: Sendable {
     private var jobs: [(intendedAt: UInt64, hasEnded: Bool)] = []
-    package private(set) var totals = Totals()
+    private(set) var ok = 0
+    private(set) var failed = 0
     /// Failures by their code, with the first message.
-    package private(set) var failures: [String: (count: Int, message: String)] = [:]
-    package private(set) var objects = Completion.Changes()
+    private(set) var failures: [String: (count: Int, message: String)] = [:]
+    /// Answers to jobs that had ended, or to nothing that was asked.
+    private(set) var unexpected = 0
+    /// The first of these that was an error.
+    private(set) var unexpectedMessage: String?
 
-    package init() {}
-
+    var sent: Int { jobs.count }
     /// Jobs without an end.
-    package var lost: Int { totals.sent - totals.ok - totals.failed }
+    var lost: Int { sent - ok - failed }
 
     /// Notes a job as sent. Its number is 0, 1, 2 …
     ///
     /// - Parameter intendedAt: when it ought to have been sent; its latency begins then.
-    mutating func send(intendedAt: UInt64) {
-        jobs.append((intendedAt, false))
-        totals.sent += 1
-    }
+    mutating func send(intendedAt: UInt64) { jobs.append((intendedAt, false)) }
 
     /// When an `accepted` answers a job in flight; nil when it does not.
     func accepted(_ job: Int?) -> UInt64? {
@@ -135,27 +86,20 @@ package struct JobAccounts: Sendable {
     /// Notes an end.
     ///
     /// - Returns: when the job was intended to be sent; nil when the answer ends nothing.
-    mutating func end(_ job: Int?, _ answer: LoadAnswer) -> UInt64? {
-        guard let job, jobs.indices.contains(job) else {
-            totals.strangeAnswers += 1
-            return nil
-        }
-        guard !jobs[job].hasEnded else {
-            totals.repeatedAnswers += 1
+    mutating func end(_ answer: LoadAnswer) -> UInt64? {
+        guard let job = answer.job, let intendedAt = accepted(job) else {
+            unexpected += 1
+            if case .failed(_, let message) = answer.kind { unexpectedMessage = unexpectedMessage ?? message }
             return nil
         }
         jobs[job].hasEnded = true
         if case .failed(let code, let message) = answer.kind {
-            totals.failed += 1
-            if code == "busy" { totals.busy += 1 }
+            failed += 1
             failures[code, default: (0, message)].count += 1
         } else {
-            totals.ok += 1
-            if answer.isDuplicate { totals.duplicate += 1 }
-            if answer.objects.rejected > 0 { totals.withRejects += 1 }
-            objects.add(answer.objects)
+            ok += 1
         }
-        return jobs[job].intendedAt
+        return intendedAt
     }
 }
 
@@ -178,7 +122,7 @@ final class FrameSupply {
     }
 
     /// Makes frames of about so many bytes, or all.
-    func prepare(bytes: Int) throws(LoadError) {
+    func prepare(bytes: Int) throws(CommandFailure) {
         var total = 0
         while total < bytes, let frame = try make() {
             total += frame.bytes.count
@@ -190,43 +134,38 @@ final class FrameSupply {
     var isEmpty: Bool { taken == jobs }
 
     /// The next frame; nil after the last.
-    func next() throws(LoadError) -> Frame? {
+    func next() throws(CommandFailure) -> Frame? {
         guard !isEmpty else { return nil }
         taken += 1
         return taken <= prepared.count ? prepared[taken - 1] : try make()
     }
 
-    private func make() throws(LoadError) -> Frame? {
+    private func make() throws(CommandFailure) -> Frame? {
         guard made != jobs else { return nil }
         let content = source.next()
         made += 1
         do throws(WireError) {
             return (try encoder.encode(content), content.count)
         } catch {
-            throw LoadError(.usage, "Job \(made - 1) fits no frame: \(error.message) Lower --records.")
+            throw CommandFailure(.usage, "Job \(made - 1) fits no frame: \(error.message) Lower --records.")
         }
     }
 }
 
-package struct RunOptions: Sendable {
-    package var socketPath: String
-    package var connections = 1
+struct RunOptions: Sendable {
+    var socketPath: String
+    var connections = 1
     /// The maximum number of jobs without an end on each connection. In an open loop, too: jobs beyond it are sent
     /// late, which their latency includes.
-    package var inFlight = 64
-    package var schedule: Schedule
+    var inFlight = 64
+    var schedule: Schedule
     /// Seconds at the beginning that are not measured.
-    package var warmUpSeconds = 0.0
-    package var intervalSeconds = 0.5
+    var warmUpSeconds = 0.0
+    var intervalSeconds = 0.5
     /// Seconds without any answer after which what is in flight is lost.
-    package var patienceSeconds = 60.0
+    var patienceSeconds = 60.0
     /// Bytes of frames that are made before the clock starts.
-    package var preparedBytes = 256 << 20
-
-    package init(socketPath: String, schedule: Schedule) {
-        self.socketPath = socketPath
-        self.schedule = schedule
-    }
+    var preparedBytes = 256 << 20
 }
 
 /// One run: one thread that sends what is due, reads what comes, and notes when.
@@ -235,7 +174,7 @@ package struct RunOptions: Sendable {
 /// 1. A job's latency begins when it was intended to be sent, however late it is; in a closed loop that is when there was
 ///    room for it.
 /// 2. The clock is asked once for all that one read brought.
-package final class LoadRun {
+final class LoadRun {
     private let options: RunOptions
     private let jobs: JobOptions
     private let supply: FrameSupply
@@ -257,9 +196,7 @@ package final class LoadRun {
     private var usageBefore = (sender: 0.0, harness: 0.0)
 
     /// Connects.
-    ///
-    /// - Throws: `cannotConnect`.
-    package init(_ options: RunOptions, _ jobs: JobOptions) throws {
+    init(_ options: RunOptions, _ jobs: JobOptions) throws {
         self.options = options
         self.jobs = jobs
         supply = FrameSupply(jobs, jobs: options.schedule.jobs)
@@ -269,7 +206,7 @@ package final class LoadRun {
     }
 
     /// Runs to the end of the schedule and of the last answer.
-    package func run() throws -> RunResult {
+    func run() throws -> RunResult {
         try supply.prepare(bytes: options.preparedBytes)
         Self.wakePunctually()
         start = monotonicNanoseconds()
@@ -380,7 +317,7 @@ package final class LoadRun {
                     note(try LoadAnswer(content, idPrefix: jobs.idPrefix), on: connection, at: now)
                 }
             } catch {
-                throw LoadError(.failed, "The server's answer cannot be read: \(error)")
+                throw CommandFailure(.failed, "The server's answer cannot be read: \(error)")
             }
         }
     }
@@ -393,10 +330,7 @@ package final class LoadRun {
             }
             return
         }
-        guard let intendedAt = result.accounts.end(answer.job, answer) else {
-            if case .failed(_, let message) = answer.kind { result.strangeMessage = result.strangeMessage ?? message }
-            return
-        }
+        guard let intendedAt = result.accounts.end(answer) else { return }
         connection.inFlight -= 1
         lastEndAt = now
         guard isMeasuring else { return }

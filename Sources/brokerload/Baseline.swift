@@ -1,29 +1,22 @@
-internal import BrokerFastJSON
-package import BrokerJSON
-internal import BrokerSQLite
-internal import CSQLite
-internal import Dispatch
-internal import Glibc
-internal import Synchronization
+import BrokerCommandLine
+import BrokerFastJSON
+import BrokerJSON
+import BrokerSQLite
+import CSQLite
+import Dispatch
+import Glibc
+import Synchronization
 
 /// The least that the work costs: one thread, the same parser, prepared upserts, and nothing of Broker around them.
-package struct Baseline {
+struct Baseline {
     /// The database's path; an existing file is replaced.
-    package var path: String
-    package var records: RecordOptions
+    var path: String
+    var records: RecordOptions
     /// Rows in a transaction at most.
-    package var transactionRows = 10_000
-
-    package init(path: String, records: RecordOptions) {
-        self.path = path
-        self.records = records
-    }
+    var transactionRows = 10_000
 
     /// Loads payloads into one new database, in one pass per payload.
-    ///
-    /// - Parameter passes: each an array of JSON arrays of records.
-    /// - Returns: a report for each pass.
-    package func load(_ passes: [[JSONText]]) throws -> [BaselineReport] {
+    func load(_ passes: [[JSONText]]) throws -> [BaselineReport] {
         let database = try BaselineDatabase(path: path, options: records)
         return try passes.map { payloads in
             let start = monotonicNanoseconds()
@@ -55,7 +48,7 @@ package struct Baseline {
     }
 
     /// The payloads of a run's jobs, without the message around them.
-    package static func payloads(_ options: JobOptions, jobs: Int) -> [JSONText] {
+    static func payloads(_ options: JobOptions, jobs: Int) -> [JSONText] {
         var source = JobSource(options)
         return (0..<jobs).map { _ in JSONText(copying: source.nextRecords()) }
     }
@@ -65,29 +58,22 @@ package struct Baseline {
 /// socket, upserts, commits once for all of it, and answers. Neither LZ4 nor ids, and a ledger only if it is asked for.
 ///
 /// A job is a 4-byte length and the JSON of a record, an answer is one byte.
-package struct GroupBaseline {
-    package var path: String
-    package var records: RecordOptions
+struct GroupBaseline {
+    var path: String
+    var records: RecordOptions
     /// Jobs without an answer, which is how many one commit serves at most.
-    package var inFlight: Int
-    package var jobs: Int
+    var inFlight: Int
+    var jobs: Int
     /// Each job is noted in a table in the transaction of its record, as it must be where none may be applied twice.
-    package var hasLedger = false
+    var hasLedger = false
 
     /// More would not fit the buffers of the socket, and both sides would wait.
-    package static let mostInFlight = 400
+    static let mostInFlight = 400
 
-    package init(path: String, records: RecordOptions, inFlight: Int, jobs: Int) {
-        self.path = path
-        self.records = records
-        self.inFlight = inFlight
-        self.jobs = jobs
-    }
-
-    package func run() throws -> BaselineReport {
+    func run() throws -> BaselineReport {
         var sockets: [Int32] = [0, 0]
         guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &sockets) == 0 else {
-            throw LoadError(.failed, "There is no pair of sockets: \(String(cString: strerror(errno))).")
+            throw CommandFailure(.failed, "There is no pair of sockets: \(String(cString: strerror(errno))).")
         }
         defer { for socket in sockets { close(socket) } }
         let database = try BaselineDatabase(path: path, options: records)
@@ -105,7 +91,7 @@ package struct GroupBaseline {
         let commits = try serve(server, database)
         isDone.wait()
         guard let result = measured.withLock({ $0 }) else {
-            throw LoadError(.failed, "The loop ended before all of its jobs were answered.")
+            throw CommandFailure(.failed, "The loop ended before all of its jobs were answered.")
         }
         return BaselineReport(
             amount: jobs, unit: "jobs", seconds: result.seconds, commits: commits, latencies: result.latencies)
@@ -122,8 +108,6 @@ package struct GroupBaseline {
     }
 
     /// The loop.
-    ///
-    /// - Returns: how many commits it made.
     private func serve(_ socket: Int32, _ database: BaselineDatabase) throws -> Int {
         var buffer = [UInt8](repeating: 0, count: 1 << 20)
         var filled = 0
@@ -192,26 +176,22 @@ package struct GroupBaseline {
 }
 
 /// The result of a loop without Broker.
-package struct BaselineReport: Sendable {
-    package let amount: Int
+struct BaselineReport: Sendable {
+    let amount: Int
     /// The counted unit: `records` or `jobs`.
-    package let unit: String
-    package let seconds: Double
+    let unit: String
+    let seconds: Double
     /// Processor seconds of the thread.
-    package var processorSeconds: Double?
-    package var commits: Int?
-    package var latencies: LatencyHistogram?
+    var processorSeconds: Double?
+    var commits: Int?
+    var latencies: LatencyHistogram?
 
-    private var perSecond: Double { Double(amount) / seconds }
-
-    package var text: String { "\(amount) \(unit) in \(seconds) s, \(Int(perSecond.rounded())) \(unit)/s" }
-
-    package var json: [UInt8] {
+    var json: [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
             writer.member(unit, amount)
             writer.member("seconds", seconds)
-            writer.member("\(unit)PerSecond", perSecond)
+            writer.member("\(unit)PerSecond", Double(amount) / seconds)
             if let processorSeconds { writer.member("processorSeconds", processorSeconds) }
             if let commits { writer.member("commits", commits) }
             if let latencies { writer.member("latencyMicroseconds", latencies) }
@@ -292,7 +272,7 @@ private final class BaselineDatabase {
 
     private func column(of key: JSONValue) throws -> Int {
         guard let place = columns.firstIndex(where: { key.hasSameBytes(as: $0.key) }) else {
-            throw LoadError(
+            throw CommandFailure(
                 .failed, "The baseline does not know the key \(String(decoding: key.bytes, as: UTF8.self)).")
         }
         return place
@@ -372,7 +352,7 @@ private final class BaselineDatabase {
 
     private func step(_ statement: OpaquePointer?) throws {
         guard sqlite3_step(statement) == SQLITE_DONE else {
-            throw LoadError(.failed, "SQLite: \(connection.lastMessage)")
+            throw CommandFailure(.failed, "SQLite: \(connection.lastMessage)")
         }
         sqlite3_reset(statement)
     }

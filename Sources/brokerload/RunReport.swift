@@ -1,47 +1,40 @@
-internal import BrokerJSON
-internal import Glibc
-internal import Histogram
+import BrokerJSON
+import Glibc
+import Histogram
 
 /// Nanoseconds of a clock that never goes back.
-package func monotonicNanoseconds() -> UInt64 {
+func monotonicNanoseconds() -> UInt64 {
     var now = timespec()
     clock_gettime(CLOCK_MONOTONIC, &now)
     return UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
 }
 
 /// Times in nanoseconds, with three digits, up to an hour.
-package struct LatencyHistogram: Sendable {
+struct LatencyHistogram: Sendable {
     private static let highest: UInt64 = 3_600_000_000_000
 
     private var counts = Histogram<UInt32>(highestTrackableValue: highest, numberOfSignificantValueDigits: .three)
 
-    package init() {}
-
     /// Longer than an hour is counted as an hour.
-    package mutating func record(_ nanoseconds: UInt64) { _ = counts.record(min(Self.highest, nanoseconds)) }
+    mutating func record(_ nanoseconds: UInt64) { _ = counts.record(min(Self.highest, nanoseconds)) }
 
-    mutating func add(_ other: LatencyHistogram) { counts.add(other.counts) }
-
-    mutating func reset() { counts.reset() }
-
-    package var count: Int { Int(counts.totalCount) }
+    var count: Int { Int(counts.totalCount) }
 
     /// Microseconds below which that share of the values is; 0 when there are none.
-    package func microseconds(_ percent: Double) -> Double {
+    func microseconds(_ percent: Double) -> Double {
         counts.totalCount == 0 ? 0 : Double(counts.valueAtPercentile(percent)) / 1e3
     }
 
     var meanMicroseconds: Double { counts.totalCount == 0 ? 0 : counts.mean / 1e3 }
 }
 
-/// What happened in a while of a run. Times are microseconds.
-package struct RunInterval: Sendable {
+/// What happened in a while of a run.
+struct RunInterval: Sendable {
     /// Seconds from the start of the measured time.
-    package var start: Double
-    package var seconds = 0.0
-    package var jobs = 0
-    package var records = 0
-    package var latencies: (p50: Double, p99: Double, max: Double) = (0, 0, 0)
+    var start: Double
+    var seconds = 0.0
+    var jobs = 0
+    var records = 0
 }
 
 /// Counts the measurements, interval by interval. Jobs that were sent before the measured time are not counted.
@@ -54,16 +47,13 @@ struct RunRecorder {
     /// Ends within the measured time.
     private(set) var jobs = 0
     private(set) var records = 0
-    private(set) var sentJobs = 0
     private(set) var contentBytes = 0
     private(set) var frameBytes = 0
 
     private var current = RunInterval(start: 0)
-    private var currentCompleted = LatencyHistogram()
 
     mutating func sent(late: UInt64, contentBytes: Int, frameBytes: Int) {
         lag.record(late)
-        sentJobs += 1
         self.contentBytes += contentBytes
         self.frameBytes += frameBytes
     }
@@ -74,37 +64,30 @@ struct RunRecorder {
         self.records += records
         current.jobs += 1
         current.records += records
-        if let latency { currentCompleted.record(latency) }
+        if let latency { completed.record(latency) }
     }
 
     mutating func accepted(latency: UInt64) { accepted.record(latency) }
 
     /// The latency of a job that ended after the measured time, but was sent within it.
-    mutating func endedLate(latency: UInt64) { currentCompleted.record(latency) }
+    mutating func endedLate(latency: UInt64) { completed.record(latency) }
 
     /// - Parameter end: seconds from the start of the measured time.
     mutating func closeInterval(at end: Double) {
         current.seconds = end - current.start
-        if current.seconds > 0 {
-            let latencies = currentCompleted
-            current.latencies = (latencies.microseconds(50), latencies.microseconds(99), latencies.microseconds(100))
-            intervals.append(current)
-        }
-        completed.add(currentCompleted)
-        currentCompleted.reset()
+        if current.seconds > 0 { intervals.append(current) }
         current = RunInterval(start: end)
     }
 }
 
 /// The resources that a process has used, by proc(5).
-package struct ProcessUsage: Sendable, Equatable {
-    package var processorSeconds: Double
-    package var residentBytes: Int
+struct ProcessUsage: Sendable, Equatable {
+    var processorSeconds: Double
     /// The most that was resident at a time.
-    package var peakBytes: Int
+    var peakBytes: Int
 
     /// Reads a process; nil when it has ended, or may not be read.
-    package init?(of process: Int32) {
+    init?(of process: Int32) {
         guard let stat = Self.text("/proc/\(process)/stat"), let status = Self.text("/proc/\(process)/status"),
             let name = stat.lastIndex(of: ")")
         else { return nil }
@@ -113,13 +96,8 @@ package struct ProcessUsage: Sendable, Equatable {
         let ticks = Double(sysconf(Int32(_SC_CLK_TCK)))
         guard fields.count > 12, let user = Double(fields[11]), let system = Double(fields[12]) else { return nil }
         processorSeconds = (user + system) / ticks
-        residentBytes = Self.kibibytes("VmRSS:", status) << 10
-        peakBytes = Self.kibibytes("VmHWM:", status) << 10
-    }
-
-    private static func kibibytes(_ name: String, _ status: String) -> Int {
-        let line = status.split(separator: "\n").first { $0.hasPrefix(name) }
-        return line?.split { $0 == " " || $0 == "\t" }.dropFirst().first.flatMap { Int($0) } ?? 0
+        let peak = status.firstMatch(of: /VmHWM:\s+(\d+) kB/)
+        peakBytes = peak.flatMap { Int($0.1) }.map { $0 << 10 } ?? 0
     }
 
     /// A file of the kernel's, which has no length beforehand; nil when it cannot be read.
@@ -145,61 +123,35 @@ package struct ProcessUsage: Sendable, Equatable {
     }
 }
 
-package struct RunResult: Sendable {
-    package var seconds = 0.0
+struct RunResult: Sendable {
+    var seconds = 0.0
     /// Of the whole run, the warm-up with it.
-    package var accounts = JobAccounts()
+    var accounts = JobAccounts()
     /// Of the measured time only.
     var recorder = RunRecorder()
-    /// The first answer that answered nothing, if it was an error.
-    package var strangeMessage: String?
-
-    package var server = ServerObservations()
+    var server = ServerObservations()
     /// Processor seconds of the thread that sends and receives, and of the whole harness.
-    package var senderSeconds = 0.0
-    package var harnessSeconds = 0.0
+    var senderSeconds = 0.0
+    var harnessSeconds = 0.0
 
     var jobsPerSecond: Double { seconds > 0 ? Double(recorder.jobs) / seconds : 0 }
     var recordsPerSecond: Double { seconds > 0 ? Double(recorder.records) / seconds : 0 }
 }
 
-/// The report of a run: as JSON, or as some lines of text.
-package struct RunReport: Sendable {
-    package var offeredRate: Double?
+/// The report of a run, as JSON.
+struct RunReport: Sendable {
+    var offeredRate: Double?
     /// As the run was asked for.
-    package var arguments: [String]
-    package var result: RunResult
-
-    package init(offeredRate: Double?, arguments: [String], result: RunResult) {
-        self.offeredRate = offeredRate
-        self.arguments = arguments
-        self.result = result
-    }
+    var arguments: [String]
+    var result: RunResult
 
     /// The percentiles in the report.
     fileprivate static let percentiles: [(name: String, percent: Double)] = [
         ("p50", 50), ("p90", 90), ("p99", 99), ("p99.9", 99.9), ("max", 100),
     ]
 
-    /// The most important figures; everything is in ``json``.
-    package var text: String {
-        let totals = result.accounts.totals
-        let latencies = Self.percentiles.map { "\($0.name) \(Int(result.recorder.completed.microseconds($0.percent)))" }
-        var lines = [
-            "\(Int(result.jobsPerSecond.rounded())) jobs/s, \(Int(result.recordsPerSecond.rounded())) records/s",
-            "\(totals.sent) jobs sent, \(totals.ok) ok, \(totals.failed) failed, \(result.accounts.lost) lost, "
-                + "\(totals.duplicate) duplicate, \(totals.withRejects) with rejects",
-            "microseconds until completed: " + latencies.joined(separator: ", "),
-        ]
-        for (code, failure) in result.accounts.failures.sorted(by: { $0.key < $1.key }) {
-            lines.append("\(failure.count) × \(failure.message.printable) (\(code.printable))")
-        }
-        if let message = result.strangeMessage { lines.append(message.printable) }
-        return lines.joined(separator: "\n")
-    }
-
     /// One object on one line. Times are microseconds unless a name says otherwise.
-    package var json: [UInt8] {
+    var json: [UInt8] {
         var writer = JSONWriter(capacity: 16 << 10)
         writer.object { writer in
             if let offeredRate { writer.member("offeredJobsPerSecond", offeredRate) }
@@ -210,7 +162,14 @@ package struct RunReport: Sendable {
             writer.member("recordsPerSecond", result.recordsPerSecond)
             writer.member("contentBytes", result.recorder.contentBytes)
             writer.member("frameBytes", result.recorder.frameBytes)
-            writeTotals(to: &writer)
+            let accounts = result.accounts
+            writer.member(
+                "total",
+                [
+                    ("sent", accounts.sent), ("ok", accounts.ok), ("failed", accounts.failed), ("lost", accounts.lost),
+                    ("unexpected", accounts.unexpected),
+                ])
+            writer.member("failures", accounts.failures.sorted { $0.key < $1.key }.map { ($0.key, $0.value.count) })
             writer.object("latencyMicroseconds") { writer in
                 writer.member("completed", result.recorder.completed)
                 if result.recorder.accepted.count > 0 { writer.member("accepted", result.recorder.accepted) }
@@ -228,34 +187,12 @@ package struct RunReport: Sendable {
                         writer.member("seconds", interval.seconds)
                         writer.member("jobs", interval.jobs)
                         writer.member("records", interval.records)
-                        writer.member("p50", interval.latencies.p50)
-                        writer.member("p99", interval.latencies.p99)
-                        writer.member("max", interval.latencies.max)
                     }
                 }
             }
             writer.array("arguments") { writer in for argument in arguments { writer.string(argument) } }
         }
         return writer.bytes
-    }
-
-    private func writeTotals(to writer: inout JSONWriter) {
-        let (totals, objects) = (result.accounts.totals, result.accounts.objects)
-        writer.member(
-            "total",
-            [
-                ("sent", totals.sent), ("ok", totals.ok), ("withRejects", totals.withRejects),
-                ("failed", totals.failed), ("busy", totals.busy), ("lost", result.accounts.lost),
-                ("duplicate", totals.duplicate), ("repeatedAnswers", totals.repeatedAnswers),
-                ("strangeAnswers", totals.strangeAnswers),
-            ])
-        writer.member("failures", result.accounts.failures.sorted { $0.key < $1.key }.map { ($0.key, $0.value.count) })
-        writer.member(
-            "objects",
-            [
-                ("inserted", objects.inserted), ("updated", objects.updated), ("unchanged", objects.unchanged),
-                ("deleted", objects.deleted), ("rejected", objects.rejected),
-            ])
     }
 
     private func writeServer(to writer: inout JSONWriter) {
@@ -265,7 +202,6 @@ package struct RunReport: Sendable {
             writer.member("processorSeconds", after.processorSeconds - before.processorSeconds)
         }
         if let after = server.after {
-            writer.member("residentBytes", after.residentBytes)
             writer.member("peakResidentBytes", after.peakBytes)
         }
         guard let stats = server.stats else { return }

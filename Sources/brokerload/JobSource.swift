@@ -1,32 +1,30 @@
-package import Broker
-internal import BrokerJSON
+import BrokerJSON
 
 /// The content of a run's jobs.
-package struct JobOptions: Sendable {
-    package var records: RecordOptions
-    package var mix: RecordMix
-    package var recordsOfJob = 5_000
+struct JobOptions: Sendable {
+    var records: RecordOptions
+    var mix: RecordMix
+    var recordsOfJob = 5_000
     /// The number of the first record.
-    package var first = 0
+    var first = 0
     /// Records that are there before: those with the numbers from `first` on. What is not new is drawn from them in turn.
-    package var existing = 0
-    package var onInvalid = Job.OnInvalid.fail
-    package var wantsAccepted = false
+    var existing = 0
+    var wantsAccepted = false
     /// Begins the ids of the run's jobs, and of no other run's.
-    package var run: String
+    var run: String
 
-    package init(_ records: RecordOptions, _ mix: RecordMix = .allNew) {
+    init(_ records: RecordOptions, _ mix: RecordMix = .allNew) {
         self.records = records
         self.mix = mix
         run = String(UInt64.random(in: 1 << 60 ... .max), radix: 36)
     }
 
     /// The prefix of the number in a job's id.
-    package var idPrefix: String { "\(run)-" }
+    var idPrefix: String { "\(run)-" }
 }
 
 /// Makes the jobs of a run, one after the other.
-package struct JobSource: Sendable {
+struct JobSource: Sendable {
     private let options: JobOptions
     private var generator: GeneratedRecords
     private var kinds: MixOrder
@@ -38,7 +36,7 @@ package struct JobSource: Sendable {
     /// The last values of these records, where some are changed.
     private var versions: [Int32] = []
 
-    package init(_ options: JobOptions) {
+    init(_ options: JobOptions) {
         self.options = options
         generator = GeneratedRecords(options.records)
         kinds = MixOrder(options.mix, seed: options.records.seed)
@@ -46,13 +44,13 @@ package struct JobSource: Sendable {
     }
 
     /// The message of the next job.
-    package mutating func next() -> [UInt8] {
+    mutating func next() -> [UInt8] {
         defer { job += 1 }
         return message(nextRecords())
     }
 
     /// The records of the next job as a JSON array.
-    package mutating func nextRecords() -> [UInt8] {
+    mutating func nextRecords() -> [UInt8] {
         var records: [UInt8] = []
         records.reserveCapacity(min(options.recordsOfJob, 10_000) * 240 + 2)
         records.append(UInt8(ascii: "["))
@@ -66,11 +64,10 @@ package struct JobSource: Sendable {
 
     private mutating func writeRecord(to bytes: inout [UInt8]) {
         let kind = kinds.next()
-        switch kind {
-        case .new, .invalid:
-            generator.write(options.first + options.existing + made, isInvalid: kind == .invalid, to: &bytes)
+        if kind == .new {
+            generator.write(options.first + options.existing + made, to: &bytes)
             made += 1
-        case .changed, .unchanged:
+        } else {
             let place = drawn % max(1, options.existing)
             drawn += 1
             if kind == .changed { versions[place] &+= 1 }
@@ -84,7 +81,6 @@ package struct JobSource: Sendable {
         var writer = JSONWriter(capacity: records.count + 320)
         writer.object { writer in
             writer.member("id", options.idPrefix + String(job))
-            if options.onInvalid != .fail { writer.member("onInvalid", options.onInvalid.rawValue) }
             if options.wantsAccepted {
                 writer.key("notify")
                 writer.raw(#"["accepted","completed"]"#.utf8)
@@ -98,67 +94,50 @@ package struct JobSource: Sendable {
 }
 
 /// The effect of a record on the store.
-package enum RecordKind: String, CaseIterable, Sendable {
+enum RecordKind: String, CaseIterable, Sendable {
     /// With a new identity.
     case new
     /// With an existing identity and other values.
     case changed
     /// Just as it is there.
     case unchanged
-    /// One that is refused.
-    case invalid
 }
 
 /// In which shares the kinds of records come.
 ///
 /// The shares are exact: they hold for each ``period`` of records from the first on, in an order of the seed's.
-package struct RecordMix: Sendable, Equatable {
+struct RecordMix: Sendable, Equatable {
     /// No larger: a block of so many is shuffled at once.
     static let largestPeriod = 10_000
 
     /// In lowest terms; kinds without a share are omitted.
-    package let shares: [RecordKind: Int]
+    let shares: [RecordKind: Int]
 
-    package static let allNew = RecordMix([.new: 1])
+    static let allNew = RecordMix([.new: 1])
 
     init(_ shares: [RecordKind: Int]) {
         let divisor = shares.values.reduce(0, Self.greatestCommonDivisor)
         self.shares = shares.filter { $0.value > 0 }.mapValues { $0 / max(1, divisor) }
     }
 
-    /// Reads `new:80,changed:10,unchanged:5,invalid:5`.
-    package init(parsing text: String) throws(LoadError) {
-        let kinds = RecordKind.allCases.map(\.rawValue).joined(separator: ", ")
+    /// Reads `new:80,changed:10,unchanged:10`; nil for other texts, and for shares that add up to too much.
+    init?(_ text: String) {
         var shares: [RecordKind: Int] = [:]
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
             let pair = part.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
-            guard pair.count == 2, let kind = RecordKind(rawValue: pair[0]), let share = Int(pair[1]), share >= 0 else {
-                throw LoadError(
-                    .usage,
-                    "--mix: \"\(part)\" is no KIND:SHARE, where the kinds are \(kinds) and a share is a whole number.")
-            }
-            guard shares.updateValue(share, forKey: kind) == nil else {
-                throw LoadError(.usage, "--mix: \(kind.rawValue) has two shares; give one.")
-            }
+            guard pair.count == 2, let kind = RecordKind(rawValue: pair[0]), let share = Int(pair[1]), share >= 0,
+                shares.updateValue(share, forKey: kind) == nil
+            else { return nil }
         }
         self.init(shares)
-        guard period > 0 else { throw LoadError(.usage, "--mix: all shares are 0; give at least one.") }
-        guard period <= Self.largestPeriod else {
-            throw LoadError(
-                .usage, "--mix: the shares add up to \(period) in lowest terms, and at most to \(Self.largestPeriod).")
-        }
+        guard (1...Self.largestPeriod).contains(period) else { return nil }
     }
 
     /// Records after which the shares are exact again.
-    package var period: Int { shares.values.reduce(0) { $0.addingReportingOverflow($1).overflow ? .max : $0 + $1 } }
+    var period: Int { shares.values.reduce(0) { $0.addingReportingOverflow($1).overflow ? .max : $0 + $1 } }
 
-    package var hasInvalid: Bool { shares[.invalid] != nil }
     /// Some records are of what must be there before.
-    package var needsExisting: Bool { shares[.changed] != nil || shares[.unchanged] != nil }
-
-    package var text: String {
-        RecordKind.allCases.compactMap { kind in shares[kind].map { "\(kind.rawValue):\($0)" } }.joined(separator: ",")
-    }
+    var needsExisting: Bool { shares[.changed] != nil || shares[.unchanged] != nil }
 
     private static func greatestCommonDivisor(_ a: Int, _ b: Int) -> Int {
         b == 0 ? a : greatestCommonDivisor(b, a % b)
