@@ -84,7 +84,6 @@ private struct Amount {
     /// As it was written; empty when there is none.
     let unit: String
 
-    /// - Returns: nil when the text does not begin with a number, or with one of too many digits.
     init?(_ text: String) {
         let number = text.prefix { $0.isASCII && $0.isNumber || $0 == "." }
         let parts = number.split(separator: ".", omittingEmptySubsequences: false)
@@ -107,9 +106,6 @@ private struct Amount {
 }
 
 /// Checks a numeric option, a size or a time that is given.
-///
-/// - Parameter name: the option as typed, `--workers`.
-/// - Throws: a `ValidationError` with the option, its range and the given value.
 package func checkRange<Value: Comparable>(_ name: String, _ value: Value?, in range: ClosedRange<Value>) throws {
     guard let value, !range.contains(value) else { return }
     throw ValidationError("\(name) must be \(range.lowerBound) to \(range.upperBound), but is \(value).")

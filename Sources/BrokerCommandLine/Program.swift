@@ -32,8 +32,6 @@ extension ExplainedError {
 /// The `main` of Broker's programs.
 package enum Program {
     /// Parses the arguments, runs the command and ends the process with the status that the contract promises.
-    ///
-    /// - Parameter configure: adds arguments to those of the command line.
     package static func run(
         _ root: any AsyncParsableCommand.Type,
         configure: @Sendable ([String]) throws -> ProgramArguments = { ProgramArguments($0) }
@@ -44,7 +42,7 @@ package enum Program {
         do {
             let configured = try configure(Array(CommandLine.arguments.dropFirst()))
             explain = configured.explain
-            var command = try root.parseAsRoot(configured.arguments)
+            var command = try await root.asyncParseAsRoot(configured.arguments)
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {
@@ -70,7 +68,7 @@ package enum Program {
                 report("\(root._commandName): \(line) (See `\(path.name) --help`.)", .error)
                 exit(ExitStatus.usage.rawValue)
             }
-            let isWritten = (try? write(HelpText.wrapped(root.fullMessage(for: error)))) != nil
+            let isWritten = (try? write(root.fullMessage(for: error))) != nil
             exit((isWritten ? ExitStatus.success : .failed).rawValue)
         }
     }
@@ -115,8 +113,6 @@ package enum Program {
 
 extension Program {
     /// A number and its noun, as in "1 entity" and "2 entities".
-    ///
-    /// - Parameter plural: nil for the noun with an s.
     package static func counted(_ count: Int, _ noun: String, _ plural: String? = nil) -> String {
         "\(count) \(count == 1 ? noun : plural ?? noun + "s")"
     }
@@ -156,8 +152,6 @@ package enum OptionUnits {
         + "500ms, 30s, 5m, 2h, 7d."
 
     /// The remedy for a value that swift-argument-parser refuses: the names of the values say what they are.
-    ///
-    /// - Parameter fault: its message.
     static func remedy(for fault: String) -> String {
         if fault.hasPrefix("Missing value for '") {
             return ". A value that begins with a dash is given as OPTION=VALUE."
@@ -200,42 +194,6 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
     /// A sentence for the help of a program that ends with these.
     package static func explanation(_ statuses: [ExitStatus] = allCases) -> String {
         "Exit status: " + statuses.map { "\($0.rawValue) \($0.meaning)" }.joined(separator: "; ") + "."
-    }
-}
-
-/// The help of a command, as swift-argument-parser writes it: it breaks every line but that of the usage.
-enum HelpText {
-    private static let beginning = "USAGE: "
-
-    /// The help with its usage broken between arguments, for a terminal or for 80 columns.
-    static func wrapped(_ help: String, columns: Int = Terminal.columns(of: STDOUT_FILENO) ?? 80) -> String {
-        help.split(separator: "\n", omittingEmptySubsequences: false)
-            .map { $0.hasPrefix(beginning) && $0.count > columns ? wrappedUsage($0, columns) : String($0) }
-            .joined(separator: "\n")
-    }
-
-    private static func wrappedUsage(_ line: Substring, _ columns: Int) -> String {
-        var lines = [""]
-        for argument in arguments(of: line) {
-            let isFirst = lines[lines.count - 1].allSatisfy { $0 == " " }
-            if !isFirst, lines[lines.count - 1].count + 1 + argument.count > columns {
-                lines.append(String(repeating: " ", count: beginning.count) + argument)
-            } else {
-                lines[lines.count - 1] += (isFirst ? "" : " ") + argument
-            }
-        }
-        return lines.joined(separator: "\n")
-    }
-
-    /// The words of a usage; what brackets enclose is one.
-    private static func arguments(of line: Substring) -> [String] {
-        var arguments: [String] = []
-        var depth = 0
-        for word in line.split(separator: " ") {
-            if depth > 0 { arguments[arguments.count - 1] += " \(word)" } else { arguments.append(String(word)) }
-            depth += word.count { $0 == "[" } - word.count { $0 == "]" }
-        }
-        return arguments
     }
 }
 

@@ -18,7 +18,6 @@ package struct ServerMetric: Sendable {
     package let help: String
     let samples: @Sendable (JSONValue) -> [Sample]
 
-    /// - Parameter name: without the prefix that all have.
     private init(_ name: String, _ kind: Kind, _ help: String, _ samples: @escaping @Sendable (JSONValue) -> [Sample]) {
         (self.name, self.kind, self.help, self.samples) = ("broker_\(name)", kind, help, samples)
     }
@@ -53,7 +52,6 @@ package struct ServerMetric: Sendable {
         }
     }
 
-    /// - Parameter stages: names of histograms in the message; a label where there are several.
     private static func histogram(_ name: String, _ stages: [String], help: String) -> ServerMetric {
         ServerMetric(name, .histogram, help) { stats in
             let bounds = stats.at(["histograms", "boundsMicroseconds"])?.elements.compactMap(\.int64) ?? []
@@ -175,7 +173,6 @@ package enum PrometheusText {
     /// How every text begins, of every version.
     package static let beginning = "# HELP broker_info "
 
-    /// - Parameter stats: the `stats` message.
     package static func text(_ stats: JSONValue) -> String {
         ServerMetric.all.map { metric in
             let lines = metric.samples(stats).map { line(metric.name + $0.suffix, $0) }

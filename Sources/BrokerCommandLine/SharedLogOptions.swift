@@ -37,7 +37,6 @@ package struct SharedLogAddress: Sendable {
     /// The same as a user of the system account; nil when none is given.
     package let system: (address: StreamAddress, files: ConnectionFiles)?
 
-    /// - Throws: ``ReplicationError``: the address or a file cannot be used.
     package init(_ text: String, _ options: SharedLogOptions) throws(ReplicationError) {
         let address = try StreamAddress(text)
         (log, files) = try Self.user(options.logCredentials, of: address, options)

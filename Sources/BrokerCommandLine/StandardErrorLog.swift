@@ -78,7 +78,6 @@ extension Logger.Level {
 package struct Timestamp: Sendable {
     private let seconds: Int
 
-    /// - Parameter seconds: since 1970.
     package init(seconds: Int) { self.seconds = seconds }
 
     package static var now: Timestamp { Timestamp(seconds: time(nil)) }

@@ -16,7 +16,6 @@ final class UnpackedBytes: ByteSource {
     private var consumed = 0
     private var count = 0
 
-    /// - Parameter maximumBytes: more unpacked bytes are a fault.
     init(_ packed: any ByteSource, maximumBytes: Int = .max) {
         self.packed = packed
         self.maximumBytes = maximumBytes
@@ -81,8 +80,6 @@ private protocol Unpacker: AnyObject {
     /// Between two parts, or after the last one.
     var isBetween: Bool { get }
 
-    /// - Parameter consumed: the bytes of the chunk that were unpacked.
-    /// - Returns: the next bytes, which may be none.
     func unpack(_ chunk: [UInt8], _ consumed: inout Int) throws(InputFault) -> [UInt8]
 }
 
@@ -136,7 +133,6 @@ final class FileBytes: ByteSource {
     private let descriptor: Int32
     private(set) var bytesRead = 0
 
-    /// - Parameter path: `-` is standard input.
     init(_ path: String) throws(InputFault) {
         descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw Self.unreadable() }

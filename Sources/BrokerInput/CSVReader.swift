@@ -348,8 +348,6 @@ struct CSVHeader {
     /// The number of fields of each line.
     let count: Int
 
-    /// - Parameter place: the position of the line.
-    /// - Throws: for a name with too many dots.
     init(_ names: [String], at place: InputPlace) throws(InputFault) {
         count = names.count
         let written = CSVNames(names)

@@ -271,7 +271,6 @@ struct FormReader: RecordReader {
         Character(UnicodeScalar(byte)).hexDigitValue.map { UInt8($0) }
     }
 
-    /// - Parameter index: the index in the line.
     private func fault(_ reason: String, at index: Int) -> InputFault {
         InputFault(reason: reason, place: linePlace.advanced(over: line[..<index]), recordPlace: linePlace)
     }

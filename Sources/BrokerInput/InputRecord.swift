@@ -176,9 +176,7 @@ package struct RecordRoot: Sendable {
 
     /// Passes on the values at this position: one, or those in the elements of arrays on the way there.
     ///
-    /// - Parameters:
-    ///   - depth: the number of tokens that led to the value.
-    ///   - body: gets a value, and its key if it is a member of the object at the position.
+    /// - Parameter body: gets a value, and its key if it is a member of the object at the position.
     /// - Throws: a description of the missing part and of the value instead; or what `body` throws.
     func forEachValue(
         in value: JSONValue, at depth: Int = 0, _ body: (JSONValue, _ key: JSONValue?) throws(InputFault) -> Void

@@ -73,8 +73,6 @@ package struct RecordCutter: RecordReader {
     }
 
     /// Continues inside a record, and passes it on if it ends here.
-    ///
-    /// - Returns: the end of the record in the piece, or the end of the piece.
     private mutating func cut(
         _ bytes: [UInt8], from start: Int, base: Int, _ emit: RecordSink
     ) throws(InputFault) -> Int {
@@ -145,9 +143,6 @@ package struct RecordCutter: RecordReader {
         return false
     }
 
-    /// - Parameters:
-    ///   - rest: the record's bytes in this piece.
-    ///   - end: the end of the record in the input.
     private mutating func endRecord(_ rest: ArraySlice<UInt8>, at end: Int, _ emit: RecordSink) throws(InputFault) {
         position.reach(end)
         var json = rest
@@ -290,8 +285,6 @@ package struct RecordCutter: RecordReader {
 
 extension InputRecord {
     /// The record as a document.
-    ///
-    /// - Throws: its fault, at its position in the input.
     package func parsed() throws(InputFault) -> JSONDocument {
         do throws(JSONError) {
             return try JSONDocument(fast: json.withUnsafeBytes { JSONText(copying: $0) })
@@ -326,87 +319,32 @@ extension UInt8 {
     }
 }
 
-/// The JSON around the records of an input: its first value without the contents of large arrays. Of an input of any size it
-/// takes little memory.
-package struct JSONEnvelope {
-    /// The maximum bytes of an array whose contents are read.
-    package static let largeArray = 64 << 10
-
-    /// JSON, if the input is.
-    private(set) var json: [UInt8] = []
-    private var depth = 0
-    /// Where the outermost open array begins in ``json``, and its depth.
-    private var array: (start: Int, depth: Int)?
-    /// The contents of that array are not read.
-    private var isSkipping = false
-    private var isInString = false
-    private var isEscaped = false
-    /// The value is whole.
-    private var isComplete = false
-
-    private let largeArray: Int
-
-    init(largeArray: Int) { self.largeArray = largeArray }
-
-    /// Reads an input up to the end of its first value.
-    ///
-    /// - Parameters:
-    ///   - maximumBytes: more bytes of the input, unpacked, are a fault.
-    ///   - largeArray: the contents of a larger array are not read.
-    package static func read(
-        file path: String, maximumBytes: Int, largeArray: Int
-    ) throws(InputFault) -> [UInt8] {
-        var envelope = JSONEnvelope(largeArray: largeArray)
-        let bytes = UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes)
-        while !envelope.isComplete {
-            let chunk = try bytes.next()
-            if chunk.isEmpty { break }
-            envelope.feed(chunk)
-        }
-        return envelope.json
-    }
-
-    mutating func feed(_ bytes: [UInt8]) {
-        for byte in bytes {
-            // A byte order mark and white space may precede it.
-            if json.isEmpty, byte.isJSONSpace || [0xEF, 0xBB, 0xBF].contains(byte) { continue }
-            add(byte)
-            if isComplete { return }
-            if let array, !isSkipping, json.count - array.start > largeArray {
-                json.removeSubrange((array.start + 1)...)
-                isSkipping = true
-            }
-        }
-    }
-
-    private mutating func add(_ byte: UInt8) {
-        var isLast = false
-        if isInString {
-            isInString = isEscaped || byte != UInt8(ascii: "\"")
-            isEscaped = !isEscaped && byte == UInt8(ascii: "\\")
-        } else {
-            switch byte {
-            case UInt8(ascii: "\""): isInString = true
-            case UInt8(ascii: "["), UInt8(ascii: "{"):
-                depth += 1
-                if byte == UInt8(ascii: "["), array == nil { array = (json.count, depth) }
-            case UInt8(ascii: "]"), UInt8(ascii: "}"):
-                isLast = array?.depth == depth
-                depth -= 1
-                isComplete = depth <= 0
-            default: break
-            }
-        }
-        if !isSkipping || isLast { json.append(byte) }
-        if isLast { (array, isSkipping) = (nil, false) }
-    }
-}
-
 /// The beginning of an input.
 package enum InputBeginning {
-    /// The first value is an array, whose elements are records.
+    /// The first value of JSON, as one record; nil when there is none.
     ///
-    /// - Parameter path: a file; `-` is standard input.
+    /// - Parameter maximumBytes: more bytes of the input up to its end, unpacked, are a fault.
+    package static func firstValue(file path: String, maximumBytes: Int) throws(InputFault) -> InputRecord? {
+        let bytes = UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes)
+        var cutter = RecordCutter(opensArrays: false)
+        var first: InputRecord?
+        do throws(InputFault) {
+            while first == nil {
+                let chunk = try bytes.next()
+                if chunk.isEmpty {
+                    try cutter.finish { first = first ?? $0 }
+                    break
+                }
+                try cutter.feed(chunk) { first = first ?? $0 }
+            }
+        } catch {
+            // What follows the value does not count.
+            guard first != nil else { throw error }
+        }
+        return first
+    }
+
+    /// The first value is an array, whose elements are records.
     package static func isArray(file path: String) -> Bool {
         guard let bytes = (try? FileBytes(path)).map({ UnpackedBytes($0) }) else { return false }
         while let chunk = try? bytes.next(), !chunk.isEmpty {

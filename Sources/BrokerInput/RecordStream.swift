@@ -26,9 +26,6 @@ package final class RecordStream: Sendable {
     /// The next batch.
     private let ahead = Mutex<Reading?>(nil)
 
-    /// - Parameters:
-    ///   - path: `-` is standard input.
-    ///   - maximumBytes: more, unpacked, are a fault.
     package init(
         path: String, format: RecordFormat, root: RecordRoot?, csv: CSVOptions = CSVOptions(), maximumBytes: Int = .max
     ) {
@@ -106,6 +103,7 @@ package final class InputReader {
     private let root: RecordRoot?
     /// A value occurs in the input in this form, so that positions in it are positions there.
     private let isWritten: Bool
+    private var isOver = false
 
     package init(
         _ format: RecordFormat, _ bytes: any ByteSource, root: RecordRoot?, csv: CSVOptions = CSVOptions(),
@@ -131,6 +129,7 @@ package final class InputReader {
     /// - Returns: false at the end.
     /// - Throws: the first fault, after the records before it were passed on; or the error of `emit`.
     package func next(_ emit: RecordSink) throws(InputFault) -> Bool {
+        guard !isOver else { return false }
         let chunk: [UInt8]
         do throws(InputFault) {
             chunk = try bytes.next()
@@ -141,8 +140,9 @@ package final class InputReader {
             guard let root else { return try emit(record) }
             try record.records(below: root, isWritten: isWritten, emit)
         }
-        if chunk.isEmpty { try reader.finish(take) } else { try reader.feed(chunk, take) }
-        return !chunk.isEmpty
+        isOver = chunk.isEmpty
+        if isOver { try reader.finish(take) } else { try reader.feed(chunk, take) }
+        return !isOver
     }
 }
 

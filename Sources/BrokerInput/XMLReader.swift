@@ -59,7 +59,6 @@ final class XMLReader: RecordReader, XMLEvents {
         if let fault { throw fault }
     }
 
-    /// - Parameter place: nil for the parser's position.
     private func stop(_ reason: String, at place: XMLPlace? = nil) {
         guard fault == nil else { return }
         fault = InputFault(
@@ -196,9 +195,6 @@ struct XMLPath {
     var isWhole: Bool { steps.isEmpty }
 
     /// An element begins that is in no record.
-    ///
-    /// - Parameter depth: 1 for the document's own element.
-    /// - Returns: whether it is a record.
     mutating func begins(_ name: [UInt8], at depth: Int) -> Bool {
         guard !isWhole else { return depth == 1 }
         guard matched == depth - 1, matched < steps.count else { return false }
@@ -225,8 +221,6 @@ struct XMLPath {
     }
 
     /// An element has ended.
-    ///
-    /// - Parameter depth: the number of elements that are still open.
     mutating func ended(at depth: Int) { matched = min(matched, depth) }
 
     /// Why there is no record, when the root matches no element; nil when it matches, or matches one without children.
@@ -250,7 +244,6 @@ package final class XMLDocumentName: XMLEvents {
 
     private init() { parser.events = self }
 
-    /// - Parameter path: a file; `-` is standard input.
     /// - Returns: nil when it is not found: the reader of the document reports why.
     package static func find(inFile path: String) -> String? {
         (try? FileBytes(path)).flatMap { find(in: UnpackedBytes($0)) }

@@ -5,46 +5,38 @@ package import Foundation
 
 /// Gets pages over HTTP by libcurl, each whole and into a file, with retries.
 package final class PageClient: Sendable {
-    /// The choices of a user.
-    package struct Options: Sendable {
-        package var headers: PageHeaders
-        package var retries: RetryPolicy
-        /// Bytes of one page.
-        package var maximumBytes: Int
-        /// Seconds without any byte after which a request has failed.
-        package var idleSeconds: Double
-        /// Seconds after which a page that is not whole has failed.
-        package var pageSeconds: Double
-
-        package init(
-            headers: PageHeaders, retries: RetryPolicy, maximumBytes: Int, idleSeconds: Double, pageSeconds: Double
-        ) {
-            self.headers = headers
-            self.retries = retries
-            self.maximumBytes = maximumBytes
-            self.idleSeconds = idleSeconds
-            self.pageSeconds = pageSeconds
-        }
-    }
-
-    private let options: Options
+    private let headers: PageHeaders
+    private let retries: RetryPolicy
+    private let maximumBytes: Int
+    private let idleSeconds: Double
+    private let pageSeconds: Double
     private let report: @Sendable (String) -> Void
     private let queue = DispatchQueue(label: "pages")
     // Used on the queue alone, and released after the last use. It keeps connections open between two pages.
     nonisolated(unsafe) private let curl: UnsafeMutableRawPointer
 
-    /// - Parameter report: called before each wait, with the reason.
-    package init(_ options: Options, report: @escaping @Sendable (String) -> Void) {
+    /// - Parameters:
+    ///   - maximumBytes: of one page.
+    ///   - idleSeconds: without any byte, after which a request has failed.
+    ///   - pageSeconds: after which a page that is not whole has failed.
+    ///   - report: called before each wait, with the reason.
+    package init(
+        headers: PageHeaders, retries: RetryPolicy, maximumBytes: Int, idleSeconds: Double, pageSeconds: Double,
+        report: @escaping @Sendable (String) -> Void
+    ) {
         guard let curl = curl_easy_init() else { preconditionFailure("out of memory for an HTTP client") }
         self.curl = curl
-        self.options = options
+        self.headers = headers
+        self.retries = retries
+        self.maximumBytes = maximumBytes
+        self.idleSeconds = idleSeconds
+        self.pageSeconds = pageSeconds
         self.report = report
     }
 
     deinit { curl_easy_cleanup(curl) }
 
     /// - Parameter version: the one that is stored; the answer has no file when the page still has it.
-    /// - Throws: a `PageError` after the last attempt, or a `CancellationError`.
     package func page(at url: URL, unless version: PageVersion? = nil) async throws -> Page {
         var attempts = 0
         while true {
@@ -58,7 +50,7 @@ package final class PageClient: Sendable {
                 return try result.get()
             } catch {
                 attempts += 1
-                switch options.retries.decision(after: error, attempts: attempts) {
+                switch retries.decision(after: error, attempts: attempts) {
                 case .giveUp(let reason):
                     throw PageError(error.description + reason, isRefusal: error.isRefusal)
                 case .wait(let seconds):
@@ -75,13 +67,13 @@ package final class PageClient: Sendable {
     private func attempt(_ first: URL, _ version: PageVersion) throws(PageError) -> Page {
         try Self.check(first)
         var url = first
-        let end = ContinuousClock.now + .seconds(options.pageSeconds)
+        let end = ContinuousClock.now + .seconds(pageSeconds)
         var redirections = 0
         while true {
-            let transfer = PageTransfer(url, maximumBytes: options.maximumBytes)
+            let transfer = PageTransfer(url, maximumBytes: maximumBytes)
             let rest = ContinuousClock.now.duration(to: end)
             try transfer.perform(
-                curl, lines(for: url, version), idleSeconds: options.idleSeconds, seconds: max(0, rest / .seconds(1)))
+                curl, lines(for: url, version), idleSeconds: idleSeconds, seconds: max(0, rest / .seconds(1)))
             guard [301, 302, 303, 307, 308].contains(transfer.status) else { return try page(transfer, url, version) }
             let target = transfer.fields["location"].flatMap { URL(string: $0, relativeTo: url)?.absoluteURL }
             guard redirections < Self.mostRedirections, let target, (try? Self.check(target)) != nil else {
@@ -112,7 +104,7 @@ package final class PageClient: Sendable {
         case 429, 502, 503, 504:
             throw PageError(
                 "\(place) was refused with status \(status).", isTemporary: true,
-                retryAfter: transfer.fields["retry-after"].flatMap(RetryAfter.init))
+                retryAfter: transfer.fields["retry-after"].flatMap { RetryPolicy.wait(askedFor: $0, now: Date()) })
         case 401, 403:
             throw PageError(
                 "\(place) was refused with status \(status); --header gives a token, such as "
@@ -123,7 +115,7 @@ package final class PageClient: Sendable {
 
     /// The fields of a request. Those of the user replace the others.
     private func lines(for url: URL, _ version: PageVersion) -> [String] {
-        let fields = options.headers.fields(for: url)
+        let fields = headers.fields(for: url)
         let own: [(name: String, value: String?)] = [
             ("User-Agent", "broker/\(BrokerVersion.text)"), ("Accept", "application/json, */*;q=0.8"),
             ("If-None-Match", version.etag), ("If-Modified-Since", version.lastModified),
@@ -145,41 +137,6 @@ package final class PageClient: Sendable {
                 "The URL has a user's name or password, which other users can see in the list of processes. Give them in "
                     + "a file: --header @FILE, with the line Authorization: Basic …")
         }
-    }
-}
-
-/// The time that a server asks a client to wait (RFC 9110, section 10.2.3): seconds, or a date.
-package enum RetryAfter: Hashable, Sendable {
-    case seconds(Double)
-    case date(Date)
-
-    /// - Returns: nil for what is neither.
-    package init?(_ text: String) {
-        if !text.isEmpty, text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) {
-            // A number that no integer holds is a long time, too.
-            self = .seconds(Double(text) ?? .infinity)
-        } else if let date = Self.date(text) {
-            self = .date(date)
-        } else {
-            return nil
-        }
-    }
-
-    /// Seconds from now on; not less than 0.
-    package func seconds(from now: Date) -> Double {
-        switch self {
-        case .seconds(let seconds): seconds
-        case .date(let date): max(0, date.timeIntervalSince(now))
-        }
-    }
-
-    /// IMF-fixdate, the one form that servers may generate (RFC 9110, section 5.6.7).
-    private static func date(_ text: String) -> Date? {
-        let formatter = DateFormatter()
-        formatter.locale = Locale(identifier: "en_US_POSIX")
-        formatter.timeZone = TimeZone(secondsFromGMT: 0)
-        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
-        return formatter.date(from: text)
     }
 }
 
@@ -243,17 +200,15 @@ package struct RetryPolicy: Sendable {
         case giveUp(reason: String)
     }
 
-    /// - Parameters:
-    ///   - attempts: those that failed; at least 1.
-    ///   - chance: 0 to 1, so that many clients do not return at the same moment.
+    /// - Parameter chance: 0 to 1, so that many clients do not return at the same moment.
     package func decision(
-        after error: PageError, attempts: Int, now: Date = Date(), chance: Double = .random(in: 0...1)
+        after error: PageError, attempts: Int, chance: Double = .random(in: 0...1)
     ) -> Decision {
         guard error.isTemporary else { return .giveUp(reason: "") }
         guard attempts <= retries else {
             return .giveUp(reason: retries == 0 ? "" : " \(attempts) attempts failed; --retries allows more.")
         }
-        if let wanted = error.retryAfter?.seconds(from: now) {
+        if let wanted = error.retryAfter {
             // Less than the server asks for would be impolite.
             guard wanted <= longestWait else {
                 let seconds = wanted.isFinite ? "\(Int(min(wanted.rounded(.up), 1e15)))" : "too many"
@@ -264,6 +219,20 @@ package struct RetryPolicy: Sendable {
         let wait = Self.firstWait * pow(2, Double(min(attempts - 1, 30)))
         return .wait(seconds: min(longestWait, wait) * (0.5 + chance / 2))
     }
+
+    /// The seconds that a server asks a client to wait (RFC 9110, section 10.2.3): a number, or a date in the one form that
+    /// servers may generate (IMF-fixdate, section 5.6.7). Nil for other texts.
+    static func wait(askedFor text: String, now: Date) -> Double? {
+        if !text.isEmpty, text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) {
+            // A number that no integer holds is a long time, too.
+            return Double(text) ?? .infinity
+        }
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.timeZone = TimeZone(secondsFromGMT: 0)
+        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+        return formatter.date(from: text).map { max(0, $0.timeIntervalSince(now)) }
+    }
 }
 
 /// Fields that a user adds to each request, such as `Authorization`. They are for one origin: no other gets them.
@@ -271,9 +240,6 @@ package struct PageHeaders: Sendable {
     private let fields: [(name: String, value: String)]
     private let origin: [String?]
 
-    /// - Parameters:
-    ///   - lines: each `Name: value`.
-    ///   - url: of the first page.
     package init(_ lines: [String], for url: URL) throws(PageError) {
         var fields: [(name: String, value: String)] = []
         for line in lines {
@@ -315,14 +281,14 @@ package struct PageHeaders: Sendable {
 package struct PageError: Error, Sendable, CustomStringConvertible {
     /// What happened, where, and the remedy.
     package let description: String
-    /// Another attempt may succeed, after this time when the server names one.
+    /// Another attempt may succeed, after these seconds when the server names some.
     let isTemporary: Bool
-    let retryAfter: RetryAfter?
+    let retryAfter: Double?
     /// The server has answered that there is no such page, or none for this client.
     package let isRefusal: Bool
 
     package init(
-        _ description: String, isTemporary: Bool = false, retryAfter: RetryAfter? = nil, isRefusal: Bool = false
+        _ description: String, isTemporary: Bool = false, retryAfter: Double? = nil, isRefusal: Bool = false
     ) {
         self.description = description
         self.isTemporary = isTemporary
@@ -356,12 +322,6 @@ final class PageTransfer {
     }
 
     /// Sends the request, and reads the response; a body only of status 200.
-    ///
-    /// - Parameters:
-    ///   - lines: the fields of the request.
-    ///   - idleSeconds: without any byte.
-    ///   - seconds: for all of it.
-    /// - Throws: when there is no whole response.
     func perform(
         _ curl: UnsafeMutableRawPointer, _ lines: [String], idleSeconds: Double, seconds: Double
     ) throws(PageError) {

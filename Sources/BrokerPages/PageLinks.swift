@@ -1,4 +1,3 @@
-internal import BrokerFastJSON
 package import BrokerInput
 internal import BrokerJSON
 package import Foundation
@@ -9,16 +8,11 @@ package struct NextPage: Sendable {
     /// The query item that takes a cursor; nil when the value is a URL.
     private let parameter: String?
 
-    /// - Parameter path: keys with dots between them, or a JSON Pointer.
     package init(path: String, parameter: String?) {
         keys = RecordRoot(path)?.tokens ?? [path]
         self.parameter = parameter
     }
 
-    /// The path may lead into an array.
-    var readsElements: Bool { keys.contains { Int($0) != nil } }
-
-    /// - Parameter url: where the page came from.
     /// - Returns: nil when it is the last page: the value is not there, null, false or an empty text.
     package func url(in page: PageEnvelope, of url: URL) throws(PageError) -> URL? {
         let found = try page.read { root throws(PageError) in try text(in: root, of: url) }
@@ -75,7 +69,6 @@ package enum LinkHeader: Equatable, Sendable {
     /// The field is not of the form of RFC 8288 up to the link to the next page, or that is no URL: a page may follow.
     case unreadable(String)
 
-    /// - Parameter url: of the page.
     init(_ field: String, of url: URL) {
         var rest = field[...]
         while true {
@@ -155,9 +148,7 @@ package struct FurtherPages {
     private var pageCounts: [(text: String, count: Int)] = []
     private var recordCounts: [(text: String, count: Int)] = []
 
-    /// - Parameters:
-    ///   - envelope: nil when the body has nothing around its records.
-    ///   - root: the keys that lead to the records; nil where mappings find them.
+    /// - Parameter root: the keys that lead to the records; nil where mappings find them.
     package init(_ page: Page, _ envelope: PageEnvelope?, root: [String]?) {
         if case .unreadable(let field) = page.link { sign = "its Link header cannot be read (\(field.prefix(200)))" }
         if case .next(let url) = page.link { sign = "its Link header names \(url.absoluteString)" }
@@ -176,10 +167,7 @@ package struct FurtherPages {
         envelope?.read { look(into: $0, [], root?[...]) }
     }
 
-    /// - Parameters:
-    ///   - pages: the number of pages up to this one.
-    ///   - records: their records; nil when that is not known.
-    /// - Returns: nil when there is none.
+    /// - Parameter records: their records; nil when that is not known.
     package func sign(pages: Int, records: Int?) -> String? {
         if let sign { return sign }
         if let (text, count) = pageCounts.first(where: { $0.count > pages }) {
@@ -199,7 +187,6 @@ package struct FurtherPages {
     private enum Meaning {
         case next, more, last, pages, total
 
-        /// - Parameter name: in any case, with any separators.
         init?(_ name: String) {
             let word = FurtherPages.word(name)
             switch word {
@@ -237,7 +224,6 @@ package struct FurtherPages {
             .replacing("odata", with: "")
     }
 
-    /// - Parameter isGiven: the value is neither missing nor empty.
     private mutating func note(_ meaning: Meaning?, _ name: String, _ value: String, isGiven: Bool) {
         switch meaning {
         case .next where isGiven: sign = sign ?? "\(name) is \(value.count > 100 ? value.prefix(100) + "…" : value)"
@@ -272,7 +258,6 @@ package struct FurtherPages {
     private static let describing = ["link", "meta", "pag", "cursor", "info"]
     private static let deepest = 5
 
-    /// - Parameter root: the keys from here to the records.
     private mutating func look(into object: JSONValue, _ path: [String], _ root: ArraySlice<String>?) {
         for (key, value) in object.members {
             let name = key.string ?? ""
@@ -297,26 +282,21 @@ package struct FurtherPages {
     }
 }
 
-/// The JSON of a page around its records.
+/// The JSON of a page: its first value.
 package struct PageEnvelope {
     private let document: JSONDocument
 
-    /// - Parameter next: the path of a value that is read in any case.
-    /// - Throws: when the body is no JSON.
-    package init(of body: UnnamedFile, maximumBytes: Int, for next: NextPage?) throws(PageError) {
-        do {
-            let json = try JSONEnvelope.read(
-                file: body.path, maximumBytes: maximumBytes,
-                largeArray: next?.readsElements == true ? .max : JSONEnvelope.largeArray)
-            document = try JSONDocument(fast: JSONText(copying: json))
-        } catch let fault as InputFault {
-            throw PageError(fault.reason)
+    package init(of body: UnnamedFile, maximumBytes: Int) throws(PageError) {
+        do throws(InputFault) {
+            guard let value = try InputBeginning.firstValue(file: body.path, maximumBytes: maximumBytes) else {
+                throw InputFault(reason: "it is empty", place: nil)
+            }
+            document = try value.parsed()
         } catch {
-            throw PageError("this is no JSON document: \(error)")
+            throw PageError("this is no JSON document: \(error.text)")
         }
     }
 
-    /// - Parameter body: gets the value, which is valid meanwhile.
     func read<Result, Failure>(_ body: (JSONValue) throws(Failure) -> Result) throws(Failure) -> Result {
         defer { withExtendedLifetime(document) {} }
         return try body(document.root)

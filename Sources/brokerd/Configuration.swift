@@ -12,10 +12,6 @@ struct ServerConfiguration {
     /// The place of each option that the command line does not give, by its spelling (`--store`).
     private var origins: [String: String] = [:]
 
-    /// - Parameters:
-    ///   - given: the command line without the program's name.
-    ///   - environment: all variables.
-    /// - Throws: one line, with the status of wrong arguments.
     init(_ given: [String], environment: [String: String], options: [ConfigurationOption]) throws {
         let words = Array(given.prefix { $0 != "--" })
         var file: ConfigurationFile?
@@ -35,8 +31,6 @@ struct ServerConfiguration {
     }
 
     /// The arguments of this process.
-    ///
-    /// - Parameter options: of the command.
     static func resolve(_ given: [String], _ options: () -> [ConfigurationOption]) throws -> ProgramArguments {
         let environment = ProcessInfo.processInfo.environment
         guard path(in: given) != nil || environment.keys.contains(where: { $0.hasPrefix(prefix) }) else {
@@ -209,7 +203,7 @@ struct ConfigurationFile {
             guard entries[name] == nil else { throw CommandFailure(.usage, place + "\"\(name)\" is given twice.") }
             guard let texts = Self.texts(value, option.kind) else {
                 throw CommandFailure(
-                    .usage, place + "\"\(name)\" must be \(option.kind.form), not \(Self.form(of: value)).")
+                    .usage, place + "\"\(name)\" must be \(option.kind.form), not \(value.kind.phrase).")
             }
             entries[name] = Entry(texts: texts, line: line)
         }
@@ -229,17 +223,6 @@ struct ConfigurationFile {
         case .string: value.string
         case .number: String(decoding: value.bytes, as: UTF8.self)
         default: nil
-        }
-    }
-
-    private static func form(of value: JSONValue) -> String {
-        switch value.kind {
-        case .null: "null"
-        case .object: "an object"
-        case .array: "a list"
-        case .string: "a text"
-        case .number: "a number"
-        default: "true or false"
         }
     }
 

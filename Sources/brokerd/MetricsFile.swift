@@ -21,7 +21,6 @@ final class MetricsFile: Sendable {
     // Set once, before the first tick.
     nonisolated(unsafe) private var timer: (any DispatchSourceTimer)?
 
-    /// - Parameter store: the path of the server's store.
     /// - Throws: when the file could not be written. It is not touched before ``begin(_:)``: it may be another server's.
     init(_ path: String, besideStore store: String, _ logger: Logger) throws {
         self.path = path
@@ -65,8 +64,6 @@ final class MetricsFile: Sendable {
     }
 
     /// Writes the file now and every 15 seconds.
-    ///
-    /// - Parameter statistics: the `stats` message.
     func begin(_ statistics: @escaping @Sendable () -> [UInt8]) {
         let timer = DispatchSource.makeTimerSource(queue: queue)
         self.timer = timer
@@ -94,7 +91,6 @@ final class MetricsFile: Sendable {
         hasFailed = cause != nil
     }
 
-    /// - Returns: why the file could not be written; nil when it was.
     private func replace(with bytes: [UInt8]) -> String? {
         let temporary = "\(path).\(getpid())"
         for path in [path, temporary] {

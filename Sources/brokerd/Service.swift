@@ -89,7 +89,6 @@ struct ServiceNotices: Sendable {
         return ["RELOADING=1", "MONOTONIC_USEC=\(now)", "STATUS=\(ServiceStatus.reloading.text)"]
     }
 
-    /// - Parameter status: after it.
     mutating func reloadEnded(_ status: ServiceStatus, at now: Int64) -> [String] {
         reloads -= 1
         return reloads == 0 && phase == .serving ? ready(status, at: now) : []
@@ -128,7 +127,6 @@ struct ServiceStatus: Sendable, Equatable {
 
     private init(kind: Kind, text: String) { (self.kind, self.text) = (kind, text) }
 
-    /// - Parameter refusal: why the last reload was refused, if it was.
     init(_ condition: CoordinatorCondition, connections: Int, refusal: String?) {
         let jobs = Program.counted(condition.jobs, "job")
         let load = "\(Program.counted(connections, "connection")), \(jobs) in flight"
@@ -262,9 +260,7 @@ struct ServiceEnvironment: Sendable, Equatable {
         "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES",
     ]
 
-    /// - Parameters:
-    ///   - variables: by name.
-    ///   - process: of this server: what is addressed to another one is ignored.
+    /// - Parameter process: of this server: what is addressed to another one is ignored.
     init(_ variables: [String: String], process: Int32) {
         let own = String(process)
         if let address = variables["NOTIFY_SOCKET"], !address.isEmpty { notifySocket = address }
@@ -299,8 +295,6 @@ struct ListeningSocket: Sendable, Equatable {
 
     private static let first: Int32 = 3
 
-    /// - Parameter count: of the descriptors that the manager has passed.
-    /// - Returns: nil when there is none.
     /// - Throws: one line, unless it is one Unix stream socket that listens.
     static func take(_ count: Int) throws -> ListeningSocket? {
         guard count > 0 else { return nil }
@@ -353,7 +347,6 @@ final class NotifySocket: Sendable {
     private let descriptor: Int32
 
     /// - Parameter address: of a socket in the file system, or with `@` in the abstract namespace (unix(7)).
-    /// - Throws: the reason why nothing can be sent there.
     init(_ address: String) throws(Failure) {
         var name = sockaddr_un()
         name.sun_family = sa_family_t(AF_UNIX)

@@ -45,8 +45,6 @@ final class StopSignals: Sendable {
     func stop() { request.finish() }
 
     /// Waits for the first stop signal. Must be called once.
-    ///
-    /// - Parameter endAtOnce: called for every later one.
     func first(endAtOnce: @escaping @Sendable () -> Void) async {
         calls.withLock { $0.endAtOnce = endAtOnce }
         for await _ in wanted {}

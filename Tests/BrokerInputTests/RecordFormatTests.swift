@@ -99,6 +99,16 @@ import Testing
         #expect(count == 200_000 && fault?.place?.line == 200_002)
     }
 
+    @Test(arguments: RecordFormat.allCases)
+    func `a stream without an end of its last line has each record once`(format: RecordFormat) async throws {
+        let text = [RecordFormat.csv: "a\n1", .tsv: "a\n1", .form: "a=1", .xml: "<a>1</a>"][format] ?? "1"
+        let path = try file(text)
+        defer { unlink(path) }
+        let stream = RecordStream(path: path, format: format, root: nil)
+        #expect(try await stream.next()?.records.count == 1)
+        for _ in 0..<2 { #expect(try await stream.next() == nil) }
+    }
+
     @Test func `a missing file, and a folder, are reported`() async {
         for (path, message) in [("/nowhere/a.csv", "No such file"), ("/tmp", "Is a directory")] {
             let stream = RecordStream(path: path, format: .csv, root: nil)

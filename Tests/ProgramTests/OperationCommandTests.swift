@@ -611,8 +611,8 @@ import Testing
         let sequence = try #require(lines[2].split(separator: ",").first?.split(separator: ":").last)
         #expect(
             try watching.complaints()
-                == "broker watch: go on with: broker watch --socket broker.sock --reconnect-timeout 1m --timeout 5m "
-                + "--limit 6 --after \(sequence) Employee\n")
+                == "broker watch: go on with: broker watch --socket broker.sock --timeout 5m --reconnect-timeout 60 "
+                + "Employee --limit 6 --after \(sequence)\n")
     }
 }
 

@@ -122,24 +122,6 @@ import Testing
         #expect(CommandPath(RootCommand.self, arguments).unknownOption(in: arguments) == fault)
     }
 
-    @Test func `the usage of every command fits into 80 columns, and loses no argument`() {
-        func commands(_ command: any ParsableCommand.Type) -> [any ParsableCommand.Type] {
-            [command] + command.configuration.subcommands.flatMap(commands)
-        }
-        for program in Self.programs {
-            for command in commands(program) {
-                let help = program.helpMessage(for: command, columns: 80)
-                let wrapped = HelpText.wrapped(help, columns: 80)
-                #expect(help.contains("USAGE: "), "\(command)")
-                #expect(wrapped.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(command)")
-                #expect(wrapped.split { $0.isWhitespace } == help.split { $0.isWhitespace }, "\(command)")
-            }
-        }
-        let usage = "USAGE: broker x [--one <a>] [--two <b> ...]"
-        #expect(HelpText.wrapped(usage, columns: 30) == "USAGE: broker x [--one <a>]\n       [--two <b> ...]")
-        #expect(HelpText.wrapped(usage, columns: 80) == usage)
-    }
-
     @Test func `a value that is none of an option's is reported with the nearest one, on one line`() throws {
         let error = #expect(throws: (any Error).self) { try SubmitCommand.parse(["--entity", "E", "--type", "jsn"]) }
         let line = UsageFault.line(SubmitCommand.message(for: try #require(error)))
@@ -269,19 +251,6 @@ import Testing
         #expect(lines[1].contains("0123456789  "), "a column with room is not cut")
     }
 
-    @Test func `heads that would read alike keep their ends`() throws {
-        let names = ["actor.display_login", "actor.display_name", "repo.url"]
-        let row = names.map { "\"\($0)\": \"\(String(repeating: "x", count: 30))\"" }.joined(separator: ",")
-        let (lines, _) = try table("[{\(row)}]", terminal: 30)
-        #expect(lines[0] == "…ay_login  …lay_name  repo.url")
-        for terminal in 1...60 {
-            for line in try table("[{\(row)}]", terminal: terminal).lines {
-                #expect(Terminal.width(of: line) <= terminal, "\(line)")
-            }
-        }
-        #expect(TableText(endOf: "日本語", columns: 4).shown == "…語")
-    }
-
     @Test func `the columns of leading paths come first, in the order of the paths`() throws {
         let json = #"[{"a": 1, "b": {"x": 2, "id": 3}, "bc": 4, "id": 5}]"#
         let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
@@ -332,35 +301,27 @@ import Testing
     @Test func `a progress line is never wider than the terminal`() {
         for columns in 0...130 {
             for (share, records) in [(0.0, 0), (0.33, 1_200_000), (1, 123_456_789), (nil, 5_000)] as [(Double?, Int)] {
-                let line = ProgressBar.line(
-                    columns: columns, share: share, bytes: 7 << 30, records: records, perSecond: 600_000)
+                let line = ProgressBar.line(columns: columns, share: share, records: records, perSecond: 600_000)
                 #expect(line.count <= columns, "\(line)")
             }
         }
         func line(_ columns: Int) -> String {
-            ProgressBar.line(columns: columns, share: 0.5, bytes: 12 << 20, records: 1_200_000, perSecond: 600_000)
+            ProgressBar.line(columns: columns, share: 0.5, records: 1_200_000, perSecond: 600_000)
         }
         #expect(
             line(120) == "[" + String(repeating: "#", count: 15) + String(repeating: ".", count: 15)
-                + "] 50 %, 12 MiB read, 1200000 records committed, 600000 a second")
-        #expect(line(77) == "[######.......] 50 %, 12 MiB read, 1200000 records committed, 600000 a second")
+                + "] 50 %, 1200000 records committed, 600000 a second")
+        #expect(line(63) == "[######......] 50 %, 1200000 records committed, 600000 a second")
         #expect(line(37) == "[######.......] 50 %, 1200000 records")
         #expect(line(20) == "50 %, 1200000 records" || line(20) == "50 %")
         #expect(line(4) == "50 %")
     }
 
     @Test func `the time that is left is estimated from the time so far`() {
-        #expect(ProgressBar.secondsLeft(after: 1.9, share: 0.5) == nil)
-        #expect(ProgressBar.secondsLeft(after: 60, share: 0.009) == nil)
-        #expect(ProgressBar.secondsLeft(after: 30, share: 0.25) == 90)
-        #expect(ProgressBar.secondsLeft(after: 30, share: 1) == 0)
-        #expect(
-            [7, 99, 100, 5_940, 5_941, 11_100].map(ProgressBar.text(ofSeconds:)) == [
-                "7 s", "99 s", "2 min", "99 min", "1 h 40 min", "3 h 05 min",
-            ])
-        let line = ProgressBar.line(
-            columns: 70, share: 0.25, bytes: 1 << 20, records: 9, perSecond: 3, secondsLeft: 90)
-        #expect(line == "[####...............] 25 %, 90 s left, 9 records committed, 3 a second")
+        #expect(ProgressBar.left(after: 1.9, share: 0.5) == nil && ProgressBar.left(after: 60, share: 0.009) == nil)
+        #expect(ProgressBar.left(after: 10, share: 0.25) == "30 s left")
+        let line = ProgressBar.line(columns: 70, share: 0.25, left: "30 s left", records: 9, perSecond: 3)
+        #expect(line == "[####...............] 25 %, 30 s left, 9 records committed, 3 a second")
     }
 }
 
@@ -381,22 +342,22 @@ import Testing
         warnings.add(.init(code: .init(rawValue: "later"), count: 4))
         #expect(
             warnings.lines == [
-                "the model does not name the key \"one\" of A, 6 times",
-                "the model does not name 12 keys of B: \"k6\" 3 times, \"k12\" 3 times, \"k2\" 2 times, \"k3\" 2 times, "
-                    + "\"k4\" 2 times, \"k8\" 2 times, \"k9\" 2 times, \"k10\" 2 times, \"k1\" once, \"k5\" once, and 2 more, "
-                    + "which --json lists",
-                "price of A does not hold a value exactly, once; decimal keeps every digit, and a date as many as its \"precision\"",
-                "2 attributes of B do not hold values exactly; decimal keeps every digit, and a date as many as its \"precision\": y 3 times, x once",
+                "the model does not name these keys of A: one 6 times",
+                "the model does not name these keys of B: k6 3 times, k12 3 times, k2 2 times, k3 2 times, k4 2 times, "
+                    + "k8 2 times, k9 2 times, k10 2 times, k1 once, k5 once, and 2 more, which --json lists",
+                "attributes of A do not hold values exactly (decimal keeps every digit, and a date as many as its "
+                    + "\"precision\"): price once",
+                "attributes of B do not hold values exactly (decimal keeps every digit, and a date as many as its "
+                    + "\"precision\"): y 3 times, x once",
                 "2 keys name no A", "no B was deleted, because a record was skipped", "later, 4 times",
             ])
         for (key, line) in [
-            ("lamp.enabled", "the path lamp.enabled of A, once"),
-            ("\"lamp.enabled\"", "the key \"lamp.enabled\" of A, once; a dot in the model leads into an object"),
-            ("lamp.\"is.on\"", "the path lamp.\"is.on\" of A, once; a dot in the model leads into an object"),
+            ("lamp.enabled", "lamp.enabled once"),
+            ("\"lamp.enabled\"", "\"lamp.enabled\" once (a dot in the model leads into an object)"),
         ] {
             var paths = WarningCounts()
             paths.add(.init(code: .unknownKey, entity: "A", key: key, count: 1))
-            #expect(paths.lines == ["the model does not name " + line])
+            #expect(paths.lines == ["the model does not name these keys of A: " + line])
         }
         var writer = JSONWriter()
         writer.array { warnings.write(to: &$0) }

@@ -322,10 +322,10 @@ import Testing
             state.inputs[index].hasEnded = index < ended
             if fault, index == ended - 1 { state.inputs[index].fault = InputFault(reason: "broken", place: nil) }
         }
-        let program = CommandLine.arguments[0]
-        return SubmissionReport(state: state, command: command).continuation.map {
-            $0.replacing([program].shellText + " submit ", with: "")
-        }
+        return SubmissionReport(state: state, command: command, given: ["broker", "submit"] + arguments).continuation
+            .map {
+                $0.replacing("broker submit ", with: "")
+            }
     }
 
     @Test func `unread records follow uncommitted ones, in one command`() throws {
@@ -384,12 +384,16 @@ import Testing
         ],
         ["--store", "s", "--model", "m", "--model", "n", "--migrate", "keep", "--mapping", "m", "--", "-f"],
         ["--store=-s", "--model", "m", "--entity=--", "--id=-"], ["--entity", "", "a"],
+        ["b", "--entity", "a", "--check", "a", "--rejects", "c"],
     ])
     func `the command has every option that was given`(arguments: [String]) throws {
-        let line = try SubmitCommand.parse(arguments).arguments
-        let again = try SubmitCommand.parse(Array(line.dropFirst(2))).arguments
-        #expect(line == again)
-        #expect(Set(line.dropFirst(2)) == Set(arguments))
+        let command = try SubmitCommand.parse(arguments)
+        func words(_ given: [String]) -> [String] {
+            command.words(given, of: command.input.files, skip: command.skip, take: command.take, id: command.id)
+        }
+        #expect(words(words(arguments)) == words(arguments))
+        #expect(Set(words(arguments)) == Set(arguments).subtracting(["--rejects", "c"]))
+        #expect(try SubmitCommand.parse(words(arguments)).input.files == command.input.files)
     }
 
     @Test func `words are quoted for a shell`() throws {

@@ -4,8 +4,6 @@ import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
 import BrokerModel
-import BrokerWire
-import Glibc
 
 /// A key or a predicate's argument on the command line: JSON where it is JSON, else text. So 7, Ada and
 /// {"floor": 1, "number": "a"} go without more quotes than the shell wants.
@@ -83,11 +81,11 @@ extension WordArgument {
 extension CompletionKind {
     /// The entities of the model that the arguments name: the files of `--model`, else the store of `--store`, else the
     /// server. None when there is no such model: a shell shows no errors while a line is typed.
-    static let entity = CompletionKind.custom { words, _, beginning in
-        entities(words).filter { $0.hasPrefix(beginning) }
+    static let entity = CompletionKind.custom { words, _, beginning async in
+        await entities(words).filter { $0.hasPrefix(beginning) }
     }
 
-    private static func entities(_ words: [String]) -> [String] {
+    private static func entities(_ words: [String]) async -> [String] {
         /// The values of an option, given as `--option value` or `--option=value`.
         func values(of option: String) -> [String] {
             zip(words, words.dropFirst() + [""]).compactMap { word, next in
@@ -96,79 +94,18 @@ extension CompletionKind {
         }
         let (models, store) = (values(of: "--model"), values(of: "--store").last)
         guard !models.isEmpty || store != nil else {
-            return ServerEntities.names(ofSocket: ConnectionOptions.path(ofSocket: values(of: "--socket").last))
+            var options = BrokerClientConfiguration(name: "broker completion")
+            // A server that is busy must not make a shell wait.
+            options.connectTimeout = .milliseconds(300)
+            options.waitsForServer = false
+            let path = ConnectionOptions.path(ofSocket: values(of: "--socket").last)
+            let broker = try? await BrokerClient.connect(to: .unixSocket(path), configuration: options)
+            defer { broker?.close() }
+            return (try? await broker?.serverInformation().entities) ?? []
         }
         let plan =
             models.isEmpty
             ? try? LocalModel(ofStore: store ?? "")?.plan(isSilent: true) : try? ModelFile(models).plan()
         return plan?.model.entities.map(\.name) ?? []
-    }
-}
-
-/// The names that a server's `welcome` has, asked for on the calling thread: the completion of a command line is not
-/// asynchronous.
-private enum ServerEntities {
-    /// Microseconds for each call: a server that is busy must not make a shell wait.
-    private static let patience = 300_000
-
-    /// Empty when there is no server that answers.
-    static func names(ofSocket path: String) -> [String] {
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { return [] }
-        defer { close(descriptor) }
-        var patience = timeval(tv_sec: 0, tv_usec: Self.patience)
-        for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
-            setsockopt(descriptor, SOL_SOCKET, option, &patience, socklen_t(MemoryLayout<timeval>.size))
-        }
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        guard path.utf8.count < MemoryLayout.size(ofValue: address.sun_path) else { return [] }
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-        let isConnected = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
-            }
-        }
-        var encoder = FrameEncoder()
-        var frames = FrameInput(descriptor)
-        guard isConnected, let hello = try? encoder.encode(MessageWriter.hello(client: "broker completion")),
-            send(descriptor, hello, hello.count, Int32(MSG_NOSIGNAL)) == hello.count,
-            let welcome = try? frames.next(), let document = try? JSONDocument(parsing: welcome)
-        else { return [] }
-        return withExtendedLifetime(document) { document.root["entities"]?.elements.compactMap(\.string) ?? [] }
-    }
-}
-
-/// Frames read from a descriptor, one after the other.
-struct FrameInput: ~Copyable {
-    private let descriptor: Int32
-    private var decoder = FrameDecoder()
-    private var unread: [UInt8] = []
-
-    init(_ descriptor: Int32) { self.descriptor = descriptor }
-
-    /// The content of the next frame; nil after the last.
-    mutating func next() throws -> JSONText? {
-        var buffer = [UInt8](repeating: 0, count: 64 << 10)
-        while true {
-            switch try unread.withUnsafeBytes({ try FrameScanner.scan($0) }) {
-            case .frame(let payload):
-                let content = try unread.withUnsafeBytes {
-                    try decoder.decode(UnsafeRawBufferPointer(rebasing: $0[payload]))
-                }
-                unread.removeFirst(payload.upperBound)
-                return content
-            case .incomplete(let total):
-                let count = read(descriptor, &buffer, buffer.count)
-                guard count >= 0 else {
-                    throw CommandFailure(.failed, "Standard input cannot be read: \(String(cString: strerror(errno))).")
-                }
-                if count == 0 {
-                    if let error = FrameScanner.endOfStream(unread.count, totalCount: total) { throw error }
-                    return nil
-                }
-                unread += buffer.prefix(count)
-            }
-        }
     }
 }

@@ -53,7 +53,7 @@ struct ConnectionOptions: ParsableArguments {
     @Option(
         help: .value(
             "time", "How long to try to reconnect after the connection is lost, before unanswered jobs are given up."))
-    var reconnectTimeout = defaultReconnectTimeout
+    var reconnectTimeout = TimeSpan.seconds(30)
 
     @Option(
         help: ArgumentHelp(
@@ -64,7 +64,6 @@ struct ConnectionOptions: ParsableArguments {
             """, valueName: "time"))
     var timeout: TimeSpan?
 
-    static let defaultReconnectTimeout = TimeSpan.seconds(30)
     private static let longestWait = TimeSpan.seconds(86_400)
     /// A server that answers at once needs some of it.
     private static let shortestWait = TimeSpan.milliseconds(10)
@@ -174,7 +173,6 @@ struct ConnectionOptions: ParsableArguments {
         }
     }
 
-    /// - Parameter given: the value of `--socket`.
     static func path(ofSocket given: String?) -> String {
         given ?? getenv("BROKER_SOCKET").map { String(cString: $0) } ?? "broker.sock"
     }
@@ -221,29 +219,6 @@ extension CommandFailure {
 }
 
 extension RemovalPolicy: ExpressibleByArgument {}
-
-extension ConnectionOptions {
-    /// The given options as words of a command line, for the command that goes on.
-    var words: [String] {
-        let given: [(String, String?)] =
-            [("--socket", socket), ("--store", store)] + model.map { ("--model", $0) } + [
-                ("--migrate", removal?.rawValue),
-                ("--reconnect-timeout", reconnectTimeout == Self.defaultReconnectTimeout ? nil : "\(reconnectTimeout)"),
-                ("--timeout", timeout?.description),
-            ]
-        return given.words
-    }
-}
-
-extension [(String, String?)] {
-    /// Options with their values as words; a value that begins with a dash would be read as an option.
-    var words: [String] {
-        flatMap { name, value -> [String] in
-            guard let value else { return [] }
-            return value.hasPrefix("-") ? ["\(name)=\(value)"] : [name, value]
-        }
-    }
-}
 
 /// The server of this process, for the thread of a signal.
 private final class StartedServer: Sendable {

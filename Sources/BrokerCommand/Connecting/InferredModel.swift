@@ -18,9 +18,7 @@ struct InferredModel {
 
     /// Uses the model that the store has or that lies beside it, or infers one, and says so.
     ///
-    /// - Parameters:
-    ///   - model: what the store has or lies beside it.
-    ///   - evolves: whether the model is extended; nil extends one that was inferred and not edited.
+    /// - Parameter evolves: whether the model is extended; nil extends one that was inferred and not edited.
     init(
         of sources: [RecordSource], entity: String, store: String, model: LocalModel?, _ options: InferenceOptions,
         evolves: Bool? = nil
@@ -159,8 +157,6 @@ struct Inference {
     }
 
     /// Says what was inferred.
-    ///
-    /// - Parameter ending: of the first line.
     func report(_ ending: String = ".") {
         Program.report("broker: \(reason)\(ending)")
         for (entity, text) in identities { Program.report("broker: \(entity): \(text).") }
@@ -217,8 +213,6 @@ struct SampleRecords {
     private struct Enough: Error {}
 
     /// Standard input can be read again after this.
-    ///
-    /// - Parameter model: the model that the samples extend; nil when there is none.
     init(of sources: [RecordSource], entity: String, extending model: Model? = nil, limits: Limits) async throws {
         self.entity = entity
         self.model = model
@@ -308,11 +302,6 @@ struct SampleRecords {
     }
 
     /// The model, and what identifies its objects.
-    ///
-    /// - Parameters:
-    ///   - identities: by entity, the key paths that `--identity` names.
-    ///   - ignored: by entity, the key paths that `--ignore` names.
-    /// - Throws: when a model could not name all that the records hold.
     func model(identities: [String: [String]], ignored: [String: [String]]) throws -> InferenceResult {
         guard !inference.isTooWide else {
             let (count, most) = (inference.recordCount, SampleInference.mostRecordKeys)

@@ -35,8 +35,6 @@ final class LocalServer: Sendable {
     ///   - makesStore: false refuses a store that is not there.
     ///   - isReading: only fetches are sent. A store that another process has is read beside it, by the model in it.
     ///   - isDryRun: nothing but the trial of a job is done with the store: see ``TrialStore``.
-    ///   - removal: the treatment of parts that the model no longer has.
-    ///   - wait: how long another process may have the store; nil for no wait.
     static func start(
         store path: String, model: LocalModel, makesStore: Bool, isReading: Bool, isDryRun: Bool,
         removal: RemovalPolicy, wait: TimeSpan?
@@ -239,6 +237,7 @@ struct TrialStore: Sendable {
     /// Removes what the dry run made, also while it is being made.
     static func remove() {
         guard let folder = made.withLock({ $0 }) else { return }
-        try? FileManager.default.removeItem(atPath: folder)
+        // Another thread may be making files in it.
+        for _ in 0..<100 where access(folder, F_OK) == 0 { try? FileManager.default.removeItem(atPath: folder) }
     }
 }

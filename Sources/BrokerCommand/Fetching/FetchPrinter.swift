@@ -167,7 +167,6 @@ struct FetchedColumns {
         places = Dictionary(names.enumerated().map { (Array($1.utf8), $0) }, uniquingKeysWith: { first, _ in first })
     }
 
-    /// - Parameter leading: paths whose values have the first columns, in this order.
     init(of rows: [[FetchedCell]], leading: [String] = []) {
         var names: [String] = []
         var known: Set<[UInt8]> = []

@@ -41,17 +41,11 @@ struct LoadCommand: AsyncParsableCommand {
     }
 
     mutating func validate() throws {
-        if !connection.isLocal || !connection.model.isEmpty || records.entity == nil,
-            let option = records.inference.given.first
-        {
-            throw ValidationError(
-                "\(option) is for a model that is inferred: give --store and --entity, and no --model.")
-        }
+        try records.reading.checkInference(connection)
     }
 
     func run() async throws {
-        let options = try requests.options(for: url, timeout: connection.timeout)
-        let client = PageClient(options) { Program.report("broker: \($0)", .warning) }
+        let client = try requests.client(for: url, timeout: connection.timeout)
         let version = try await committedVersion()
         let first = try await client.page(at: url, unless: version)
         let inferred = try await inferred(from: first)
@@ -65,7 +59,7 @@ struct LoadCommand: AsyncParsableCommand {
             }
             // For jobs without records.
             let entities = try await broker.serverInformation().entities
-            let entity = records.entity ?? entities.first ?? ""
+            let entity = records.reading.entity ?? entities.first ?? ""
             var run = LoadRun(self, broker, client, bookmarks, entity: entity, inferred)
             try await run.run(first, unless: version)
         }
@@ -82,18 +76,17 @@ struct LoadCommand: AsyncParsableCommand {
             try await LoadBookmarks(of: self, $0)?.page(at: url)
         }
         // The mapping that is inferred from the first page reads the others, too.
-        return mayInfer && page?.next != nil ? nil : page?.version
+        return records.reading.mayInfer(connection) && page?.next != nil ? nil : page?.version
     }
 
-    private var mayInfer: Bool { connection.isLocal && connection.model.isEmpty && records.entity != nil }
-
     private func inferred(from page: Page) async throws -> InferredModel? {
-        guard mayInfer, let store = connection.store, let entity = records.entity, let body = page.body else {
-            return nil
-        }
+        let reading = records.reading
+        guard reading.mayInfer(connection), let store = connection.store, let entity = reading.entity,
+            let body = page.body
+        else { return nil }
         let source = records.source(of: page, body, root: nil, maximumBytes: requests.maxBytes.bytes)
         return try await InferredModel(
-            of: [source], entity: entity, store: store, model: try connection.storedModel(), records.inference)
+            of: [source], entity: entity, store: store, model: try connection.storedModel(), reading.inference)
     }
 }
 
@@ -172,16 +165,17 @@ struct LoadRequestOptions: ParsableArguments {
 
     var next: NextPage? { nextPath.map { NextPage(path: $0, parameter: nextParameter) } }
 
-    func options(for url: URL, timeout: TimeSpan?) throws -> PageClient.Options {
+    func client(for url: URL, timeout: TimeSpan?) throws -> PageClient {
         let lines = try headers.flatMap {
             $0.hasPrefix("@") ? try Self.lines(ofFile: String($0.dropFirst())) : [$0]
         }
         do throws(PageError) {
-            return PageClient.Options(
+            return PageClient(
                 headers: try PageHeaders(lines, for: url),
                 retries: RetryPolicy(retries: retries, longestWait: maxWait.exactSeconds),
                 maximumBytes: maxBytes.bytes, idleSeconds: requestTimeout.exactSeconds,
-                pageSeconds: (timeout ?? Self.defaultTimeout).exactSeconds)
+                pageSeconds: (timeout ?? Self.defaultTimeout).exactSeconds
+            ) { Program.report("broker: \($0)", .warning) }
         } catch {
             throw CommandFailure(.usage, error.description)
         }
@@ -225,7 +219,6 @@ struct LoadBookmarks {
     /// The id of the last complete sync.
     private var sync: String?
 
-    /// - Returns: nil when the server knows no bookmarks.
     init?(of command: LoadCommand, _ broker: BrokerClient) async throws {
         guard try await broker.serverInformation().features.contains("bookmark") else { return nil }
         self.broker = broker
@@ -233,7 +226,7 @@ struct LoadBookmarks {
         let (records, format) = (command.records, command.records.format)
         reading = try await Self.hash([
             format.type?.rawValue ?? "", format.root?.text ?? "", format.delimiter?.text ?? "", format.ragged.rawValue,
-            records.onInvalid.rawValue, records.unknown.rawValue, command.requests.nextPath ?? "",
+            records.reading.onInvalid.rawValue, records.reading.unknown.rawValue, command.requests.nextPath ?? "",
             "\(command.requests.lastPage)",
             command.requests.nextParameter ?? "", String(decoding: broker.model().json.bytes, as: UTF8.self),
         ])
@@ -274,11 +267,11 @@ struct LoadBookmarks {
 
     /// A URL's query may be long, so it is in the hash alone.
     private func name(_ url: URL, _ kind: String) -> String {
-        let records = command.records
+        let (records, reading) = (command.records, command.records.reading)
         let path = url.absoluteString.prefix { $0 != "?" && $0 != "#" }.prefix(500)
         let hash = Self.hash(
             [
-                kind, url.absoluteString, records.entity ?? "", records.path ?? "", records.mapping ?? "",
+                kind, url.absoluteString, reading.entity ?? "", reading.path ?? "", reading.mapping ?? "",
                 records.sync ? "sync" : "", records.selection.format ?? "",
             ] + records.selection.arguments.map(\.text))
         return "broker load \(kind) \(path) \(hash)"
@@ -308,14 +301,7 @@ struct LoadBookmarks {
 }
 
 struct LoadRecordOptions: ParsableArguments {
-    @Option(help: "The entity of the records.", completion: .entity)
-    var entity: String?
-
-    @Option(help: .value("path", "The path whose routes read the pages. Default: the path of each URL."))
-    var path: String?
-
-    @Option(help: .value("name", "The model's mapping that reads the pages."))
-    var mapping: String?
+    @OptionGroup var reading: ReadingOptions
 
     @Flag(help: "At the end, delete the objects of the entity that no page named. Needs --entity.")
     var sync = false
@@ -328,36 +314,15 @@ struct LoadRecordOptions: ParsableArguments {
             "count", "With --sync: the maximum number of objects to delete, or a share of each entity's, as in 10%."))
     var maxDelete: Job.DeletionLimit?
 
-    @Flag(help: "Pages without any record are no error.")
-    var empty = false
-
-    @Option(help: "What happens with an invalid record: fail its job, or skip the record.")
-    var onInvalid: Job.OnInvalid = .fail
-
-    @Option(
-        help:
-            "What happens with a key that the model does not name: it is counted (warn), or its record is invalid (fail)."
-    )
-    var unknown: Job.UnknownKeys = .warn
-
-    @OptionGroup var inference: InferenceOptions
-
     @OptionGroup var format: RecordFormatOptions
 
     mutating func validate() throws {
-        let readings = [("--entity", entity), ("--path", path), ("--mapping", mapping)].filter { $1 != nil }.map(\.0)
-        if readings.count > 1 {
-            throw ValidationError("\(readings.joined(separator: " and ")) contradict each other; give one of them.")
-        }
-        if sync, entity == nil { throw ValidationError("--sync deletes objects of an entity; give --entity.") }
+        if sync, reading.entity == nil { throw ValidationError("--sync deletes objects of an entity; give --entity.") }
         if !sync, selection.format != nil || maxDelete != nil {
             throw ValidationError("--where and --max-delete limit what --sync deletes; give --sync, too.")
         }
     }
 
-    /// - Parameters:
-    ///   - root: where the records were found, when --root does not say it.
-    ///   - maximumBytes: more, unpacked, are a fault.
     func source(of page: Page, _ body: UnnamedFile, root: RecordRoot?, maximumBytes: Int) -> RecordSource {
         let format =
             format.type ?? RecordFormat(mediaType: page.mediaType)

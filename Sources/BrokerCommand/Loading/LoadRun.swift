@@ -39,10 +39,10 @@ struct LoadRun {
         self.bookmarks = bookmarks
         self.entity = entity
         self.inferred = inferred
-        let tally = JobTally { [records = command.records] code, status in
+        let tally = JobTally { [reading = command.records.reading] code, status in
             switch code {
             case .tooManyDeletions?: " --max-delete is the limit."
-            case .unmappable? where records.entity == nil && records.mapping == nil && records.path == nil:
+            case .unmappable? where reading.entity == nil && reading.mapping == nil && reading.path == nil:
                 " Or name the records' entity by --entity."
             case _ where status == .cannotConnect: "; \(LoadCommand.continuation)"
             default: ""
@@ -53,7 +53,6 @@ struct LoadRun {
 
     private var tally: JobTally { stream.tally }
 
-    /// - Parameter version: with which the first page was requested.
     mutating func run(_ first: Page, unless version: PageVersion?) async throws {
         do {
             try await loadAll(first, unless: version)
@@ -130,7 +129,7 @@ struct LoadRun {
             Program.report("broker: \(doubt)", .warning)
         }
         if isSync, !isCheck { try await deleteOthers() }
-        if total == 0, unchanged == 0, !command.records.empty {
+        if total == 0, unchanged == 0, !command.records.reading.empty {
             tally.fail("the pages hold no records; --empty allows that")
         }
     }
@@ -143,8 +142,6 @@ struct LoadRun {
         init(_ url: URL, isStored: Bool = false) { (self.url, self.isStored) = (url, isStored) }
     }
 
-    /// - Parameter committed: the page as it is in the store.
-    /// - Returns: the next page.
     private mutating func load(
         _ page: Page, at url: URL, _ committed: LoadBookmarks.CommittedPage?
     ) async throws -> Link? {
@@ -199,14 +196,14 @@ struct LoadRun {
         let sync = command.records.sync ? partID : nil
         let bookmark =
             doubt == nil ? bookmarks?.bookmark(of: answer.page, at: url, next: answer.next, sync: sync) : deletion
-        let mayReject = command.records.onInvalid == .skip
+        let mayReject = command.records.reading.onInvalid == .skip
         if gathered.count > 0 {
             try await send(&gathered, of: url, mayReject ? deletion : bookmark)
             try await stream.settle()
         }
         let isStored = count > 0 && !mayReject
         let isComplete =
-            tally.current.summary.rejectedCount == rejected && (total + unchanged > 0 || command.records.empty)
+            tally.current.summary.rejectedCount == rejected && (total + unchanged > 0 || command.records.reading.empty)
         if let bookmark, !isStored, isComplete { try await store(bookmark, of: url) }
     }
 }
@@ -217,8 +214,8 @@ extension LoadRun {
     private mutating func send(_ gathered: inout GatheredRecords, of url: URL, _ bookmark: Job.Bookmark?) async throws {
         if let fault = gathered.dropBroken() { throw fault }
         let (json, records) = gathered.take()
-        var job = Job(operation(json, of: url), onInvalid: command.records.onInvalid)
-        job.unknownKeys = command.records.unknown
+        var job = Job(operation(json, of: url), onInvalid: command.records.reading.onInvalid)
+        job.unknownKeys = command.records.reading.unknown
         job.bookmark = bookmark
         try await stream.send(job, records, subject: url.absoluteString) { records.record(at: $0) ?? records.place }
     }
@@ -236,13 +233,11 @@ extension LoadRun {
     }
 
     private func operation(_ json: RawJSON, of url: URL) -> Job.Operation {
-        let records = command.records
-        if records.sync, let entity = records.entity {
+        let reading = command.records.reading
+        if command.records.sync, let entity = reading.entity {
             return Job.Operation(entity: entity, sync(json, isLast: false))
         }
-        if let mapping = inferred?.mapping ?? records.mapping { return .map(json: json, by: .mapping(mapping)) }
-        if let entity = records.entity { return .process(json: json, as: entity) }
-        return .map(json: json, by: .path(records.path ?? url.path()))
+        return reading.operation(json, inferredMapping: inferred?.mapping, path: url.path())
     }
 
     // MARK: - Sync
@@ -255,10 +250,10 @@ extension LoadRun {
 
     /// The last part, without records of its own.
     private mutating func deleteOthers() async throws {
-        guard total > 0 || command.records.empty else { return }
+        guard total > 0 || command.records.reading.empty else { return }
         var job = Job(
-            Job.Operation(entity: command.records.entity ?? "", sync(RawJSON("[]"), isLast: true)),
-            onInvalid: command.records.onInvalid)
+            Job.Operation(entity: command.records.reading.entity ?? "", sync(RawJSON("[]"), isLast: true)),
+            onInvalid: command.records.reading.onInvalid)
         job.maximumDeletions = command.records.maxDelete
         if tally.current.status == .success { job.bookmark = bookmarks?.bookmark(ofSync: partID) }
         try await stream.send(job, subject: command.url.absoluteString) { _ in .job }
@@ -274,7 +269,6 @@ struct LoadedPage {
     /// Nil when there is a next page.
     let further: FurtherPages?
 
-    /// - Parameter root: where the records were found, when --root does not say it.
     init(_ page: Page, _ body: UnnamedFile, of command: LoadCommand, root: RecordRoot?) throws(PageError) {
         guard page.mediaType != "text/html" || command.records.format.type != nil else {
             throw PageError(
@@ -288,7 +282,7 @@ struct LoadedPage {
         if let path = command.requests.next {
             let found: PageEnvelope
             do throws(PageError) {
-                found = try PageEnvelope(of: body, maximumBytes: maximumBytes, for: path)
+                found = try PageEnvelope(of: body, maximumBytes: maximumBytes)
             } catch {
                 throw PageError("\(page.url.absoluteString): \(error), so --next finds no next page in it.")
             }
@@ -296,9 +290,11 @@ struct LoadedPage {
         } else {
             if case .next(let url) = page.link { next = url } else { next = nil }
             // Without a root, an entity's records are the whole of a page; mappings find theirs in it.
-            if next == nil, source.format == .json, source.root != nil || command.records.entity == nil {
+            if next == nil, source.format == .json, source.root != nil || command.records.reading.entity == nil,
+                !InputBeginning.isArray(file: body.path)
+            {
                 // The reader of the records reports what is no JSON.
-                envelope = try? PageEnvelope(of: body, maximumBytes: maximumBytes, for: nil)
+                envelope = try? PageEnvelope(of: body, maximumBytes: maximumBytes)
             }
         }
         further = next == nil ? FurtherPages(page, envelope, root: source.root?.tokens) : nil

@@ -50,7 +50,7 @@ struct CancelCommand: AsyncParsableCommand {
 
     private func write(_ cancelled: [String], _ failures: [(id: String, error: any Error)]) throws {
         try Program.writeObject { writer in
-            writer.array("cancelled") { writer in for id in cancelled { writer.string(id) } }
+            writer.strings("cancelled", cancelled)
             writer.array("failures") { writer in
                 for (id, error) in failures {
                     let fault = (error as? BrokerError)?.fault
@@ -239,11 +239,9 @@ struct WatchCommand: AsyncParsableCommand {
     private func command(from place: WatchPlace) -> String? {
         let (sequence, count, _) = place.now
         guard let sequence, count < limit ?? .max else { return nil }
-        var words = ["broker", "watch"] + connection.words
-        if keys { words.append("--keys") }
+        var words = ["broker"] + CommandLine.arguments.dropFirst().without(["--after", "--limit"])
         if let limit { words += ["--limit", String(limit - count)] }
-        words += ["--after", String(sequence)] + entities
-        return words.shellText
+        return (words + ["--after", String(sequence)]).shellText
     }
 }
 
@@ -254,7 +252,6 @@ private final class WatchPlace: Sendable {
 
     var now: (sequence: Int64?, count: Int, time: ContinuousClock.Instant) { place.withLock { $0 } }
 
-    /// - Returns: how many commits were printed.
     func move(to sequence: Int64) -> Int {
         place.withLock { place in
             place = (sequence, place.count + 1, .now)
@@ -298,6 +295,40 @@ struct UnframeCommand: AsyncParsableCommand {
         while let content = try input.next() {
             try StandardOutput.write(Array(content.bytes) + [UInt8(ascii: "\n")])
             guard StandardOutput.hasReader else { return }
+        }
+    }
+}
+
+/// Frames read from a descriptor, one after the other.
+struct FrameInput: ~Copyable {
+    private let descriptor: Int32
+    private var decoder = FrameDecoder()
+    private var unread: [UInt8] = []
+
+    init(_ descriptor: Int32) { self.descriptor = descriptor }
+
+    /// The content of the next frame; nil after the last.
+    mutating func next() throws -> JSONText? {
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        while true {
+            switch try unread.withUnsafeBytes({ try FrameScanner.scan($0) }) {
+            case .frame(let payload):
+                let content = try unread.withUnsafeBytes {
+                    try decoder.decode(UnsafeRawBufferPointer(rebasing: $0[payload]))
+                }
+                unread.removeFirst(payload.upperBound)
+                return content
+            case .incomplete(let total):
+                let count = read(descriptor, &buffer, buffer.count)
+                guard count >= 0 else {
+                    throw CommandFailure(.failed, "Standard input cannot be read: \(String(cString: strerror(errno))).")
+                }
+                if count == 0 {
+                    if let error = FrameScanner.endOfStream(unread.count, totalCount: total) { throw error }
+                    return nil
+                }
+                unread += buffer.prefix(count)
+            }
         }
     }
 }

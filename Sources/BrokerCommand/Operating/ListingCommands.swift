@@ -225,7 +225,6 @@ struct ListedEntity {
     var count: Int?
     private let entity: JSONValue
 
-    /// - Parameter model: of the form of `protocol/model.schema.json`.
     static func all(_ model: JSONValue) -> [ListedEntity] {
         model["entities"]?.members.map { ListedEntity(name: $0.string ?? "", entity: $1) } ?? []
     }
@@ -297,8 +296,7 @@ struct ListedEntity {
                 for entity in entities {
                     writer.object { writer in
                         writer.member("name", entity.name)
-                        writer.key("objects")
-                        if let count = entity.count { writer.integer(count) } else { writer.null() }
+                        writer.nullable("objects", entity.count)
                         for (key, value) in entity.entity.members {
                             writer.key(key.string ?? "")
                             writer.value(value)

@@ -16,7 +16,6 @@ struct TopScreen {
     private let before: Statistics?
     private let seconds: Double
 
-    /// - Parameter before: nil for the first moment.
     init(_ now: Statistics, before: Statistics?, seconds: Double) {
         self.now = now
         self.before = before
@@ -41,7 +40,6 @@ struct TopScreen {
 
     // MARK: - Rates
 
-    /// - Parameter total: a number that rises.
     private func perSecond(_ total: (Statistics) -> Int) -> String {
         before.map { ShortText.rate(Double(total(now) - total($0)) / max(seconds, 0.001)) } ?? "-"
     }

@@ -77,7 +77,7 @@ struct BackupCommand: AsyncParsableCommand {
             writer.member("sequence", copy.sequence)
             writer.member("bytes", copy.byteCount)
             writer.member("verified", verify)
-            writer.array("deleted") { writer in for file in deleted { writer.string(file) } }
+            writer.strings("deleted", deleted)
         }
     }
 
@@ -112,7 +112,6 @@ struct BackupSeries {
     private let stem: String
     private let ending: String
 
-    /// - Parameter file: an absolute path.
     init(_ file: String) {
         let slash = file.utf8.lastIndex(of: UInt8(ascii: "/"))!
         folder = slash == file.startIndex ? "/" : String(file[..<slash])
@@ -122,14 +121,9 @@ struct BackupSeries {
         ending = String(dot.map { name[$0...] } ?? "")
     }
 
-    /// - Parameter time: as ``Timestamp/fileNamePart``.
     func file(of time: String) -> String { path("\(stem)-\(time)\(ending)") }
 
     /// Deletes the oldest files of the series.
-    ///
-    /// - Parameter count: how many stay.
-    /// - Returns: the paths of the deleted files, the oldest first.
-    /// - Throws: when the folder cannot be read, or one of them cannot be deleted.
     func prune(keeping count: Int) throws -> [String] {
         // Names sort by their times.
         let old = try FileManager.default.contentsOfDirectory(atPath: folder).filter(isMember).sorted().dropLast(count)
@@ -218,14 +212,12 @@ struct RestoreCommand: AsyncParsableCommand {
             writer.member("restored", !dryRun)
             writer.member("sequence", survey.sequence)
             if let replaced = survey.replaced {
-                writer.key("forgottenJobs")
-                if replaced.fault == nil { writer.integer(replaced.forgottenJobs) } else { writer.null() }
-                writer.array("newestForgottenIDs") { writer in for id in replaced.forgottenIDs { writer.string(id) } }
+                writer.nullable("forgottenJobs", replaced.fault == nil ? Int(replaced.forgottenJobs) : nil)
+                writer.strings("newestForgottenIDs", replaced.forgottenIDs)
                 if let fault = replaced.fault { writer.member("fault", fault) }
             }
             writer.member("journal", survey.hasJournal)
-            writer.key("forgottenAcceptedJobs")
-            if case .success(let count) = accepted { writer.integer(count) } else { writer.null() }
+            writer.nullable("forgottenAcceptedJobs", try? accepted.get())
             if let replacedPath { writer.member("replaced", replacedPath) }
         }
     }
@@ -298,7 +290,6 @@ struct MigrateCommand: AsyncParsableCommand {
         }
     }
 
-    /// - Parameter change: makes the changes, or only returns them.
     private func migrate(_ change: (_ isDryRun: Bool) async throws -> [StoreChange]) async throws {
         let planned = try await change(true)
         if !json { for line in planned.flatMap(\.lines) { try Program.say(line) } }
@@ -422,8 +413,6 @@ extension StoreChange {
     }
 
     /// Writes changes as JSON, with whether a server would open the store.
-    ///
-    /// - Parameter isMade: whether they were made; nil where that is not asked.
     static func write(_ changes: [StoreChange], isMade: Bool? = nil) throws(CommandFailure) {
         try Program.writeObject { writer in
             writer.member("opens", !changes.contains { $0.verdict == .refused })

@@ -29,8 +29,6 @@ struct JobStream {
     /// - Parameters:
     ///   - earlier: the completion of an earlier run: the job is not sent.
     ///   - subject: begins the message when the job cannot be sent; nil for its place.
-    ///   - place: see ``StreamedJob/place``.
-    ///   - answer: waits for the job's end.
     mutating func send(
         _ job: Job, _ records: JobRecords = JobRecords(), earlier: Completion? = nil, subject: String? = nil,
         at place: @escaping @Sendable (_ path: String?) -> JobPlace?,
@@ -125,9 +123,7 @@ final class JobTally: Sendable {
     /// Empty when no job is unanswered.
     private let unanswered = DispatchGroup()
 
-    /// - Parameters:
-    ///   - rejects: gets the records that are rejected.
-    ///   - remedy: nil for a stream that goes on after a job that failed by itself; any failed job ends the others.
+    /// - Parameter remedy: nil for a stream that goes on after a job that failed by itself; any failed job ends the others.
     init(inputs: [String] = [], progress: ProgressBar? = nil, rejects: RejectsFile? = nil, remedy: Remedy? = nil) {
         self.rejects = rejects
         self.remedy = remedy
@@ -139,9 +135,6 @@ final class JobTally: Sendable {
 
     var current: State { state.withLock { $0 } }
 
-    /// - Parameters:
-    ///   - bytes: the bytes read since the last call.
-    ///   - skipped: the records of the input that were skipped.
     func read(_ bytes: Int, record number: Int, of input: Int, skipped: Int) {
         state.withLock { state in
             state.bytesRead += bytes

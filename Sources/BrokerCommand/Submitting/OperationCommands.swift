@@ -31,10 +31,8 @@ struct OperationOptions: ParsableArguments {
     /// Does the operation as one job, and says what became of it.
     ///
     /// - Parameters:
-    ///   - name: the command's, for the server's log.
     ///   - asks: a person is asked before anything is deleted.
     ///   - place: what a JSON Pointer into the job's message leads to; nil when it leads to nothing that has a name.
-    /// - Throws: a ``CommandFailure`` when not all that was asked for is committed.
     func run(
         _ action: Job.Operation.Action, named name: String, readsStandardInput: Bool = false,
         deletions: DeletionOptions? = nil, asks: Bool = false,
@@ -64,8 +62,6 @@ struct OperationOptions: ParsableArguments {
     }
 
     /// Tries the job, and asks the person at the terminal whether the objects that it would delete are to be deleted.
-    ///
-    /// - Throws: when nothing is to be sent; the reason is noted.
     static func ask(
         for job: Job, in stream: JobStream, at place: (_ path: String?) -> JobPlace?
     ) async throws(JobStream.Stopped) {
@@ -111,8 +107,6 @@ struct OperationOptions: ParsableArguments {
     }
 
     /// Says what became of it all: data to standard output, the rest to standard error.
-    ///
-    /// - Throws: a ``CommandFailure`` when not all that was asked for is committed.
     func end(_ state: JobTally.State, countsRecords: Bool, _ rejects: RejectsFile? = nil) throws {
         let summary = state.summary
         summary.sayFailures()

@@ -14,7 +14,6 @@ struct ProgressBar {
     private let start = ContinuousClock.now
     private var lastDrawn: ContinuousClock.Instant?
 
-    /// - Parameter totalBytes: nil when the size of the input is unknown.
     init(totalBytes: Int?) { self.totalBytes = totalBytes }
 
     mutating func update(bytes: Int, records: Int) {
@@ -28,26 +27,8 @@ struct ProgressBar {
         let columns = (Terminal.columns(of: STDERR_FILENO) ?? 80) - 3
         draw(
             Self.line(
-                columns: columns, share: share, bytes: bytes, records: records,
-                perSecond: seconds > 0 ? Int(Double(records) / seconds) : 0,
-                secondsLeft: share.flatMap { Self.secondsLeft(after: seconds, share: $0) }))
-    }
-
-    /// Seconds after which the time that is left can be estimated.
-    private static let soonestEstimate = 2.0
-
-    /// The time for the rest at the speed so far; nil when it cannot be estimated yet.
-    static func secondsLeft(after seconds: Double, share: Double) -> Int? {
-        guard seconds >= soonestEstimate, share >= 0.01 else { return nil }
-        return Int((seconds * (1 - share) / share).rounded(.up))
-    }
-
-    /// `40 s`, `12 min` or `3 h 05 min`.
-    static func text(ofSeconds seconds: Int) -> String {
-        if seconds < 100 { return "\(seconds) s" }
-        let minutes = (seconds + 59) / 60
-        guard minutes >= 100 else { return "\(minutes) min" }
-        return "\(minutes / 60) h \(minutes % 60 < 10 ? "0" : "")\(minutes % 60) min"
+                columns: columns, share: share, left: share.flatMap { Self.left(after: seconds, share: $0) },
+                records: records, perSecond: seconds > 0 ? Int(Double(records) / seconds) : 0))
     }
 
     mutating func clear() {
@@ -55,21 +36,18 @@ struct ProgressBar {
         lastDrawn = nil
     }
 
+    /// The time for the rest at the speed so far; nil when it cannot be estimated yet.
+    static func left(after seconds: Double, share: Double) -> String? {
+        guard seconds >= 2, share >= 0.01 else { return nil }
+        return ShortText.time(milliseconds: Int(seconds * 1_000 * (1 - share) / share)) + " left"
+    }
+
     /// As much as fits: a bar and all numbers, fewer of them, no bar, the percentage alone.
-    ///
-    /// - Parameters:
-    ///   - share: of the whole, up to 1; nil when that is not known.
-    ///   - secondsLeft: nil when unknown.
-    static func line(
-        columns: Int, share: Double?, bytes: Int, records: Int, perSecond: Int, secondsLeft: Int? = nil
-    ) -> String {
+    static func line(columns: Int, share: Double?, left: String? = nil, records: Int, perSecond: Int) -> String {
         let percentage = share.map { "\(Int($0 * 100)) %" }
-        let rest = secondsLeft.map { "\(text(ofSeconds: $0)) left" }
         let texts = [
-            [percentage, rest, "\(bytes >> 20) MiB read", "\(records) records committed", "\(perSecond) a second"],
-            [percentage, rest, "\(records) records committed", "\(perSecond) a second"],
-            [percentage, rest, "\(records) records committed"], [percentage, "\(records) records committed"],
-            [percentage, "\(records) records"],
+            [percentage, left, "\(records) records committed", "\(perSecond) a second"],
+            [percentage, "\(records) records committed"], [percentage, "\(records) records"],
         ].map { $0.compactMap(\.self).joined(separator: ", ") }
         if let share, let text = texts.first(where: { narrowestBar + 1 + $0.count <= columns }) {
             return "\(bar(share, columns: min(widestBar, columns - text.count - 1))) \(text)"

@@ -97,8 +97,7 @@ final class RejectsFile: Sendable {
             if let first = faults.first { write(first.fault, first.path, to: &writer) }
             if case .records(let numbers, let file, let line) = place {
                 writer.member("file", file)
-                writer.key("line")
-                if let line { writer.integer(line) } else { writer.null() }
+                writer.nullable("line", line)
                 writer.member("index", numbers.lowerBound)
             }
             guard faults.count > 1 else { return }
@@ -110,7 +109,6 @@ final class RejectsFile: Sendable {
         lines.append(UInt8(ascii: "\n"))
     }
 
-    /// - Parameter path: the JSON Pointer from the record on.
     private static func write(_ fault: Completion.Rejection, _ path: String, to writer: inout JSONWriter) {
         writer.member("code", fault.code.rawValue)
         writer.member("path", path)

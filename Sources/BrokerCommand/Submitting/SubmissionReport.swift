@@ -7,11 +7,14 @@ import Foundation
 struct SubmissionReport {
     let state: JobTally.State
     let command: SubmitCommand
+    /// The words of the command.
+    var given = CommandLine.arguments
 
     func say() throws(CommandFailure) {
         state.summary.sayFailures()
         for input in emptyInputs {
-            Program.report("broker: \(input.name) holds no records" + (command.empty ? "" : "; --empty allows that"))
+            Program.report(
+                "broker: \(input.name) holds no records" + (command.reading.empty ? "" : "; --empty allows that"))
         }
         if let reason = state.lossReason { Program.report("broker: the connection was lost: \(reason)", .error) }
         if let refusal = state.refusal { Program.report("broker: the server takes no jobs: \(refusal)", .error) }
@@ -47,8 +50,9 @@ struct SubmissionReport {
         guard state.summary.jobs == 0, state.unanswered.isEmpty, state.refusal == nil, state.lossReason == nil,
             let code = state.summary.failures.first?.code, state.summary.failures.allSatisfy({ $0.code == code })
         else { return nil }
+        let reading = command.reading
         switch code {
-        case .unmappable where command.entity == nil && command.mapping == nil && command.path == nil:
+        case .unmappable where reading.entity == nil && reading.mapping == nil && reading.path == nil:
             return "to go on, name the records' entity by --entity (`broker entities` lists them)"
         case .unauthorized: return "to go on, run it as a user whose role allows it; no record is at fault"
         case .unknownEntity, .unknownMapping: return "to go on, run it again with a name that the model has"
@@ -62,7 +66,7 @@ struct SubmissionReport {
 
     var status: ExitStatus {
         if state.lossReason != nil { return .cannotConnect }
-        if !isComplete || (!emptyInputs.isEmpty && !command.empty) { return .failed }
+        if !isComplete || (!emptyInputs.isEmpty && !command.reading.empty) { return .failed }
         guard state.summary.rejectedCount > 0 else { return .success }
         return command.check ? .failed : .rejected
     }
@@ -142,10 +146,12 @@ struct SubmissionReport {
         guard !parts.isEmpty else { return [] }
         let areUnsent = parts.allSatisfy { $0.cause == .unsent }
         if command.resume || command.id != nil && areUnsent {
+            let words = command.words(
+                given, of: command.input.files, skip: command.skip, take: command.take, id: command.id)
             let condition = command.resume ? "" : " under the same --id"
             return [
                 "what is committed is not applied again\(condition); to go on, \(areUnsent ? "" : "correct the faults and ")"
-                    + "run\(hint(command.input.files)): \(command.arguments.shellText)"
+                    + "run\(hint(command.input.files)): \(words.shellText)"
             ]
         }
         let lines = parts.prefix(Self.printedCommands).map(line)
@@ -198,8 +204,8 @@ struct SubmissionReport {
             case .failed: "correct \((part.skip + 1...part.skip + (part.take ?? 1)).recordText) of \(name) and "
             case .fault: "correct \(name) and "
             }
-        let arguments = command.arguments(of: files, skip: part.skip, take: part.take, id: id(of: part))
-        return "to go on, \(correction)run\(hint(files)): \(arguments.shellText)"
+        let words = command.words(given, of: files, skip: part.skip, take: part.take, id: id(of: part))
+        return "to go on, \(correction)run\(hint(files)): \(words.shellText)"
     }
 
     /// The command does not say what standard input is.
@@ -284,10 +290,6 @@ struct SubmittedInput: Sendable {
     }
 
     /// The committed and the uncommitted records, as a sentence without its end.
-    ///
-    /// - Parameters:
-    ///   - end: the end of the jobs that did not fail: committed, or tried.
-    ///   - doubtful: jobs that were sent and not answered.
     func account(_ end: String, doubtful: [StreamedJob]) -> String {
         guard hasEnded || recordsRead > 0 else { return "\(name): not read" }
         let doubtful = doubtful.reduce(into: IndexSet()) { $0.insert(integersIn: $1.records.range) }
@@ -329,52 +331,41 @@ extension IndexSet {
 // MARK: - The command line
 
 extension SubmitCommand {
-    /// The same command, as words for a shell.
-    var arguments: [String] { arguments(of: input.files, skip: skip, take: take, id: id) }
+    private static let flags = [
+        "--evolve", "--no-evolve", "--dry-run", "--check", "--resume", "--json", "--empty",
+    ]
 
-    /// The command for a part of the input.
+    /// The command for a part of the input, as words for a shell.
     ///
-    /// - Parameters:
-    ///   - files: none for standard input alone.
-    ///   - skip: the number of records of these files to skip.
-    ///   - take: records to submit at most; nil for all others.
-    func arguments(of files: [String], skip: Int, take: Int?, id: String?) -> [String] {
-        var arguments = [CommandLine.arguments.first ?? "broker", "submit"] + givenOptions
-        arguments += [("--id", id), ("--skip", skip > 0 ? "\(skip)" : nil), ("--take", take.map { "\($0)" })].words
-        if files.contains(where: { $0.hasPrefix("-") && $0 != "-" }) { arguments.append("--") }
-        return arguments + files
-    }
-
-    /// All other options, those that are not the defaults.
-    private var givenOptions: [String] {
-        let defaults = Self.withDefaults()
-        func text<Value: Equatable>(_ option: KeyPath<SubmitCommand, Value>) -> String? {
-            self[keyPath: option] == defaults[keyPath: option] ? nil : "\(self[keyPath: option])"
+    /// - Parameter files: none for standard input alone.
+    func words(_ given: [String], of files: [String], skip: Int, take: Int?, id: String?) -> [String] {
+        // The file of rejected records is not empty any more; only a resumed run adds to it.
+        let changed = ["--skip", "--take", "--id"] + (resume ? [] : ["--rejects"])
+        var words: [String] = []
+        for word in given.prefix(while: { $0 != "--" }).without(changed) {
+            let isValue =
+                words.last.map { $0.hasPrefix("--") && !$0.contains("=") && !Self.flags.contains($0) } ?? false
+            if isValue || !input.files.contains(word) { words.append(word) }
         }
-        let values: [(String, String?)] =
-            [
-                ("--entity", entity), ("--path", path), ("--mapping", mapping),
-                ("--batch-records", text(\.batchRecords)), ("--batch-bytes", text(\.batchBytes)),
-                ("--max-in-flight", text(\.maxInFlight)), ("--on-invalid", text(\.onInvalid.rawValue)),
-                ("--unknown", text(\.unknown.rawValue)), ("--type", input.format.type?.rawValue),
-                ("--root", input.format.root?.text), ("--delimiter", input.format.delimiter?.text),
-                ("--ragged", text(\.input.format.ragged.rawValue)),
-                // The file of this run is not empty; only a resumed one adds to it.
-                ("--rejects", resume ? rejects : nil),
-            ] + inference.identity.map { ("--identity", $0) } + inference.ignore.map { ("--ignore", $0) }
-        let flags = [
-            ("--evolve", evolve == true), ("--no-evolve", evolve == false), ("--dry-run", dryRun), ("--check", check),
-            ("--resume", resume), ("--json", json), ("--empty", empty),
-        ]
-        return connection.words + values.words + flags.filter(\.1).map(\.0)
+        if let id { words += id.hasPrefix("-") ? ["--id=\(id)"] : ["--id", id] }
+        if skip > 0 { words += ["--skip", "\(skip)"] }
+        if let take { words += ["--take", "\(take)"] }
+        if files.contains(where: { $0.hasPrefix("-") && $0 != "-" }) { words.append("--") }
+        return words + files
     }
+}
 
-    private static func withDefaults() -> SubmitCommand {
-        do {
-            return try SubmitCommand.parse([])
-        } catch {
-            preconditionFailure("no option is required: \(error)")
+extension Collection<String> {
+    /// The words of a command line without these options, each of which takes a value.
+    func without(_ options: [String]) -> [String] {
+        var words: [String] = []
+        var isValue = false
+        for word in self {
+            let isGiven = !isValue && options.contains(word)
+            if !isValue, !isGiven, !options.contains(where: { word.hasPrefix($0 + "=") }) { words.append(word) }
+            isValue = isGiven
         }
+        return words
     }
 }
 

@@ -31,7 +31,6 @@ struct SubmissionSummary {
 
     var rejectedCount: Int { changes.values.reduce(0) { $0 + $1.rejected } }
 
-    /// - Parameter place: what a JSON Pointer into the job's message leads to, for messages.
     mutating func add(_ completion: Completion, records: Int, at place: (_ path: String?) -> JobPlace) {
         jobs += 1
         self.records += records
@@ -45,9 +44,7 @@ struct SubmissionSummary {
         for warning in completion.warnings { warnings.add(warning) }
     }
 
-    /// - Parameters:
-    ///   - message: begins with the place.
-    ///   - order: where what failed begins: the input's number and the record's.
+    /// - Parameter order: where what failed begins: the input's number and the record's.
     mutating func fail(
         _ message: String, _ code: BrokerError.Code? = nil, at place: JobPlace = .job, order: (input: Int, record: Int)
     ) {
@@ -116,8 +113,6 @@ struct SubmissionSummary {
     }
 
     /// As a JSON object, to standard output.
-    ///
-    /// - Parameter counts: further members before the others.
     func write(_ counts: [(key: String, count: Int)] = []) throws(CommandFailure) {
         try Program.writeObject { writer in
             for (key, count) in counts { writer.member(key, count) }
@@ -178,9 +173,17 @@ extension Completion.Changes {
 }
 
 extension JSONWriter {
+    /// A number, or null.
+    mutating func nullable(_ key: String, _ value: Int?) {
+        self.key(key)
+        if let value { integer(value) } else { null() }
+    }
+
+    mutating func strings(_ key: String, _ texts: [String]) {
+        array(key) { writer in for text in texts { writer.string(text) } }
+    }
+
     /// A member with the counts of each entity.
-    ///
-    /// - Parameter omitsZero: counts that are 0 are left out.
     mutating func changes(_ changes: [String: Completion.Changes], omitsZero: Bool = false) {
         object("changes") { writer in
             for (entity, counts) in changes.sorted(by: { $0.key < $1.key }) {
@@ -216,8 +219,6 @@ struct DryRunExamples {
     }
 
     /// A line for each entity and change: `Country deleted: "AD", "AE", … (246)`.
-    ///
-    /// - Parameter changes: the numbers of all changed objects.
     func lines(of changes: [String: Completion.Changes]) -> [String] {
         changes.sorted { $0.key < $1.key }.flatMap { entity, counts in
             zip(Self.words, [counts.inserted, counts.updated, counts.deleted]).compactMap { word, count in
@@ -283,47 +284,33 @@ struct WarningCounts {
     private func count(_ kind: Completion.Warning) -> Int { counts[kind] ?? 0 }
 
     private func line(_ group: Completion.Warning, _ kinds: [Completion.Warning]) -> String {
-        let entity = group.entity ?? ""
+        let entity = group.entity ?? "object"
         let total = kinds.reduce(0) { $0 + count($1) }
-        let isOne = kinds.count == 1
         switch group.code {
         case .inexact:
-            return isOne
-                ? "\(kinds[0].key ?? "") of \(entity) does not hold a value exactly, \(Self.times(total)); \(Self.remedy)"
-                : "\(kinds.count) attributes of \(entity) do not hold values exactly; \(Self.remedy): "
-                    + list(kinds) { $0 }
-        case .ignoredValue: return "values of \(entity) were not valid, and not stored: " + list(kinds) { $0 }
-        case .ignoredKey: return "keys in \(entity) name no object, and were ignored: " + list(kinds) { $0 }
+            return
+                "attributes of \(entity) do not hold values exactly (decimal keeps every digit, and a date as many as its "
+                + "\"precision\"): \(list(kinds))"
+        case .ignoredValue: return "values of \(entity) were not valid, and not stored: \(list(kinds))"
+        case .ignoredKey: return "keys in \(entity) name no object, and were ignored: \(list(kinds))"
         case .unknownKey:
-            guard isOne, let key = kinds[0].key else {
-                return "the model does not name \(kinds.count) keys of \(entity): " + list(kinds, Self.quoted)
-            }
             // In a path, a key that has a dot itself is in quotation marks.
-            let hasDot = key.hasSuffix("\"") && key.contains(".")
-            let isPath = key.contains(".") && !key.hasPrefix("\"")
-            return "the model does not name the \(isPath ? "path \(key)" : "key \(Self.quoted(key))") of \(entity), "
-                + Self.times(total) + (hasDot ? "; a dot in the model leads into an object" : "")
-        case .objectNotFound: return "\(total) \(total == 1 ? "key names" : "keys name") no \(group.entity ?? "object")"
-        case .deletionSkipped: return "no \(group.entity ?? "object") was deleted, because a record was skipped"
+            let hasDot = kinds.contains { $0.key.map { $0.hasSuffix("\"") && $0.contains(".") } ?? false }
+            return "the model does not name these keys of \(entity): \(list(kinds))"
+                + (hasDot ? " (a dot in the model leads into an object)" : "")
+        case .objectNotFound: return "\(total) \(total == 1 ? "key names" : "keys name") no \(entity)"
+        case .deletionSkipped: return "no \(entity) was deleted, because a record was skipped"
         default: return "\(group.code.rawValue), \(Self.times(total))"
         }
     }
 
-    private static let remedy = "decimal keeps every digit, and a date as many as its \"precision\""
-
     /// The most frequent ones first.
-    private func list(_ kinds: [Completion.Warning], _ named: (String) -> String) -> String {
-        let sorted = kinds.enumerated().sorted {
-            (-count($0.element), $0.offset) < (-count($1.element), $1.offset)
-        }
-        let listed = sorted.prefix(Self.listedKeys).map {
-            "\(named($0.element.key ?? "")) \(Self.times(count($0.element)))"
-        }
+    private func list(_ kinds: [Completion.Warning]) -> String {
+        let sorted = kinds.enumerated().sorted { (-count($0.element), $0.offset) < (-count($1.element), $1.offset) }
+        let listed = sorted.prefix(Self.listedKeys).map { "\($0.element.key ?? "") \(Self.times(count($0.element)))" }
         let rest = kinds.count - listed.count
         return listed.joined(separator: ", ") + (rest > 0 ? ", and \(rest) more, which --json lists" : "")
     }
-
-    private static func quoted(_ key: String) -> String { key.hasSuffix("\"") ? key : "\"\(key)\"" }
 
     private static func times(_ count: Int) -> String { count == 1 ? "once" : "\(count) times" }
 

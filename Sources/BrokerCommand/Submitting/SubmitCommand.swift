@@ -1,5 +1,5 @@
-public import ArgumentParser
-public import Broker
+import ArgumentParser
+import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerFastJSON
@@ -27,18 +27,7 @@ struct SubmitCommand: AsyncParsableCommand {
 
     @OptionGroup var connection: ConnectionOptions
 
-    @Option(help: "The entity of the records.", completion: .entity)
-    var entity: String?
-
-    @Option(
-        help: .value(
-            "path",
-            "The path that the payload was requested from, such as /articles/5: the model's routes for it apply.")
-    )
-    var path: String?
-
-    @Option(help: .value("name", "The model's mapping that reads the payload."))
-    var mapping: String?
+    @OptionGroup var reading: ReadingOptions
 
     @Option(
         help: .value("count", "The number of records to skip first, as reported by a submission that did not finish."))
@@ -55,16 +44,6 @@ struct SubmitCommand: AsyncParsableCommand {
 
     @Option(help: .value("count", "The maximum number of jobs in flight."))
     var maxInFlight = 16
-
-    @Option(help: "What happens with an invalid record: fail its job, or skip the record.")
-    var onInvalid: Job.OnInvalid = .fail
-
-    @Option(
-        help: """
-            What happens with a key that the model does not name: it is ignored and counted in a warning (warn), or \
-            its record is invalid (fail).
-            """)
-    var unknown: Job.UnknownKeys = .warn
 
     @Option(
         help: """
@@ -106,11 +85,6 @@ struct SubmitCommand: AsyncParsableCommand {
     @Flag(help: "Print the result as JSON.")
     var json = false
 
-    @Flag(help: "An input without records is no error.")
-    var empty = false
-
-    @OptionGroup var inference: InferenceOptions
-
     @Flag(
         inversion: .prefixedNo,
         help: """
@@ -130,18 +104,7 @@ struct SubmitCommand: AsyncParsableCommand {
         try checkRange("--max-in-flight", maxInFlight, in: 1...100_000)
         try checkRange("--skip", skip, in: 0...Int.max)
         try checkRange("--take", take, in: 1...Int.max)
-        let readings = [("--entity", entity), ("--path", path), ("--mapping", mapping)].filter { $1 != nil }.map(\.0)
-        if readings.count > 1 {
-            throw ValidationError("\(readings.joined(separator: " and ")) contradict each other; give one of them.")
-        }
-        if !connection.isLocal || !connection.model.isEmpty || entity == nil {
-            let given = inference.given + (evolve == true ? ["--evolve"] : [])
-            guard given.isEmpty else {
-                throw ValidationError(
-                    "\(given.joined(separator: " and ")) is for a model that is inferred: give --store and --entity, and no --model."
-                )
-            }
-        }
+        try reading.checkInference(connection, further: evolve == true ? ["--evolve"] : [])
         if id != nil, resume {
             throw ValidationError("--id and --resume contradict each other: --resume makes the ids.")
         }
@@ -157,19 +120,20 @@ struct SubmitCommand: AsyncParsableCommand {
     var isDryRun: Bool { dryRun || check }
 
     /// A check is not ended by a fault.
-    private var policy: Job.OnInvalid { check ? .skip : onInvalid }
+    private var policy: Job.OnInvalid { check ? .skip : reading.onInvalid }
 
     /// The options that decide the effect of a job.
     fileprivate var jobOptions: [String] {
-        [entity, path, mapping, inferredMapping].map { $0 ?? "" } + [policy.rawValue, unknown.rawValue]
+        [reading.entity, reading.path, reading.mapping, inferredMapping].map { $0 ?? "" }
+            + [policy.rawValue, reading.unknown.rawValue]
     }
 
     mutating func run() async throws {
         var sources = input.sources
         var inferred: InferredModel?
-        if let store = connection.store, connection.model.isEmpty, let entity {
+        if reading.mayInfer(connection), let store = connection.store, let entity = reading.entity {
             let samples = try await InferredModel(
-                of: sources, entity: entity, store: store, model: try connection.storedModel(), inference,
+                of: sources, entity: entity, store: store, model: try connection.storedModel(), reading.inference,
                 evolves: evolve)
             inferred = samples
             inferredMapping = samples.mapping
@@ -189,7 +153,7 @@ struct SubmitCommand: AsyncParsableCommand {
                 SubmissionReport(state: state, command: command).sayInterrupted()
             }
         ) { broker in
-            if resume, let entity, let model = try? await broker.model(),
+            if resume, let entity = reading.entity, let model = try? await broker.model(),
                 let warning = ResumedJobs.warning(entity, of: model)
             {
                 Program.report("broker: \(warning)", .warning)
@@ -206,28 +170,12 @@ struct SubmitCommand: AsyncParsableCommand {
     /// The job of gathered records: JSON text.
     fileprivate var job: @Sendable (RawJSON) -> Job {
         { [self] json in
-            let operation: Job.Operation =
-                if let mapping = inferredMapping ?? mapping {
-                    .map(json: json, by: .mapping(mapping))
-                } else if let entity {
-                    .process(json: json, as: entity)
-                } else {
-                    .map(json: json, by: path.map { .path($0) } ?? .keyPaths)
-                }
-            var job = Job(operation, onInvalid: policy)
-            job.unknownKeys = unknown
+            var job = Job(reading.operation(json, inferredMapping: inferredMapping), onInvalid: policy)
+            job.unknownKeys = reading.unknown
             job.isDryRun = isDryRun
             return job
         }
     }
-}
-
-extension Job.OnInvalid: ExpressibleByArgument, WordArgument {
-    public static let known: [Self] = [.fail, .skip]
-}
-
-extension Job.UnknownKeys: ExpressibleByArgument, WordArgument {
-    public static let known: [Self] = [.warn, .fail]
 }
 
 /// The records of a submission: they are gathered into jobs, of which a window is in flight.
@@ -356,7 +304,6 @@ private struct FurtherFaults: Sendable {
     /// The trial of a JSON array of records.
     let job: @Sendable (RawJSON) -> Job
 
-    /// - Returns: the faults of the completion and the further ones, in the order of the records.
     func all(after completion: Completion) async throws -> [Completion.Rejection] {
         var faults = completion.rejections
         var known = Set(faults)
@@ -450,7 +397,6 @@ private struct FurtherFaults: Sendable {
 struct ResumedJobs: Sendable {
     private let options: [String]
 
-    /// - Parameter options: those that are part of each job.
     init(options: [String]) { self.options = options }
 
     func id(of records: [UInt8], from input: String, at first: Int) -> JobID {

@@ -24,7 +24,6 @@ struct TableLayout {
     /// Nothing limits the width of a line, so a value may be wider than those of the first rows.
     private let isUnlimited: Bool
 
-    /// - Parameter terminal: the width of the terminal; nil for none.
     init(_ names: [String], _ rows: [[FetchedCell?]], terminal: Int?) {
         let widest = terminal ?? Self.widest
         isUnlimited = terminal == nil
@@ -40,43 +39,25 @@ struct TableLayout {
             while columns.count > 1, Self.total(columns.map(\.leastWidth)) > terminal {
                 omitted.insert(columns.removeLast().name, at: 0)
             }
-            Self.fit(&columns, terminal)
+            // The widest column that may be cut is, one by one, until all have room.
+            while Self.total(columns.map(\.width)) > terminal,
+                let place = columns.indices.filter({ columns[$0].width > columns[$0].leastWidth }).max(by: {
+                    columns[$0].width < columns[$1].width
+                })
+            {
+                columns[place].width -= 1
+            }
+            for place in columns.indices { columns[place].width = min(columns[place].width, terminal) }
         }
         self.columns = columns
         self.omitted = omitted
-    }
-
-    /// Cuts the widest columns to the greatest width with which all have room.
-    private static func fit(_ columns: inout [Column], _ terminal: Int) {
-        guard total(columns.map(\.width)) > terminal else { return }
-        func widths(_ most: Int) -> [Int] { columns.map { max($0.leastWidth, min($0.width, most)) } }
-        var (fits, exceeds) = (1, terminal + 1)
-        while exceeds - fits > 1 {
-            let middle = (fits + exceeds) / 2
-            if total(widths(middle)) <= terminal { fits = middle } else { exceeds = middle }
-        }
-        var cut = widths(fits)
-        var rest = terminal - total(cut)
-        for place in columns.indices where rest > 0 && cut[place] < columns[place].width {
-            cut[place] += 1
-            rest -= 1
-        }
-        for place in columns.indices { columns[place].width = min(cut[place], terminal) }
     }
 
     private static func total(_ widths: [Int]) -> Int { widths.reduce(0, +) + gap * (widths.count - 1) }
 
     private static func width(_ text: String, _ most: Int) -> Int { TableText(text, columns: most).width }
 
-    /// The names; of those that would read alike when they are cut, the ends.
-    var header: String {
-        let texts = columns.map { TableText($0.name, columns: $0.width) }
-        let counts = texts.reduce(into: [:]) { $0[$1.shown, default: 0] += 1 }
-        return line(
-            zip(columns, texts).map { column, text in
-                counts[text.shown] == 1 ? text : TableText(endOf: column.name, columns: column.width)
-            })
-    }
+    var header: String { line(columns.map { TableText($0.name, columns: $0.width) }) }
 
     func line(_ cells: [FetchedCell?]) -> String {
         line(zip(columns, cells).map { TableText($1?.text ?? "", columns: isUnlimited ? Self.widest : $0.width) })
@@ -115,29 +96,14 @@ struct TableText {
             (shown, self.width) = (beginning, width)
         } else {
             let cut = Self.fitting(beginning, columns)
-            (shown, self.width) = columns > 0 ? (String(cut.characters) + "…", cut.width + 1) : ("", 0)
-        }
-    }
-
-    /// The end of a text that is too wide, with `…` before it.
-    init(endOf text: String, columns: Int) {
-        let whole = text.printable
-        let width = Terminal.width(of: whole)
-        if width <= columns {
-            (shown, self.width) = (whole, width)
-        } else {
-            let end = Self.fitting(whole.reversed(), columns)
-            (shown, self.width) = columns > 0 ? ("…" + String(end.characters.reversed()), end.width + 1) : ("", 0)
+            (shown, self.width) = columns > 0 ? (cut.text + "…", cut.width + 1) : ("", 0)
         }
     }
 
     /// The first characters for which there is room beside `…`.
-    private static func fitting(
-        _ characters: some Sequence<Character>, _ columns: Int
-    ) -> (characters: [Character], width: Int) {
-        var fitting: [Character] = []
-        var width = 0
-        for character in characters {
+    private static func fitting(_ text: String, _ columns: Int) -> (text: String, width: Int) {
+        var (fitting, width) = ("", 0)
+        for character in text {
             let next = Terminal.width(of: String(character))
             guard width + next < columns else { break }
             fitting.append(character)
@@ -181,7 +147,6 @@ struct FetchedCell {
     /// As a field of CSV (RFC 4180). The empty text is in quotes, so that it is not read as null.
     var csv: String { Self.csv(text, isQuoted: text.isEmpty && !isNull) }
 
-    /// - Parameter isQuoted: also where nothing in the text needs it.
     static func csv(_ text: String, isQuoted: Bool = false) -> String {
         guard isQuoted || text.utf8.contains(where: { #",""#.utf8.contains($0) || $0 == 0x0A || $0 == 0x0D }) else {
             return text
@@ -206,7 +171,6 @@ struct TextTable {
 
     var isEmpty: Bool { rows.count == 1 }
 
-    /// - Parameter columns: of the terminal; nil cuts nothing.
     func lines(columns: Int?) -> [String] {
         let widths = rows[0].indices.map { column in rows.map { Terminal.width(of: $0[column]) }.max() ?? 0 }
         return rows.map { cells in

@@ -1,0 +1,71 @@
+public import ArgumentParser
+public import Broker
+import BrokerCommandLine
+
+/// How the commands that submit any number of jobs read records, and what happens with those that the model does not fit.
+struct ReadingOptions: ParsableArguments {
+    @Option(help: "The entity of the records.", completion: .entity)
+    var entity: String?
+
+    @Option(
+        help: .value(
+            "path",
+            "The path that the payload was requested from, such as /articles/5: the model's routes for it apply. Default "
+                + "of `broker load`: the path of each URL.")
+    )
+    var path: String?
+
+    @Option(help: .value("name", "The model's mapping that reads the payload."))
+    var mapping: String?
+
+    @Option(help: "What happens with an invalid record: fail its job, or skip the record.")
+    var onInvalid: Job.OnInvalid = .fail
+
+    @Option(
+        help: """
+            What happens with a key that the model does not name: it is ignored and counted in a warning (warn), or \
+            its record is invalid (fail).
+            """)
+    var unknown: Job.UnknownKeys = .warn
+
+    @Flag(help: "An input without records is no error.")
+    var empty = false
+
+    @OptionGroup var inference: InferenceOptions
+
+    mutating func validate() throws {
+        let readings = [("--entity", entity), ("--path", path), ("--mapping", mapping)].filter { $1 != nil }.map(\.0)
+        if readings.count > 1 {
+            throw ValidationError("\(readings.joined(separator: " and ")) contradict each other; give one of them.")
+        }
+    }
+
+    /// A model of the records may be inferred.
+    func mayInfer(_ connection: ConnectionOptions) -> Bool {
+        connection.isLocal && connection.model.isEmpty && entity != nil
+    }
+
+    /// - Parameter further: given options, beside those of the inference, that are for a model that is inferred.
+    func checkInference(_ connection: ConnectionOptions, further: [String] = []) throws {
+        let given = inference.given + further
+        guard given.isEmpty || mayInfer(connection) else {
+            throw ValidationError(
+                "\(given.joined(separator: " and ")) is for a model that is inferred: give --store and --entity, and no --model."
+            )
+        }
+    }
+
+    func operation(_ json: RawJSON, inferredMapping: String?, path: String? = nil) -> Job.Operation {
+        if let mapping = inferredMapping ?? mapping { return .map(json: json, by: .mapping(mapping)) }
+        if let entity { return .process(json: json, as: entity) }
+        return .map(json: json, by: (self.path ?? path).map { .path($0) } ?? .keyPaths)
+    }
+}
+
+extension Job.OnInvalid: ExpressibleByArgument, WordArgument {
+    public static let known: [Self] = [.fail, .skip]
+}
+
+extension Job.UnknownKeys: ExpressibleByArgument, WordArgument {
+    public static let known: [Self] = [.warn, .fail]
+}
