@@ -50,10 +50,8 @@ package enum Allocator {
         return mallctl(name, &value, &size, nil, 0) == 0 ? Int(value) : 0
     }
     #else
-    /// Bytes from which a block has a mapping of its own. Setting it also stops glibc from raising it to the size of
-    /// the largest block ever freed, after which texts and tapes would be on the heap and would prevent it from
-    /// shrinking. Ordinary jobs stay below it: mapping and unmapping their memory again each time would cost a tenth of
-    /// their time.
+    /// Bytes from which a block has a mapping of its own, so that the heap can shrink; ordinary jobs stay below it. Unless it is
+    /// set, glibc raises it to the size of the largest block ever freed.
     private static let mappedBlockBytes: Int32 = 4 << 20
     /// Free bytes at the end of a heap from which they are returned to the system.
     private static let trimmedBytes: Int32 = 8 << 20

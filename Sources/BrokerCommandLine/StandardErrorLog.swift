@@ -89,9 +89,7 @@ package struct Timestamp: Sendable {
     package var text: String { formatted("%Y-%m-%d %H:%M:%S UTC") }
 
     package static func isFileNamePart(_ text: some StringProtocol) -> Bool {
-        let bytes = Array(text.utf8)
-        guard bytes.count == 16, bytes[8] == UInt8(ascii: "T"), bytes[15] == UInt8(ascii: "Z") else { return false }
-        return (bytes[..<8] + bytes[9..<15]).allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+        String(text).wholeMatch(of: /[0-9]{8}T[0-9]{6}Z/) != nil
     }
 
     /// - Parameters:

@@ -1,5 +1,5 @@
 import BrokerJSON
-package import BrokerXML
+import BrokerXML
 
 /// Records of XML: the elements at a path, each when it ends, or the whole document as one record.
 ///
@@ -21,8 +21,8 @@ final class XMLReader: RecordReader, XMLEvents {
     private var found: [InputRecord] = []
     /// The first fault; later events of the parser do not count.
     private var fault: InputFault?
-    /// The document's first element has begun.
-    private var hasBegun = false
+    /// The name of the document's first element, once that has begun.
+    private(set) var documentName: String?
     private var isEnding = false
 
     /// - Parameter root: nil when the document's element is the record.
@@ -44,7 +44,7 @@ final class XMLReader: RecordReader, XMLEvents {
         parser.end()
         try handOut(emit)
         // The parser needs at least four bytes.
-        guard hasBegun, depth == 0 else { throw InputFault(reason: Self.nothing, place: place) }
+        guard documentName != nil, depth == 0 else { throw InputFault(reason: Self.nothing, place: place) }
         if let absence = path.absence { throw InputFault(reason: absence, place: InputPlace()) }
     }
 
@@ -69,8 +69,8 @@ final class XMLReader: RecordReader, XMLEvents {
     // MARK: - Events
 
     func begin(_ name: [UInt8], _ attributes: [XMLAttribute]) {
-        hasBegun = true
         guard fault == nil else { return }
+        if documentName == nil { documentName = String(decoding: name, as: UTF8.self) }
         depth += 1
         guard depth <= Self.maximumDepth else {
             return stop("the document is nested deeper than \(Self.maximumDepth) elements")
@@ -138,7 +138,7 @@ final class XMLReader: RecordReader, XMLEvents {
         // A prefix without a namespace is part of the name here.
         case 200..<300: break
         // Where there are only spaces, or brackets of another kind, the parser reports a missing part.
-        case _ where !hasBegun && (code == 4 || code == 5): stop(Self.nothing)
+        case _ where documentName == nil && (code == 4 || code == 5): stop(Self.nothing)
         case 5 where isEnding && depth > 0, 77 where isEnding && depth > 0:
             stop("the document ends before its elements do: \(depth == 1 ? "1 is" : "\(depth) are") still open")
         // The second code is reported for the same bytes when a piece of the document ends with them.
@@ -236,42 +236,19 @@ struct XMLPath {
 }
 
 /// The name of a document's own element, with which the root of its records begins.
-package final class XMLDocumentName: XMLEvents {
-    private let parser = XMLPushParser()
-    private var name: String?
-    /// The name is known, or the reader of the document refuses what is before it.
-    private var isOver = false
-
-    private init() { parser.events = self }
-
+package enum XMLDocumentName {
     /// - Returns: nil when it is not found: the reader of the document reports why.
     package static func find(inFile path: String) -> String? {
         (try? FileBytes(path)).flatMap { find(in: UnpackedBytes($0)) }
     }
 
     static func find(in bytes: any ByteSource) -> String? {
-        let document = XMLDocumentName()
-        while !document.isOver, let chunk = try? bytes.next(), !chunk.isEmpty { document.parser.parse(chunk[...]) }
-        return document.name
+        let reader = XMLReader(root: nil, limits: .ofJobs)
+        while reader.documentName == nil, let chunk = try? bytes.next(), !chunk.isEmpty {
+            guard (try? reader.feed(chunk) { _ in }) != nil else { break }
+        }
+        return reader.documentName
     }
-
-    package func begin(_ name: [UInt8], _ attributes: [XMLAttribute]) {
-        if !isOver { self.name = String(decoding: name, as: UTF8.self) }
-        isOver = true
-    }
-
-    package func refuse(_ construct: XMLConstruct) {
-        if case .documentType = construct { return }
-        isOver = true
-    }
-
-    package func error(_ code: Int, _ message: String) {
-        // A prefix without a namespace is part of the name here.
-        if !(200..<300).contains(code) { isOver = true }
-    }
-
-    package func end() {}
-    package func text(_ bytes: UnsafeBufferPointer<UInt8>) {}
 }
 
 /// The elements of one record while they are read, and then as JSON.

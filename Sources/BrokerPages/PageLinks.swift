@@ -1,5 +1,5 @@
 package import BrokerInput
-internal import BrokerJSON
+package import BrokerJSON
 package import Foundation
 
 /// Where the body of a page says which page is the next one.
@@ -14,9 +14,9 @@ package struct NextPage: Sendable {
     }
 
     /// - Returns: nil when it is the last page: the value is not there, null, false or an empty text.
-    package func url(in page: PageEnvelope, of url: URL) throws(PageError) -> URL? {
-        let found = try page.read { root throws(PageError) in try text(in: root, of: url) }
-        guard let found, !found.isEmpty else { return nil }
+    package func url(in page: JSONDocument, of url: URL) throws(PageError) -> URL? {
+        defer { withExtendedLifetime(page) {} }
+        guard let found = try text(in: page.root, of: url), !found.isEmpty else { return nil }
         return try next(found, after: url)
     }
 
@@ -149,7 +149,7 @@ package struct FurtherPages {
     private var recordCounts: [(text: String, count: Int)] = []
 
     /// - Parameter root: the keys that lead to the records; nil where mappings find them.
-    package init(_ page: Page, _ envelope: PageEnvelope?, root: [String]?) {
+    package init(_ page: Page, _ envelope: JSONDocument?, root: [String]?) {
         if case .unreadable(let field) = page.link { sign = "its Link header cannot be read (\(field.prefix(200)))" }
         if case .next(let url) = page.link { sign = "its Link header names \(url.absoluteString)" }
         for (name, value) in page.fields {
@@ -164,7 +164,9 @@ package struct FurtherPages {
                 }
             }
         }
-        envelope?.read { look(into: $0, [], root?[...]) }
+        guard let envelope else { return }
+        look(into: envelope.root, [], root?[...])
+        withExtendedLifetime(envelope) {}
     }
 
     /// - Parameter records: their records; nil when that is not known.
@@ -282,23 +284,16 @@ package struct FurtherPages {
     }
 }
 
-/// The JSON of a page: its first value.
-package struct PageEnvelope {
-    private let document: JSONDocument
-
-    package init(of body: UnnamedFile, maximumBytes: Int) throws(PageError) {
+extension UnnamedFile {
+    /// The first value of JSON, which is what is around the records of a page.
+    package func firstValue(maximumBytes: Int) throws(PageError) -> JSONDocument {
         do throws(InputFault) {
-            guard let value = try InputBeginning.firstValue(file: body.path, maximumBytes: maximumBytes) else {
+            guard let value = try InputBeginning.firstValue(file: path, maximumBytes: maximumBytes) else {
                 throw InputFault(reason: "it is empty", place: nil)
             }
-            document = try value.parsed()
+            return try value.parsed()
         } catch {
             throw PageError("this is no JSON document: \(error.text)")
         }
-    }
-
-    func read<Result, Failure>(_ body: (JSONValue) throws(Failure) -> Result) throws(Failure) -> Result {
-        defer { withExtendedLifetime(document) {} }
-        return try body(document.root)
     }
 }

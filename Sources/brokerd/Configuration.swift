@@ -155,14 +155,9 @@ struct ConfigurationOption: Sendable, Equatable {
 /// A configuration file: a JSON object whose keys are the names of options. A line, or the end of a line, that begins
 /// with `//` is a comment.
 struct ConfigurationFile {
-    struct Entry {
-        /// The values of an option, as on the command line.
-        let texts: [String]
-        let line: Int
-    }
-
     let path: String
-    private(set) var entries: [String: Entry] = [:]
+    /// By option, its values as on the command line.
+    private(set) var entries: [String: (texts: [String], line: Int)] = [:]
 
     /// Larger than any configuration.
     private static let mostBytes = 1 << 20
@@ -205,7 +200,7 @@ struct ConfigurationFile {
                 throw CommandFailure(
                     .usage, place + "\"\(name)\" must be \(option.kind.form), not \(value.kind.phrase).")
             }
-            entries[name] = Entry(texts: texts, line: line)
+            entries[name] = (texts, line)
         }
         withExtendedLifetime(document) {}
     }

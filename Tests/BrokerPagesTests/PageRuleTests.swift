@@ -1,4 +1,5 @@
 import BrokerInput
+import BrokerJSON
 import Foundation
 import Testing
 
@@ -31,10 +32,10 @@ import Testing
         #expect(LinkHeader(field, of: try #require(URL(string: "https://h/p"))) == .unreadable(field))
     }
 
-    private func page(_ body: String) throws -> PageEnvelope {
+    private func page(_ body: String) throws -> JSONDocument {
         let page = try UnnamedFile()
         try Array(body.utf8).withUnsafeBytes { try page.append($0) }
-        return try PageEnvelope(of: page, maximumBytes: 2 << 20)
+        return try page.firstValue(maximumBytes: 2 << 20)
     }
 
     private func sign(
@@ -107,7 +108,7 @@ import Testing
         #expect(try next("/data/19999/id") == "/19999")
         let file = try UnnamedFile()
         try Array(body.utf8).withUnsafeBytes { try file.append($0) }
-        #expect(throws: PageError.self) { try PageEnvelope(of: file, maximumBytes: 1_000) }
+        #expect(throws: PageError.self) { try file.firstValue(maximumBytes: 1_000) }
     }
 
     @Test(arguments: [

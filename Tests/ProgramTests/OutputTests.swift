@@ -122,8 +122,10 @@ import Testing
         #expect(CommandPath(RootCommand.self, arguments).unknownOption(in: arguments) == fault)
     }
 
-    @Test func `a value that is none of an option's is reported with the nearest one, on one line`() throws {
-        let error = #expect(throws: (any Error).self) { try SubmitCommand.parse(["--entity", "E", "--type", "jsn"]) }
+    @Test func `a value that is none of an option's is reported with the nearest one, on one line`() async throws {
+        let error = await #expect(throws: (any Error).self) {
+            try await SubmitCommand.asyncParse(["--entity", "E", "--type", "jsn"])
+        }
         let line = UsageFault.line(SubmitCommand.message(for: try #require(error)))
         #expect(
             line

@@ -310,8 +310,8 @@ import Testing
     private func lines(
         _ arguments: [String], read: [Int], committed: [[ClosedRange<Int>]], failed: [[ClosedRange<Int>]] = [],
         ended: Int = 0, fault: Bool = false
-    ) throws -> [String] {
-        let command = try SubmitCommand.parse(arguments)
+    ) async throws -> [String] {
+        let command = try await SubmitCommand.asyncParse(arguments)
         var state = JobTally.State(
             inputs: command.input.sources.map { SubmittedInput(name: $0.name) })
         for (index, count) in read.enumerated() {
@@ -328,25 +328,25 @@ import Testing
             }
     }
 
-    @Test func `unread records follow uncommitted ones, in one command`() throws {
+    @Test func `unread records follow uncommitted ones, in one command`() async throws {
         #expect(
-            try lines(
+            try await lines(
                 ["--entity", "E", "a", "b", "c"], read: [10, 5, 0], committed: [[1...10], [1...2], []], ended: 1)
                 == ["to go on, run: --entity E --skip 2 b c"])
         #expect(
-            try lines(["--entity", "E"], read: [0], committed: [[]])
+            try await lines(["--entity", "E"], read: [0], committed: [[]])
                 == ["to go on, run with the same standard input: --entity E"])
         #expect(
-            try lines(["--entity", "E", "--skip", "3", "--take", "9", "a"], read: [8], committed: [[4...6]])
+            try await lines(["--entity", "E", "--skip", "3", "--take", "9", "a"], read: [8], committed: [[4...6]])
                 == ["to go on, run: --entity E --skip 6 --take 6 a"])
     }
 
     @Test
     func `each failed range of records has its own command, and no command has the committed records between them`()
-        throws
+        async throws
     {
         #expect(
-            try lines(
+            try await lines(
                 ["--entity", "E", "a"], read: [40], committed: [[1...10, 21...30]], failed: [[11...20, 31...40]],
                 ended: 1)
                 == [
@@ -355,17 +355,17 @@ import Testing
                 ])
     }
 
-    @Test func `an input that cannot be read goes on from its fault, and needs other ids`() throws {
+    @Test func `an input that cannot be read goes on from its fault, and needs other ids`() async throws {
         #expect(
-            try lines(
+            try await lines(
                 ["--entity", "E", "--id", "load", "a", "b"], read: [10, 7], committed: [[1...10], [1...7]], ended: 2,
                 fault: true)
                 == ["to go on, correct b and run: --entity E --id load-after-2.7 --skip 7 b"])
     }
 
-    @Test func `an unanswered job with an id is sent again unchanged`() throws {
+    @Test func `an unanswered job with an id is sent again unchanged`() async throws {
         #expect(
-            try lines(["--entity", "E", "--id", "load", "--skip", "1", "a"], read: [10], committed: [[2...5]])
+            try await lines(["--entity", "E", "--id", "load", "--skip", "1", "a"], read: [10], committed: [[2...5]])
                 == [
                     "what is committed is not applied again under the same --id; to go on, run: --entity E --id load "
                         + "--skip 1 a"
@@ -386,14 +386,14 @@ import Testing
         ["--store=-s", "--model", "m", "--entity=--", "--id=-"], ["--entity", "", "a"],
         ["b", "--entity", "a", "--check", "a", "--rejects", "c"],
     ])
-    func `the command has every option that was given`(arguments: [String]) throws {
-        let command = try SubmitCommand.parse(arguments)
+    func `the command has every option that was given`(arguments: [String]) async throws {
+        let command = try await SubmitCommand.asyncParse(arguments)
         func words(_ given: [String]) -> [String] {
             command.words(given, of: command.input.files, skip: command.skip, take: command.take, id: command.id)
         }
         #expect(words(words(arguments)) == words(arguments))
         #expect(Set(words(arguments)) == Set(arguments).subtracting(["--rejects", "c"]))
-        #expect(try SubmitCommand.parse(words(arguments)).input.files == command.input.files)
+        #expect(try await SubmitCommand.asyncParse(words(arguments)).input.files == command.input.files)
     }
 
     @Test func `words are quoted for a shell`() throws {

@@ -129,9 +129,13 @@ struct ConnectionOptions: ParsableArguments {
         let started = StartedServer()
         let interruption = Interruption {
             onInterruption?()
-            if let local = started.server.withLock({ $0 }) { local.stopAndWait() } else { TrialStore.remove() }
+            started.server.withLock({ $0 })?.stopAndWait()
+            TrialStore.remove()
         }
-        defer { withExtendedLifetime(interruption) {} }
+        defer {
+            TrialStore.remove()
+            withExtendedLifetime(interruption) {}
+        }
         let local = try await LocalServer.start(
             store: store, model: try model(of: store, inferred), makesStore: makesStore, isReading: isReading,
             isDryRun: isDryRun, removal: removal ?? .refuse, wait: wait)

@@ -240,7 +240,7 @@ struct SampleRecords {
         var source = source
         source.root = source.root ?? root
         isMap = source.root?.isMap ?? false
-        try await source.forEach { record, _ in try observe(record) }
+        try await source.forEach { record in try observe(record) }
     }
 
     private mutating func lookAhead(_ source: RecordSource) async throws {
@@ -275,7 +275,7 @@ struct SampleRecords {
         }
         var first: [InputRecord] = []
         do {
-            try await source.forEach { record, _ in
+            try await source.forEach { record in
                 first.append(record)
                 if first.count > 1 { throw Enough() }
             }

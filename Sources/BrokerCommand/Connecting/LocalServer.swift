@@ -29,7 +29,7 @@ final class LocalServer: Sendable {
         self.path = path
     }
 
-    /// Takes the store, or says which process has it.
+    /// Takes the store, or says which process has it. After it, also where it throws, ``TrialStore/remove()`` is to be called.
     ///
     /// - Parameters:
     ///   - makesStore: false refuses a store that is not there.
@@ -43,38 +43,33 @@ final class LocalServer: Sendable {
         guard makesStore || path.isEmpty || access(path, F_OK) == 0 || errno != ENOENT else {
             throw CommandFailure(.failed, "There is no store \(path). Check the path, or make it with `broker submit`.")
         }
+        let trial = isDryRun ? try TrialStore(of: path, plan: plan) : nil
+        // The command reports what becomes of its jobs, once; the log would repeat it for each of them.
+        let logger = Logger.standardError(label: "broker", level: .critical)
+        var options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
+        options.store.removal = removal
+        let owned: OwnedStore
         do {
-            let trial = isDryRun ? try TrialStore(of: path, plan: plan) : nil
-            // The command reports what becomes of its jobs, once; the log would repeat it for each of them.
-            let logger = Logger.standardError(label: "broker", level: .critical)
-            var options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
-            options.store.removal = removal
-            let owned: OwnedStore
-            do {
-                owned = try await own(plan, options, isReading ? nil : wait, logger)
-            } catch let error as StoreError where error.isInUse && isReading {
-                // An empty store of the same model, beside which the one that another process has is read.
-                options.storePath = try TrialStore().path
-                options.fetched = try OpenedFiles(reading: path)
-                let plan = try Store.planInForce(path: path) ?? plan
-                owned = try OwnedStore(plan: plan, options: options, logger: logger)
+            owned = try await own(plan, options, isReading ? nil : wait, logger)
+        } catch let error as StoreError where error.isInUse && isReading {
+            // An empty store of the same model, beside which the one that another process has is read.
+            options.storePath = try TrialStore().path
+            options.fetched = try OpenedFiles(reading: path)
+            let plan = try Store.planInForce(path: path) ?? plan
+            owned = try OwnedStore(plan: plan, options: options, logger: logger)
+        }
+        for line in owned.coordinator.migration.lines { Program.report("broker: \(line)") }
+        if case .inferred(let inference) = model { isDryRun ? inference.report() : inference.write() }
+        do {
+            let options = ServerOptions(socketPath: nil)
+            let server = try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
+            owned.coordinator.onFailure { _ in
+                // The coordinator has logged the cause; unsent answers cannot be sent any more.
+                server.abandonSocket { _exit(ExitStatus.failed.rawValue) }
             }
-            for line in owned.coordinator.migration.lines { Program.report("broker: \(line)") }
-            if case .inferred(let inference) = model { isDryRun ? inference.report() : inference.write() }
-            do {
-                let options = ServerOptions(socketPath: nil)
-                let server = try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
-                owned.coordinator.onFailure { _ in
-                    // The coordinator has logged the cause; unsent answers cannot be sent any more.
-                    server.abandonSocket { _exit(ExitStatus.failed.rawValue) }
-                }
-                return LocalServer(owned, server, path)
-            } catch {
-                owned.abandon()
-                throw error
-            }
+            return LocalServer(owned, server, path)
         } catch {
-            TrialStore.remove()
+            owned.abandon()
             throw error
         }
     }
@@ -106,7 +101,6 @@ final class LocalServer: Sendable {
         guard !isStopping.exchange(true, ordering: .relaxed) else {
             return await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
         }
-        defer { TrialStore.remove() }
         try await server.stop()
     }
 

@@ -2,6 +2,7 @@ import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerInput
+import BrokerJSON
 import BrokerPages
 import Foundation
 
@@ -181,7 +182,7 @@ struct LoadRun {
         let deletion = bookmarks?.deletion(ofPageAt: url)
         var gathered = GatheredRecords()
         gathered.begin(url.absoluteString)
-        try await answer.source.forEach { record, _ in
+        try await answer.source.forEach { record in
             if gathered.isFull(before: record, records: Self.recordsOfJob, bytes: Self.bytesOfJob) {
                 try await send(&gathered, of: url, deletion)
             }
@@ -278,11 +279,11 @@ struct LoadedPage {
         self.page = page
         let maximumBytes = command.requests.maxBytes.bytes
         source = command.records.source(of: page, body, root: root, maximumBytes: maximumBytes)
-        var envelope: PageEnvelope?
+        var envelope: JSONDocument?
         if let path = command.requests.next {
-            let found: PageEnvelope
+            let found: JSONDocument
             do throws(PageError) {
-                found = try PageEnvelope(of: body, maximumBytes: maximumBytes)
+                found = try body.firstValue(maximumBytes: maximumBytes)
             } catch {
                 throw PageError("\(page.url.absoluteString): \(error), so --next finds no next page in it.")
             }
@@ -294,7 +295,7 @@ struct LoadedPage {
                 !InputBeginning.isArray(file: body.path)
             {
                 // The reader of the records reports what is no JSON.
-                envelope = try? PageEnvelope(of: body, maximumBytes: maximumBytes)
+                envelope = try? body.firstValue(maximumBytes: maximumBytes)
             }
         }
         further = next == nil ? FurtherPages(page, envelope, root: source.root?.tokens) : nil

@@ -433,12 +433,8 @@ struct Health {
         guard let statistics else { return }
         writer.member("server", statistics.server)
         writer.member("inFlight", statistics.jobs.inFlight)
-        for case (let key, let value?) in [
-            ("uptimeMilliseconds", statistics.uptimeMilliseconds),
-            ("oldestMilliseconds", statistics.queues.oldestMilliseconds),
-        ] {
-            writer.member(key, value)
-        }
+        writer.member("uptimeMilliseconds", statistics.uptimeMilliseconds)
+        writer.member("oldestMilliseconds", statistics.queues.oldestMilliseconds)
     }
 }
 

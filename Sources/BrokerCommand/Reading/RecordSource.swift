@@ -15,12 +15,12 @@ struct RecordSource: Sendable {
     /// For messages, where the path says nothing.
     var title: String?
 
-    /// Hands each record to `take`, with the number of bytes read so far.
+    /// Hands each record to `take`.
     ///
     /// - Throws: an `InputFault`, once all records before it were handed over; or what `take` throws.
-    func forEach(_ take: (_ record: InputRecord, _ bytesRead: Int) async throws -> Void) async throws {
+    func forEach(_ take: (InputRecord) async throws -> Void) async throws {
         try await forEachBatch { batch in
-            for record in batch.records { try await take(record, batch.bytesRead) }
+            for record in batch.records { try await take(record) }
         }
     }
 

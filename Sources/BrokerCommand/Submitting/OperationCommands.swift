@@ -383,7 +383,7 @@ private struct SyncRun {
     private mutating func read(_ source: RecordSource) async throws {
         gathered.begin(source.name)
         do {
-            try await source.forEach { record, _ in
+            try await source.forEach { record in
                 if gathered.isFull(before: record, bytes: command.batchBytes.bytes) {
                     guard !command.options.dryRun else {
                         stream.tally.fail(

@@ -249,11 +249,9 @@ struct SubmissionReport {
         writer.object("fault") { writer in
             writer.member("message", fault.text)
             guard let place = fault.place else { return }
-            for case (let key, let number?) in [
-                ("line", place.line), ("column", place.column), ("offset", place.offset),
-            ] {
-                writer.member(key, number)
-            }
+            writer.member("line", place.line)
+            writer.member("column", place.column)
+            writer.member("offset", place.offset)
         }
     }
 }

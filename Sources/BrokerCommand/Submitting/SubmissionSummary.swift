@@ -173,6 +173,13 @@ extension Completion.Changes {
 }
 
 extension JSONWriter {
+    /// A number, if there is one.
+    mutating func member(_ key: String, _ value: Int?) {
+        guard let value else { return }
+        self.key(key)
+        integer(value)
+    }
+
     /// A number, or null.
     mutating func nullable(_ key: String, _ value: Int?) {
         self.key(key)
