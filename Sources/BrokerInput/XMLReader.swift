@@ -257,13 +257,11 @@ package enum XMLDocumentName {
 /// array. Its text is `#text` beside them, or its value when there is nothing else. An empty element is null, and so is
 /// an empty attribute.
 struct XMLRecord {
-    /// Nodes refer to each other by index; 0 is no child of any node, and so means that there is none.
+    /// Nodes refer to each other by index.
     private struct Node {
         let name: Int
         var text: [UInt8] = []
-        var firstChild = 0
-        var lastChild = 0
-        var nextSibling = 0
+        var children: [Int] = []
         /// It is marked as having no value (`xsi:nil`).
         var isNil = false
     }
@@ -327,13 +325,7 @@ struct XMLRecord {
         let node = nodes.count
         nodes.append(Node(name: number))
         size += name.count + Self.nodeBytes
-        guard let parent = open.last else { return node }
-        if nodes[parent].firstChild == 0 {
-            nodes[parent].firstChild = node
-        } else {
-            nodes[nodes[parent].lastChild].nextSibling = node
-        }
-        nodes[parent].lastChild = node
+        if let parent = open.last { nodes[parent].children.append(node) }
         return node
     }
 
@@ -345,7 +337,7 @@ struct XMLRecord {
         let element = nodes[node]
         let isAttribute = names[element.name].first == UInt8(ascii: "@")
         let text = isAttribute ? element.text[...] : Self.trimmed(element.text)
-        guard !element.isNil, element.firstChild != 0 else {
+        guard !element.isNil, !element.children.isEmpty else {
             if element.isNil || text.isEmpty { writer.null() } else { Self.write(text, to: &writer) }
             return true
         }
@@ -372,15 +364,13 @@ struct XMLRecord {
     private func groups(of element: Node) -> [[Int]] {
         var groups: [[Int]] = []
         var places: [Int: Int] = [:]
-        var child = element.firstChild
-        while child != 0 {
+        for child in element.children {
             if let place = places[nodes[child].name] {
                 groups[place].append(child)
             } else {
                 places[nodes[child].name] = groups.count
                 groups.append([child])
             }
-            child = nodes[child].nextSibling
         }
         return groups
     }

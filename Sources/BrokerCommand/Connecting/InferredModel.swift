@@ -25,7 +25,7 @@ struct InferredModel {
     ) async throws {
         let (identities, ignored) = (options.identities(or: entity), options.ignored(or: entity))
         guard let model else {
-            let samples = try await SampleRecords(of: sources, entity: entity, limits: .samples)
+            let samples = try await SampleRecords(of: sources, entity: entity)
             samples.reportRoot()
             guard samples.inference.recordCount > 0 else {
                 throw CommandFailure(
@@ -42,7 +42,7 @@ struct InferredModel {
         let isUnedited = InferredMark.isUnedited(plan.model)
         let mayExtend = evolves ?? isUnedited
         let samples = try await SampleRecords(
-            of: sources, entity: entity, extending: plan.model, limits: mayExtend ? .samples : .first)
+            of: sources, entity: entity, extending: plan.model, isFirstOnly: !mayExtend)
         samples.reportRoot()
         (root, mapping) = (samples.root, InferredMark.keyMapping(of: entity, in: plan.model))
         var extended: Inference?
@@ -193,30 +193,25 @@ struct SampleRecords {
     private(set) var isComplete = true
     private(set) var inference: SampleInference
     private let entity: String
-    private let limits: Limits
+    private let isFirstOnly: Bool
     private var bytes = 0
 
-    /// The amount of the input that is looked at.
-    struct Limits {
-        let records: Int
-        let bytes: Int
-
-        /// To infer a model: a few seconds.
-        static let samples = Limits(records: 2_000_000, bytes: 256 << 20)
-        /// To find the position of the records.
-        static let first = Limits(records: 1, bytes: 1)
-    }
+    /// Looked at to infer a model, in a few seconds.
+    private static let mostRecords = 2_000_000
+    private static let mostBytes = 256 << 20
 
     /// So much of standard input is read before anything is done with it.
     private static let mostInput = 64 << 20
 
     private struct Enough: Error {}
 
-    /// Standard input can be read again after this.
-    init(of sources: [RecordSource], entity: String, extending model: Model? = nil, limits: Limits) async throws {
+    /// Standard input can be read again after this. The first record is enough to find the position of the records.
+    init(of sources: [RecordSource], entity: String, extending model: Model? = nil, isFirstOnly: Bool = false)
+        async throws
+    {
         self.entity = entity
         self.model = model
-        self.limits = limits
+        self.isFirstOnly = isFirstOnly
         inference = SampleInference(entity: entity, readsTexts: sources.contains(where: \.format.readsTexts))
         for source in sources {
             do {
@@ -264,7 +259,7 @@ struct SampleRecords {
         }
         bytes += record.json.count
         inference.observe(document.root, isMap: isMap)
-        if inference.recordCount >= limits.records || bytes >= limits.bytes { throw Enough() }
+        if isFirstOnly || inference.recordCount >= Self.mostRecords || bytes >= Self.mostBytes { throw Enough() }
     }
 
     // MARK: - The position of the records

@@ -333,14 +333,15 @@ extension SubmitCommand {
         "--evolve", "--no-evolve", "--dry-run", "--check", "--resume", "--json", "--empty",
     ]
 
-    /// The command for a part of the input, as words for a shell.
+    /// The command for a part of the input, as words for a shell: the whole command, whose first words are `broker submit`, without
+    /// its files, and with others.
     ///
     /// - Parameter files: none for standard input alone.
     func words(_ given: [String], of files: [String], skip: Int, take: Int?, id: String?) -> [String] {
         // The file of rejected records is not empty any more; only a resumed run adds to it.
         let changed = ["--skip", "--take", "--id"] + (resume ? [] : ["--rejects"])
-        var words: [String] = []
-        for word in given.prefix(while: { $0 != "--" }).without(changed) {
+        var words = Array(given.prefix(2))
+        for word in given.dropFirst(2).prefix(while: { $0 != "--" }).without(changed) {
             let isValue =
                 words.last.map { $0.hasPrefix("--") && !$0.contains("=") && !Self.flags.contains($0) } ?? false
             if isValue || !input.files.contains(word) { words.append(word) }
