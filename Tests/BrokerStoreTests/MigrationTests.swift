@@ -433,7 +433,7 @@ import Testing
             "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, '(\"x\", \"y\") ON UPDATE CASCADE ON "
                 + "DELETE SET NULL', '(\"x\", \"y\") ON UPDATE CASCADE ON DELETE CASCADE') WHERE name = 'Person'")
         let error = try #require(throws: StoreError.self) { try store.reopen() }
-        #expect(error.message.contains("Person.spot_x, spot_y refers to Spot.x, y ON DELETE CASCADE in the store"))
+        #expect(error.message.contains("Person.spot_x, spot_y is a link to Spot.x, y ON DELETE CASCADE in the store"))
     }
 }
 
