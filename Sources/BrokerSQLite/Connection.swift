@@ -57,8 +57,7 @@ package final class Connection {
         }.joined()
     }
 
-    /// Bounds what is read from a file of unknown origin, whose schema alone could take all memory: each value, each statement of the
-    /// schema, and what SQLite allocates.
+    /// Bounds what is read from a file of unknown origin: each value, each statement of the schema, and SQLite's memory.
     package func bounded(valueBytes: Int32, schemaBytes: Int32, memory: Int64) -> Connection {
         memoryBound = memory
         broker_sqlite_bound(handle, valueBytes, schemaBytes, memory)
@@ -75,8 +74,7 @@ package final class Connection {
         guard result == SQLITE_OK else { throw error(result, running: sql) }
     }
 
-    /// The error of the last call of SQLite. Every error is created here, so that none is missed after which the disk
-    /// cannot be trusted.
+    /// The error of the last call of SQLite. All are created here, so that none is missed that tells of a failing disk.
     package func error(_ result: Int32, running sql: String? = nil) -> StoreError {
         let error = StoreError(result, on: handle, running: sql)
         if let memoryBound, error.isBeyondBound { return StoreError(tooLarge: handle, result, memory: memoryBound) }

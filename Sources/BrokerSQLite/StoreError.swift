@@ -13,8 +13,7 @@ package struct StoreError: Error, Sendable, CustomStringConvertible {
         case constraint
         /// A statement of Broker's own was wrong: a defect.
         case defect
-        /// The work budget of a job is spent. When the job is tried again, in another transaction, it ends with its
-        /// fault.
+        /// The work budget of a job is spent. When the job is tried again, in another transaction, it ends with its fault.
         case overworked
     }
 

@@ -70,8 +70,7 @@ package struct StoreOpening {
         }
     }
 
-    /// Compares the models. Parts that are in the way of a change, and without values, are separated from their
-    /// counterparts.
+    /// Compares the models. Parts without values that are in the way of a change are separated from their counterparts.
     private static func compare(
         _ connection: Connection, from stored: Model, inForce: Model, to model: Model, _ match: inout ModelMatch,
         _ removal: RemovalPolicy, _ convert: AttributeConversion

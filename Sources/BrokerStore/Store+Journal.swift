@@ -66,8 +66,7 @@ extension Store {
         return true
     }
 
-    /// The digits of the fingerprint that a store would have here, with its model or, if it has none, with that one. Changes
-    /// nothing.
+    /// The digits of the fingerprint that a store would have here, with its model or, if it has none, with that one.
     package static func fingerprintDigits(path: String, plan: StagingPlan) throws(StoreError) -> String {
         let file = try StoreFile(path: path)
         guard file.exists, let inForce = try planInForce(path: path) else {
@@ -96,8 +95,7 @@ extension Store {
         return texts.isEmpty ? nil : texts.joined(separator: "\n")
     }
 
-    /// The limits under which the jobs of a store's journal are applied; nil when there is no store, or none are recorded.
-    /// Changes nothing.
+    /// The limits under which the jobs of a store's journal are applied; nil without a store, or if none are recorded.
     package static func limitsInForce(path: String) throws(StoreError) -> LoggedLimits? {
         guard let connection = try look(path) else { return nil }
         return try StoreMeta(connection: connection).value(of: .limits).flatMap { LoggedLimits($0) }
@@ -197,7 +195,6 @@ extension Store {
     }
 
     /// The store's path without symbolic links, and the identity of the journal that it was fed from; nil without one.
-    /// Changes nothing.
     package static func journal(path: String) throws(StoreError) -> (location: String, identity: String?) {
         let location = try StoreFile(path: path).location
         guard let connection = try look(path) else { return (location, nil) }

@@ -195,8 +195,7 @@ package final class Store {
     /// The path of the store, without symbolic links; the WAL's files are beside it.
     package let location: String
 
-    /// The last position of the journal whose job is certainly on the disk, even after a power failure; nil when that
-    /// is not known.
+    /// The last position of the journal whose job is certainly on the disk, even after a power failure; nil if unknown.
     package var durablePosition: Int64? {
         let isSynced = synchronous == .full || walCheckpointer.status.uncheckpointedPages == 0
         return isSynced ? ledger.history?.position : syncedPosition
@@ -398,8 +397,7 @@ extension Store {
 }
 
 extension Store {
-    /// The staging plan of the model in force in an existing store; nil when there is none, or that is the model of `plan`. Changes
-    /// nothing.
+    /// The staging plan of the model in force in an existing store; nil when there is none, or that is the model of `plan`.
     package static func planInForce(
         path: String, unlike plan: StagingPlan? = nil
     ) throws(StoreError) -> StagingPlan? {
@@ -437,21 +435,18 @@ package struct StoreOptions: Sendable {
     package var retention = LedgerRetention()
     /// Bytes of changed objects' keys that are stored for followers of the feed; 0 stores none.
     package var feedBytes = defaultFeedBytes
-    /// Bytes of database pages cached in memory; with SQLite's own 2 MB, the rate is halved as soon as there is an
-    /// index.
+    /// Bytes of database pages cached in memory; with SQLite's own 2 MB, the rate is halved as soon as there is an index.
     package var cacheBytes = 64 << 20
     /// The maximum number of pages of the database, for tests and quotas; nil is SQLite's limit.
     package var maximumPages: Int?
-    /// Bytes of a page of a new store; an existing one keeps its own. Twice SQLite's own size: bulk loads write some 15
-    /// % less, scattered keys some 20 %, and small jobs cost no more.
+    /// Bytes of a page of a new store: with twice SQLite's own, bulk loads write 15 % less, scattered keys 20 %.
     package var pageBytes = 8192
     /// The WAL's working size: the number of pages at which it is copied to the database; up to four times as many
     /// while transactions are long. 16 MiB of pages, so that a bulk load copies a page less often.
     package var walPages = 2048
     /// The treatment of parts that the model no longer has.
     package var removal = RemovalPolicy.refuse
-    /// Permissions of the store's files, whatever the umask is; nil creates new ones with ``StoreLock/defaultMode`` and
-    /// does not change existing ones.
+    /// Permissions of the store's files, whatever the umask is; nil is ``StoreLock/defaultMode``, and changes no existing ones.
     package var fileMode: UInt32?
     /// Observes the thread that works on the store; nil where nothing does.
     package var activity: WriterActivity?
@@ -467,8 +462,7 @@ package struct StoreOptions: Sendable {
     package init() {}
 }
 
-/// The options that decide, with the jobs and the model, how the jobs of a log end. A change of them is an entry of the log, so that
-/// jobs that are applied again meet the same.
+/// The options that decide, with jobs and model, how the jobs of a log end. A change of them is an entry of the log.
 package struct LoggedLimits: Sendable, Equatable {
     /// Whether a job repeats an earlier one depends on it.
     package let retention: LedgerRetention

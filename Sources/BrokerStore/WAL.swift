@@ -41,8 +41,7 @@ final class WALCheckpointer {
         return notices
     }
 
-    /// To be called after COMMIT. A failure here does not affect the committed transaction, so it is reported as a
-    /// notice and not thrown.
+    /// To be called after COMMIT. A failure here does not affect the transaction, so it is reported as a notice.
     func committed() {
         let written = writtenPages()
         guard pages.pointee >= 0 else { return }
@@ -63,8 +62,7 @@ final class WALCheckpointer {
 
     func notedLong() { watch.notedLong() }
 
-    /// The first bytes of the WAL, which are others after each restart (sqlite.org/fileformat2.html, 4.1); nil without a
-    /// WAL.
+    /// The first bytes of the WAL, which are others after each restart (sqlite.org/fileformat2.html, 4.1); nil without one.
     func header() -> [UInt8]? {
         guard let file = fopen(name, "r") else { return nil }
         defer { fclose(file) }
@@ -72,8 +70,7 @@ final class WALCheckpointer {
         return fread(&bytes, bytes.count, 1, file) == 1 ? bytes : nil
     }
 
-    /// Copies the WAL, however long it is. The one that a new connection finds may fill the disk, so that there would be
-    /// no room for what opening a store writes.
+    /// Copies the WAL, however long: one that a new connection finds may leave no room for what opening a store writes.
     func copyAll() {
         checkpoint()
         status.bytes = fileSize(name) ?? 0
@@ -89,8 +86,7 @@ final class WALCheckpointer {
         return true
     }
 
-    /// Copies the WAL after a transaction found no room and was rolled back, so that the next one overwrites it. Returns whether
-    /// that may find more room.
+    /// Copies the WAL after a transaction found no room, so that the next overwrites it. Returns whether that may find more.
     func makeRoom() -> Bool {
         watch.isShort = true
         let before = watch
@@ -219,8 +215,7 @@ struct WALWatch: Equatable {
         return min(max(workingPages, written * Self.transactionsInLog), longest)
     }
 
-    /// The WAL was due before the last transaction, which was appended to it: a reader uses it. False again until the
-    /// WAL has grown by a working size.
+    /// The WAL was due before the last transaction: a reader uses it. False again until it has grown by a working size.
     var isOverdue: Bool { pages - written >= dueLength && pages >= overdueAt + workingPages }
 
     mutating func notedOverdue() { overdueAt = pages }
@@ -232,8 +227,7 @@ struct WALWatch: Equatable {
     var wantsCheckpointWhenIdle: Bool { uncheckpointedPages >= max(1, workingPages / Self.idleShare) }
     var uncheckpointedPages: Int { max(0, pages - copiedPages) }
 
-    /// Records that a transaction was committed, and how many pages it wrote. Returns whether a reader holds the WAL, when that has
-    /// changed.
+    /// Records a transaction with its pages. Returns whether a reader holds the WAL, when that has changed.
     mutating func committed(pages: Int, written: Int) -> Bool? {
         // The WAL restarted: it has only this transaction, or it is shorter, and another program wrote to it before.
         let isRestarted = pages <= written || pages < self.pages
@@ -340,16 +334,14 @@ extension Store {
     /// The WAL was due for a checkpoint before the last transaction, and that one was appended to it: a reader uses it.
     package var isWALOverdue: Bool { loss == nil && failure == nil && walCheckpointer.isOverdue }
 
-    /// Whether the WAL is as long as one that a reader holds, and a backup tool holds it that copies it into the database
-    /// by itself. False again until the WAL has grown by as much.
+    /// Whether a backup tool holds a long WAL, and copies it by itself. False again until it has grown by as much.
     package func isWALLeftToBackupTool() -> Bool {
         guard loss == nil, failure == nil, walCheckpointer.isLong else { return false }
         walCheckpointer.notedLong()
         return isReadByBackupTool
     }
 
-    /// Whether a backup tool has a read transaction open. One without a name, such as one in another container, is
-    /// recognised by the tables that it made.
+    /// Whether a backup tool has a read transaction open. One in another container is recognised by the tables that it made.
     var isReadByBackupTool: Bool {
         WALReader.others(ofStoreAt: location).contains { $0.isBackupTool || $0.process == nil && hasBackupToolTables }
     }
@@ -367,8 +359,7 @@ extension Store {
         noteCopied()
     }
 
-    /// Copies the WAL because a transaction that was rolled back found no room
-    /// (``/BrokerSQLite/StoreError/Code/full``). Returns whether the next one may find more.
+    /// Copies the WAL because a transaction found no room (`full`). Returns whether the next one may find more.
     package func makeRoom() -> Bool { loss == nil && failure == nil && walCheckpointer.makeRoom() }
 
     /// Whether there is work that is better done now, while no client waits for a transaction.

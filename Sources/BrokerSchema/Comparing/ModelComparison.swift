@@ -167,8 +167,7 @@ struct ModelComparison {
             remedy: "keep it \(words.0), or make another entity")
     }
 
-    /// Whether the entity, or the topmost one above it, has an identity for the first time, or objects that lack it no
-    /// more. Whether the rows allow it is seen in the table.
+    /// Whether the entity, or the topmost one above it, has an identity for the first time, or no objects without it any more.
     private func gainsIdentity(_ oldIndex: Int, _ newIndex: Int) -> Bool {
         let topmost = (old: stored.topmost(of: oldIndex), new: wanted.topmost(of: newIndex))
         guard match.entity(for: topmost.old) == topmost.new else { return false }
@@ -351,8 +350,7 @@ extension ModelComparison {
         refuse(name, "the inverse of \(name)", is: was, becoming: now, remedy: remedy)
     }
 
-    /// Whether the inverse is the same, or was added or removed, and the links stay where they are or move without
-    /// loss.
+    /// Whether the inverse is the same, or was added or removed, and no link is lost by that.
     private func keepsItsLinks(_ old: Relationship, _ new: Relationship) -> Bool {
         switch (old.inverse, new.inverse) {
         case (nil, nil): return true
@@ -426,8 +424,7 @@ extension ModelComparison {
             "\(new.name) inherits from \(words[0]) in the store, and from \(words[1]) in the model\(moved)")
     }
 
-    /// Refuses a model without an entity that has objects in a table that stays: their entity could not be determined
-    /// any more.
+    /// Refuses a model without an entity that has objects in a table that stays: nothing would tell their entity.
     private mutating func refuseLosingRows(of index: Int) {
         let name = stored.entities[index].name
         change(

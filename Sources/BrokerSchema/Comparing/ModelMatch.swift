@@ -19,8 +19,7 @@ struct ModelMatch {
     private(set) var entities: [Entity]
     /// Parts of the earlier model without a value in any row, which no part of the changed model continues.
     private(set) var released: Set<StoredPart> = []
-    /// By entity of the changed model, the topmost entity of the earlier hierarchy whose table has its objects; nil
-    /// when they have a new table.
+    /// By entity of the changed model, the topmost entity of the earlier hierarchy with its objects; nil for a new table.
     let tables: [Int?]
     private let successors: [Int: Int]
 
@@ -119,8 +118,7 @@ extension ModelMatch {
 // MARK: - Inheritance
 
 extension ModelMatch {
-    /// Whether an entity inherited a part, and still inherits its counterpart: the change is then reported, and the part
-    /// retained, with the ancestor.
+    /// Whether an entity inherited a part, and still inherits its counterpart: the change is then that of the ancestor.
     func inherits(_ kind: PartKind, _ old: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Bool {
         let now = place(kind, for: old, of: entity)
         return ancestors(of: entity, stored, wanted).contains {

@@ -50,8 +50,7 @@ struct StoredRows {
 
     // MARK: - Numbers
 
-    /// For attributes of whole numbers that would become doubles, one number that no double holds for certain; for
-    /// attributes that would become scaled decimals, one value with too many digits.
+    /// One value of each attribute that its new form does not hold for certain: a number too large, or too many digits.
     func inexact(
         _ wanted: Model, _ match: ModelMatch, _ convert: AttributeConversion
     ) throws(StoreError) -> [StoredPart: String] {
@@ -114,8 +113,7 @@ struct StoredRows {
 }
 
 extension ColumnNaming {
-    /// The table with the values of a part, and the first of its columns there; nil for a table of links, whose rows are the
-    /// values.
+    /// The table with the values of a part, and the first of its columns there; nil for a table of links.
     fileprivate func place(of kind: PartKind, _ index: Int, of entity: Int) -> (table: String, column: String?) {
         guard kind == .relationship else {
             return (model.table(of: entity), model.entities[entity].attributes[index].column)
@@ -243,8 +241,7 @@ struct StoreLosses {
     }
 }
 
-/// Registers the conversion of an attribute's stored values to another type, and returns its number, the first argument of
-/// ``conversionFunction``.
+/// Registers a conversion of stored values to another type; its number is the first argument of ``conversionFunction``.
 package typealias AttributeConversion = (_ old: Attribute, _ new: Attribute) -> Int
 
 /// The SQL function that converts a stored value: the number of the conversion, and the value.

@@ -268,8 +268,7 @@ struct SchemaOrigins {
         return nil
     }
 
-    /// The links of a relationship and its inverse are in the table of the side whose name comes first: after a
-    /// renaming, that may be the other side.
+    /// The links are in the table of the side whose name comes first: after a renaming, that may be the other side.
     private func origin(of link: LinkTable) -> TableOrigin? {
         let relationship = new.entities[link.source].relationships[link.relationship]
         let own = source(ofRelationship: link.relationship, in: link.source)

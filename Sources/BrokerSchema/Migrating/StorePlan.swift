@@ -81,8 +81,7 @@ struct StorePlan {
         }
     }
 
-    /// The default of an attribute of the effective model, which the wanted one may have at another index; nil for
-    /// retained attributes.
+    /// The default of an attribute of the effective model, found by name in the wanted one; nil for retained attributes.
     private static func fill(
         _ held: Model, _ entity: Int, _ attribute: Int, _ wanted: Model, _ defaults: AttributeDefaults
     ) -> String? {
@@ -217,8 +216,7 @@ struct StorePlan {
     }
 }
 
-/// The default of an attribute of the wanted model as an SQL literal, by the indices of entity and attribute; nil without
-/// a default.
+/// The default of an attribute of the wanted model, by entity and attribute, as an SQL literal; nil without one.
 package typealias AttributeDefaults = (_ entity: Int, _ attribute: Int) -> String?
 
 /// The syncs whose parts are still arriving. The definition of each begins with the name of its entity.

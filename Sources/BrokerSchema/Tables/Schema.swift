@@ -41,8 +41,7 @@ package struct Schema: Sendable {
     /// A column that rows of some entities of a hierarchy must have.
     package struct Check: Sendable, Hashable {
         let column: String
-        /// The names of these entities, in the order of their bytes, so that the order in the model does not change the
-        /// table.
+        /// The names of these entities, sorted by bytes, so that the order in the model does not change the table.
         let entities: [String]
 
         init(column: String, entities: [String]) {

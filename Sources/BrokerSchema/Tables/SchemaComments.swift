@@ -350,8 +350,7 @@ struct ReadableViews {
 }
 
 extension Schema {
-    /// The statements that create the whole schema of a model, one after the other, as `broker model schema` prints
-    /// them.
+    /// The statements that create the whole schema of a model, as `broker model schema` prints them.
     package static func sql(of model: Model) -> String {
         let (schema, comments) = (Schema(model), SchemaComments(model))
         let tables = schema.tables.flatMap { [$0.sql(comments.comments(on: $0))] + $0.indexDefinitions.map(\.sql) }
@@ -387,8 +386,7 @@ extension ReadableViews {
             + (naming.entityCondition(index, alias: row).map { "\n    WHERE \($0)" } ?? "")
     }
 
-    /// The SQL of the name of the object to which a relationship leads. A subquery, because a join of more than 64 tables
-    /// is none for SQLite.
+    /// The SQL of the name of a linked object: a subquery, because SQLite joins at most 64 tables.
     private static func title(_ title: Attribute, of relationship: Relationship, _ naming: ColumnNaming) -> String {
         let keys = naming.keyColumns(relationship.destination).map { "d.\(quoted($0.name))" }
         let links = naming.linkColumns(relationship).map { "\(row).\(quoted($0))" }

@@ -11,8 +11,7 @@ package enum StoreFormat {
     package static let applicationID: Int64 = 0x4272_6F6B
     /// Rises when an older version of Broker would misread a store.
     package static let version: Int64 = 3
-    /// The version of a database that another program made: a Broker that does not support such databases would treat
-    /// it as its own.
+    /// That of another program's database, so that a Broker that does not support these refuses it.
     package static let foreignVersion: Int64 = 2
 
     package enum Kind {
@@ -52,8 +51,7 @@ package enum StoreFormat {
         return .store(model: model, held: try meta.value(of: .heldModel))
     }
 
-    /// The model in force of a store, or of another program's database that Broker has opened; nil for any other
-    /// database.
+    /// The model in force of a store, or of another program's database that Broker has opened; nil for any other.
     package static func modelInForce(of connection: Connection, path: String) throws(StoreError) -> String? {
         switch try kind(of: connection, path: path) {
         case .store(let model, _): model
@@ -120,11 +118,9 @@ package struct StoreMeta {
         case formatVersion, model, heldModel
         /// The owner of the tables that the model names: ``foreign``, or absent where Broker made them.
         case tables
-        /// The journal whose jobs are applied to the store, and the position reached (`StateDigest.text`); absent
-        /// without a journal.
+        /// The journal whose jobs are applied to the store, and the position reached (`StateDigest.text`).
         case log, logApplied
-        /// The fingerprint under which its journal accepted jobs (`ApplicationFingerprint.text`), and the limits in force
-        /// (`LoggedLimits.text`).
+        /// The fingerprint under which the journal accepted jobs (`ApplicationFingerprint.text`), and the limits in force.
         case fingerprint, limits
         /// The servers that share its log, and why this store takes no more entries of it.
         case replicas, halt
@@ -177,8 +173,7 @@ package struct StoreMeta {
         try set(Self.rowKeyPrefix + table, to: String(key))
     }
 
-    /// Called before tables are renamed: the largest mark becomes that of every table, so that no table assigns a key
-    /// again.
+    /// Called before tables are renamed: the largest mark becomes that of every table.
     package func uniteRowKeys() throws(StoreError) {
         let marks = "substr(key, 1, \(Self.rowKeyPrefix.utf8.count)) = '\(Self.rowKeyPrefix)'"
         let newest = try connection.integer("SELECT max(CAST(value AS INTEGER)) FROM _broker_meta WHERE \(marks)") ?? 0

@@ -42,8 +42,7 @@ final class BackupTarget {
 
     var bytes: Int { fileSize(location) ?? 0 }
 
-    /// Opens the partial file as an empty database for SQLite's backup: it has no journal, and no write waits for the
-    /// disk.
+    /// Opens the partial file as an empty database for SQLite's backup: without a journal, and without waiting for the disk.
     func open(maximumPages: Int?) throws(StoreError) -> Connection {
         let connection = try Connection(store: partial.path)
         try connection.execute("PRAGMA journal_mode = OFF")
@@ -222,16 +221,14 @@ package struct StoreBackup: Sendable {
     }
 
     package struct Copy: Sendable, Equatable {
-        /// The highest sequence in the copy: it has every job up to this one, and no later job. 0 for a store without
-        /// jobs.
+        /// The copy has every job up to this sequence, and no later one; 0 for a store without jobs.
         package let sequence: Int64
         package let bytes: Int
     }
 
     /// Pages between two calls of `isWanted`: a millisecond or two.
     static let stepPages: Int32 = 256
-    /// The maximum number of bytes that are not synced yet: with more, the writer's COMMIT would wait until they are
-    /// written.
+    /// Bytes that are not synced yet, at most: with more, the writer's COMMIT would wait for them.
     static let unsyncedBytes = 16 << 20
 
     private let storePath: String

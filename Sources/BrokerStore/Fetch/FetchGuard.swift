@@ -4,8 +4,7 @@ internal import Glibc
 
 /// Interrupts a statement of a fetch that takes too long, or whose client is gone. Belongs to the connection's thread.
 final class FetchGuard {
-    /// Steps of SQLite's virtual machine between two checks: some ten microseconds, except for the time of patterns,
-    /// which check themselves.
+    /// Steps of SQLite's virtual machine between two checks: some ten microseconds, but for patterns, which check themselves.
     private static let stepsPerLook = 1_000
 
     private let connection: Connection
@@ -40,8 +39,7 @@ final class FetchGuard {
         }
     }
 
-    /// Whether the fetch has used its time, or is not wanted any more. Called before every pattern, because one alone may
-    /// take longer than a thousand steps.
+    /// Whether the fetch has used its time, or is not wanted any more; asked before every pattern, because one may take long.
     func mustEnd() -> Bool {
         if !isWanted() { failure = .stopped }
         if allowance?.isSpent() == true || connection.work.budget.isSpent { failure = failure ?? .tooLong }
@@ -88,8 +86,7 @@ package struct FetchLimits: Sendable {
     /// Bytes of the objects that are collected before they are nested in one another.
     package var gatheredBytes: Int
     package var steps: Int
-    /// Units of a `WorkBudget`: of the bytes that are compared, and of patterns. A pattern that would exceed them is not
-    /// begun: one alone may take a second.
+    /// Units of a `WorkBudget`: bytes that are compared, and patterns. A pattern that would exceed them is not begun.
     package var work: Int
     package var microseconds: Int64?
 
@@ -109,11 +106,9 @@ package struct FetchLimits: Sendable {
         self.microseconds = microseconds
     }
 
-    /// A reply of ordinary JSON that a frame holds, within memory that a server can spare. Use it for one fetch at a
-    /// time.
+    /// A reply of ordinary JSON that a frame holds, within memory that a server can spare for one fetch at a time.
     package static let long = FetchLimits(answerBytes: 32 << 20, certainBytes: 15 << 20, gatheredBytes: 16 << 20)
-    /// A part of a stream: 1 MiB, so that a stream needs little memory and its frames are made in turn with others';
-    /// or one object, as large as it may be in a long reply.
+    /// A part of a stream, made in turn with other frames; or one object, as large as it may be in a long reply.
     package static let part = FetchLimits(
         answerBytes: 1 << 20, objectBytes: long.objectBytes, certainBytes: long.certainBytes,
         gatheredBytes: long.gatheredBytes)
@@ -127,8 +122,7 @@ extension FetchLimits {
     /// A fetch that exceeds them is repeated with those of a long one.
     package var isBrief: Bool { microseconds != nil }
 
-    /// Bytes of the objects that are read before the first of them is written. A stream holds that many while its
-    /// client takes the parts before.
+    /// Bytes of objects that are read before the first is written; a stream holds them while its client takes earlier parts.
     var batchBytes: Int { min(gatheredBytes / 2, answerBytes) }
 }
 

@@ -24,8 +24,7 @@ struct FetchSQL {
         """
     }
 
-    /// Units for each object that is sorted, and for each byte of the texts by which it is: so one fetch sorts up to some 9
-    /// million objects, in some 300 MB of temporary storage.
+    /// Units for each object that is sorted, and each byte of its texts: up to some 9 million objects in 300 MB.
     private static let unitsPerSorted = 32
 
     /// The row numbers of a sorted request's objects, in its order.
@@ -141,8 +140,7 @@ struct FetchSQL {
         naming.value(of: attribute(of: term, of: entity).column, atEnd: term.path[...], of: entity, ObjectShape.alias)
     }
 
-    /// The expression of a sort term; decimals sort by their value, because no number type of SQLite holds all of their
-    /// digits.
+    /// The expression of a sort term; decimals, which are texts, sort by their value.
     private func sortKey(_ term: FetchRequest.SortTerm, _ value: String, of entity: Int) -> String {
         value
             + (attribute(of: term, of: entity).comparedType == .decimal
@@ -255,8 +253,7 @@ struct FetchedNest {
     }
 }
 
-/// The objects at one node of a fetch's tree of relationships, each written once however often it is nested. Each has
-/// holes for its nested objects.
+/// The objects at one node of a fetch's tree, each written once however often it is nested, with holes for nested ones.
 struct FetchedLevel {
     private(set) var rowNumbers: [Int64] = []
     private var writer = JSONWriter(capacity: 4 << 10)

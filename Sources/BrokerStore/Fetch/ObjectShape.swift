@@ -12,8 +12,7 @@ struct ObjectShape {
         case value(column: Int, ValueWriter)
         case rowKey(column: Int)
         case object([Member])
-        /// The key of a linked object: null where `column` is NULL. Omitted where one of `required` is NULL, because
-        /// that object has no key that a record could have.
+        /// The key of a linked object: null where `column` is NULL, omitted where one of `required` is: it has no key for records.
         case link(column: Int, required: [Int], Node)
         /// The objects of an included relationship, by its number among the included ones.
         case inclusion(Int)
@@ -39,8 +38,7 @@ struct ObjectShape {
 
     static let alias = "t"
 
-    /// The maximum number of columns of one result: SQLite allows 2,000 (sqlite.org/limits.html, "Maximum Number Of
-    /// Columns"), and a statement adds one of its own to those of the shape.
+    /// SQLite allows 2,000 columns of a result (sqlite.org/limits.html), and a statement adds one to those of the shape.
     static let mostColumns = 1_999
 
     /// SQL expressions, each once; the first is the row's number. At most ``mostColumns``.
@@ -194,8 +192,7 @@ struct ShapeBuilder {
         return .link(column: columns[0], required: [], key(relationship.destination, columns))
     }
 
-    /// The identity's value; for several attributes an object, which with remote names is a record that names the
-    /// object.
+    /// The identity's value; for several attributes an object, which with remote names is a record that names it.
     private func key(_ entity: Int, _ columns: [Int]) -> ObjectShape.Node {
         let identity = plan.model.entities[entity].identity
         let values = zip(identity, columns).map { position, column in

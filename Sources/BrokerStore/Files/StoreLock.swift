@@ -20,8 +20,7 @@ package final class StoreLock: Sendable {
 
     private static let held = Mutex<[FileIdentity]>([])
 
-    /// Whether this process has locked that store. No other descriptor of its file may be opened, because closing it
-    /// would end SQLite's locks.
+    /// Whether this process has locked that store. To close another descriptor of its file would end SQLite's locks.
     static func isHeld(_ identity: FileIdentity) -> Bool { held.withLock { $0.contains(identity) } }
 
     /// Permissions of new files, less the umask: users in the file's group may read the store, and other users may not.

@@ -283,8 +283,7 @@ final class JobRun {
         try history.record(body)
     }
 
-    /// Whether more than a count is needed of an object: of one that the first step touched, the changes of that step
-    /// count, too.
+    /// Whether more than a count is needed of an object: of one that the first step touched, that step's changes count, too.
     private var needsEntry: (Int, Int64, StoredKey) -> Bool {
         guard let base else { return { _, _, _ in false } }
         return { entity, number, key in

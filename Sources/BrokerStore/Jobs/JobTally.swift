@@ -55,11 +55,9 @@ struct JobTally {
     private var states: [[UInt8]]
     private var changedOutside: [Int: Set<Int64>]
     private var recordedChanges: [[RecordedChange]]
-    /// By entity, the number of stored objects that the job deleted, also of those that it made again. Without the owned
-    /// objects that their owners' values do not name.
+    /// By entity, the number of deleted objects, also of those made again; without owned ones that no owner names.
     private(set) var deletions: [Int: Int] = [:]
-    /// By the index of a hierarchy's table, the concrete entities of the first step's rows: read from the store where the
-    /// job itself does not determine them.
+    /// By a hierarchy's table, the concrete entities of the first step's rows; read where the job does not determine them.
     private var concreteEntities: [Int: [Int]] = [:]
     /// By concrete entity, the row numbers of the hierarchies' objects among those that changed beside the staged rows.
     private var hierarchyNumbers: [Int: Set<Int64>] = [:]
@@ -101,8 +99,7 @@ struct JobTally {
         var namesLinks = false
     }
 
-    /// Returns the first step's effect on the entry's object; nil when the step did not touch it. From now on the net
-    /// changes count the object.
+    /// Takes the first step's effect on the entry's object, which the net changes count from now on; nil without one.
     private mutating func takeBaseState(_ entry: NetChanges.Entry) -> BaseState? {
         // A later step inserted the row: the object that the first step named by this key has been renamed since.
         guard let base, entry.original != .absent else { return nil }

@@ -99,8 +99,7 @@ private struct Renamings {
     }
 
     struct Settled {
-        /// By key: the steps at which its object lost it, the last one first, and the final key of that object; nil
-        /// when it has none.
+        /// By key: the steps at which its object lost it, the last one first, and the final key of that object, if it has one.
         fileprivate var changes: [ObjectName: [(step: Int, key: StoredKey?)]] = [:]
 
         /// The final key of the object that had this key after a step; nil when the object no longer exists.

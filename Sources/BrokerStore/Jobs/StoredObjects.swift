@@ -430,8 +430,7 @@ final class StoredObjects: ObjectStore {
         }
     }
 
-    /// The fault of a record that the table does not take for a reason that the model does not explain: another program made
-    /// or changed the table.
+    /// The fault of a record that the table refuses for another reason than the model: another program made or changed it.
     private func refusal(_ error: StoreError, _ entity: Int, _ cells: UnsafePointer<Cell>) -> Fault {
         let (name, statements) = (merger.entities[model.topmost(of: entity)].name, merger.entities[entity])
         let attributes = plan.layout.entities[entity].attributeCount
@@ -469,8 +468,7 @@ struct AppliedStep {
     let renamings: [Renaming]
     /// No record was rejected.
     let isComplete: Bool
-    /// The row numbers of the sync's objects that the records name, their keys, and the identities of those that do not
-    /// exist.
+    /// The row numbers of the sync's objects that the records name, their keys, and the identities of those without an object.
     let named: Set<Int64>
     private let namedKeys: [StoredKey]
     private let absent: [[OwnedCell]]

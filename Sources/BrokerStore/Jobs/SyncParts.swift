@@ -3,8 +3,7 @@ internal import BrokerSchema
 internal import BrokerStaging
 internal import CSQLite
 
-/// The objects that the parts of incomplete syncs have named: stored in the database, so that parts may come from any
-/// connection and after a restart.
+/// The objects that parts of open syncs have named: stored, so that parts may come from any connection, after a restart, too.
 final class SyncParts {
     private static let tables = [
         """

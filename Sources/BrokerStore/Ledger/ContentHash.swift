@@ -94,8 +94,7 @@ package enum ContentHash {
     }
 }
 
-/// Hashes a sequence of fields with 128 bits of output. Each field is hashed with its length, so no two sequences are the same
-/// bytes.
+/// Hashes fields with 128 bits of output, each with its length, so that no two sequences of fields are the same bytes.
 package struct FieldHasher {
     /// The first byte of each hash that ``finish()`` returns.
     private static let marker: UInt8 = 3
@@ -130,8 +129,7 @@ package struct FieldHasher {
     }
 }
 
-/// The versions of all that decides outcomes besides the jobs, the model and the limits. Two stores to which the same jobs are
-/// applied are equal if these are.
+/// The versions of all that decides outcomes besides jobs, model and limits: equal stores stay equal while these are.
 package struct ApplicationFingerprint: Sendable, Equatable {
     private struct Fact: Sendable, Equatable {
         let name: String
@@ -226,8 +224,7 @@ package struct StateDigest: Sendable, Equatable {
 
     package internal(set) var position: Int64
     private(set) var hash: [UInt8]
-    /// The time of the entry there, in milliseconds since 1970: no later entry has an earlier one. Nil for a journal, which
-    /// stores rising times.
+    /// The time of the entry, in milliseconds since 1970, never before that of an earlier one; nil for a journal.
     package private(set) var time: Int64?
     /// The newest since the store was opened; nil for none, and for a journal.
     package private(set) var checkpoint: Checkpoint?

@@ -117,8 +117,7 @@ package struct StoreJob: Sendable {
 }
 
 extension StoreJob {
-    /// Whether the recorded job has the same content, and this job's owner may see it. Every server decides that alike,
-    /// whichever user it runs as.
+    /// Whether the recorded job has the same content, and this job's owner may see it: alike on every server.
     package func isRepetition(of recorded: StoredOutcome) -> Bool {
         guard recorded.owner == nil || recorded.owner == owner || isPrivileged else { return false }
         return recorded.contentHash == contentHash
@@ -180,8 +179,7 @@ package struct StoredBookmark: Sendable, Equatable {
     package let sequence: Int64
 }
 
-/// The user that sent a job, or asks about one. The outcome of a job is reported to the user that sent it, to root and
-/// to the server's own user.
+/// The user that sent a job, or asks about one: outcomes are for the sender, for root and for the server's own user.
 package struct JobOwner: Sendable, Hashable {
     /// The user id at the other end of the socket, as the kernel reports it (unix(7), `SO_PEERCRED`).
     package let user: UInt32

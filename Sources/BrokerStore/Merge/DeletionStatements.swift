@@ -21,8 +21,7 @@ final class DeletionStatements {
     private let cache: StatementCache
     /// By the index of a table's entity: its position in the order of deletions.
     let deletionOrder: [Int]
-    /// By entity index: a deletion of its objects, or of related entities' objects, may delete other objects, or other
-    /// objects may prevent it.
+    /// By entity index: a deletion of its objects may delete other objects, or others may prevent it.
     let reachesOthers: [Bool]
     /// By entity index: deleted objects may have row keys.
     let takesRowKeys: [Bool]
@@ -90,8 +89,7 @@ final class DeletionStatements {
             where: "x.generation = ?1 AND x.entity = \(entity) AND \(joined(entity, relationship))")
     }
 
-    /// Returns a row when the relationship links an object of the deletion set to one that is not in the set: the key
-    /// of the first.
+    /// Returns the key of an object of the deletion set that the relationship links to one outside of it, if there is one.
     func denied(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
         let destination = plan.model.destinationTable(entity, relationship)
         return try cache.statement(
@@ -146,8 +144,7 @@ final class DeletionStatements {
 
     // MARK: - SQL
 
-    /// By the index of a table's entity: a table whose rows are deleted with rows of another table comes before that
-    /// one, except for one link of each cycle.
+    /// By a table's entity: tables whose rows go with rows of another come before it, but for one link of each cycle.
     private static func childrenFirst(_ plan: StagingPlan) -> [Int] {
         var children: [[Int]] = Array(repeating: [], count: plan.model.entities.count)
         for entity in plan.model.tableEntities {

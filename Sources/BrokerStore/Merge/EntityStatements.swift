@@ -73,8 +73,7 @@ final class EntityStatements {
 
     private let cache: StatementCache
 
-    /// Returns the object with a key, which `bind` binds from 1 on; nil when there is none. Long values of the columns are charged to
-    /// the job.
+    /// Returns the object with a key, which `bind` binds from 1 on. Long values of the columns are charged to the job.
     func find(charging columns: LongColumns? = nil, _ bind: (Statement) -> Void) throws(StoreError) -> StoredObject? {
         let find =
             if let columns, !columns.names.isEmpty {
@@ -219,8 +218,7 @@ final class EntityStatements {
 }
 
 extension Model {
-    /// The column for parked values of a unique list: the first that neither identifies an object of the table nor says when it was
-    /// modified.
+    /// The column for parked values of a unique list: the first that neither identifies an object nor says when it was modified.
     func parkingColumn(of list: [Int], _ table: Int) -> Int? {
         let entities = subentities(of: table).map { self.entities[$0] }
         return list.first { attribute in
@@ -255,8 +253,7 @@ struct ObjectRead {
     }
 }
 
-/// The statements about the positions in an object's ordered relationship: in a link table, or beside the elements' links to
-/// it.
+/// Statements about the positions in an object's ordered relationship, in a link table or beside the elements' links.
 final class ListPositionStatements {
     private let cache: StatementCache
     private let table: String

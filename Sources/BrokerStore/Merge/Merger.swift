@@ -32,8 +32,7 @@ final class Merger {
     var digest: RowDigest?
     /// Each job's outcome has ``Outcome/feedKeys``.
     var keepsFeedKeys = false
-    /// Foreign keys are not checked for a batch of so many rows: to compile its statements again costs as much as some hundred
-    /// checks, for each of which SQLite opens and searches the other table. Tests lower it.
+    /// A batch of so many rows is not checked for foreign keys: to compile its statements again costs some hundred checks.
     var rowsWithoutChecks = 2_000
     /// Steps whose records were applied one after the other, by the reason.
     var interpretations: [InterpretationReason: Int] = [:]
@@ -143,8 +142,7 @@ final class Merger {
         try rowKeys.take(entities[entity], entity, on: connection)
     }
 
-    /// Called before objects are deleted: reads the newest keys, which would otherwise be those of the remaining
-    /// objects.
+    /// Called before objects are deleted: reads the newest keys while their objects are there.
     func readRowKeys() throws(StoreError) {
         for entity in entities.indices
         where entities[entity].hasRowKey && plan.model.topmost(of: entity) == entity {

@@ -64,8 +64,7 @@ final class NetChanges {
     /// An entry in an array that has doubled, its places in two indexes, and the header of its key's bytes.
     private static let bytesPerEntry = 2 * MemoryLayout<Entry>.stride + 144
     private static let bytesPerUndo = MemoryLayout<(Int, Entry)>.stride
-    /// The state of a row before a first step, and the number of a changed row that is only counted: elements of a dictionary
-    /// and of a set that have doubled.
+    /// The state of a row before a first step, and the number of a row that is only counted, in hash tables that have doubled.
     private static let bytesPerOriginal = 64
     private static let bytesPerNumber = 24
 
@@ -76,8 +75,7 @@ final class NetChanges {
     private var bytes = 0
 
     private(set) var entries: [Entry] = []
-    /// The rows that a first step changed, as they were before the job: a digest, and the concrete entity. The merge
-    /// counts the rows of that step itself, so they need no entries.
+    /// The rows that a first step changed, as they were before: a digest, and the concrete entity. The merge counts them.
     private(set) var baseOriginals: [RowLocation: (content: Int, concreteEntity: Int)] = [:]
     private var links = LinkChanges()
     private var isRecordingBase = false
@@ -106,8 +104,7 @@ final class NetChanges {
     private var marks: [(entries: Int, undo: Int, bytes: Int)] = []
     /// The hook is set: recordings may be nested.
     private var isRecording = false
-    /// The digest of every change, also of those that were undone: the same job makes the same attempts on the same
-    /// store. Nil when no caller asked for it.
+    /// The digest of every change, also of those that were undone, as they are in every store; nil when nobody asked for it.
     private(set) var digest: RowDigest?
 
     /// When memory is refused, the job is ended.
@@ -500,8 +497,7 @@ final class ChangedTables {
         }
 
         let number: Int
-        /// The ends at objects that have a relationship for these links: the first end, and the second if there is an
-        /// inverse.
+        /// The ends at objects that have a relationship for these links: the first, and the second if there is an inverse.
         let ends: [End]
         let realColumns: Set<Int32>
     }

@@ -2,8 +2,7 @@ internal import BrokerModel
 internal import BrokerSchema
 internal import BrokerStaging
 
-/// The SQL of single objects, each prepared on first use. Objects are named by the entity of their table and the number of
-/// their row.
+/// The SQL of single objects, which are named by the entity of their table and the number of their row.
 final class ObjectStatements {
     private let plan: StagingPlan
     private let connection: Connection
@@ -148,8 +147,7 @@ final class ObjectStatements {
                 + "\(clearingPosition(entity, column)) WHERE \(rowNumber(entity)) = ?1 AND \(links[0]) IS NOT NULL")
     }
 
-    /// Parameters: a row number of the destination. Returns the numbers of the entity's rows whose link at the column leads
-    /// there.
+    /// Parameters: a row number of the destination. Returns the numbers of the rows whose link at the column leads there.
     func holders(_ entity: Int, _ column: Int) throws(StoreError) -> Statement {
         let destination = plan.layout.entities[entity].link(atColumn: column).destination
         let isLinked = zip(linkNames(entity, column), keyNames(destination)).map { "o.\(quoted($0)) = e.\(quoted($1))" }
@@ -191,8 +189,7 @@ final class ObjectStatements {
         try cache.statement(number, sql: "DELETE FROM \(linkTable(number)) WHERE rowid = ?1")
     }
 
-    /// Parameters: the row number of the object at one side. Returns the number of the link's row, and that of the object at
-    /// the other side.
+    /// Parameters: the row number of the object at one side. Returns the link's row number, and that of the other object.
     func links(_ number: Int, isReversed: Bool) throws(StoreError) -> Statement {
         let link = plan.layout.linkTables[number]
         let sides = naming.linkSides(link)
@@ -228,8 +225,7 @@ final class ObjectStatements {
             })
     }
 
-    /// Parameters: the row number of an object. Returns the row number of each element of its ordered relationship, and its
-    /// position.
+    /// Parameters: the row number of an object. Returns row number and position of each element of its ordered relationship.
     func positions(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
         let destination = model.destinationTable(entity, relationship)
         return try cache.statement(

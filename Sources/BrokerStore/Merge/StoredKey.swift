@@ -73,8 +73,7 @@ final class ColumnAffinities {
         return .integer(integer)
     }
 
-    /// The number that a numeric column stores for the text; nil when it stores the text. SQLite converts it, because
-    /// the last bit may count.
+    /// The number that a numeric column stores for the text; nil if it stores the text. SQLite decides, to the last bit.
     private func number(_ text: Cell) throws(StoreError) -> Cell? {
         if conversion == nil {
             conversion = try connection.prepare("SELECT CAST(?1 AS NUMERIC) WHERE CAST(?1 AS NUMERIC) = ?1")
@@ -102,8 +101,7 @@ struct ObjectName: Hashable {
     let key: StoredKey
 }
 
-/// Values of columns to compare and to look up by: the type of each and its bytes, compared like SQLite compares them
-/// within one column.
+/// Values of columns to compare and to look up by: types and bytes, equal where SQLite finds them equal in a column.
 struct StoredKey: Hashable {
     private(set) var bytes: [UInt8] = []
 

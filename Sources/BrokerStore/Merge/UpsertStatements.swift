@@ -17,8 +17,7 @@ final class UpsertStatements {
     private let absentValues: UnsafePointer<Cell>
     private let columns: EntityColumns
     private let isInHierarchy: Bool
-    /// Staged columns that an insert requires besides the identity: attributes, and links that another program's table
-    /// requires.
+    /// Staged columns that an insert requires besides the identity: attributes, and links that another program's table requires.
     let required: [Int]
     private let isForeign: Bool
     private let connection: Connection
@@ -84,8 +83,7 @@ final class UpsertStatements {
             }
     }
 
-    /// Whether rows may be inserted with placeholders in these columns, because they conflict with their object's key
-    /// before any other constraint.
+    /// Whether rows may be inserted with placeholders there, because they meet their object's key before any other constraint.
     private func acceptsPlaceholders(_ lacking: [Int]) -> Bool {
         !isForeign && !isInHierarchy
             && !lacking.contains { column in
@@ -155,8 +153,7 @@ extension Attribute {
     }
 }
 
-/// The conditions joined by OR, as a tree of small height: SQLite allows expressions of 1,000 levels, and 2,000
-/// columns.
+/// The conditions joined by OR, as a tree of small height: SQLite allows expressions of 1,000 levels.
 func anyOf(_ conditions: [String]) -> String { anyOf(conditions[...]) }
 
 private func anyOf(_ conditions: ArraySlice<String>) -> String {

@@ -324,8 +324,7 @@ enum PredicateFunctions {
     private static let work = "broker_work"
     /// Bytes that SQLite reads and compares for one unit.
     private static let bytesPerUnit = 32
-    /// Such bytes of a long value: SQLite collects them from many pages, in memory that it allocates. Reading a value of
-    /// 25 MB took 57 ms, and reading a column after it 20 ms.
+    /// Such bytes of a long value, which SQLite collects from many pages: reading one of 25 MB took 57 ms.
     private static let longBytesPerUnit = 4
     /// Bytes of a value that is not long: about a page.
     private static let shortBytes = 4_096
@@ -391,8 +390,7 @@ enum PredicateFunctions {
     }
 }
 
-/// A test as a statement's parameter. The statement owns it until the parameter is bound again or the statement is
-/// finalized.
+/// A test as a statement's parameter, which the statement owns until it is bound again or finalized.
 final class BoundTest {
     private let test: ValueTest
     private let run: MatchRun

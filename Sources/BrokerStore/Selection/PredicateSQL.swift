@@ -336,8 +336,7 @@ extension PredicateOrder {
 }
 
 extension PredicateTextTest {
-    /// The range of a plain BEGINSWITH: texts with this prefix are those from `least` to before `end`. No byte of UTF-8
-    /// is 255, so there is always an end.
+    /// The range of a plain BEGINSWITH, from `least` to before `end`: no byte of UTF-8 is 255, so there is always an end.
     fileprivate var prefixRange: (least: [UInt8], end: [UInt8])? {
         guard relation == .beginsWith, !ignoresCase, !ignoresDiacritics, let prefix = texts.first,
             let last = prefix.last
