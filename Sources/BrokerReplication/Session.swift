@@ -336,26 +336,22 @@ extension ReplicatedStream {
     }
 }
 
-/// The newest message of a subject, as the stream's leader has it.
-struct LastMessage {
-    let position: Int64
-    /// Empty for a message of no batch.
-    let batch: String
-}
-
 extension ReplicatedStream {
-    /// nil when the stream has no message of the subject.
+    /// The newest message of a subject, and its batch, "" for none; nil when the stream has no message of the subject.
     ///
     /// The leader answers: a direct get may be answered by another server, which may not have the newest message yet.
-    func lastMessage(of subject: String, _ token: StopToken?) throws(ReplicationError) -> LastMessage? {
+    func lastMessage(of subject: String, _ token: StopToken?) throws(ReplicationError) -> (
+        position: Int64, batch: String
+    )? {
         var writer = JSONWriter()
         writer.object { $0.member("last_by_subj", subject) }
         let answer = try connection.call(
             "$JS.API.STREAM.MSG.GET.\(name)", writer.bytes, patience: nil, token,
             read: { answer in
                 let message = answer["message"]
-                return LastMessage(
-                    position: message?["seq"]?.int64 ?? 0, batch: Self.batch(of: message?["hdrs"]?.string ?? ""))
+                return (
+                    position: message?["seq"]?.int64 ?? 0, batch: Self.batch(of: message?["hdrs"]?.string ?? "")
+                )
             })
         switch answer {
         case .success(let message): return message

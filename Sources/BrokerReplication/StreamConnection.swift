@@ -32,7 +32,7 @@ package final class StreamConnection: @unchecked Sendable {
         // libnats calls back only when the first attempt has failed.
         if status == NATS_OK { events.connected(connection) }
         do throws(NATSFailure) {
-            subscription = try NATSSubscription(router.subject, on: connection) { [router] in router.route($0) }
+            subscription = try NATSSubscription(router, on: connection)
         } catch {
             // libnats may have given up in the meantime; it says why from another thread.
             if natsConnection_IsClosed(connection) { awaitClosing() }
@@ -119,7 +119,8 @@ extension StreamConnection {
     ///
     /// - Parameter deadline: microseconds of the monotonic clock.
     func request(_ message: NATSMessage, deadline: Int64) -> Answer {
-        guard events.state.withLock({ $0.isConnected && !$0.isStopped }) else { return noConnection }
+        // The events learn of a lost connection later; a request that libnats keeps for the next one would wait for its time.
+        guard natsConnection_Status(connection) == NATS_CONN_STATUS_CONNECTED else { return noConnection }
         switch message.request(on: connection, milliseconds: max(1, (deadline - monotonicMicroseconds()) / 1_000)) {
         case .success(let reply):
             defer { reply.destroy() }
@@ -248,8 +249,8 @@ package struct StreamAddress: Sendable, Equatable {
     let servers: [String]
     /// The stream's name, and the first token of its subjects.
     package let stream: String
-    let user: String?
-    let password: String?
+    private(set) var user: String?
+    private(set) var password: String?
 
     static let defaultPort = 4_222
     /// NATS allows more, but the name is also a token of subjects and a folder of the server.
@@ -276,8 +277,6 @@ package struct StreamAddress: Sendable, Equatable {
             guard parts.count == 2 else { throw Self.invalid(text, "before @ there must be USER:PASSWORD") }
             (user, password) = (String(parts[0]), String(parts[1]))
             hosts = hosts[hosts.index(after: at)...]
-        } else {
-            (user, password) = (nil, nil)
         }
         var servers: [String] = []
         for host in hosts.split(separator: ",", omittingEmptySubsequences: false) {
@@ -286,16 +285,11 @@ package struct StreamAddress: Sendable, Equatable {
         self.servers = servers
     }
 
-    private init(_ address: StreamAddress, user: String, password: String) {
-        servers = address.servers
-        stream = address.stream
-        self.user = user
-        self.password = password
-    }
-
     /// The same stream, as another user.
     package func signedIn(as user: String, password: String) -> StreamAddress {
-        StreamAddress(self, user: user, password: password)
+        var address = self
+        (address.user, address.password) = (user, password)
+        return address
     }
 
     /// With the port.

@@ -83,17 +83,12 @@ import Testing
     @Test func `positions rise and a group is contiguous while sessions interleave`() throws {
         let stream = try cluster.createStream("interleave")
         let sessions = (0..<2).map { _ in Session(stream) }
-        let ranges = sessions.map { _ in Appended() }
-        DispatchQueue.concurrentPerform(iterations: 2) { index in
-            var generator = SeededGenerator(seed: UInt64(index))
-            var number = 0
-            for _ in 0..<40 {
-                let count = Int.random(in: 1...30, using: &generator)
-                ranges[index].append(sessions[index], (number..<number + count).map { Self.entry(sessions[index], $0) })
-                number += count
-            }
-        }
-        let counts = try ranges.map { try $0.count }
+        let writers = sessions.enumerated().map { GroupWriter($1, $0) }
+        for writer in writers { writer.start() }
+        let ranges = writers.map(\.appended)
+        try waitUntil("both have appended") { ranges.allSatisfy { $0.groups >= 40 } }
+        for writer in writers { try writer.finish() }
+        let counts = ranges.map(\.count)
         let total = counts.reduce(0, +)
         let read = try Self.read(StreamReader(stream, after: 0), total)
         #expect(read.map(\.position) == (1...Int64(total)).map { $0 })
@@ -101,7 +96,7 @@ import Testing
             let mine = read.filter { $0.session == session.id.number }
             #expect(mine.map(\.id) == mine.indices.map { "job-\($0)" })
             // As the append said.
-            #expect(mine.map(\.position) == (try own.positions))
+            #expect(mine.map(\.position) == own.positions)
         }
         let switches = zip(read, read.dropFirst()).filter { $0.session != $1.session }.count
         #expect(switches > 2, "the sessions did not interleave")
@@ -182,34 +177,16 @@ import Testing
     }
 }
 
-/// The positions that a session's thread was given, or its error.
+/// The positions that a session's thread was given.
 final class Appended: @unchecked Sendable {
     private let lock = NSLock()
     private var ranges: [ClosedRange<Int64>] = []
-    private var error: (any Error)?
-
-    func append(_ session: Session, _ entries: [LogEntry]) {
-        let result = Result { try session.append(entries) }
-        lock.withLock {
-            switch result {
-            case .success(let range): ranges.append(range)
-            case .failure(let failure): error = failure
-            }
-        }
-    }
 
     func append(_ range: ClosedRange<Int64>) { lock.withLock { ranges.append(range) } }
 
-    var positions: [Int64] {
-        get throws {
-            try lock.withLock {
-                if let error { throw error }
-                return ranges.flatMap { $0 }
-            }
-        }
-    }
+    var positions: [Int64] { lock.withLock { ranges.flatMap { $0 } } }
 
-    var count: Int { get throws { try positions.count } }
+    var count: Int { positions.count }
 
     var groups: Int { lock.withLock { ranges.count } }
 }
