@@ -247,8 +247,7 @@ extension PropertyNamesReader {
 
 /// Checks the former names (`renamedFrom`) of a model's parts.
 ///
-/// A store finds a part by its name, or else by its former name. So no former name may be the name of another part, or
-/// the former name of two parts.
+/// A store finds a part by its name, or else by its former name: no former name is that of another part, or of two parts.
 struct FormerNames {
     /// By name, the part that has it, as in a sentence.
     private var owners: [ExactText: String] = [:]

@@ -130,10 +130,9 @@ private struct ModelLimitCheck {
 
 /// Reads a model from its JSON form (`protocol/model.schema.json`), from any source, and checks it completely.
 ///
-/// A model that is read has the properties that ``Model`` promises: indices in range, names unique, inverses on both
-/// sides. An unknown field is a fault, so that a typing error is always reported; only `$schema` and `description` are
-/// allowed everywhere, and have no effect. A model that exceeds ``ModelLimits`` is reported before anything else is
-/// read.
+/// A model that is read has the properties that ``Model`` promises: indices in range, names unique, inverses on both sides. An
+/// unknown field is a fault, so that a typing error is always reported. A model that exceeds ``ModelLimits`` is reported before
+/// anything else is read.
 package enum ModelReader {
     /// - Throws: ``ModelError`` with every fault in the order of the document; text that is no JSON is one fault.
     package static func read(_ text: JSONText) throws(ModelError) -> Model {

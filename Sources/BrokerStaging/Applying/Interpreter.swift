@@ -3,11 +3,9 @@ package import BrokerModel
 
 /// Applies the records of one step of a job: one after the other, in the order of the text, each beside what came before it.
 ///
-/// It is the rules of `records.md` as code. ``ObjectStore`` has the objects; nothing is looked up ahead, and nothing that was
-/// applied is judged again, but for two things: keys of objects that do not exist (`PendingKeys`) at the end of the
-/// step, and unique values, by the store, at the end of the job.
-///
-/// One thread uses it. With the policy `skip`, each record is undone by itself; with `fail`, the caller undoes the job.
+/// It is the rules of `records.md` as code. Two things are settled later: keys of objects that do not exist (`PendingKeys`) at the
+/// end of the step, and unique values, by the store, at the end of the job. With the policy `skip`, each record is undone by
+/// itself; with `fail`, the caller undoes the job. One thread uses it.
 package final class Interpreter {
     let plan: StagingPlan
     let store: any ObjectStore
@@ -34,9 +32,7 @@ package final class Interpreter {
     /// The identities of the sync's objects that do not exist, and that its records name.
     package private(set) var absent: [[OwnedCell]] = []
 
-    /// - Parameters:
-    ///   - rows: the staged rows of the step.
-    ///   - allowance: asked for memory; nil grants all.
+    /// - Parameter allowance: asked for memory; nil grants all.
     package init(
         _ rows: StagedRows, _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ store: any ObjectStore,
         sync: StagedSync? = nil, _ allowance: (any StagingAllowance)? = nil

@@ -91,8 +91,8 @@ final class ArenaMemory: @unchecked Sendable {
 
 /// A limit on work, in units that are the same on every machine.
 ///
-/// A unit is about one instruction of SQLite's virtual machine, 10 to 20 ns. Work is counted, not timed: a job that is
-/// replayed from the journal must end as it did before.
+/// A unit is about one instruction of SQLite's virtual machine, 10 to 20 ns. Work is counted, not timed: a job that is replayed
+/// must end as it did before.
 package struct WorkBudget: Sendable {
     /// Compiling a regular expression takes 5 us for each of its instructions.
     package static let unitsPerCompiledInstruction = 250
@@ -108,12 +108,7 @@ package struct WorkBudget: Sendable {
     /// The budget for patterns and tombstones while a job is staged: some seconds of a worker.
     static var staging: WorkBudget { WorkBudget(limit: 250_000_000) }
 
-    /// The share of one part of a job. Parts are staged at the same time and in any order, so each has a limit of its
-    /// own, and together they have the limit of the job.
-    ///
-    /// - Parameters:
-    ///   - bytes: size of the part's text.
-    ///   - total: size of the job's text.
+    /// The share of one step of a job, by the bytes of its text: together the steps have the limit of the job.
     static func staging(_ bytes: Int, of total: Int) -> WorkBudget {
         guard bytes < total else { return staging }
         return WorkBudget(limit: total.dividingFullWidth(bytes.multipliedFullWidth(by: staging.limit)).quotient)

@@ -4,9 +4,6 @@ internal import Glibc
 ///
 /// Text and blobs point into memory that the staged rows own: the job's text, its unescaped strings or the context's
 /// own `ByteArena`. A cell is therefore valid exactly as long as its ``StagedRows``.
-///
-/// A link's cell also has the source offset of its record, so that the later assertion wins in whichever order staging
-/// reads them.
 // Public only for speed, like the types of rows and of JSON values: as `package`, a load that changes nothing was 20 % slower.
 @frozen public struct Cell {
     @frozen public enum Kind: UInt8 {

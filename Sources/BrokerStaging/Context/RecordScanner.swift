@@ -3,8 +3,7 @@ internal import BrokerModel
 
 /// Walks the keys of records and stores the values of known keys in slots, one slot per node of the entity's key tree.
 ///
-/// Records of one collection mostly have the same keys in the same order, so each position remembers its last key. One
-/// comparison of bytes then replaces a search.
+/// Records mostly have the same keys in the same order, so each position remembers its last key: one comparison replaces a search.
 struct RecordScanner: ~Copyable {
     /// The last key at one position of an object.
     private struct Prediction {

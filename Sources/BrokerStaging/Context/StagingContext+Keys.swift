@@ -174,8 +174,8 @@ extension StagingContext {
 
 /// The concrete entity of an object in a hierarchy.
 ///
-/// A record of an entity, or a bare key that makes its object, finds the object of its identity in the whole hierarchy. A bare
-/// key that makes nothing decides no object's entity.
+/// A record, or a bare key that makes its object, finds the object of its identity in the whole hierarchy. A bare key that makes
+/// nothing decides no object's entity.
 extension StagingContext {
     /// Returns the object's concrete entity for a record or a bare key, and the origin of its row.
     ///

@@ -40,11 +40,8 @@ extension StagingContext {
         return none
     }
 
-    /// Stages the relationships that the record lacks and that a parameter of the job's path names. The parameter's
-    /// value is the key of an object.
-    ///
-    /// - Parameter offset: offset of the record. The key is not in its text, so a fault in the key is reported at the
-    ///   record.
+    /// Stages the relationships that the record lacks and that a parameter of the job's path names, as keys of objects. The
+    /// key is not in the record's text: a fault in it is reported at the offset of the record.
     mutating func stageRelationships(
         _ entity: EntityPlan, namedBy parameters: PathParameters, _ slots: Int, _ linkSource: LinkSource, at offset: Int
     ) throws(StagingFault) {

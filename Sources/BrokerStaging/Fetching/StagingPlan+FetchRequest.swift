@@ -262,11 +262,9 @@ extension StagingPlan {
             model.entities[entity].attributes[attribute], entities[entity].attributes[attribute].converter, dates)
     }
 
-    /// Returns the key of one object as the contract writes it: the identity's value, or an object of attribute names
-    /// and values for several attributes; the store's own key where the identity is absent or optional.
+    /// Reads the key of one object as the contract writes it: the identity's value, or an object of attribute names and values
+    /// for several attributes; the store's own key where the identity is absent or optional.
     ///
-    /// - Parameter pointer: path of the key in the message, a JSON Pointer.
-    /// - Returns: the values of the key's columns.
     /// - Throws: `invalidValue`, also for null.
     package func key(_ json: JSONValue, ofEntity index: Int, at pointer: String) throws(Fault) -> [OwnedCell] {
         // A key outside of the attribute's limits is valid, and names no object.

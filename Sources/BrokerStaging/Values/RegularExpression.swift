@@ -4,11 +4,9 @@ internal import CRE2
 
 /// A compiled regular expression in RE2's syntax.
 ///
-/// RE2 does not backtrack: it builds a DFA as far as the text needs it, and simulates the NFA where the DFA does not
-/// fit into ``memory``. So a match takes at most one step for each byte of the text and each instruction of the
-/// program. That product is charged in either case, because the choice depends on the contents of RE2's cache.
-///
-/// Immutable, shared by all threads; RE2 guards its caches itself.
+/// RE2 does not backtrack: a match takes at most one step for each byte of the text and each instruction of the program. That
+/// product is always charged, because the real cost depends on the contents of RE2's caches, which it guards itself. Immutable,
+/// shared by all threads.
 final class RegularExpression: @unchecked Sendable {
     enum Verdict: Equatable {
         case matches
@@ -129,8 +127,7 @@ final class RegularExpression: @unchecked Sendable {
 
 /// The regular expressions of one model, each compiled once.
 ///
-/// Compiling takes 5 us for an instruction, so a small file could take minutes: all of them together have a limit. Belongs to
-/// the thread that compiles the model.
+/// Compiling takes 5 us for an instruction, so all of them together have a limit. Belongs to the thread that compiles the model.
 final class ModelPatterns {
     private let mostInstructions: Int
     private var compiled: [[UInt8]: RegularExpression] = [:]

@@ -2,12 +2,10 @@ import BrokerJSON
 import BrokerModel
 internal import Glibc
 
-/// One attribute's conversion, compiled once from the model; immutable, shared by all workers.
+/// One attribute's conversion, compiled once from the model; immutable, shared by all workers. A class, because it is large.
 ///
-/// A class, because it is large and every value of every record is passed to one.
-///
-/// Converts as RestKit's table does and never loses information: a value that does not fit exactly is rejected. Texts
-/// that need no change stay in the document; other results are in the caller's arena.
+/// It never loses information: a value that does not fit exactly is rejected. Texts that need no change stay in the document;
+/// other results are in the caller's arena.
 final class ValueConverter: Sendable {
     /// The reading and storing of dates and calendar dates; for these attributes only.
     struct Dates: Sendable {
@@ -318,11 +316,9 @@ extension ValueConverter {
         return dates.cell(of: instant, arena: &arena)
     }
 
-    /// Converts a date. A number is seconds since 1970; with the format ``DateFormat/unixTime``, a number of 13 digits
-    /// or more is milliseconds, and a string may be such a number. Other strings match one of the formats, the first
-    /// that fits, or ISO 8601.
-    ///
-    /// A calendar date is the beginning of its day in UTC.
+    /// Converts a date; a calendar date is the beginning of its day in UTC. A number is seconds since 1970; with the format
+    /// ``DateFormat/unixTime``, one of 13 digits or more is milliseconds, and a string may be such a number. Other strings match
+    /// the first format that fits, or ISO 8601.
     func instant(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Instant {
         guard type != .calendarDate else { return try day(value, arena: &arena).midnight }
         switch value.kind {
