@@ -630,7 +630,7 @@ import Testing
             #expect(result.status == 0, "\(result.complaints)")
             #expect(try rows("SELECT count(*) FROM Thing") == ["\(count)"])
         }
-        #expect(try rows("SELECT name FROM pragma_table_info('Thing')") == ["name"])
+        #expect(try rows("SELECT name FROM pragma_table_info('Thing')") == ["_pk", "name"])
     }
 
     @Test func `nulls alone change nothing, and records before a fault are stored`() throws {
