@@ -202,7 +202,8 @@ final class Upsert {
     ///
     /// - Parameter comparedRows: so many rows are worth a comparison; nil for none, because the instructions of SQLite
     ///   must not depend on the rows that were merged before.
-    func run(
+    // Inlined into its caller, its closures make the optimizer of Swift 6.3 fail ("Found outside of lifetime use").
+    @inline(never) func run(
         _ range: Range<Int>, _ scan: UnsafeMutablePointer<StagedScan>, _ tally: UnsafeMutablePointer<MergeTally>,
         comparedRows: Int?
     ) throws(StoreError) {
