@@ -283,6 +283,9 @@ private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
         #expect(
             try action(.sync(json: "[]", as: "D", part: part))
                 == #"D: sync - - (inserts: true, updates: true, deletes: true) (id: "p", isLast: true) /entity []"#)
+        #expect(
+            try action(.sync(json: "[]", as: "D", actions: [.insert], part: .init(id: "p", isLast: false)))
+                == #"D: sync - - (inserts: true, updates: false, deletes: false) (id: "p", isLast: false) /entity []"#)
         #expect(try action(.delete("E", keys: [1, 2])) == "E: delete /entity [1,2]")
         #expect(
             try action(.delete("F", where: "TRUEPREDICATE"))
