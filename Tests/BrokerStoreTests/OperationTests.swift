@@ -117,6 +117,30 @@ import Testing
         #expect(outcome.changes.map(\.entity) == ["E", "T"])
     }
 
+    @Test
+    func `record by record, an object without attributes is made, and a part of a sync names an identity for good`()
+        throws
+    {
+        var options = StoreOptions()
+        options.interpretsAll = true
+        let store = try TestStore(
+            """
+            {"entities": {"A": {"attributes": {}},
+              "Card": {"identity": "code", "identityOptional": true, "attributes": {"code": "string"}}}}
+            """, options: options)
+        #expect(try store.run(Self.process("A", "{}")) == "A +1")
+        let part = { (codes: String, isLast: Bool) in
+            #"{"op": "sync", "entity": "Card", "json": \#(codes), "part": {"id": "p", "last": \#(isLast)}}"#
+        }
+        try store.run(Self.process("Card", #"[{"code": "a"}, {"code": "b"}]"#))
+        try store.run(part(#"[{"code": "a"}]"#, false))
+        // It gets another row, whose key is another one.
+        try store.run(Self.delete("Card", "[1]"))
+        try store.run(Self.process("Card", #"{"code": "a"}"#))
+        #expect(try store.run(part("[]", true)) == "Card -1")
+        #expect(try store.rows("SELECT code FROM Card") == ["a"])
+    }
+
     @Test func `a step that is applied record by record is counted by its reason, and another is not`()
         throws
     {

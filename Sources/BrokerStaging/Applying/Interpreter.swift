@@ -29,8 +29,8 @@ package final class Interpreter {
     /// The sync's objects that its records name.
     package private(set) var namedObjects: Set<AppliedObject> = []
     package var named: Set<Int64> { Set(namedObjects.map(\.number)) }
-    /// The identities of the sync's objects that do not exist, and that its records name.
-    package private(set) var absent: [[OwnedCell]] = []
+    /// The identities by which the sync's records name objects that do not exist, or that may get another row.
+    package private(set) var namedIdentities: [[OwnedCell]] = []
 
     /// - Parameter allowance: asked for memory; nil grants all.
     package init(
@@ -259,11 +259,11 @@ package final class Interpreter {
     /// Notes an object that the sync's records name.
     func noteName(_ object: AppliedObject?, _ entity: EntityPlan, _ cells: Int) {
         guard let sync, entity.index == plan.model.topmost(of: sync.selection.entity) else { return }
-        if let object {
-            namedObjects.insert(object)
-        } else {
-            absent.append(entity.identity.map { OwnedCell(copying: reader.scratch[cells + $0]) })
-        }
+        if let object { namedObjects.insert(object) }
+        // The identity may be another row's before the last part comes: the key of such a row is the store's own.
+        guard object == nil || plan.model.entities[entity.index].hasRowKey else { return }
+        let identity = entity.identity.map { OwnedCell(copying: reader.scratch[cells + $0]) }
+        if !identity.isEmpty, identity.allSatisfy({ !$0.cell.isNil }) { namedIdentities.append(identity) }
     }
 
     /// Whether the sync may not make the change that a record of the entity asks for.

@@ -139,7 +139,8 @@ struct ScratchStack: ~Copyable {
     /// Enough for the records of most models.
     private static let firstCount = 64
 
-    private var cells = UnsafeMutableBufferPointer<Cell>(start: nil, count: 0)
+    // With an address, also of the cells of a record without attributes.
+    private var cells = UnsafeMutableBufferPointer<Cell>.allocate(capacity: 0)
     private var depth = 0
 
     deinit { cells.deallocate() }

@@ -468,10 +468,10 @@ struct AppliedStep {
     let renamings: [Renaming]
     /// No record was rejected.
     let isComplete: Bool
-    /// The row numbers of the sync's objects that the records name, their keys, and the identities of those without an object.
+    /// The row numbers of the sync's objects that the records name, their keys, and identities: see `Interpreter`.
     let named: Set<Int64>
     private let namedKeys: [StoredKey]
-    private let absent: [[OwnedCell]]
+    private let namedIdentities: [[OwnedCell]]
 
     init(_ interpreter: Interpreter, _ objects: StoredObjects) throws(StoreError) {
         var payload: [[Named?]] = []
@@ -490,7 +490,7 @@ struct AppliedStep {
         renamings = objects.renamings
         isComplete = interpreter.rejected.isEmpty && interpreter.unlistedRejections.isEmpty
         named = interpreter.named
-        absent = interpreter.absent
+        namedIdentities = interpreter.namedIdentities
         var keys: [StoredKey] = []
         for object in interpreter.namedObjects { keys.append(try objects.key(of: object)) }
         namedKeys = keys
@@ -500,7 +500,7 @@ struct AppliedStep {
     func forEachName(of entity: Int, _ merger: Merger, _ body: (StoredKey) throws -> Void) throws {
         for key in namedKeys { try body(key) }
         // Another job may insert these objects before the last part arrives.
-        for identity in absent {
+        for identity in namedIdentities {
             let identity = try merger.forms.stored(identity.map(\.cell), of: entity)
             try body(merger.entities[entity].hasRowKey ? .naming(identity) : StoredKey(identity))
         }
