@@ -134,9 +134,8 @@ final class Requests: Sendable {
     func bookmark(named name: String) async throws -> BrokerStore.StoredBookmark? {
         let answer = Answer<BrokerStore.StoredBookmark?>()
         let text = message("bookmark") { $0.member("name", name) }
-        return try await value(of: answer, text) { [coordinator] envelope, _, _ in
+        return try await value(of: answer, text) { [coordinator] _, _, _ in
             .question { ticket in
-                guard case .bookmark(let name) = envelope.message else { return }
                 coordinator.bookmark(named: name, before: ticket) { result in
                     answer.finish(result.mapError { BrokerError(.storeUnavailable, $0.message) })
                 }
@@ -152,9 +151,8 @@ final class Requests: Sendable {
     ) async throws -> FeedSubscription {
         let answer = Answer<FeedSubscription>()
         return try await value(of: answer, message("subscribe") { query.write(to: &$0) }) {
-            [coordinator] envelope, _, _ in
+            [coordinator] _, _, _ in
             .question { ticket in
-                guard case .subscribe(let query) = envelope.message else { return }
                 coordinator.whenEnded(before: ticket, from: 0) {
                     let subscription = coordinator.subscribe(
                         to: query.entities, after: query.after, wantsKeys: query.reply == .keys, notify: notify)

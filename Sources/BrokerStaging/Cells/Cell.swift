@@ -139,8 +139,7 @@ struct ScratchStack: ~Copyable {
     /// Enough for the records of most models.
     private static let firstCount = 64
 
-    // With an address, also of the cells of a record without attributes.
-    private var cells = UnsafeMutableBufferPointer<Cell>.allocate(capacity: 0)
+    private var cells = UnsafeMutableBufferPointer<Cell>(start: nil, count: 0)
     private var depth = 0
 
     deinit { cells.deallocate() }
@@ -149,7 +148,8 @@ struct ScratchStack: ~Copyable {
     mutating func push(_ count: Int) -> Int {
         let base = depth
         depth += count
-        if cells.count < depth { grow() }
+        // The cells of a record without attributes have an address, too.
+        if cells.count < depth || cells.isEmpty { grow() }
         for index in base..<depth { cells[index] = .absent }
         return base
     }
