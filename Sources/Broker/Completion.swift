@@ -153,6 +153,10 @@ extension Completion {
             public static let inexact = Code(rawValue: "inexact")
             /// Values were not valid, and the `onInvalid` of their attribute ignored them or stored null.
             public static let ignoredValue = Code(rawValue: "ignoredValue")
+            /// Records brought a key that the model does not name, and `_extra` of their entity has its values.
+            public static let extraKey = Code(rawValue: "extraKey")
+            /// Values that their attribute cannot hold are in `_extra` of their entity.
+            public static let extraValue = Code(rawValue: "extraValue")
             /// Bare keys name no object, and were ignored, as the `missing` of their relationship says.
             public static let ignoredKey = Code(rawValue: "ignoredKey")
             /// Keys of a delete name no object.

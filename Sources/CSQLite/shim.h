@@ -31,6 +31,10 @@ static inline void broker_sqlite_result_static_text(sqlite3_context *context, co
     sqlite3_result_text64(context, count == 0 ? "" : text, count, SQLITE_STATIC, SQLITE_UTF8);
 }
 
+static inline void broker_sqlite_result_text(sqlite3_context *context, const char *text, uint64_t count) {
+    sqlite3_result_text64(context, count == 0 ? "" : text, count, SQLITE_TRANSIENT, SQLITE_UTF8);
+}
+
 static inline void broker_sqlite_result_static_blob(sqlite3_context *context, const void *bytes, uint64_t count) {
     sqlite3_result_blob64(context, count == 0 ? "" : bytes, count, SQLITE_STATIC);
 }

@@ -305,6 +305,9 @@ struct WarningCounts {
             let hasDot = kinds.contains { $0.key.map { $0.hasSuffix("\"") && $0.contains(".") } ?? false }
             return "the model does not name these keys of \(entity): \(list(kinds))"
                 + (hasDot ? " (a dot in the model leads into an object)" : "")
+        case .extraKey:
+            return "the model does not name these keys of \(entity), and _extra has their values: \(list(kinds))"
+        case .extraValue: return "attributes of \(entity) cannot hold some values, and _extra has these: \(list(kinds))"
         case .objectNotFound: return "\(total) \(total == 1 ? "key names" : "keys name") no \(entity)"
         case .deletionSkipped: return "no \(entity) was deleted, because a record was skipped"
         default: return "\(group.code.rawValue), \(Self.times(total))"

@@ -230,9 +230,21 @@ package struct Attribute: Sendable {
     package var onInvalid = InvalidValuePolicy.fail
     /// The former name: a store that has the attribute under that name retains its values.
     package var renamedFrom: String?
+    /// It has the keys of records that the model does not name, and the values that other attributes cannot hold: the entity
+    /// says `extra`.
+    package private(set) var isExtra = false
     /// For people.
     package var description: String?
     package var place: ModelPlace
+
+    /// The attribute of an entity that says `extra`.
+    package static func extra(at place: ModelPlace) -> Attribute {
+        var attribute = Attribute(name: extraName, type: .transformable, place: place)
+        attribute.isExtra = true
+        return attribute
+    }
+
+    package static let extraName = "_extra"
 
     package init(
         name: String, type: AttributeType, defaultValue: JSONFragment? = nil, dateFormats: [String] = [],

@@ -41,6 +41,9 @@ package struct Entity: Sendable {
     package var description: String?
     package var place: ModelPlace
 
+    /// Index of the attribute that has what no other attribute takes; nil in an entity without `extra`.
+    package var extra: Int? { attributeIndices.first { attributes[$0].isExtra } }
+
     package init(
         name: String, table: String, identity: [Int] = [], attributes: [Attribute] = [],
         relationships: [Relationship] = [], place: ModelPlace = .unknown

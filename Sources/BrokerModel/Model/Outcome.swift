@@ -29,6 +29,10 @@ package struct Warning: Sendable, Equatable {
         case inexact
         /// Values that an attribute could not take, and which `onInvalid` ignored or made null; `key` is the attribute's name.
         case ignoredValue
+        /// A record has a key that the model does not name, and its value is in `_extra`; `key` is its path in the record.
+        case extraKey
+        /// Values that an attribute cannot hold are in `_extra`; `key` is the attribute's name.
+        case extraValue
         /// Bare keys with `missing: ignore` that name no object; `key` is the relationship's name.
         case ignoredKey
         /// More records were rejected than are listed; `count` is the number of the others.

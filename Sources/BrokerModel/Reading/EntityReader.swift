@@ -41,6 +41,9 @@ struct EntityReader {
         draft.attributes =
             fields["attributes"]?.members(expected: "an object of attributes by name")?
             .map(AttributeReader(keyStyle: keyStyle).read) ?? []
+        if fields.flag("extra"), let node = fields["extra"] {
+            draft.attributes.append(AttributeDraft(attribute: .extra(at: node.place), key: node, isTyped: true))
+        }
         draft.relationships =
             fields["relationships"]?.members(expected: "an object of relationships by name")?
             .map(RelationshipReader(keyStyle: keyStyle).read) ?? []

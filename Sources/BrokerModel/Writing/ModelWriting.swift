@@ -38,9 +38,11 @@ extension Model {
                 writer.member("identity", names(entity.identity))
                 writer.flag("identityOptional", entity.isIdentityOptional)
             }
+            let own = entity.attributeIndices.dropFirst(parent?.attributeIndices.count ?? 0)
+            writer.flag("extra", own.contains { entity.attributes[$0].isExtra })
             writer.key("attributes")
             writer.object { writer in
-                for index in entity.attributeIndices.dropFirst(parent?.attributeIndices.count ?? 0) {
+                for index in own where !entity.attributes[index].isExtra {
                     entity.attributes[index].write(to: &writer)
                 }
             }

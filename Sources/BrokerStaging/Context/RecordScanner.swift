@@ -45,12 +45,14 @@ struct RecordScanner: ~Copyable {
     private var depth = 0
     /// The first unknown key of the latest record, in the order of the text; nil when it has none.
     private(set) var firstUnknownKey: (key: JSONValue, node: Int)?
+    /// The unknown keys of the latest record and their values, of an entity that stores these.
+    private(set) var extraKeys: [(node: Int, key: JSONValue, value: JSONValue)] = []
     /// The latest record has keys, and all of its own keys are unknown.
     private(set) var hasOnlyUnknownKeys = false
     private var knownKeyCount = 0
-    /// The offsets of values of the latest record that are neither objects nor null, in the place of an object on key paths.
+    /// By offset, the node of a value of the latest record that is neither an object nor null, in the place of an object on key paths.
     /// The slots of these paths hold them, as they hold a null in such a place.
-    private var misplacedValues: Set<Int> = []
+    private var misplacedValues: [Int: Int] = [:]
     /// The first of these in the place of a relationship's value.
     private(set) var misplacedLink: (relationship: EntityPlan.RelationshipPlan, value: JSONValue)?
 
@@ -72,7 +74,8 @@ struct RecordScanner: ~Copyable {
         depth = base + count
         firstUnknownKey = nil
         knownKeyCount = 0
-        if !misplacedValues.isEmpty { (misplacedValues, misplacedLink) = ([], nil) }
+        if !misplacedValues.isEmpty { (misplacedValues, misplacedLink) = ([:], nil) }
+        if !extraKeys.isEmpty { extraKeys.removeAll(keepingCapacity: true) }
         if recordsWithoutPredictions > 0 {
             recordsWithoutPredictions -= 1
         } else if predictions.isEmpty {
@@ -124,6 +127,7 @@ struct RecordScanner: ~Copyable {
                 knownKeyCount += 1
             } else {
                 unknownCounts[-1 - target].count += 1
+                if entity.extraColumn >= 0 { extraKeys.append((node, key, value)) }
                 if firstUnknownKey.map({ key.offset < $0.key.offset }) ?? true { firstUnknownKey = (key, node) }
             }
         }
@@ -134,7 +138,7 @@ struct RecordScanner: ~Copyable {
             } else if value.isNull {
                 place(value, below: child, entity.tree, base)
             } else if !entity.tree.nodes[child].isClaimed {
-                misplacedValues.insert(value.offset)
+                misplacedValues[value.offset] = child
                 place(value, below: child, entity.tree, base)
             }
         }
@@ -150,8 +154,12 @@ struct RecordScanner: ~Copyable {
 
     /// Whether the value is in the place of an object on a key path of the latest record.
     @inline(__always)
-    func isMisplaced(_ value: JSONValue) -> Bool {
-        !misplacedValues.isEmpty && misplacedValues.contains(value.offset)
+    func isMisplaced(_ value: JSONValue) -> Bool { misplacedNode(of: value) != nil }
+
+    /// The node at which such a value is.
+    @inline(__always)
+    func misplacedNode(of value: JSONValue) -> Int? {
+        misplacedValues.isEmpty ? nil : misplacedValues[value.offset]
     }
 
     /// Takes such values from the slots of relationships, and notes the first.
@@ -219,7 +227,8 @@ struct RecordScanner: ~Copyable {
                 continue
             }
             indices[key] = warnings.count
-            warnings.append(Warning(.unknownKey, entity: unknown.entity.name, key: path, count: unknown.count))
+            let code: Warning.Code = unknown.entity.extraColumn >= 0 ? .extraKey : .unknownKey
+            warnings.append(Warning(code, entity: unknown.entity.name, key: path, count: unknown.count))
         }
         return warnings
     }
@@ -250,6 +259,11 @@ extension EntityPlan {
         return
             "The model does not name \(shown) of \(self.name)\(ending) Correct the record, add the key to the model or to its "
             + "\"ignore\", or send the job with \"unknown\": \"warn\" (in Swift unknownKeys: .warn), which counts such keys."
+    }
+
+    /// The path to a key at that node in a record, as `_extra` has it.
+    func extraPath(to node: Int, _ key: JSONValue? = nil) -> [UInt8] {
+        ExtraValues.path(nodePaths[node] + (key.map { [String(decoding: $0.bytes, as: UTF8.self)] } ?? []))
     }
 
     /// Returns the keys from the record to that node.

@@ -37,7 +37,8 @@ extension StagingContext {
         let attributes = plan.model.entities[entity.ownIndex].attributes
         var writer = JSONWriter()
         writer.object { writer in
-            for column in entity.ownColumns where scratch[cells + column].kind != .absent {
+            for column in entity.ownColumns
+            where column != entity.extraColumn && scratch[cells + column].kind != .absent {
                 writer.key(attributes[column].name)
                 plan.valueWriter(entity: entity.ownIndex, attribute: column, .iso8601).write(
                     scratch[cells + column], to: &writer)

@@ -47,6 +47,10 @@ private struct RecordConversion {
     var notes: [ValueNote] = []
     /// The value of `modified` with all its digits, if its attribute stores only some.
     var wholeModified: Cell?
+    /// ``ExtraValues``.
+    var extraEntries: [UInt8] = []
+    /// The nodes of values in the place of an object that are among these.
+    var extraNodes: Set<Int> = []
 }
 
 extension StagingContext {
@@ -99,6 +103,7 @@ extension StagingContext {
         }
         table.pointee.noteRecord(row, modified: record.sentModified)
         let own = table.pointee.row(row)
+        if entity.isExtraContested(own, scratch[cells + max(0, entity.extraColumn)]) { staged.note(.extra) }
         for index in entity.ownColumns.indices {
             let column = entity.ownColumns[index]
             let cell = scratch[cells + column]
@@ -261,6 +266,7 @@ extension StagingContext {
         let isTarget = try isTarget(record, entity, nestedIn: source.holder)
         var conversion = RecordConversion()
         convertAttributes(record, entity, source, cells, &conversion)
+        if entity.extraColumn >= 0 { addExtraKeys(entity, source, cells, &conversion) }
         if let holder = source.holder { takeHolderValues(entity, holder, cells) }
         var isTombstone = false
         if let tombstone = entity.tombstone {
@@ -295,6 +301,7 @@ extension StagingContext {
         _ conversion: inout RecordConversion
     ) {
         entity.forEachOwnAttribute { column, attribute in
+            guard column != entity.extraColumn else { return }
             guard let value = value(of: attribute, column, source, entity) else {
                 if let missing = attribute.missingCell { scratch[cells + column] = missing.cell }
                 return
@@ -341,6 +348,7 @@ extension StagingContext {
                 guard !isMisplaced else { throw attribute.converter.misplacement(of: value) }
                 let cell = try attribute.converter.convert(meant, arena: &arena)
                 if arena.isInexact {
+                    if let null = extraCell(value, column, entity, &conversion) { return null }
                     conversion.notes.append(ValueNote(property: column, code: .inexact))
                     if let modified = entity.modified, modified.column == column {
                         conversion.wholeModified = try modified.whole(meant, attribute.converter, arena: &arena)
@@ -348,7 +356,10 @@ extension StagingContext {
                 }
                 return cell
             } catch {
-                guard attribute.onInvalid != .fail else { throw error }
+                guard attribute.onInvalid != .fail else {
+                    guard let cell = extraCell(value, column, entity, &conversion) else { throw error }
+                    return cell
+                }
                 let cell = attribute.onInvalid == .skip ? .absent : try attribute.nullCell(of: entity)
                 conversion.notes.append(ValueNote(property: column, code: .ignoredValue))
                 return cell
@@ -356,6 +367,50 @@ extension StagingContext {
         } catch {
             throw invalid(error, value, column, entity)
         }
+    }
+
+    /// Adds a value that the attribute cannot hold to the extra ones.
+    ///
+    /// - Returns: the attribute's cell; nil if the record cannot be without the value.
+    private mutating func extraCell(
+        _ value: JSONValue, _ column: Int, _ entity: EntityPlan, _ conversion: inout RecordConversion
+    ) -> Cell? {
+        guard entity.extraColumn >= 0, !entity.extraPaths[column].isEmpty, !entity.attributes[column].isRequired else {
+            return nil
+        }
+        conversion.notes.append(ValueNote(property: column, code: .extraValue))
+        if let node = scanner.misplacedNode(of: value) {
+            if conversion.extraNodes.insert(node).inserted {
+                ExtraValues.add(
+                    entity.extraPath(to: node), CompactJSON.text(of: value, arena: &arena), to: &conversion.extraEntries
+                )
+            }
+        } else {
+            ExtraValues.add(
+                entity.extraPaths[column], CompactJSON.text(of: value, arena: &arena), to: &conversion.extraEntries)
+        }
+        return .null
+    }
+
+    /// Adds the record's unknown keys, and those that a fetch has printed in `_extra`, to the extra values, and stores these.
+    private mutating func addExtraKeys(
+        _ entity: EntityPlan, _ source: RecordSource, _ cells: Int, _ conversion: inout RecordConversion
+    ) {
+        var values = scanner.extraKeys.map { (path: entity.extraPath(to: $0.node, $0.key), value: $0.value) }
+        let column = entity.extraColumn
+        if let fetched = value(of: entity.attributes[column], column, source, entity) {
+            if fetched.kind == .object {
+                values += fetched.members.map { (entity.extraPath(to: 0, $0.key), $0.value) }
+            } else {
+                values.append((ExtraValues.path([Attribute.extraName]), fetched))
+            }
+        }
+        for (path, value) in values {
+            let text = value.isNull ? nil : CompactJSON.text(of: value, arena: &arena)
+            ExtraValues.add(path, text, to: &conversion.extraEntries)
+        }
+        guard !conversion.extraEntries.isEmpty else { return }
+        scratch[cells + column] = .text(arena.store(conversion.extraEntries))
     }
 
     func invalid(_ fault: ValueFault, _ value: JSONValue, _ column: Int, _ entity: EntityPlan) -> StagingFault {
@@ -490,6 +545,13 @@ extension StagingContext {
 }
 
 extension EntityPlan {
+    /// Whether a row has extra values, and a later record of its object may change or end them: its row alone would not say in
+    /// which order.
+    func isExtraContested(_ row: UnsafePointer<Cell>, _ later: Cell) -> Bool {
+        guard extraColumn >= 0, row[extraColumn].kind != .absent else { return false }
+        return !row[extraColumn].isSame(as: later)
+    }
+
     /// Returns the record inside `{"employee": {…}}`, or the value itself.
     func unwrap(_ value: JSONValue) -> JSONValue {
         var members = value.members

@@ -11,7 +11,7 @@ final class EntityPlan: Sendable {
         /// The only one of them, which most attributes have; otherwise negative.
         let node: Int
         /// The attribute rejects `null`.
-        private let isRequired: Bool
+        let isRequired: Bool
         /// The value for a record that lacks the attribute; nil leaves the attribute absent.
         let missingCell: OwnedCell?
         let onInvalid: InvalidValuePolicy
@@ -115,6 +115,13 @@ final class EntityPlan: Sendable {
     let uniqueColumns: [Int]
     /// Attributes without which no object can be made.
     let requiredColumns: [Int]
+    /// The column of what no other attribute takes (`extra`); negative without one.
+    let extraColumn: Int
+    /// By column, the paths in ``extraColumn`` of values that the column's attribute cannot hold; empty where it takes no such
+    /// value there. They are those of the topmost entity for all of a hierarchy, and for all mappings.
+    let extraPaths: [[UInt8]]
+    /// By node of the tree, the keys that lead there from the record; in an entity with such a column only.
+    let nodePaths: [[String]]
     /// Compares a record's age with its object's; nil where every record is staged.
     let modified: ModifiedColumn?
     /// Its column; negative without one.
@@ -204,6 +211,9 @@ final class EntityPlan: Sendable {
         (attributes, relationships, nesting) = (keys.attributes, keys.relationships, keys.nesting)
         unretainedAttributes = keys.attributes.map { .passUnretained($0) }
         ownColumns = entity.attributeIndices
+        extraColumn = entity.extra ?? -1
+        extraPaths = Self.extraPaths(entity, tombstone, model.entities[model.topmost(of: ownIndex)])
+        nodePaths = entity.extra == nil ? [] : keys.tree.paths
         ownRelationships = entity.relationshipIndices.map { keys.relationships[$0] }
         unretainedRelationships = ownRelationships.map { .passUnretained($0) }
         hierarchy = model.isInHierarchy(ownIndex) ? HierarchyPlan(ownIndex, of: model) : nil
@@ -246,6 +256,20 @@ final class EntityPlan: Sendable {
         _ body: (RelationshipPlan) throws(Failure) -> Void
     ) throws(Failure) {
         for index in unretainedRelationships.indices { try unretainedRelationships[index].withoutCounting(body) }
+    }
+
+    /// What decides about the record has no such path: its identity, its age, and whether it is a tombstone.
+    private static func extraPaths(_ entity: Entity, _ tombstone: RecordPredicate?, _ topmost: Entity) -> [[UInt8]] {
+        guard let extra = entity.extra else { return [] }
+        return entity.attributes.indices.map { column in
+            let isDeciding =
+                entity.identity.contains(column) || entity.modified == column
+                || tombstone?.attributes.contains(column) ?? false
+            guard column != extra, !isDeciding, let path = topmost.attributes[column].recordPaths.first else {
+                return []
+            }
+            return ExtraValues.path(path)
+        }
     }
 
     /// A mapping's own keys for an attribute take the place of all others.

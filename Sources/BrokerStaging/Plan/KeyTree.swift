@@ -66,6 +66,18 @@ struct KeyTree: Sendable {
         nodes.map { node in node.children.filter { !nodes[$0].children.isEmpty } }
     }
 
+    /// By node, the keys that lead there from where the scanner begins.
+    var paths: [[String]] {
+        var paths: [[String]] = Array(repeating: [], count: nodes.count)
+        // A node's children come after it.
+        for (node, parent) in nodes.enumerated() {
+            for child in parent.children {
+                paths[child] = paths[node] + [String(decoding: nodes[child].key, as: UTF8.self)]
+            }
+        }
+        return paths
+    }
+
     /// Whether some path begins with this key of the record.
     func knows(_ key: String) -> Bool {
         nodes[0].children.contains { nodes[$0].key == Array(key.utf8) }

@@ -188,6 +188,8 @@ package final class StagingPlan: Sendable {
     package let layout: RowLayout
     /// By entity index, the column of the link to its owner; nil for an entity that is not owned.
     package let ownerColumns: [Int?]
+    /// By entity index, the column `_extra` of its table; nil without one.
+    package let extraColumns: [ExtraColumn?]
     /// By entity index, the plan of its records without a mapping.
     let entities: [EntityPlan]
     /// The same, for those who count no references to them.
@@ -247,6 +249,9 @@ package final class StagingPlan: Sendable {
                 case .column(let column) = layout.entities[entity].forms[inverse]
             else { return nil }
             return column
+        }
+        extraColumns = model.entities.indices.map { index in
+            ExtraColumn(model.subentities(of: model.topmost(of: index)).map { entities[$0] })
         }
         self.entities = entities
         unretainedEntities = entities.map { .passUnretained($0) }

@@ -69,7 +69,7 @@ package struct Rejection: Sendable {
 struct ValueNote: Hashable {
     /// Index of the attribute; for an `ignoredKey`, of the relationship.
     let property: Int
-    /// `inexact`, `ignoredValue` or `ignoredKey`.
+    /// `inexact`, `ignoredValue`, `extraValue` or `ignoredKey`.
     let code: Warning.Code
 }
 

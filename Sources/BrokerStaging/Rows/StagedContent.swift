@@ -238,6 +238,8 @@ package enum InterpretationReason: String, CaseIterable, Sendable {
     case modified
     /// Several records with unique values name one object.
     case unique
+    /// Several records name one object, and one of them has keys or values for `_extra`.
+    case extra
     /// A sync may not insert, or not update.
     case roles
     /// An object that must exist, or a value that it must have, is missing.

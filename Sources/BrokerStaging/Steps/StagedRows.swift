@@ -193,6 +193,12 @@ private struct PartTranslation {
             {
                 whole.content.note(.required)
             }
+            let extra = table.pointee.entity.extraColumn
+            if extra >= 0, own[extra].kind != .absent, table.pointee.namings[target].isRepeated,
+                !own[extra].isSame(as: cells[extra])
+            {
+                whole.content.note(.extra)
+            }
             for column in 0..<layout.attributeCount where cells[column].kind != .absent { own[column] = cells[column] }
             for column in layout.attributeCount..<layout.columnCount where cells[column].kind != .absent {
                 var link = cells[column]

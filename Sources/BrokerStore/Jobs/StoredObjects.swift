@@ -106,9 +106,7 @@ final class StoredObjects: ObjectStore {
             parameter = 2
         }
         for attribute in present {
-            let cell = cells[attribute]
-            insert.bind(
-                cell.kind == .absent ? plan.defaultCell(entity: entity, attribute: attribute)! : cell, at: parameter)
+            bind(attribute, of: cells, entity, to: insert, at: parameter)
             parameter += 1
         }
         for column in linked {
@@ -125,25 +123,35 @@ final class StoredObjects: ObjectStore {
         let becomes = entity != object.entity
         let isKey = model.entities[entity].hasRowKey ? [] : model.entities[entity].identity
         let before = becomes ? model.entities[object.entity].attributeIndices : []
-        let attributes = plan.attributes(of: entity).filter { attribute in
+        var attributes = plan.attributes(of: entity).filter { attribute in
             guard !isKey.contains(attribute) else { return false }
             return cells[attribute].kind != .absent
                 || becomes && !before.contains(attribute)
                     && plan.defaultCell(entity: entity, attribute: attribute) != nil
         }
         guard !attributes.isEmpty || becomes else { return object }
+        if let extra = model.entities[entity].extra, !attributes.contains(extra) { attributes.append(extra) }
         try writing(entity, cells, object, at: offset) { () throws(StoreError) in
             let update = try statements.update(entity, attributes, becomes: becomes)
             for (position, attribute) in attributes.enumerated() {
-                let cell = cells[attribute]
-                update.bind(
-                    cell.kind == .absent ? plan.defaultCell(entity: entity, attribute: attribute)! : cell,
-                    at: position + 1)
+                bind(attribute, of: cells, entity, to: update, at: position + 1)
             }
             update.bind(object.number, at: attributes.count + 1)
             try update.run()
         }
         return AppliedObject(table: object.table, number: object.number, entity: entity)
+    }
+
+    /// Binds the value that an object of the entity gets for an attribute.
+    private func bind(
+        _ attribute: Int, of cells: UnsafePointer<Cell>, _ entity: Int, to statement: Statement, at parameter: Int
+    ) {
+        if let extra = plan.extraColumns[entity], extra.column == attribute {
+            return statement.bind(text: extra.entries(of: cells), at: parameter)
+        }
+        let cell = cells[attribute]
+        statement.bind(
+            cell.kind == .absent ? plan.defaultCell(entity: entity, attribute: attribute)! : cell, at: parameter)
     }
 
     func rename(_ object: AppliedObject, _ cells: UnsafePointer<Cell>) throws(ApplyingFault) -> AppliedObject {

@@ -42,7 +42,7 @@ final class Merger {
     var comparedRows = 64
 
     init(_ plan: StagingPlan, on connection: Connection, isForeign: Bool) throws(StoreError) {
-        let scans = try ScanSet(plan.model, plan.layout, on: connection)
+        let scans = try ScanSet(plan, on: connection)
         self.plan = plan
         self.connection = connection
         self.isForeign = isForeign
@@ -73,6 +73,7 @@ final class Merger {
         tally.initialize(to: MergeTally())
         MergeTally.install(on: connection, tally)
         try StagedFunctions.install(on: connection, tally)
+        try ExtraFunction.install(on: connection)
     }
 
     deinit { tally.deallocate() }

@@ -37,6 +37,9 @@ final class ObjectStatements {
         let layout = plan.layout.entities[entity]
         for column in columns where column < layout.attributeCount {
             add(model.entities[entity].attributes[column].column)
+            if model.entities[entity].attributes[column].isExtra {
+                values[values.count - 1] = "\(ExtraFunction.name)(NULL, ?\(names.count))"
+            }
         }
         var parameter = names.count
         for column in columns where column >= layout.attributeCount {
@@ -69,12 +72,13 @@ final class ObjectStatements {
 
     private func updateSQL(_ entity: Int, _ attributes: [Int], becomes: Bool) -> String {
         let names = attributes.map { quoted(model.entities[entity].attributes[$0].column) }
-        var assignments = names.enumerated().map { "\($1) = ?\($0 + 1)" }
+        let values = ExtraFunction.values(names, of: model.entities[entity])
+        var assignments = zip(names, values).map { "\($0) = \($1)" }
         var condition = "\(rowNumber(entity)) = ?\(names.count + 1)"
         if becomes {
             assignments.append("\(quoted(entityColumnName)) = \(naming.names([entity]))")
         } else {
-            condition += " AND (\(anyOf(names.enumerated().map { "\($1) IS NOT ?\($0 + 1)" })))"
+            condition += " AND (\(anyOf(zip(names, values).map { "\($0) IS NOT \($1)" })))"
         }
         return "UPDATE \(table(entity)) SET \(assignments.joined(separator: ", ")) WHERE \(condition)"
     }

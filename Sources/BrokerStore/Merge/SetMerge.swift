@@ -190,6 +190,11 @@ final class SetMerge {
             let row = group.order[position]
             var index = 1
             for column in upserts.others(group.columns!) {
+                if let extra = merger.plan.extraColumns[entity], extra.column == column {
+                    statement.bind(text: extra.entries(of: table.row(row)), at: index)
+                    index += 1
+                    continue
+                }
                 index = bind(table.row(row)[column], column, of: entity, to: statement, at: index)
             }
             bindKey(ofRow: row, entity, to: statement, from: index)
@@ -245,7 +250,7 @@ final class SetMerge {
             if try find.step(), table.isStale(row, against: find.cell(0)) { stale.insert(row) }
         }
         // Values of such records that are not stored as sent do not count, and it is not known whose they are.
-        let isCounted = !stale.isEmpty && rows.warnings.contains { $0.code != .unknownKey }
+        let isCounted = !stale.isEmpty && rows.warnings.contains { $0.code != .unknownKey && $0.code != .extraKey }
         guard !isCounted, stale.allSatisfy({ !table.hasLinksElsewhere($0) && table.hasOwnLinksOnly($0) }) else {
             throw MergeFailure.surprise(.modified)
         }

@@ -41,6 +41,11 @@ struct StagedScan {
     var jobs: UnsafePointer<UInt32>?
     /// By column, the replacement where a row may lack a value.
     var absentValues: UnsafePointer<Cell>?
+    /// The column `_extra` of the entity's table; nil without one.
+    let extra: Unmanaged<ExtraColumn>?
+    /// Its number in the virtual table; negative without one.
+    let extraNumber: Int
+    let extraColumn: Int
     /// Columns that identify the rows where several may belong to one object; else empty.
     var identity: UnsafeBufferPointer<Int>?
     /// For a link table: the links, in their own order.
@@ -57,10 +62,15 @@ struct StagedScan {
     private(set) var row = 0
 
     init(
-        entity: Int?, columns: UnsafePointer<ScanColumn>, entityCount: Int, tables: UnsafePointer<ScannedTable>
+        entity: Int?, columns: UnsafePointer<ScanColumn>, _ extra: (column: ExtraColumn, number: Int)?,
+        entityCount: Int,
+        tables: UnsafePointer<ScannedTable>
     ) {
         self.entity = entity
         self.columns = columns
+        self.extra = extra.map { .passUnretained($0.column) }
+        extraNumber = extra?.number ?? -1
+        extraColumn = extra?.column.column ?? -1
         self.entityCount = entityCount
         self.tables = tables
         jobTables = tables
@@ -279,7 +289,9 @@ final class ScanSet {
     private var columns: [UnsafeMutableBufferPointer<ScanColumn>] = []
     let entityCount: Int
 
-    init(_ model: Model, _ layout: RowLayout, on connection: Connection) throws(StoreError) {
+    /// - Parameter plan: it must outlive this object.
+    init(_ plan: StagingPlan, on connection: Connection) throws(StoreError) {
+        let (model, layout) = (plan.model, plan.layout)
         entityCount = model.entities.count
         let shapes =
             model.entities.indices.map { Self.columns(ofEntity: $0, model, layout) }
@@ -292,11 +304,14 @@ final class ScanSet {
             let place = UnsafeMutableBufferPointer<ScanColumn>.allocate(capacity: max(1, shape.count))
             _ = place.initialize(fromContentsOf: shape)
             columns.append(place)
+            let extra = number < entityCount ? plan.extraColumns[number] : nil
+            let hasRowKey = number < entityCount && model.entities[number].hasRowKey
             scans.initializeElement(
                 at: number,
                 to: StagedScan(
                     entity: number < entityCount ? number : nil, columns: place.baseAddress!,
-                    entityCount: entityCount, tables: tables.baseAddress!))
+                    extra.map { ($0, $0.column + (hasRowKey ? 1 : 0)) }, entityCount: entityCount,
+                    tables: tables.baseAddress!))
             entries.initializeElement(
                 at: number, to: StagedModuleEntry(scan: scans.baseAddress! + number, columnCount: shape.count))
         }
@@ -457,6 +472,8 @@ enum StagedFunctions {
     static let differs = "_broker_differs"
     /// `_broker_postpones(first, old…)`: as ``differs``; such a row is also recorded, for the next statement.
     static let postpones = "_broker_postpones"
+    /// `_broker_extra(old)`: the column `_extra` after the row.
+    static let extra = "_broker_extra"
     /// Columns that one call can compare: SQLite takes 127 arguments at most.
     static let columnsPerCall = 120
 
@@ -467,6 +484,7 @@ enum StagedFunctions {
         try connection.addFunction(value, 2, SQLITE_DIRECTONLY, tally, giveValue)
         try connection.addFunction(differs, -1, SQLITE_DIRECTONLY, tally, findDifferences)
         try connection.addFunction(postpones, -1, SQLITE_DIRECTONLY, tally, postpone)
+        try connection.addFunction(extra, 1, SQLITE_DIRECTONLY, tally, giveExtra)
     }
 
     private static let giveValue: Connection.Function = { context, _, arguments in
@@ -495,6 +513,23 @@ enum StagedFunctions {
         sqlite3_result_int(context, 1)
     }
 
+    private static let giveExtra: Connection.Function = { context, _, arguments in
+        guard let entries = extraEntries(scan(context), arguments![0]) else {
+            return sqlite3_result_value(context, arguments![0])
+        }
+        ExtraFunction.give(entries, arguments![0], to: context)
+    }
+
+    /// What the current row changes in the column `_extra`; nil for nothing.
+    @inline(__always)
+    private static func extraEntries(_ scan: UnsafeMutablePointer<StagedScan>, _ old: OpaquePointer?) -> [UInt8]? {
+        guard let extra = scan.pointee.extra, let cells = scan.pointee.cells else { return nil }
+        let isNew = sqlite3_value_type(old) == SQLITE_NULL
+        if isNew, cells[scan.pointee.extraColumn].kind == .absent { return nil }
+        let entries = extra._withUnsafeGuaranteedRef { $0.entries(of: cells, isNew: isNew) }
+        return entries.isEmpty ? nil : entries
+    }
+
     private static func isSame(_ scan: UnsafeMutablePointer<StagedScan>, _ place: Int, _ other: Int) -> Bool {
         guard let identity = scan.pointee.identity, !identity.isEmpty else { return false }
         let (left, right) = (scan.pointee.cells(at: place), scan.pointee.cells(at: other))
@@ -513,6 +548,10 @@ enum StagedFunctions {
         let first = Int(sqlite3_value_int(arguments[0])) - 1
         for argument in 1..<Int(count) {
             let old = arguments[argument]
+            if first + argument == scan.pointee.extraNumber {
+                if let entries = extraEntries(scan, old), ExtraFunction.changes(old, entries) { return true }
+                continue
+            }
             switch scan.pointee.value(first + argument) {
             case .key(let key):
                 if sqlite3_value_type(old) != SQLITE_INTEGER || sqlite3_value_int64(old) != key { return true }
@@ -521,6 +560,49 @@ enum StagedFunctions {
             }
         }
         return false
+    }
+}
+
+/// `broker_extra(old, entries)`: the column `_extra` after these entries, for statements of single rows.
+enum ExtraFunction {
+    static let name = "broker_extra"
+
+    static func install(on connection: Connection) throws(StoreError) {
+        let meter = Unmanaged.passUnretained(connection.work).toOpaque()
+        try connection.addFunction(name, 2, SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, meter, call)
+    }
+
+    private static let call: Connection.Function = { context, _, arguments in
+        let old = arguments![0]
+        guard let entries = text(arguments![1]), !entries.isEmpty else { return sqlite3_result_value(context, old) }
+        WorkMeter.of(sqlite3_user_data(context)).budget.charge(entries.count / 8 + (text(old)?.count ?? 0) / 8)
+        give(entries, old, to: context)
+    }
+
+    /// The values of columns by parameters: their own, or for `_extra` its entries.
+    ///
+    /// - Parameter names: quoted.
+    static func values(_ names: [String], of entity: Entity) -> [String] {
+        let extra = entity.extra.map { quoted(entity.attributes[$0].column) }
+        return names.enumerated().map { $1 == extra ? "\(name)(\($1), ?\($0 + 1))" : "?\($0 + 1)" }
+    }
+
+    static func give(_ entries: some Collection<UInt8>, _ old: OpaquePointer?, to context: OpaquePointer?) {
+        guard let value = ExtraValues.applied(entries, to: text(old)) else { return sqlite3_result_null(context) }
+        value.withUnsafeBytes { bytes in
+            let start = bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
+            broker_sqlite_result_text(context, start, UInt64(bytes.count))
+        }
+    }
+
+    static func changes(_ old: OpaquePointer?, _ entries: [UInt8]) -> Bool {
+        ExtraValues.applied(entries, to: text(old)) != text(old).map { Array($0) }
+    }
+
+    /// Nil for NULL.
+    private static func text(_ value: OpaquePointer?) -> UnsafeBufferPointer<UInt8>? {
+        guard sqlite3_value_type(value) != SQLITE_NULL else { return nil }
+        return UnsafeBufferPointer(start: sqlite3_value_text(value), count: Int(sqlite3_value_bytes(value)))
     }
 }
 

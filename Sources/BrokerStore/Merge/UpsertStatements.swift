@@ -132,11 +132,12 @@ final class UpsertStatements {
                 "\(quoted(name)) IS NOT ?\(names.firstIndex { $0.hasSameBytes(as: name) }! + 1)"
             }.joined(separator: " OR ")
         }
-        let assignments = names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" } + places
+        let values = ExtraFunction.values(names.map(quoted), of: columns.entity)
+        let assignments = zip(names, values).map { "\(quoted($0)) = \($1)" } + places
         let update = try connection.prepare(
             "UPDATE \(table) SET \(assignments.joined(separator: ", ")) "
                 + "WHERE \(equations(columns.keyNames, from: names.count + 1)) "
-                + "AND (\(anyOf(names.enumerated().map { "\(quoted($1)) IS NOT ?\($0 + 1)" })))")
+                + "AND (\(anyOf(zip(names, values).map { "\(quoted($0)) IS NOT \($1)" })))")
         updates[present] = update
         return update
     }
@@ -290,7 +291,7 @@ struct UpsertSQL {
         let key = columns.key
         let others = columns.others(present).flatMap { columns.columns($0) }
         var names = (key + others).map(\.name)
-        var values = (key + others).map { "c\($0.number)" }
+        var values = (key + others).map { $0.isExtra ? "\(StagedFunctions.extra)(NULL)" : "c\($0.number)" }
         var defaults: [Cell] = []
         // The scan of a ragged row supplies its defaults for the columns that it lacks.
         for attribute in isRagged ? [] : columns.entity.attributeIndices where !present.contains(attribute) {
@@ -357,13 +358,14 @@ struct UpsertSQL {
 
     private func value(_ column: EntityColumns.Column) -> String {
         let name = quoted(column.name)
+        if column.isExtra { return "\(StagedFunctions.extra)(\(old).\(name))" }
         return isRagged ? "\(StagedFunctions.value)(\(column.number), \(old).\(name))" : "excluded.\(name)"
     }
 
     private func differences(_ staged: [Int]) -> [String] {
         let columns = staged.flatMap { self.columns.columns($0) }
         if isRagged { return calls(StagedFunctions.differs, columns) }
-        return columns.map { "\(old).\(quoted($0.name)) IS NOT excluded.\(quoted($0.name))" }
+        return columns.map { "\(old).\(quoted($0.name)) IS NOT \(value($0))" }
     }
 
     /// Calls of a function over columns, each over as many consecutive columns as the function takes.
@@ -389,6 +391,8 @@ struct EntityColumns {
     struct Column {
         let name: String
         let number: Int
+        /// It is `_extra`.
+        var isExtra = false
     }
 
     let index: Int
@@ -434,7 +438,12 @@ struct EntityColumns {
         return entity.attributeIndices + links
     }
 
-    func others(_ staged: [Int]) -> [Int] { staged.filter { entity.hasRowKey || !entity.identity.contains($0) } }
+    /// The columns besides the key, and `_extra`: a value takes the place of one that is there.
+    func others(_ staged: [Int]) -> [Int] {
+        let others = staged.filter { entity.hasRowKey || !entity.identity.contains($0) }
+        guard let extra = entity.extra, !others.isEmpty, !others.contains(extra) else { return others }
+        return (others + [extra]).sorted()
+    }
 
     /// Staged columns that are part of an index: an UPDATE that sets one is slow, even if the value does not change.
     var indexed: Set<Int> {
@@ -450,7 +459,10 @@ struct EntityColumns {
     func columns(_ staged: Int) -> [Column] {
         let first = entity.hasRowKey ? 1 : 0
         let attributes = entity.attributes.count
-        if staged < attributes { return [Column(name: entity.attributes[staged].column, number: first + staged)] }
+        if staged < attributes {
+            let attribute = entity.attributes[staged]
+            return [Column(name: attribute.column, number: first + staged, isExtra: attribute.isExtra)]
+        }
         let before = first + attributes + linkOffsets[staged - attributes]
         return linkNames(staged).enumerated().map { Column(name: $1, number: before + $0) }
     }

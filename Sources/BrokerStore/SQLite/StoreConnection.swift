@@ -191,9 +191,7 @@ extension Cell {
     fileprivate func copy(to context: OpaquePointer?) {
         guard kind == .text, count > 0 else { return give(to: context) }
         bytes.withMemoryRebound(to: CChar.self) {
-            sqlite3_result_text64(
-                context, $0.baseAddress, sqlite3_uint64($0.count), unsafeBitCast(-1, to: sqlite3_destructor_type.self),
-                UInt8(SQLITE_UTF8))
+            broker_sqlite_result_text(context, $0.baseAddress, UInt64($0.count))
         }
     }
 }
