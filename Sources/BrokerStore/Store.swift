@@ -111,7 +111,8 @@ package final class Store {
         try connection.execute("BEGIN IMMEDIATE")
         let opening = try opening(connection, path, plan, options.removal)
         try opening.refuseDifferences()
-        let notes = try opening.run(on: connection, at: mark?.time)
+        var notes = try opening.run(on: connection, at: mark?.time)
+        if !opening.changes.isEmpty { notes += try ExtraMigration(plan, on: connection).run() }
         if let mark { try note(mark, options, on: connection) }
         try connection.execute("COMMIT")
         // Jobs that a journal applies again must find the model that they were accepted under.

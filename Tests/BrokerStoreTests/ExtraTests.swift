@@ -145,6 +145,37 @@ import Testing
             """#))
     func `several records`(claim: Claim) throws { try claim.check(store, Self.queries) }
 
+    @Test func `a changed model takes the values that its attributes can hold, and leaves the others`() throws {
+        let model = { (attributes: String) in
+            #"""
+            {"entities": {
+              "Item": {"identity": "id", "extra": true, "attributes": {"id": "integer64", "n": "integer16"\#(attributes)}},
+              "Line": {"extra": true, "attributes": {"text": "string"\#(attributes)}}, "Animal": {"extra": true, "attributes": {"a": "string"}},
+              "Dog": {"parent": "Animal", "attributes": {"b": "string"\#(attributes)}}}}
+            """#
+        }
+        let store = try TestStore(model(""))
+        try store.apply(
+            """
+            {"Item": [{"id": 1, "tag": 5, "n": 70000, "geo": {"lat": 1.5, "x": 1}}, {"id": 2, "tag": "five"}, {"id": 3}],
+             "Line": [{"text": "a", "tag": 1}, {"text": "b", "rest": 2}], "Dog": {"a": "d", "tag": 3}, "Animal": {"a": "e", "tag": 4}}
+            """)
+        let added = #", "tag": "integer64", "lat": {"type": "double", "key": "geo.lat"}"#
+        try store.reopen(model(added).replacing("integer16", with: "integer64"))
+        #expect(
+            try store.rows("SELECT id, n, tag, lat, _extra FROM Item ORDER BY 1") == [
+                #"1|70000|5|1.5|{"geo":{"x":1}}"#, #"2|NULL|NULL|NULL|{"tag":"five"}"#, "3|NULL|NULL|NULL|NULL",
+            ])
+        #expect(try store.rows("SELECT text, tag, _extra FROM Line ORDER BY 1") == ["a|1|NULL", #"b|NULL|{"rest":2}"#])
+        #expect(try store.rows("SELECT a, tag, _extra FROM Animal ORDER BY 1") == ["d|3|NULL", #"e|NULL|{"tag":4}"#])
+        #expect(store.store.migration.notes.contains("Item.tag took 1 value from _extra."), "\(store.store.migration.notes)")
+        try store.reopen(model(added.replacing("integer64", with: "string")).replacing("integer16", with: "integer64"))
+        #expect(try store.rows("SELECT id, tag FROM Item WHERE _extra IS NULL ORDER BY 1") == ["2|five", "3|NULL"])
+        // Without the column its values would be lost.
+        let refusal = try store.refusal(model("").replacing(#""extra": true, "#, with: ""))
+        #expect(refusal?.contains("_extra") ?? false, "\(refusal ?? "none")")
+    }
+
     @Test func `sets, batches and the interpreter store the same, and what is sent last is in a column or in _extra`()
         throws
     {

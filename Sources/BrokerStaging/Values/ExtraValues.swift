@@ -91,6 +91,51 @@ package final class ExtraColumn: Sendable {
     }
 }
 
+/// A value of the column `_extra` that an attribute can hold.
+package struct ExtraCandidate {
+    package let attribute: Int
+    package let cell: OwnedCell
+    /// The entry that takes it away.
+    package let removal: [UInt8]
+}
+
+extension StagingPlan {
+    /// The values that attributes of the entity can hold, of those without a value: the model has changed since they were stored.
+    ///
+    /// - Parameter column: the value of `_extra`.
+    package func candidates(of entity: Int, in column: UnsafeBufferPointer<UInt8>) -> [ExtraCandidate] {
+        guard let document = JSONDocument(extra: Array(column)) else { return [] }
+        let plan = entities[entity]
+        var arena = ByteArena()
+        return plan.ownColumns.compactMap { attribute in
+            guard attribute != plan.extraColumn, !plan.identity.contains(attribute) else { return nil }
+            for path in model.entities[entity].attributes[attribute].recordPaths {
+                guard let value = document.root.value(at: path), !value.isNull else { continue }
+                var cell: Cell?
+                do throws(ValueFault) {
+                    cell = try plan.attributes[attribute].converter.convert(value, arena: &arena)
+                } catch {}
+                guard let cell, !arena.isInexact else { continue }
+                var removal: [UInt8] = []
+                ExtraValues.add(ExtraValues.path(path), nil, to: &removal)
+                return ExtraCandidate(attribute: attribute, cell: OwnedCell(copying: cell), removal: removal)
+            }
+            return nil
+        }
+    }
+}
+
+extension JSONValue {
+    fileprivate func value(at path: [String]) -> JSONValue? {
+        var value = self
+        for key in path {
+            guard let next = value[key] else { return nil }
+            value = next
+        }
+        return value
+    }
+}
+
 /// A JSON object that changes. Its members keep their order.
 private final class ExtraObject {
     private enum Content {
