@@ -12,13 +12,13 @@ public struct ModelDescription: Sendable, Hashable, Codable {
     public var keyStyle: String?
     /// For people.
     public var description: String?
-    /// The digest by which `broker submit` sees whether a person has edited the model that it inferred.
-    public var inferred: String?
+    /// What commands that load records add to the model: `columns`.
+    public var evolve: [String]?
     /// The whole model, in the form of `protocol/model.schema.json`, with what a newer server adds to it.
     public var json: RawJSON { RawJSON(text) }
     private var text: [UInt8] = []
 
-    private enum CodingKeys: String, CodingKey { case entities, mappings, routes, keyStyle, description, inferred }
+    private enum CodingKeys: String, CodingKey { case entities, mappings, routes, keyStyle, description, evolve }
 
     package init(json: [UInt8]) throws {
         self = try ValueDecoder.decode(Self.self, from: json)
@@ -32,7 +32,7 @@ public struct ModelDescription: Sendable, Hashable, Codable {
         routes = try container.decodeIfPresent([Route].self, forKey: .routes) ?? []
         keyStyle = try container.decodeIfPresent(String.self, forKey: .keyStyle)
         description = try container.decodeIfPresent(String.self, forKey: .description)
-        inferred = try container.decodeIfPresent(String.self, forKey: .inferred)
+        evolve = try container.decodeIfPresent([String].self, forKey: .evolve)
     }
 }
 

@@ -3,6 +3,7 @@ import BrokerInput
 import BrokerJSON
 import BrokerModel
 import BrokerModelSources
+import BrokerSchema
 import BrokerStaging
 import BrokerStore
 import Foundation
@@ -39,34 +40,81 @@ struct InferredModel {
             return
         }
         let (document, plan) = try model.documentAndPlan()
-        let isUnedited = InferredMark.isUnedited(plan.model)
-        let mayExtend = evolves ?? isUnedited
+        let mayExtend = evolves ?? plan.model.evolves
         let samples = try await SampleRecords(
             of: sources, entity: entity, extending: plan.model, isFirstOnly: !mayExtend)
         samples.reportRoot()
-        (root, mapping) = (samples.root, InferredMark.keyMapping(of: entity, in: plan.model))
-        var extended: Inference?
+        (root, mapping) = (samples.root, plan.model.keyMapping(of: entity))
+        var (changes, described) = (ModelExtension(), [(entity: String, text: String)]())
         if mayExtend, samples.inference.recordCount > 0 {
             try Self.check(identities, ignored, against: plan.model)
             let inferred = try samples.model(identities: identities, ignored: ignored)
             try Self.check(identities, inferred)
-            let changes = isUnedited ? inferred.extension : inferred.extension.addingOnly()
-            func inference(_ changes: ModelExtension) throws -> Inference {
-                try Inference(document, changes, identities: inferred.identities, of: model, isMarked: isUnedited)
-            }
-            if !changes.isEmpty {
-                let first = try inference(changes)
-                let refused =
-                    changes.hasDoubles
-                    ? (try? Store.changes(path: store, plan: first.plan, removal: .refuse))?
-                        .filter { $0.verdict == .refused } ?? [] : []
-                // Whole numbers of more digits than a double has become decimals.
-                extended =
-                    refused.isEmpty ? first : try inference(changes.withDecimals(for: Set(refused.map(\.subject))))
-            }
+            changes = plan.model.evolves ? inferred.extension : inferred.extension.addingOnly()
+            if !options.widen { changes = changes.retainingTypes() }
+            described = inferred.identities
+        }
+        if options.extra || mayExtend && plan.model.evolves { changes.addExtra(to: plan.model) }
+        var extended: Inference?
+        if !changes.isEmpty {
+            let first = try Inference(document, changes, identities: described, of: model)
+            let refused =
+                changes.hasDoubles
+                ? (try? Store.changes(path: store, plan: first.plan, removal: .refuse))?
+                    .filter { $0.verdict == .refused } ?? [] : []
+            // Whole numbers of more digits than a double has become decimals.
+            let exact = changes.withDecimals(for: Set(refused.map(\.subject)))
+            extended = refused.isEmpty ? first : try Inference(document, exact, identities: described, of: model)
         }
         if extended == nil { model.report() }
         self.model = extended.map { .inferred($0) } ?? model
+    }
+
+    /// The store's model with attributes for the keys that only `_extra` has, of the types that all their values fit; nil without
+    /// such keys. Reads all values of `_extra`.
+    ///
+    /// - Parameters:
+    ///   - isWanted: whether a key path of an entity gets an attribute.
+    ///   - readsTexts: the values were sent in a format that has nothing but texts.
+    init?(
+        promotingIn store: String, readsTexts: Bool = false,
+        _ isWanted: (_ entity: String, _ attribute: String) -> Bool = { _, _ in true }
+    ) throws {
+        guard let model = try LocalModel(ofStore: store) else { return nil }
+        let (document, plan) = try model.documentAndPlan()
+        guard try Store.planInForce(path: store, unlike: plan) == nil else { return nil }
+        var samples: [Int: SampleInference] = [:]
+        try Store.forEachExtra(path: store, plan: plan) { entity, json in
+            guard let values = try? JSONDocument(parsing: JSONText(copying: Array(json))) else { return }
+            samples[entity, default: SampleInference(entity: plan.model.entities[entity].name, readsTexts: readsTexts)]
+                .observe(values.root)
+        }
+        var changes = ModelExtension()
+        for (index, inference) in samples.sorted(by: { $0.key < $1.key }) {
+            let entity = plan.model.entities[index]
+            let room = SampleInference.mostRecordKeys - entity.attributeIndices.count
+            changes.add(
+                inference.model(extending: plan.model).extension.attributes(of: entity.name) { isWanted(entity.name, $0) }
+                    .prefix(room))
+        }
+        guard !changes.isEmpty else { return nil }
+        (root, mapping) = (nil, nil)
+        self.model = .inferred(
+            try Inference(document, changes, of: model, reason: "keys of _extra became attributes of the model"))
+    }
+
+    /// Makes attributes of the keys that only `_extra` has, at the end of a load, if the store's model evolves. A failure is
+    /// reported, and loses nothing.
+    static func promote(_ connection: ConnectionOptions, evolves: Bool?, readsTexts: Bool) async {
+        do {
+            guard let store = connection.store, let model = try connection.storedModel(),
+                try evolves ?? model.plan().model.evolves,
+                let promoted = try InferredModel(promotingIn: store, readsTexts: readsTexts)
+            else { return }
+            try await connection.connected("broker", inferred: promoted) { _ in }
+        } catch {
+            Program.report("broker: warning: keys of _extra did not become attributes, and stay there: \(error)", .warning)
+        }
     }
 
     /// Options do not change what the model has.
@@ -133,26 +181,26 @@ struct Inference {
     private let replaces: Bool
 
     init(_ inferred: InferenceResult, from samples: SampleRecords, file: String) throws {
-        let document = try InferredMark.marked(inferred.document)
         let records = Program.counted(samples.inference.recordCount, "record")
         reason = "no --model was given, so one was inferred from \(samples.isComplete ? "" : "the first ")\(records)"
         identities = inferred.identities
-        self.document = document
+        document = inferred.document
         plan = try StagingPlan(ModelReader.read(document))
         (self.file, replaces) = (file, false)
     }
 
+    /// - Parameter reason: why it was extended, as the beginning of a sentence.
     init(
-        _ document: ModelDocument, _ changes: ModelExtension, identities: [(entity: String, text: String)],
-        of model: LocalModel, isMarked: Bool
+        _ document: ModelDocument, _ changes: ModelExtension, identities: [(entity: String, text: String)] = [],
+        of model: LocalModel,
+        reason: String = "the input has more than the model, which was extended (--no-evolve leaves it as it is)"
     ) throws {
-        var extended = changes.applied(to: document)
-        if isMarked { extended = try InferredMark.marked(extended) }
+        let extended = changes.applied(to: document)
         self.document = extended
         plan = try StagingPlan(ModelReader.read(extended))
         if case .files(let files) = model { file = files.first } else { file = nil }
         replaces = true
-        reason = "the input has more than the model, which was extended (--no-evolve leaves it as it is)"
+        self.reason = reason
         self.identities = identities
     }
 
@@ -162,17 +210,31 @@ struct Inference {
         for (entity, text) in identities { Program.report("broker: \(entity): \(text).") }
     }
 
-    /// Writes the model beside its store, and says so. The store is open then, and holds the model, too.
+    /// Writes a model that was extended to its file, before a store has it: the file is never behind the store.
+    ///
+    /// - Throws: where the store would be refused, or the file cannot be written.
+    func writeExtended(for store: String, _ removal: RemovalPolicy) throws {
+        guard replaces, let file else { return }
+        try Store.check(path: store, plan: plan, removal: removal)
+        do {
+            try Data((document.root.indentedJSON + "\n").utf8).write(to: URL(filePath: file), options: .atomic)
+        } catch {
+            throw CommandFailure(
+                .failed,
+                "The input has more than the model, and the extended model cannot be written to \(file): "
+                    + "\(error.localizedDescription) Make it writable, or give --no-evolve; nothing was changed.")
+        }
+    }
+
+    /// Writes a new model beside its store, which is open and holds it, too; and says what was inferred.
     func write() {
         guard let file else { return report() }
+        guard !replaces else { return report(", also in \(file).") }
         do {
             // Never over a file that another program has made meanwhile.
             try Data((document.root.indentedJSON + "\n").utf8)
-                .write(to: URL(filePath: file), options: replaces ? .atomic : .withoutOverwriting)
-            report(
-                replaces
-                    ? ", also in \(file)."
-                    : " and written to \(file). Look at its guesses before much is stored; it is used from now on.")
+                .write(to: URL(filePath: file), options: .withoutOverwriting)
+            report(" and written to \(file). Look at its guesses before much is stored; it is used from now on.")
         } catch {
             report(". It is in the store; it cannot be written to \(file): \(error.localizedDescription)")
         }

@@ -48,6 +48,7 @@ final class LocalServer: Sendable {
         let logger = Logger.standardError(label: "broker", level: .critical)
         var options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
         options.store.removal = removal
+        if case .inferred(let inference) = model, !isDryRun { try inference.writeExtended(for: path, removal) }
         let owned: OwnedStore
         do {
             owned = try await own(plan, options, isReading ? nil : wait, logger)
@@ -134,20 +135,12 @@ enum LocalModel {
         let hasFile = access(file, F_OK) == 0
         // To open a store with the file's model says the same as a fault here.
         let found = hasFile ? (try? Store.planInForce(path: store)) ?? nil : try Store.planInForce(path: store)
-        if let found, !hasFile || Self.isOutdated(file, found.model) {
+        if let found, !hasFile {
             self = .inForce(found)
         } else {
             guard hasFile else { return nil }
             self = .files([file])
         }
-    }
-
-    /// Both were inferred and are as they were then, but the file was not written again when the store's was extended.
-    private static func isOutdated(_ file: String, _ model: Model) -> Bool {
-        guard InferredMark.isUnedited(model), let document = try? ModelFile([file]).document(),
-            let other = try? ModelReader.read(document)
-        else { return false }
-        return other.inferred != model.inferred && InferredMark.isUnedited(other)
     }
 
     /// `app.model.json` of `app.sqlite`.

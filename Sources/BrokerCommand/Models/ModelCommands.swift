@@ -255,7 +255,7 @@ struct ModelImportCommand: AsyncParsableCommand {
         samples.reportRoot()
         let inferred = try samples.model(
             identities: inference.identities(or: entity), ignored: inference.ignored(or: entity))
-        try Program.say(InferredMark.marked(inferred.document).root, isCompact: json)
+        try Program.say(inferred.document.root, isCompact: json)
     }
 }
 

@@ -132,7 +132,24 @@ struct InferenceOptions: ParsableArguments {
             """, valueName: "key"))
     var ignore: [String] = []
 
-    var given: [String] { [("--identity", identity), ("--ignore", ignore)].filter { !$1.isEmpty }.map(\.0) }
+    @Flag(
+        help: """
+            Store what the model does not name, and what its attributes cannot hold, in _extra: every entity of the model gets \
+            "extra". An inferred model has it.
+            """)
+    var extra = false
+
+    @Flag(
+        help: """
+            Where a model is extended: attributes that cannot hold the values of the input get wider types. Default: such \
+            values are in _extra.
+            """)
+    var widen = false
+
+    var given: [String] {
+        [("--identity", !identity.isEmpty), ("--ignore", !ignore.isEmpty), ("--extra", extra), ("--widen", widen)]
+            .filter(\.1).map(\.0)
+    }
 
     mutating func validate() throws {
         for (name, texts) in [("--identity", identity), ("--ignore", ignore)] {

@@ -21,7 +21,7 @@ struct SubmissionSummary {
     private var failed: [(failure: Failure, order: (input: Int, record: Int))] = []
     private var changes: [String: Completion.Changes] = [:]
     private var rejections: [(place: JobPlace, error: Completion.Rejection)] = []
-    private var warnings = WarningCounts()
+    private(set) var warnings = WarningCounts()
     /// Jobs that were tried, and not committed.
     private var trials = 0
     private var examples = DryRunExamples()

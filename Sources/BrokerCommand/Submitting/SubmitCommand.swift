@@ -163,6 +163,10 @@ struct SubmitCommand: AsyncParsableCommand {
         }
         let report = SubmissionReport(state: state, command: self)
         try report.say()
+        if inferred != nil, !isDryRun, state.summary.warnings.count(of: .extraKey) > 0 {
+            let readsTexts = sources.contains(where: \.format.readsTexts)
+            await InferredModel.promote(connection, evolves: evolve, readsTexts: readsTexts)
+        }
         if let rejects, !rejects.finish() { throw CommandFailure(.failed) }
         if report.status != .success { throw CommandFailure(report.status) }
     }

@@ -11,8 +11,8 @@ package final class Model: Sendable {
     package let routes: [Route]
     /// For people.
     package let description: String?
-    /// The digest by which `broker submit` sees whether a person has edited the model that it inferred; nil otherwise.
-    package let inferred: String?
+    /// Commands that load records add to it what these have more.
+    package let evolves: Bool
     package let holders: HolderRelationships
     /// By entity index.
     private let families: [Family]
@@ -34,13 +34,13 @@ package final class Model: Sendable {
     ///   that.
     package init(
         entities: [Entity], mappings: [Mapping] = [], routes: [Route] = [], description: String? = nil,
-        inferred: String? = nil
+        evolves: Bool = false
     ) {
         self.entities = entities
         self.mappings = mappings
         self.routes = routes
         self.description = description
-        self.inferred = inferred
+        self.evolves = evolves
         holders = HolderRelationships(entities)
         var families = entities.indices.map { Family(topmost: $0) }
         for index in entities.indices {

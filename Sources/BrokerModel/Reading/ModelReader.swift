@@ -149,17 +149,19 @@ package enum ModelReader {
         guard faults.isEmpty, let parts else { throw ModelError(faults: faults.inDocumentOrder) }
         return Model(
             entities: parts.entities, mappings: parts.mappings, routes: parts.routes,
-            description: document.root["description"]?.string, inferred: document.root["inferred"]?.string)
+            description: document.root["description"]?.string,
+            evolves: (document.root["evolve"] ?? document.root["inferred"]) != nil)
     }
-
-    private static let longestMark = 100
 
     /// Only meaningful when no fault was reported; nil when nothing could be linked.
     private static func read(_ root: ModelNode) -> (entities: [Entity], mappings: [Mapping], routes: [Route])? {
         guard let fields = ModelFields(of: root, vocabulary: .model) else { return nil }
-        if let node = fields["inferred"], let mark = node.string(), mark.utf8.count > longestMark {
-            node.report("\"inferred\" has more than \(longestMark) bytes; take it out: `broker submit` writes it")
+        for node in fields["evolve"]?.elements(expected: "an array of words") ?? [] {
+            guard let word = node.string(), word != "columns" else { continue }
+            node.report("\"\(word)\" is nothing that evolves; write \"columns\"")
         }
+        // Models that were inferred before there was "evolve" have a digest instead.
+        _ = fields["inferred"]?.string()
         let keyStyle: KeyStyle = fields["keyStyle"]?.choice() ?? .exact
         guard let node = fields["entities"] else {
             return root.refuse("a model needs \"entities\"; add an object of entities by name")

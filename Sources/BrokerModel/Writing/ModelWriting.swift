@@ -3,15 +3,12 @@ package import BrokerJSON
 extension Model {
     /// Writes the model in force in the form that ``ModelReader`` reads, with everything resolved: reading it returns
     /// an equal model.
-    package func write(to writer: inout JSONWriter) { write(to: &writer, inferred: inferred) }
-
-    /// - Parameter inferred: the mark to write; nil writes none.
-    package func write(to writer: inout JSONWriter, inferred: String?) {
+    package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             // Every key path is written, so no key style applies.
             writer.member("keyStyle", KeyStyle.exact.rawValue)
             writer.member("description", description)
-            writer.member("inferred", inferred)
+            if evolves { writer.member("evolve", ["columns"]) }
             writer.key("entities")
             writer.object { writer in
                 for entity in entities { write(entity, to: &writer) }

@@ -53,6 +53,7 @@ struct DesignWriter {
             "description",
             "Inferred by broker from \(count) record\(count == 1 ? "" : "s") of \(root.name). What is said here of "
                 + "each part is a guess: change what is wrong before much is stored.")
+        empty.add("evolve", ["columns"])
         empty.add("entities", DocumentWriter().object)
         return InferenceResult(
             document: changes.applied(to: ModelDocument(root: empty.object, sources: [""])), extension: changes,
@@ -129,6 +130,7 @@ struct DesignWriter {
         if identity.count == 1 { entity.add("identity", identity[0]) }
         if identity.count > 1 { entity.add("identity", identity) }
         if !source.ignored.isEmpty { entity.add("ignore", source.ignored.map { $0.joined(separator: ".") }) }
+        entity.add("extra", true)
         entity.add("attributes", nonEmpty: attributes)
         entity.add("relationships", nonEmpty: relationships)
         changes.set(["entities", source.name], entity.object)
@@ -317,12 +319,54 @@ package struct ModelExtension {
         changes.contains { if case .type(_, _, let widening) = $0 { widening.type == .double } else { false } }
     }
 
+    package init() {}
+
     mutating func set(_ path: [String], _ value: ModelValue?, isAddition: Bool = true) {
         changes.append(.value(path: path, value, isAddition: isAddition))
     }
 
     mutating func widen(_ attribute: String, of entity: String, by widening: TypeWidening) {
         changes.append(.type(entity: entity, attribute: attribute, widening))
+    }
+
+    /// The attributes that it adds to an entity. What would be a relationship is JSON.
+    package func attributes(of entity: String, where isWanted: (String) -> Bool) -> ModelExtension {
+        var added = ModelExtension()
+        for case .value(let path, let value?, true) in changes {
+            guard path.count == 4, path[1] == entity, isWanted(path[3]) else { continue }
+            if path[2] == "attributes" { added.set(path, value) }
+            guard path[2] == "relationships" else { continue }
+            let name = path[3]
+            var attribute = DocumentWriter()
+            attribute.add("type", AttributeType.transformable.rawValue)
+            attribute.add("description", "objects, or lists of them, stored as JSON")
+            var object = attribute.object
+            if let key = value["key"] { object.set(["key"], key) }
+            added.set(["entities", entity, "attributes", name], object)
+        }
+        return added
+    }
+
+    package func prefix(_ count: Int) -> ModelExtension {
+        var first = self
+        first.changes = Array(changes.prefix(max(0, count)))
+        return first
+    }
+
+    package mutating func add(_ other: ModelExtension) { changes += other.changes }
+
+    /// Adds `extra` to the entities of a model that have none.
+    package mutating func addExtra(to model: Model) {
+        for entity in model.entities where entity.extra == nil && entity.parent == nil {
+            set(["entities", entity.name, "extra"], ModelValue(.bool(true), at: .unknown))
+        }
+    }
+
+    /// Without other types of existing attributes.
+    package func retainingTypes() -> ModelExtension {
+        var added = self
+        added.changes.removeAll { if case .type = $0 { true } else { false } }
+        return added
     }
 
     /// Without the changes of existing parts of the model.

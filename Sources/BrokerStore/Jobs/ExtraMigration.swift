@@ -1,6 +1,6 @@
 internal import BrokerModel
 internal import BrokerSchema
-internal import BrokerStaging
+package import BrokerStaging
 
 /// Moves values of `_extra` to the attributes that a changed model has for them, in the transaction of the migration.
 struct ExtraMigration {
@@ -21,6 +21,19 @@ struct ExtraMigration {
     /// - Returns: what was done, as sentences.
     func run() throws(StoreError) -> [String] {
         var counts: [Subject: Int] = [:]
+        try forEachValue { (number, entity, extra, column) throws(StoreError) in
+            try move(number, entity, extra, column, &counts)
+        }
+        return counts.sorted { ($0.key.entity, $0.key.attribute) < ($1.key.entity, $1.key.attribute) }.map {
+            let entity = plan.model.entities[$0.entity]
+            return "\(entity.name).\(entity.attributes[$0.attribute].name) took \($1) \($1 == 1 ? "value" : "values") from _extra."
+        }
+    }
+
+    /// Calls `body` with each row that has a value there: its number, its entity, the value, and the quoted column.
+    fileprivate func forEachValue(
+        _ body: (_ number: Int64, _ entity: Int, _ value: Cell, _ column: String) throws(StoreError) -> Void
+    ) throws(StoreError) {
         for table in plan.model.tableEntities {
             guard let extra = plan.extraColumns[table] else { continue }
             let entity = plan.model.entities[table]
@@ -32,12 +45,8 @@ struct ExtraMigration {
             while try rows.step() {
                 let own = isInHierarchy ? plan.model.index(ofEntity: rows.text(2)) : table
                 guard let own, rows.cell(1).kind == .text else { continue }
-                try move(rows.cell(0).integer, own, rows.cell(1), column, &counts)
+                try body(rows.cell(0).integer, own, rows.cell(1), column)
             }
-        }
-        return counts.sorted { ($0.key.entity, $0.key.attribute) < ($1.key.entity, $1.key.attribute) }.map {
-            let entity = plan.model.entities[$0.entity]
-            return "\(entity.name).\(entity.attributes[$0.attribute].name) took \($1) \($1 == 1 ? "value" : "values") from _extra."
         }
     }
 
@@ -75,5 +84,15 @@ struct ExtraMigration {
         }
         for (position, cell) in cells.enumerated() { update.bind(cell.cell, at: position + 3) }
         try update.run()
+    }
+}
+
+extension Store {
+    /// Calls `body` with the entity and the `_extra` of each object that has one, in a store of that model.
+    package static func forEachExtra(
+        path: String, plan: StagingPlan, _ body: (_ entity: Int, _ json: UnsafeBufferPointer<UInt8>) -> Void
+    ) throws(StoreError) {
+        let connection = try look(at: StoreFile(path: path))
+        try ExtraMigration(plan, on: connection).forEachValue { _, entity, value, _ in body(entity, value.bytes) }
     }
 }
