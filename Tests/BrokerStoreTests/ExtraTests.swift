@@ -168,7 +168,9 @@ import Testing
             ])
         #expect(try store.rows("SELECT text, tag, _extra FROM Line ORDER BY 1") == ["a|1|NULL", #"b|NULL|{"rest":2}"#])
         #expect(try store.rows("SELECT a, tag, _extra FROM Animal ORDER BY 1") == ["d|3|NULL", #"e|NULL|{"tag":4}"#])
-        #expect(store.store.migration.notes.contains("Item.tag took 1 value from _extra."), "\(store.store.migration.notes)")
+        #expect(
+            store.store.migration.notes.contains("Item.tag took 1 value from _extra."), "\(store.store.migration.notes)"
+        )
         try store.reopen(model(added.replacing("integer64", with: "string")).replacing("integer16", with: "integer64"))
         #expect(try store.rows("SELECT id, tag FROM Item WHERE _extra IS NULL ORDER BY 1") == ["2|five", "3|NULL"])
         // Without the column its values would be lost.

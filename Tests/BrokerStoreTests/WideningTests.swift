@@ -188,6 +188,54 @@ import Testing
         #expect(try other.refusal(after)?.contains("1 row has none") == true)
     }
 
+    @Test(arguments: ["code", "shop, code", "size"])
+    func `another identity takes the place of one, and links follow`(identity: String) throws {
+        let model = { (identity: String) in
+            #"""
+            {"entities": {
+              "Item": {"identity": \#(identity), "formerIdentity": "name", "attributes": {
+                "name": "string", "code": "integer64", "shop": "string", "size": "integer64"},
+                "relationships": {"part": {"entity": "Item", "inverse": "whole"},
+                  "whole": {"entity": "Item", "toMany": true, "inverse": "part"},
+                  "tags": {"entity": "Tag", "toMany": true, "inverse": "items"}}},
+              "Tag": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+                "first": {"entity": "Item"}, "items": {"entity": "Item", "toMany": true, "inverse": "tags"}}}}}
+            """#
+        }
+        let keys = identity.split(separator: ", ").map { "\"\($0)\"" }.joined(separator: ", ")
+        let (before, after) = (model("\"name\""), model("[\(keys)]"))
+        let store = try TestStore(before)
+        try store.apply(
+            """
+            {"Item": [{"name": "a", "code": 1, "shop": "x", "size": 5}, {"name": "b", "code": 2, "shop": "x", "size": 5, "part": "a"},
+              {"name": "c", "code": 3, "shop": "y", "part": "b"}], "Tag": [{"id": 1, "first": "c", "items": ["a", "b"]}]}
+            """)
+        guard identity != "size" else {
+            let refusal = try #require(try store.refusal(after))
+            #expect(refusal.contains("Item (size) is the identity in the model"), "\(refusal)")
+            #expect(refusal.contains("1 row has none, and 5 in 2 rows"), "\(refusal)")
+            return
+        }
+        try store.reopen(after)
+        let records = #"""
+            {"Item": [{"name": "a", "code": 1, "shop": "x", "size": 5, "tags": [1]},
+              {"name": "b", "code": 2, "shop": "x", "size": 5, "part": {"code": 1, "shop": "x"}, "tags": [1]},
+              {"name": "c", "code": 3, "shop": "y", "part": {"code": 2, "shop": "x"}}],
+             "Tag": [{"id": 1, "first": {"code": 3, "shop": "y"}}]}
+            """#
+        let fresh = try TestStore(after)
+        try fresh.apply(records)
+        for table in Schema(store.plan.model).tables {
+            let columns = quotedList(table.columns.map(\.name))
+            let sql = "SELECT \(columns) FROM \(quoted(table.name)) ORDER BY \(columns)"
+            #expect(try store.rows(sql) == fresh.rows(sql), "\(table.name)")
+        }
+        #expect(try store.isSound())
+        #expect(try store.changes(records) == "Item =3, Tag =1")
+        let unsaid = try #require(try store.refusal(before))
+        #expect(unsaid.contains("keep the identity, or say \"formerIdentity\""), "\(unsaid)")
+    }
+
     @Test func `values that do not identify rows are reported`() throws {
         let store = try TestStore(Self.keyless)
         try store.apply(#"{"A": [{"id": 1}, {"id": 1}, {"n": "x"}], "Pair": [{"x": 1, "y": "p"}, {"x": 1, "y": "q"}]}"#)

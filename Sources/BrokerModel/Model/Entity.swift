@@ -35,6 +35,8 @@ package struct Entity: Sendable {
     package var tombstone: String?
     /// The former name: a store that has the entity under that name retains its objects.
     package var renamedFrom: String?
+    /// The attribute that identified the objects before: in a store with that identity they get the other one.
+    package var formerIdentity: String?
     /// Key paths of records that the model ignores on purpose: no warning counts them.
     package var ignoredPaths: [[String]] = []
     /// For people.

@@ -48,6 +48,7 @@ struct EntityReader {
             fields["relationships"]?.members(expected: "an object of relationships by name")?
             .map(RelationshipReader(keyStyle: keyStyle).read) ?? []
         draft.entity.renamedFrom = fields["renamedFrom"]?.string()
+        draft.entity.formerIdentity = fields["formerIdentity"]?.string()
         FormerNames.check(draft.attributes, draft.relationships)
         return draft
     }

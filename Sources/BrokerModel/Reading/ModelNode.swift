@@ -193,7 +193,7 @@ struct ModelVocabulary: Sendable {
         fields: [
             "table", "root", "ignore", "identity", "identityOptional", "attributes", "relationships", "unique",
             "indexes",
-            "parent", "abstract", "modified", "tombstone", "extra", "renamedFrom",
+            "parent", "abstract", "modified", "tombstone", "extra", "renamedFrom", "formerIdentity",
         ])
 
     static let attribute = ModelVocabulary(

@@ -35,6 +35,7 @@ extension Model {
                 writer.member("identity", names(entity.identity))
                 writer.flag("identityOptional", entity.isIdentityOptional)
             }
+            writer.member("formerIdentity", entity.formerIdentity)
             let own = entity.attributeIndices.dropFirst(parent?.attributeIndices.count ?? 0)
             writer.flag("extra", own.contains { entity.attributes[$0].isExtra })
             writer.key("attributes")

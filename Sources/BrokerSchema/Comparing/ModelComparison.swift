@@ -158,7 +158,9 @@ struct ModelComparison {
         guard old.identity.map({ match.place(.attribute, for: $0, of: newIndex) }) == new.identity else {
             return refuse(
                 new.name, is: "identified by \(old.identityNames)", becoming: "by \(new.identityNames)",
-                remedy: "keep the identity, or make another entity")
+                remedy:
+                    "keep the identity, or say \"formerIdentity\" (`broker model set-key` does), or make another entity"
+            )
         }
         guard old.isIdentityOptional != new.isIdentityOptional else { return compareRowKey(oldIndex, newIndex) }
         let words = old.isIdentityOptional ? ("optional", "required") : ("required", "optional")
@@ -167,7 +169,8 @@ struct ModelComparison {
             remedy: "keep it \(words.0), or make another entity")
     }
 
-    /// Whether the entity, or the topmost one above it, has an identity for the first time, or no objects without it any more.
+    /// Whether the entity, or the topmost one above it, has an identity for the first time, another one than before, or no objects
+    /// without it any more.
     private func gainsIdentity(_ oldIndex: Int, _ newIndex: Int) -> Bool {
         let topmost = (old: stored.topmost(of: oldIndex), new: wanted.topmost(of: newIndex))
         guard match.entity(for: topmost.old) == topmost.new else { return false }
@@ -181,7 +184,13 @@ struct ModelComparison {
                 source != nil || match.ownerLink(for: place, of: topmost.new, stored, wanted) != nil
             }
         }
-        return old.isIdentityOptional && !new.isIdentityOptional && sources == old.identity
+        guard !new.isIdentityOptional else { return false }
+        guard !old.isIdentityOptional else { return sources == old.identity }
+        // Links are made of the earlier key, which stays as another attribute.
+        guard !old.hasRowKey, !new.hasRowKey, old.identity.count == 1, wanted.holders.owners[topmost.new] == nil,
+            let former = match.place(.attribute, for: old.identity[0], of: topmost.new)
+        else { return false }
+        return new.formerIdentity == new.attributes[former].name && sources.allSatisfy { $0 != nil }
     }
 
     private mutating func compareForm(_ old: Attribute, _ new: Attribute, _ entity: Entity, _ part: StoredPart) {

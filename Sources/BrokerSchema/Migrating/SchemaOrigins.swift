@@ -48,7 +48,7 @@ struct SchemaOrigins {
     private enum KeyChange {
         /// Attributes of the identity become others of another type; by attribute of the identity.
         case converted([TableOrigin.Change?])
-        /// The identity takes the place of the row key; by attribute of the identity.
+        /// The identity takes the place of the row key, or of another one; by attribute of the identity.
         case identity([TableOrigin.Change])
     }
 
@@ -81,15 +81,26 @@ struct SchemaOrigins {
                 Self.change(from: before.attributes[$0], to: entity.attributes[place], convert)
             }
         }
-        guard before.hasRowKey else {
+        let sources = entity.identity.map { source(ofAttribute: $0, in: topmost) }
+        let key = before.hasRowKey ? rowKeyName : formerKey(before, topmost).map { entity.attributes[$0].column }
+        let isOther = entity.formerIdentity != nil && sources != before.identity
+        guard before.hasRowKey || isOther, let key else {
             return conversions.allSatisfy { $0 == nil } ? nil : .converted(conversions)
         }
         return .identity(
             zip(entity.identity, conversions).map { place, change in
                 let number: Int? = if case .converted(let number) = change { number } else { nil }
                 return .identity(
-                    table: entity.table, column: entity.attributes[place].column, conversion: number)
+                    table: entity.table, column: entity.attributes[place].column, key: key, conversion: number)
             })
+    }
+
+    /// The attribute that identified the objects before, alone.
+    private func formerKey(_ before: Entity, _ topmost: Int) -> Int? {
+        guard before.identity.count == 1 else { return nil }
+        return new.entities[topmost].attributes.indices.first {
+            source(ofAttribute: $0, in: topmost) == before.identity[0]
+        }
     }
 
     private static func change(
@@ -134,6 +145,7 @@ struct SchemaOrigins {
         var origin = TableOrigin(
             table: old.entities[former].table, hasConcreteEntities: old.isInHierarchy(former),
             concreteEntities: members.filter(\.hasRows).map { (old.entities[$0.old].name, new.entities[$0.new].name) })
+        if case .identity = keyChanges[topmost] { origin.hasNewKey = true }
         let (entity, before) = (new.entities[topmost], old.entities[former])
         if entity.hasRowKey, before.hasRowKey { origin.add(rowKeyName, from: rowKeyName) }
         if old.isInHierarchy(former), new.isInHierarchy(topmost) {
@@ -344,15 +356,15 @@ struct TableOrigin {
     enum Change: Equatable {
         /// They become values of another type, by the conversion of that number.
         case converted(Int)
-        /// They are row keys of another table, and become the values of an identity that it has from now on.
-        case identity(table: String, column: String, conversion: Int?)
+        /// They are the keys of another table, in a column that it keeps, and become the values of its new identity.
+        case identity(table: String, column: String, key: String, conversion: Int?)
 
         fileprivate func sql(of column: String) -> String {
             switch self {
             case .converted(let number): Self.converted(quoted(column), number)
-            case .identity(let table, let key, let number):
-                "(SELECT \(number.map { Self.converted(quoted(key), $0) } ?? quoted(key)) FROM \(quoted(table)) "
-                    + "WHERE \(quoted(rowKeyName)) = \(TableOrigin.rowAlias).\(quoted(column)))"
+            case .identity(let table, let identity, let key, let number):
+                "(SELECT \(number.map { Self.converted(quoted(identity), $0) } ?? quoted(identity)) FROM \(quoted(table)) "
+                    + "WHERE \(quoted(key)) = \(TableOrigin.rowAlias).\(quoted(column)))"
             }
         }
 
@@ -390,6 +402,8 @@ struct TableOrigin {
     let hasConcreteEntities: Bool
     /// The names of the concrete entities of stored rows, before and now.
     let concreteEntities: [(old: String, new: String)]
+    /// Its rows get another key.
+    var hasNewKey = false
     /// By column of the changed table: the store's column, for columns that stay. Other columns are new.
     private(set) var staying: [ExactText: Source] = [:]
     /// By column of the changed table, where some rows need another value than that of the column that stays.

@@ -84,10 +84,8 @@ struct TableMigration {
 
     // MARK: - Required changes
 
-    /// The identity that takes the place of the row key; nil when the key stays.
-    var newIdentity: [String]? {
-        old.primaryKey == [rowKeyName] && new.primaryKey != [rowKeyName] ? new.primaryKey : nil
-    }
+    /// The identity that takes the place of the earlier key; nil when the key stays.
+    var newIdentity: [String]? { origin.hasNewKey ? new.primaryKey : nil }
 
     /// Statements that add the columns of rows that take them from their owner, after all renamings.
     var ownerStatements: [String] {
