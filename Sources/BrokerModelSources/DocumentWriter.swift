@@ -39,13 +39,13 @@ struct DocumentWriter {
 }
 
 extension ModelValue {
-    init(_ texts: [String], at place: SourcePlace = .unknown) {
+    package init(_ texts: [String], at place: SourcePlace = .unknown) {
         self.init(.array(texts.map { ModelValue(.string($0), at: place) }), at: place)
     }
 
-    static func text(_ text: String) -> ModelValue { ModelValue(.string(text), at: .unknown) }
+    package static func text(_ text: String) -> ModelValue { ModelValue(.string(text), at: .unknown) }
 
-    func value(at path: [String]) -> ModelValue? { path.reduce(self) { $0?[$1] } }
+    package func value(at path: [String]) -> ModelValue? { path.reduce(self) { $0?[$1] } }
 
     /// Gives a member a value, or removes it; objects on the way are made.
     package mutating func set(_ path: [String], _ value: ModelValue?) {

@@ -10,10 +10,13 @@ import BrokerStore
 struct ModelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "model",
-        abstract: "Checks, shows, imports and draws a model, prints the SQL of its tables, compares it with a store.",
+        abstract:
+            "Checks, shows, imports, draws and changes a model, prints the SQL of its tables, compares it with a store.",
         subcommands: [
             ModelCheckCommand.self, ModelShowCommand.self, ModelImportCommand.self, ModelDiagramCommand.self,
-            ModelSchemaCommand.self, ModelDiffCommand.self, ModelSwiftCommand.self,
+            ModelSchemaCommand.self, ModelDiffCommand.self, ModelSwiftCommand.self, ModelSetKeyCommand.self,
+            ModelRenameCommand.self, ModelRetypeCommand.self, ModelPromoteCommand.self, ModelDropCommand.self,
+            ModelIgnoreCommand.self, ModelDescribeCommand.self,
         ])
 }
 

@@ -14,6 +14,8 @@ struct ObjectShape {
         case object([Member])
         /// The key of a linked object: null where `column` is NULL, omitted where one of `required` is: it has no key for records.
         case link(column: Int, required: [Int], Node)
+        /// A value that is omitted where it is NULL.
+        case unlessNull(Node)
         /// The objects of an included relationship, by its number among the included ones.
         case inclusion(Int)
         case text(String)
@@ -125,7 +127,9 @@ struct ShapeBuilder {
             let attribute = entity.attributes[position]
             let free = paths(attribute.name, attribute.recordPaths).drop { links.isTaken($0, onlyAsPart: true) }
             guard let path = free.first, !links.isTaken(path) else { continue }
-            tree.insert(value(attribute, position, of: index), at: Array(free))
+            let node = value(attribute, position, of: index)
+            // Most objects have no extra values.
+            tree.insert(attribute.isExtra ? .unlessNull(node) : node, at: Array(free))
         }
         tree.merge(links)
         // Like any other member, if the entity has none of that name.
@@ -295,6 +299,7 @@ extension ObjectShape {
             }
         case .link(let column, _, let key):
             if row.isNull(column) { writer.null() } else { write(key, row, &writer, hole) }
+        case .unlessNull(let value): write(value, row, &writer, hole)
         case .text(let text): writer.string(text)
         case .kinds(let column, let kinds):
             let name = row.bytes(column)
@@ -307,8 +312,11 @@ extension ObjectShape {
     }
 
     private static func isLeftOut(_ node: Node, _ row: FetchedRow) -> Bool {
-        guard case .link(let column, let required, _) = node, !row.isNull(column) else { return false }
-        return required.contains { row.isNull($0) }
+        switch node {
+        case .link(let column, let required, _): !row.isNull(column) && required.contains { row.isNull($0) }
+        case .unlessNull(.value(let column, _)): row.isNull(column)
+        default: false
+        }
     }
 }
 
