@@ -48,11 +48,13 @@ extension ModelDescription {
         /// The key of records that holds the object.
         public var root: String?
         /// Key paths of records that the model ignores on purpose.
-        public var ignore: [String]
+        public var ignore: KeyPaths
         /// The attributes of the identity; empty when there is none, or when the parent has it.
         public var identity: [String]
         /// Objects may lack an identity.
         public var identityOptional: Bool?
+        /// Inference has chosen the identity, and no person has said so.
+        public var identityGuessed: Bool?
         /// By name.
         public var attributes: [String: Attribute]
         /// By name.
@@ -69,9 +71,8 @@ extension ModelDescription {
 
         private enum CodingKeys: String, CodingKey {
             case description
-            case table, parent, abstract, root, ignore, identity, identityOptional, attributes, relationships,
-                tombstone,
-                modified
+            case table, parent, abstract, root, ignore, identity, identityOptional, identityGuessed
+            case attributes, relationships, tombstone, modified
             case unique, indexes, renamedFrom
         }
 
@@ -82,9 +83,10 @@ extension ModelDescription {
             parent = try container.decodeIfPresent(String.self, forKey: .parent)
             abstract = try container.decodeIfPresent(Bool.self, forKey: .abstract)
             root = try container.decodeIfPresent(String.self, forKey: .root)
-            ignore = try container.decodeIfPresent([String].self, forKey: .ignore) ?? []
+            ignore = try container.decodeIfPresent(KeyPaths.self, forKey: .ignore) ?? KeyPaths([])
             identity = try container.decodeIfPresent([String].self, forKey: .identity) ?? []
             identityOptional = try container.decodeIfPresent(Bool.self, forKey: .identityOptional)
+            identityGuessed = try container.decodeIfPresent(Bool.self, forKey: .identityGuessed)
             attributes = try container.decodeIfPresent([String: Attribute].self, forKey: .attributes) ?? [:]
             relationships = try container.decodeIfPresent([String: Relationship].self, forKey: .relationships) ?? [:]
             tombstone = try container.decodeIfPresent(String.self, forKey: .tombstone)
@@ -95,13 +97,75 @@ extension ModelDescription {
         }
     }
 
+    /// The key paths of a value in records, the preferred one first.
+    public struct KeyPaths: Sendable, Hashable, Codable {
+        /// The keys of each path, from the record downwards.
+        public var paths: [[String]]
+
+        public init(_ paths: [[String]]) { self.paths = paths }
+
+        private enum Path: Codable {
+            case dotted(String), keys([String])
+
+            init(_ keys: [String]) {
+                let isPlain = !keys.isEmpty && keys.allSatisfy { !$0.isEmpty && !$0.contains(".") }
+                self = isPlain ? .dotted(keys.joined(separator: ".")) : .keys(keys)
+            }
+
+            init(from decoder: any Decoder) throws {
+                let container = try decoder.singleValueContainer()
+                self =
+                    if let text = try? container.decode(String.self) { .dotted(text) } else {
+                        .keys(try container.decode([String].self))
+                    }
+            }
+
+            func encode(to encoder: any Encoder) throws {
+                var container = encoder.singleValueContainer()
+                switch self {
+                case .dotted(let text): try container.encode(text)
+                case .keys(let keys): try container.encode(keys)
+                }
+            }
+
+            var keys: [String] {
+                switch self {
+                case .dotted(let text): text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+                case .keys(let keys): keys
+                }
+            }
+        }
+
+        /// A text has dots between the keys; an array with one text is one key; any other array has paths, which are texts or
+        /// arrays of keys.
+        public init(from decoder: any Decoder) throws {
+            let container = try decoder.singleValueContainer()
+            if let text = try? container.decode(String.self) {
+                paths = [Path.dotted(text).keys]
+            } else {
+                let all = try container.decode([Path].self)
+                if all.count == 1, case .dotted(let key) = all[0] { paths = [[key]] } else { paths = all.map(\.keys) }
+            }
+        }
+
+        public func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            guard paths.count == 1 else { return try container.encode(paths.map(Path.init)) }
+            if paths[0].count == 1 { return try container.encode(paths[0]) }
+            switch Path(paths[0]) {
+            case .dotted(let text): try container.encode(text)
+            case .keys(let keys): try container.encode([keys])
+            }
+        }
+    }
+
     public struct Attribute: Sendable, Hashable, Codable {
         /// For people.
         public var description: String?
         /// The model's word, such as `integer64`, `string`, `date`.
         public var type: String
-        /// The key paths in records, with dots.
-        public var key: [String]?
+        /// The key paths in records.
+        public var key: KeyPaths?
         public var optional: Bool?
         public var `default`: RawJSON?
         public var defaultWhenMissing: Bool?
@@ -135,8 +199,8 @@ extension ModelDescription {
         public var entity: String
         public var toMany: Bool?
         public var inverse: String?
-        /// The key paths in records, with dots.
-        public var key: [String]?
+        /// The key paths in records.
+        public var key: KeyPaths?
         /// `nullify`, `cascade`, `deny` or `noAction`.
         public var deleteRule: String?
         /// `union` or `replace`; of a to-many relationship.

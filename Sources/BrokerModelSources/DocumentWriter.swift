@@ -26,6 +26,14 @@ struct DocumentWriter {
 
     mutating func add(_ key: String, _ texts: [String]) { add(key, ModelValue(texts, at: place)) }
 
+    /// Adds paths with dots between their keys.
+    mutating func add(_ key: String, keyPaths texts: [String]) {
+        // A text alone in an array is one key as it is.
+        if texts.count == 1, texts[0].contains(".") { add(key, texts[0]) } else { add(key, texts) }
+    }
+
+    mutating func add(_ key: String, paths: [[String]]) { add(key, KeyPathForm.value(paths, at: place)) }
+
     /// Nothing when there are no lists.
     mutating func add(_ key: String, lists: [[String]]) {
         guard !lists.isEmpty else { return }
@@ -36,6 +44,11 @@ struct DocumentWriter {
     mutating func add(_ key: String, nonEmpty object: DocumentWriter) {
         if !object.members.isEmpty { add(key, object.object) }
     }
+}
+
+extension String {
+    /// The keys between its dots.
+    var keyPath: [String] { split(separator: ".", omittingEmptySubsequences: false).map(String.init) }
 }
 
 extension ModelValue {
@@ -72,6 +85,10 @@ struct TypeGuess {
     let type: AttributeType
     /// A further field of the attribute, such as its `format`.
     let field: (name: String, value: ModelValue)?
+    /// The digits of a second's fraction of a date.
+    private(set) var precision = Attribute.defaultPrecision
+    /// Whole numbers that a double does not hold are among the values.
+    var hasBigIntegers = false
     /// The end of a sentence; empty where the type says it.
     let reason: String
 
@@ -79,8 +96,15 @@ struct TypeGuess {
         (self.type, self.field, self.reason) = (type, field, reason)
     }
 
-    init(_ type: AttributeType, _ reason: String, format: String?) {
+    init(_ type: AttributeType, _ reason: String, format: String? = nil, precision: Int = Attribute.defaultPrecision) {
         self.init(type, reason, field: format.map { ("format", .text($0)) })
+        self.precision = precision
+    }
+
+    func with(bigIntegers: Bool) -> TypeGuess {
+        var guess = self
+        guess.hasBigIntegers = bigIntegers
+        return guess
     }
 
     /// The format of seconds or milliseconds since 1970.
@@ -91,5 +115,6 @@ struct TypeGuess {
     func add(to writer: inout DocumentWriter) {
         writer.add("type", type.rawValue)
         if let field { writer.add(field.name, field.value) }
+        if precision != Attribute.defaultPrecision { writer.add("precision", number: precision) }
     }
 }

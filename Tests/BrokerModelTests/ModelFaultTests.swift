@@ -109,7 +109,11 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
             {"entities": {"A": {}, "A": {}}} => /entities/A :: twice
             {"entities": {"": {}}} => /entities/ :: the name is empty
             {"entities": {"": {"table": "t"}}} => /entities/ :: the name is empty
-            {"entities": {"A": {"ignore": ["a..b"]}}} => /entities/A/ignore/0 :: has an empty key
+            {"entities": {"A": {"ignore": ["a..b", "c"]}}} => /entities/A/ignore/0 :: has an empty key
+            {"entities": {"A": {"ignore": "a."}}} => /entities/A/ignore :: write an array of its keys
+            {"entities": {"A": {"ignore": [["a", 1]]}}} => /entities/A/ignore/0 :: all of them texts
+            {"entities": {"A": {"ignore": [[]]}}} => /entities/A/ignore/0 :: the array is empty
+            {"entities": {"A": {"ignore": ["a.b", ["a", "b"]]}}} => /entities/A/ignore/1 :: "a.b" occurs twice
             {"entities": {"a/b~c": {"root": 1}}} => /entities/a~1b~0c/root :: expected a string
             """#) + [
                 FaultCase(

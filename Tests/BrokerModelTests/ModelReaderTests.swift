@@ -23,6 +23,39 @@ import Testing
         #expect(model.entities[0].relationships[0].isToMany)
     }
 
+    @Test(
+        arguments: [
+            (#""geo.lat""#, [["geo", "lat"]]), (#"["http.status"]"#, [["http.status"]]), (#"["name"]"#, [["name"]]),
+            (#"[""]"#, [[""]]), (#"["k\u0000\"é"]"#, [["k\0\"é"]]), (#"[]"#, []),
+            (#"["geo.lat", "lat"]"#, [["geo", "lat"], ["lat"]]), (#"[["geo", "lat.deg"]]"#, [["geo", "lat.deg"]]),
+            (#"["a", ["b.c"], ["d", ""]]"#, [["a"], ["b.c"], ["d", ""]]), (#""@parent.id""#, [["@parent", "id"]]),
+        ] as [(String, [[String]])])
+    func `keys as they are, and paths, are read and written again`(key: String, paths: [[String]]) throws {
+        let text =
+            #"{"entities": {"A": {"ignore": \#(key.contains("@") ? "[]" : key), "attributes": {"x": {"type": "integer64", "key": \#(key)}}}, "#
+            + #""B": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {"a": {"entity": "A"}}}}}"#
+        let model = try read(text)
+        #expect(model.entities[0].attributes[0].keyPaths == paths)
+        var writer = JSONWriter()
+        model.write(to: &writer)
+        let written = String(decoding: writer.bytes, as: UTF8.self)
+        #expect(written.contains("\"key\":\(key.replacing(", ", with: ","))"), "\(written)")
+        let again = try read(written)
+        #expect(again.entities[0].attributes[0].keyPaths == paths)
+        #expect(again.entities[0].ignoredPaths == model.entities[0].ignoredPaths)
+    }
+
+    @Test func `a content is a text, and needs no record around`() throws {
+        let model = { (type: String) in
+            #"{"entities": {"A": {"identity": "c", "attributes": {"c": {"type": "\#(type)", "key": "@record.@content"}, "#
+                + #""x": {"type": "string", "key": ["@content"]}}}}}"#
+        }
+        let attributes = try read(model("string")).entities[0].attributes
+        #expect(attributes.map(\.holderValue) == [.content, nil])
+        #expect(attributes[1].keyPaths == [["@content"]])
+        #expect(throws: ModelError.self) { try read(model("integer64")) }
+    }
+
     @Test func `parts know their place in the document`() throws {
         let employee = try read(staffModel).entities[1]
         #expect(employee.place == ModelPlace(pointer: "/entities/Employee", line: 9, column: 17))

@@ -179,7 +179,7 @@ import Testing
             "/entities/B/attributes/p", #"its "x" is integer64; "p" has the key "@parent.x" and needs the same type"#),
         FaultCase(
             model(#""toMany": true"#, #""attributes": {"p": {"type": "integer64", "key": "@parent.x.y"}}"#),
-            "/entities/B/attributes/p/key", #"write "@parent.<attribute>" or "@parent.@index""#),
+            "/entities/B/attributes/p/key", #"write "@parent.<attribute>", "@parent.@index", or"#),
         FaultCase(
             model(#""toMany": true"#, #""attributes": {"p": {"type": "integer16", "key": "@parent.@index"}}"#),
             "/entities/B/attributes/p", "is a position; give \"p\" the type integer32 or integer64"),

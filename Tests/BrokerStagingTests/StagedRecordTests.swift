@@ -5,6 +5,42 @@ import Testing
 
 @testable import BrokerStaging
 
+/// Records that are identified by their content, and keys with dots.
+@Suite(.timeLimit(.minutes(5))) struct StagedContentTests {
+    private static let model = """
+        {"entities": {"Line": {"identity": "hash", "attributes": {
+          "hash": {"type": "string", "key": "@record.@content"}, "a": {"type": "string", "key": ["a.b"]},
+          "c": {"type": "integer64", "key": [["d", "e.f"]]}, "nothing": {"type": "string", "key": [""]}}}}}
+        """
+
+    @Test func `a record has the hash of its canonical JSON`() throws {
+        let cases = [
+            (#"{"a":1}"#, "015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862"),
+            (
+                #"{"b": {"d": -0, "c": "\u0022"}, "a": 1, "a": [1.50, true, null, "\u00e9"]}"#,
+                "2a99f6751a0a037d2e2578e4ab1282754c6c752e66637d51b644c4d73c409bbe"
+            ),
+            (
+                #"{"":"\#(String(repeating: "x", count: 200))"}"#,
+                "abec01ba6c681a12e012b4ba3d289708c3848cb8ef2a59153c73d8219aaf9820"
+            ),
+        ]
+        for (json, expected) in cases {
+            let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
+            let hash = withExtendedLifetime(document) { ContentHash(of: document.root) }
+            #expect(String(decoding: hash.text, as: UTF8.self) == expected)
+        }
+    }
+
+    @Test func `equal records are one object, and keys are as they are`() throws {
+        let staged = try Staging(Self.model).stage(
+            #"{"Line": [{"a.b": "x", "d": {"e.f": 5}, "": "n"}, {"": "n", "d": {"e.f": 5}, "a.b": "x"}, {"a.b": "x"}]}"#
+        )("Line")
+        #expect(staged.count == 2)
+        #expect(staged[0].contains("a=x c=5 nothing=n"), "\(staged)")
+    }
+}
+
 /// Finding rows by identity, and the order in which rows are merged.
 @Suite(.timeLimit(.minutes(5))) struct StagedIdentityTests {
     private static func staging(_ identity: String) throws -> Staging {

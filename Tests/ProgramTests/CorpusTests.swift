@@ -48,11 +48,25 @@ import Testing
     private func identity(_ payload: Payload) throws -> [String]? {
         struct Model: Decodable {
             struct Entity: Decodable {
-                struct Attribute: Decodable { let key: [String]? }
+                struct Attribute: Decodable { let key: Key? }
                 let identity: Identity?
                 let attributes: [String: Attribute]?
             }
             let entities: [String: Entity]
+        }
+        struct Key: Decodable {
+            /// Nil without one.
+            let first: String?
+            init(from decoder: any Decoder) throws {
+                let container = try decoder.singleValueContainer()
+                if let text = try? container.decode(String.self) {
+                    first = text
+                } else if let texts = try? container.decode([String].self) {
+                    first = texts.first
+                } else {
+                    first = try container.decode([[String]].self).first?.joined(separator: ".")
+                }
+            }
         }
         enum Identity: Decodable {
             case one(String), several([String])

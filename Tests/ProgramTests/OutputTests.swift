@@ -355,7 +355,10 @@ import Testing
             ])
         for (key, line) in [
             ("lamp.enabled", "lamp.enabled once"),
-            ("\"lamp.enabled\"", "\"lamp.enabled\" once (a dot in the model leads into an object)"),
+            (
+                "\"lamp.enabled\"",
+                "\"lamp.enabled\" once (the model names a key with dots by an array: [\"http.status\"])"
+            ),
         ] {
             var paths = WarningCounts()
             paths.add(.init(code: .unknownKey, entity: "A", key: key, count: 1))

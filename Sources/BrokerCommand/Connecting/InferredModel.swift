@@ -16,6 +16,8 @@ struct InferredModel {
     let model: LocalModel
     /// The mapping that reads the records, where their entity alone does not.
     let mapping: String?
+    /// Set where the records' identity is a guess.
+    private(set) var guessed: GuessedIdentity?
 
     /// Uses the model that the store has or that lies beside it, or infers one, and says so.
     ///
@@ -26,7 +28,7 @@ struct InferredModel {
     ) async throws {
         let (identities, ignored) = (options.identities(or: entity), options.ignored(or: entity))
         guard let model else {
-            let samples = try await SampleRecords(of: sources, entity: entity)
+            let samples = try await SampleRecords(of: sources, entity: entity, givenKeys: Self.keys(identities[entity]))
             samples.reportRoot()
             guard samples.inference.recordCount > 0 else {
                 throw CommandFailure(
@@ -34,22 +36,31 @@ struct InferredModel {
                     "There is no model, and no record to infer one from. Give --model, or an input with records.")
             }
             let inferred = try samples.model(identities: identities, ignored: ignored)
-            try Self.check(identities, inferred)
+            try Self.check(identities, inferred, of: entity)
             (root, mapping) = (samples.root, inferred.mapping)
-            self.model = .inferred(try Inference(inferred, from: samples, file: LocalModel.file(besideStore: store)))
+            let inference = try Inference(inferred, from: samples, file: LocalModel.file(besideStore: store))
+            self.model = .inferred(inference)
+            guessed = GuessedIdentity(of: entity, in: inference.plan.model, identities: identities)
             return
         }
         let (document, plan) = try model.documentAndPlan()
         let mayExtend = evolves ?? plan.model.evolves
+        let guess = GuessedIdentity(of: entity, in: plan.model, identities: identities)
         let samples = try await SampleRecords(
-            of: sources, entity: entity, extending: plan.model, isFirstOnly: !mayExtend)
+            of: sources, entity: entity, extending: plan.model, isFirstOnly: !mayExtend && guess == nil,
+            givenKeys: (guess?.keys ?? []).union(Self.keys(identities[entity])), guessed: guess)
         samples.reportRoot()
+        guessed = samples.guessed
+        try guessed?.check(samples.inference)
         (root, mapping) = (samples.root, plan.model.keyMapping(of: entity))
         var (changes, described) = (ModelExtension(), [(entity: String, text: String)]())
         if mayExtend, samples.inference.recordCount > 0 {
             try Self.check(identities, ignored, against: plan.model)
             let inferred = try samples.model(identities: identities, ignored: ignored)
-            try Self.check(identities, inferred)
+            try Self.check(identities, inferred, of: entity)
+            for (name, count) in inferred.contradictions {
+                try GuessedIdentity(of: name, in: plan.model, identities: identities, root: entity)?.check(count)
+            }
             changes = plan.model.evolves ? inferred.extension : inferred.extension.addingOnly()
             if !options.widen { changes = changes.retainingTypes() }
             described = inferred.identities
@@ -122,9 +133,17 @@ struct InferredModel {
         _ identities: [String: [String]], _ ignored: [String: [String]], against model: Model
     ) throws {
         for entity in model.entities {
-            let names = entity.identity.map { entity.attributes[$0] }.filter { $0.holderValue == nil }
+            let names = entity.identity.map { entity.attributes[$0] }.filter {
+                $0.holderValue == nil || $0.holderValue == .content
+            }
+            if let keys = identities[entity.name], keys == [GivenIdentity.content], names.isEmpty {
+                throw CommandFailure(
+                    .failed,
+                    "--identity content: \(entity.name) has no identity in the store, and its objects have no hash of their "
+                        + "records; load the records into another store.")
+            }
             if let keys = identities[entity.name], !names.isEmpty,
-                !keys.elementsEqual(names, by: { $1.keyPaths.contains($0.split(separator: ".").map(String.init)) })
+                !keys.elementsEqual(names, by: { Self.names($0, one: $1) })
             {
                 throw CommandFailure(
                     .failed,
@@ -134,8 +153,7 @@ struct InferredModel {
             let known =
                 entity.attributeIndices.flatMap { entity.attributes[$0].keyPaths }
                 + entity.relationshipIndices.flatMap { entity.relationships[$0].keyPaths }
-            for key in ignored[entity.name] ?? []
-            where known.contains(key.split(separator: ".").map(String.init)) {
+            for key in ignored[entity.name] ?? [] where known.contains(where: { Self.paths(key).contains($0) }) {
                 throw CommandFailure(
                     .failed,
                     "--ignore: \(entity.name) has \(key) in the store. Take it out of the model and add it to its \"ignore\" there."
@@ -144,8 +162,28 @@ struct InferredModel {
         }
     }
 
-    private static func check(_ identities: [String: [String]], _ inferred: InferenceResult) throws {
+    /// The key paths that a text may name: a key that is written so, and keys with dots between them.
+    private static func paths(_ text: String) -> [[String]] { [[text], text.split(separator: ".").map(String.init)] }
+
+    private static func names(_ key: String, one attribute: Attribute) -> Bool {
+        attribute.holderValue == .content
+            ? key == GivenIdentity.content : paths(key).contains { attribute.keyPaths.contains($0) }
+    }
+
+    /// The first keys of the paths that a person names.
+    private static func keys(_ identity: [String]?) -> Set<String> {
+        Set((identity ?? []).flatMap { paths($0).compactMap(\.first) })
+    }
+
+    private static func check(_ identities: [String: [String]], _ inferred: InferenceResult, of root: String) throws {
         for (entity, keys) in identities.sorted(by: { $0.key < $1.key }) {
+            if keys == [GivenIdentity.none] { continue }
+            if keys == [GivenIdentity.content] {
+                guard entity != root else { continue }
+                throw CommandFailure(
+                    .failed,
+                    "--identity content is for the records of the input, \(root), and not for \(entity) in them.")
+            }
             guard let known = inferred.keys[entity] else {
                 throw CommandFailure(
                     .failed,
@@ -256,6 +294,7 @@ struct SampleRecords {
     private(set) var inference: SampleInference
     private let entity: String
     private let isFirstOnly: Bool
+    private(set) var guessed: GuessedIdentity?
     private var bytes = 0
 
     /// Looked at to infer a model, in a few seconds.
@@ -268,13 +307,16 @@ struct SampleRecords {
     private struct Enough: Error {}
 
     /// Standard input can be read again after this. The first record is enough to find the position of the records.
-    init(of sources: [RecordSource], entity: String, extending model: Model? = nil, isFirstOnly: Bool = false)
-        async throws
-    {
+    init(
+        of sources: [RecordSource], entity: String, extending model: Model? = nil, isFirstOnly: Bool = false,
+        givenKeys: Set<String> = [], guessed: GuessedIdentity? = nil
+    ) async throws {
+        self.guessed = guessed
         self.entity = entity
         self.model = model
         self.isFirstOnly = isFirstOnly
-        inference = SampleInference(entity: entity, readsTexts: sources.contains(where: \.format.readsTexts))
+        inference = SampleInference(
+            entity: entity, readsTexts: sources.contains(where: \.format.readsTexts), givenKeys: givenKeys)
         for source in sources {
             do {
                 if source.path == "-" { try await lookAhead(source) } else { try await look(at: source) }
@@ -321,6 +363,7 @@ struct SampleRecords {
         }
         bytes += record.json.count
         inference.observe(document.root, isMap: isMap)
+        guessed?.note(document.root)
         if isFirstOnly || inference.recordCount >= Self.mostRecords || bytes >= Self.mostBytes { throw Enough() }
     }
 
@@ -375,9 +418,7 @@ struct SampleRecords {
         guard inferred.hasValues || model != nil else {
             throw CommandFailure(
                 .failed,
-                "No model can be inferred: no key of the records can be named by a path, because of dots, control "
-                    + "characters or their length. If they are a dictionary of plain values, make records of it: jq "
-                    + "'to_entries' does.")
+                "No model can be inferred: the records have no keys, or all of them are ignored.")
         }
         return inferred
     }

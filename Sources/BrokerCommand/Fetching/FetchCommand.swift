@@ -224,9 +224,9 @@ private struct LeadingColumns {
     }
 
     /// The names that fetched objects have for a property.
-    private func keys(_ name: String, _ keys: [String]?) -> [String] {
-        guard !isLocal, let keys, !keys.isEmpty else { return [name] }
-        return keys
+    private func keys(_ name: String, _ keys: ModelDescription.KeyPaths?) -> [String] {
+        guard !isLocal, let paths = keys?.paths, !paths.isEmpty else { return [name] }
+        return paths.map { $0.joined(separator: ".") }
     }
 
     /// The value of the entity, or else of the nearest entity above it that has one.

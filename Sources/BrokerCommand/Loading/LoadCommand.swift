@@ -60,6 +60,7 @@ struct LoadCommand: AsyncParsableCommand {
             // For jobs without records.
             let entities = try await broker.serverInformation().entities
             let entity = records.reading.entity ?? entities.first ?? ""
+            try await inferred?.guessed?.check(against: broker)
             var run = LoadRun(self, broker, client, bookmarks, entity: entity, inferred)
             try await run.run(first, unless: version)
         }

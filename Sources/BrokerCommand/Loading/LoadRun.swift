@@ -3,6 +3,7 @@ import BrokerClient
 import BrokerCommandLine
 import BrokerInput
 import BrokerJSON
+import BrokerModelSources
 import BrokerPages
 import Foundation
 
@@ -30,6 +31,8 @@ struct LoadRun {
     private let partID = "broker-load-\(UInt64.random(in: 0...UInt64.max))"
     /// Why the last page may not be the last one.
     private var doubt: String?
+    /// The records of all pages, where their identity is a guess.
+    private var observed: SampleInference?
 
     init(
         _ command: LoadCommand, _ broker: BrokerClient, _ client: PageClient, _ bookmarks: LoadBookmarks?,
@@ -40,6 +43,7 @@ struct LoadRun {
         self.bookmarks = bookmarks
         self.entity = entity
         self.inferred = inferred
+        observed = inferred?.guessed.map { SampleInference(entity: entity, givenKeys: $0.keys) }
         let tally = JobTally { [reading = command.records.reading] code, status in
             switch code {
             case .tooManyDeletions?: " --max-delete is the limit."
@@ -60,6 +64,8 @@ struct LoadRun {
         } catch is JobStream.Stopped {
         } catch let error as PageError {
             tally.fail(error.description)
+        } catch let failure as CommandFailure {
+            tally.fail(failure.description, failure.status)
         }
         var state = await stream.end()
         let isGivenUp = state.status != .success && state.status != .rejected
@@ -180,6 +186,7 @@ struct LoadRun {
     private mutating func submit(_ answer: LoadedPage, _ url: URL) async throws {
         let rejected = tally.current.summary.rejectedCount
         let deletion = bookmarks?.deletion(ofPageAt: url)
+        try await checkIdentity(answer.source)
         var gathered = GatheredRecords()
         gathered.begin(url.absoluteString)
         try await answer.source.forEach { record in
@@ -212,6 +219,17 @@ struct LoadRun {
 // MARK: - Jobs
 
 extension LoadRun {
+    /// - Throws: when records contradict those of this page, or of an earlier one.
+    private mutating func checkIdentity(_ source: RecordSource) async throws {
+        guard let guessed = inferred?.guessed, var inference = observed else { return }
+        try await source.forEach { record in
+            let document = try record.parsed()
+            withExtendedLifetime(document) { inference.observe(document.root, isMap: source.root?.isMap ?? false) }
+        }
+        observed = inference
+        try guessed.check(inference)
+    }
+
     private mutating func send(_ gathered: inout GatheredRecords, of url: URL, _ bookmark: Job.Bookmark?) async throws {
         if let fault = gathered.dropBroken() { throw fault }
         let (json, records) = gathered.take()

@@ -1,5 +1,6 @@
 import ArgumentParser
 import BrokerInput
+import BrokerModelSources
 import Glibc
 
 /// One file, or standard input, with records in it.
@@ -119,7 +120,8 @@ struct InferenceOptions: ParsableArguments {
         help: ArgumentHelp(
             """
             Where a model is inferred: the key that identifies the records, or ENTITY=KEY for those of another \
-            entity. Several keys with commas between them identify together. May be repeated.
+            entity. Several keys with commas between them identify together. "content" identifies a record by all that it \
+            contains, and "none" adds each record. May be repeated.
             """, valueName: "key"))
     var identity: [String] = []
 
@@ -131,6 +133,9 @@ struct InferenceOptions: ParsableArguments {
             those of another entity. May be repeated.
             """, valueName: "key"))
     var ignore: [String] = []
+
+    @Flag(help: "Where a model is inferred: each record is a new object. The same as --identity none.")
+    var append = false
 
     @Flag(
         help: """
@@ -147,11 +152,16 @@ struct InferenceOptions: ParsableArguments {
     var widen = false
 
     var given: [String] {
-        [("--identity", !identity.isEmpty), ("--ignore", !ignore.isEmpty), ("--extra", extra), ("--widen", widen)]
-            .filter(\.1).map(\.0)
+        [
+            ("--identity", !identity.isEmpty), ("--ignore", !ignore.isEmpty), ("--append", append), ("--extra", extra),
+            ("--widen", widen),
+        ].filter(\.1).map(\.0)
     }
 
     mutating func validate() throws {
+        if append, identity.contains(where: { !$0.contains("=") }) {
+            throw ValidationError("--append and --identity contradict each other; give one of them.")
+        }
         for (name, texts) in [("--identity", identity), ("--ignore", ignore)] {
             for text in texts {
                 let keys = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -163,7 +173,9 @@ struct InferenceOptions: ParsableArguments {
     }
 
     /// By entity, the key paths of its identity; those without an entity are of that of the records.
-    func identities(or entity: String) -> [String: [String]] { Self.byEntity(identity, or: entity) }
+    func identities(or entity: String) -> [String: [String]] {
+        Self.byEntity(identity + (append ? [GivenIdentity.none] : []), or: entity)
+    }
 
     /// By entity, the key paths that are ignored.
     func ignored(or entity: String) -> [String: [String]] { Self.byEntity(ignore, or: entity) }

@@ -304,10 +304,12 @@ struct WarningCounts {
             // In a path, a key that has a dot itself is in quotation marks.
             let hasDot = kinds.contains { $0.key.map { $0.hasSuffix("\"") && $0.contains(".") } ?? false }
             return "the model does not name these keys of \(entity): \(list(kinds))"
-                + (hasDot ? " (a dot in the model leads into an object)" : "")
+                + (hasDot ? " (the model names a key with dots by an array: [\"http.status\"])" : "")
         case .extraKey:
             return "the model does not name these keys of \(entity), and _extra has their values: \(list(kinds))"
-        case .extraValue: return "attributes of \(entity) cannot hold some values, and _extra has these: \(list(kinds))"
+        case .extraValue:
+            return "attributes of \(entity) cannot hold some values, and _extra has these: \(list(kinds)) "
+                + "(`broker model retype` gives them a wider type)"
         case .objectNotFound: return "\(total) \(total == 1 ? "key names" : "keys name") no \(entity)"
         case .deletionSkipped: return "no \(entity) was deleted, because a record was skipped"
         default: return "\(group.code.rawValue), \(Self.times(total))"

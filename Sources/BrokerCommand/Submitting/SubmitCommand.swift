@@ -158,6 +158,7 @@ struct SubmitCommand: AsyncParsableCommand {
             {
                 Program.report("broker: \(warning)", .warning)
             }
+            try await inferred?.guessed?.check(against: broker)
             var run = SubmitRun(self, broker, tally)
             return await run.run(sources)
         }

@@ -291,20 +291,28 @@ package struct Attribute: Sendable {
 
 /// A value that a nested record takes from its holder: the record that contains it as the value of a relationship.
 ///
-/// It is a key path of an attribute that begins with `@parent`. No other path can be one: an `@` alone is an ordinary
-/// key, as of XML's attributes, which have no keys below them.
+/// It is a key path of an attribute that begins with `@parent` or `@record`. No other path can be one: an `@` alone is an
+/// ordinary key, as of XML's attributes, which have no keys below them.
 package enum HolderValue: Sendable, Equatable {
     /// `@parent.<attribute>`: an attribute of the holder's identity.
     case attribute(String)
     /// `@parent.@index`: the record's position in the array that contains it, from 0.
     case position
+    /// `@record.@content`: a hash of the record itself.
+    case content
 
     private static let first = "@parent"
     private static let positionKey = "@index"
+    private static let contentPath = ["@record", "@content"]
 
     /// Nil for the path of an ordinary key.
     package init?(_ path: [String]) {
         guard Self.isHolderPath(path), path.count == 2 else { return nil }
+        guard path[0].hasSameBytes(as: Self.first) else {
+            guard path[1].hasSameBytes(as: Self.contentPath[1]) else { return nil }
+            self = .content
+            return
+        }
         self = path[1].hasSameBytes(as: Self.positionKey) ? .position : .attribute(path[1])
     }
 
@@ -312,17 +320,23 @@ package enum HolderValue: Sendable, Equatable {
         switch self {
         case .attribute(let name): [Self.first, name]
         case .position: [Self.first, Self.positionKey]
+        case .content: Self.contentPath
         }
     }
 
     var text: String { path.joined(separator: ".") }
 
-    static func isHolderPath(_ path: [String]) -> Bool { path.count > 1 && path[0].hasSameBytes(as: first) }
+    static func isHolderPath(_ path: [String]) -> Bool { path.count > 1 && isReserved(path[0]) }
+
+    /// Paths through this key of a record mean something else than its values.
+    package static func isReserved(_ key: String) -> Bool {
+        key.hasSameBytes(as: first) || key.hasSameBytes(as: contentPath[0])
+    }
 }
 
 extension Attribute {
-    /// The value that a nested record takes from its holder; nil for an attribute of which only the record's own keys are
-    /// read.
+    /// The value that is none of the record's own keys': of its holder, or of its content; nil for an attribute of which only
+    /// these are read.
     package var holderValue: HolderValue? { keyPaths.lazy.compactMap(HolderValue.init).first }
 
     /// The holder's value precedes those of the record's own keys.

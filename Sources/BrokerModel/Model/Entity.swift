@@ -9,6 +9,8 @@ package struct Entity: Sendable {
     package var identity: [Int]
     /// A record without identity becomes a new object with NULL there, and is no error.
     package var isIdentityOptional = false
+    /// Inference has chosen the identity, and no person has said so.
+    package var isIdentityGuessed = false
     /// In a hierarchy, the attributes of all its entities: the columns of their one table. Relatives have the same
     /// attributes at the same indices, with their own definitions of those that they have.
     package var attributes: [Attribute]

@@ -161,7 +161,9 @@ extension ModelNode {
     func keyPath(_ text: String) -> [String]? {
         let keys = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard keys.contains("") else { return keys }
-        return refuse("the key path \"\(text)\" has an empty key; take out the dot too many")
+        return refuse(
+            "the key path \"\(text)\" has an empty key; take out the dot too many, or write an array of its keys as they are: "
+                + "[[\"a\", \"\"]]")
     }
 
     /// The value as it was written, when its kind can become that type; nil is an unknown type.
@@ -172,53 +174,6 @@ extension ModelNode {
         var writer = JSONWriter()
         value.write(to: &writer)
         return JSONFragment(String(decoding: writer.bytes, as: UTF8.self))
-    }
-}
-
-/// The key paths of an attribute or relationship.
-enum KeyPaths {
-    /// Returns those that `node` gives, or the one that follows from the name. Given paths are used unchanged, in any
-    /// style; an empty array means that no record has the value.
-    ///
-    /// - Parameter mayNameHolder: the paths are an attribute's, which may take its value from the record around its own.
-    static func read(
-        _ node: ModelNode?, name: String, style: KeyStyle, mayNameHolder: Bool = false
-    ) -> [[String]] {
-        let implied = [[style.key(forName: name)]]
-        guard let node else { return implied }
-        return paths(node, mayNameHolder: mayNameHolder) ?? implied
-    }
-
-    /// Nil when there is none because of faults.
-    static func paths(_ node: ModelNode, mayNameHolder: Bool) -> [[String]]? {
-        let expected = "a key path like \"contact.email\" or an array of them"
-        guard let elements = node.oneOrMore(expected: expected, mayBeEmpty: true) else { return nil }
-        if elements.isEmpty { return [] }
-        var paths: [[String]] = []
-        for element in elements {
-            guard let text = element.string() else { continue }
-            guard let path = element.keyPath(text) else { continue }
-            if paths.contains(path) {
-                element.report("the key path \"\(text)\" occurs twice here; take one out")
-            } else if let fault = holderFault(path, mayNameHolder: mayNameHolder) {
-                element.report(fault)
-            } else {
-                paths.append(path)
-            }
-        }
-        return paths.isEmpty ? nil : paths
-    }
-
-    /// The fault of a path that begins with `@parent`; nil for any other path and for a valid one.
-    static func holderFault(_ path: [String], mayNameHolder: Bool) -> String? {
-        guard HolderValue.isHolderPath(path) else { return nil }
-        let text = path.joined(separator: ".")
-        guard mayNameHolder else {
-            return "\"\(text)\" can be the key of an attribute of an entity only; take it out"
-        }
-        return HolderValue(path) == nil
-            ? "\"\(text)\" leads to no attribute of the record around this one; write \"@parent.<attribute>\" or "
-                + "\"@parent.@index\"" : nil
     }
 }
 
@@ -248,6 +203,12 @@ struct HolderCheck {
                     + "attribute takes one value from the record around its own; take one out")
         }
         let holders = relationships.holders(of: entity)
+        if value == .content {
+            if attribute.type != .string {
+                draft.key.report("\"\(value.text)\" is a text; give \"\(attribute.name)\" the type string")
+            }
+            return
+        }
         guard !holders.isEmpty else {
             return draft.key.report(
                 "no relationship leads to \(entities[entity].name), so there is no record around its own that "
@@ -259,6 +220,7 @@ struct HolderCheck {
                 draft.key.report(
                     "\"\(value.text)\" is a position; give \"\(attribute.name)\" the type integer32 or integer64")
             }
+        case .content: break
         case .attribute(let name):
             for holder in holders where holder.destination == entity { check(draft, name, holder) }
         }

@@ -92,6 +92,7 @@ extension PropertyNamesReader {
     ) {
         if let parent, !parent.entity.identity.isEmpty { return inheritIdentity(of: parent.entity, into: &entity) }
         entity.isIdentityOptional = fields.flag("identityOptional")
+        entity.isIdentityGuessed = fields.flag("identityGuessed")
         guard let node = fields["identity"] ?? ownedIdentity.map({ _ in fields.node }) else {
             if entity.isIdentityOptional {
                 fields["identityOptional"]?.report(

@@ -191,7 +191,8 @@ struct ModelVocabulary: Sendable {
     static let entity = ModelVocabulary(
         subject: "an entity",
         fields: [
-            "table", "root", "ignore", "identity", "identityOptional", "attributes", "relationships", "unique",
+            "table", "root", "ignore", "identity", "identityOptional", "identityGuessed", "attributes", "relationships",
+            "unique",
             "indexes",
             "parent", "abstract", "modified", "tombstone", "extra", "renamedFrom", "formerIdentity",
         ])

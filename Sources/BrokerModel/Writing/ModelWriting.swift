@@ -28,12 +28,14 @@ extension Model {
             writer.flag("abstract", entity.isAbstract)
             writer.member("root", entity.root)
             if !entity.ignoredPaths.isEmpty {
-                writer.member("ignore", entity.ignoredPaths.map { $0.joined(separator: ".") })
+                writer.key("ignore")
+                KeyPathForm.write(entity.ignoredPaths, to: &writer)
             }
             writer.member("renamedFrom", entity.renamedFrom)
             if !entity.identity.isEmpty, parent?.identity.isEmpty ?? true {
                 writer.member("identity", names(entity.identity))
                 writer.flag("identityOptional", entity.isIdentityOptional)
+                writer.flag("identityGuessed", entity.isIdentityGuessed)
             }
             writer.member("formerIdentity", entity.formerIdentity)
             let own = entity.attributeIndices.dropFirst(parent?.attributeIndices.count ?? 0)
@@ -83,7 +85,8 @@ extension Model {
             writer.member("entity", entities[relationship.destination].name)
             writer.member("toMany", relationship.isToMany)
             writer.member("inverse", inverse(of: relationship)?.name)
-            writer.member("key", relationship.keyPaths.map { $0.joined(separator: ".") })
+            writer.key("key")
+            KeyPathForm.write(relationship.keyPaths, to: &writer)
             writer.member("deleteRule", relationship.deleteRule.rawValue)
             if relationship.isToMany { writer.member("assignment", relationship.assignment.rawValue) }
             writer.flag("owned", relationship.isOwned)
@@ -103,7 +106,8 @@ extension Attribute {
         writer.object { writer in
             writer.member("description", description)
             writer.member("type", type.rawValue)
-            writer.member("key", keyPaths.map { $0.joined(separator: ".") })
+            writer.key("key")
+            KeyPathForm.write(keyPaths, to: &writer)
             writer.member("optional", isOptional)
             if let defaultValue { writer.member("default", defaultValue) }
             writer.flag("defaultWhenMissing", usesDefaultWhenMissing)

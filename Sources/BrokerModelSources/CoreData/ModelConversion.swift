@@ -236,7 +236,7 @@ extension ModelConversion {
         }
         if relationship.isToMany { writer.add("toMany", true) }
         writer.add("inverse", inverse(of: relationship))
-        if let keys = owner.keyRules.keys(of: relationship) { writer.add("key", keys) }
+        if let keys = owner.keyRules.keys(of: relationship) { writer.add("key", keyPaths: keys) }
         addDeleteRule(of: relationship, to: &writer)
         if element.flag("ordered") == true {
             if relationship.isToMany {

@@ -75,7 +75,7 @@ struct DatabaseConversion {
             var writer = DocumentWriter()
             writer.add("entity", destination.name)
             writer.add("inverse", inverse)
-            writer.add("key", keys)
+            writer.add("key", paths: keys.map { [$0] })
             writer.add(
                 "description",
                 "a foreign key" + (column.isRequired ? "; the column is NOT NULL, so records must bring it" : ""))
@@ -203,7 +203,8 @@ extension DatabaseTable.Column {
         case "DATE", "DATETIME", "TIMESTAMP": return dateGuess
         case "UUID", "GUID":
             return hasOurUUIDs ? TypeGuess(.uuid) : TypeGuess(.string, "not all values are UUIDs in upper case")
-        case "JSON": return TypeGuess(.transformable)
+        case "JSON":
+            return keyPosition == 0 ? TypeGuess(.transformable) : TypeGuess(.string, "a key is compared byte by byte")
         // Other decimals have NUMERIC affinity, below.
         case "DECIMAL" where declared == "DECIMAL_TEXT":
             return hasOurDecimals ? TypeGuess(.decimal) : TypeGuess(.string, "not all values are decimals")

@@ -22,6 +22,9 @@ package struct InferenceResult {
     package let keys: [String: [Key]]
     /// The mapping that reads the records, where their entity alone does not.
     package let mapping: String?
+    /// By entity of the model whose identity is a guess, how many objects repeat the identity of an earlier one with other
+    /// values.
+    package let contradictions: [(entity: String, count: Int)]
 }
 
 /// Writes a design as a model, or as changes of the model that the samples extend.
@@ -32,6 +35,7 @@ struct DesignWriter {
     private var identityNames: [[String]] = []
     private var identities: [(entity: String, text: String)] = []
     private var changes = ModelExtension()
+    private var contradictions: [(entity: String, count: Int)] = []
 
     init(_ design: ModelDesign, readsTexts: Bool) {
         self.design = design
@@ -57,7 +61,8 @@ struct DesignWriter {
         empty.add("entities", DocumentWriter().object)
         return InferenceResult(
             document: changes.applied(to: ModelDocument(root: empty.object, sources: [""])), extension: changes,
-            identities: identities, hasValues: !root.leaves.isEmpty || root.isNested, keys: keys, mapping: mapping)
+            identities: identities, hasValues: !root.leaves.isEmpty || root.isNested, keys: keys, mapping: mapping,
+            contradictions: contradictions)
     }
 
     private var keys: [String: [InferenceResult.Key]] {
@@ -70,6 +75,15 @@ struct DesignWriter {
                 }
                 return (entity.name, keys)
             })
+    }
+
+    /// The attribute that has the hash of a record.
+    private static let contentName = "_content"
+
+    /// The plural, which SQL says without quotes.
+    private func table(for name: String) -> String {
+        let plural = EntityName.plural(name)
+        return design.entities.contains { $0.name.lowercased() == plural.lowercased() } ? name + "_" : plural
     }
 
     /// The attribute that has the key of a dictionary.
@@ -90,6 +104,14 @@ struct DesignWriter {
         var (attributes, relationships) = (DocumentWriter(), DocumentWriter())
         var names = PropertyNames(reserved: reserved(for: source))
         var identity: [String] = []
+        if source.identity?.isContent ?? false {
+            identity = [Self.contentName]
+            var attribute = DocumentWriter()
+            attribute.add("type", "string")
+            attribute.add("key", paths: [HolderValue.content.path])
+            attribute.add("description", "a hash of all that the record contains")
+            attributes.add(Self.contentName, attribute.object)
+        }
         if source.isNested {
             let name = names.name(for: [Self.nestingKey])
             if source.identity != nil { identity = [name] }
@@ -121,15 +143,14 @@ struct DesignWriter {
         let sentence = self.sentence(source, identity)
         identities.append((source.name, sentence))
         var text = "Seen \(source.shape.count) times. \(sentence.prefix(1).uppercased())\(sentence.dropFirst())."
-        if !source.unnamed.isEmpty {
-            let keys = source.unnamed.map(\.quoted).joined(separator: ", ")
-            text += " Skipped, because a path cannot name them: \(keys)."
-        }
+        if source.shape.further != nil { text += " Its further keys are not in the model." }
         var entity = DocumentWriter()
         entity.add("description", text)
+        if EntityName.isReserved(source.name) { entity.add("table", table(for: source.name)) }
         if identity.count == 1 { entity.add("identity", identity[0]) }
         if identity.count > 1 { entity.add("identity", identity) }
-        if !source.ignored.isEmpty { entity.add("ignore", source.ignored.map { $0.joined(separator: ".") }) }
+        if source.identity?.isGuessed ?? false { entity.add("identityGuessed", true) }
+        if !source.ignored.isEmpty { entity.add("ignore", paths: source.ignored) }
         entity.add("extra", true)
         entity.add("attributes", nonEmpty: attributes)
         entity.add("relationships", nonEmpty: relationships)
@@ -138,7 +159,7 @@ struct DesignWriter {
 
     /// The names that the model's reader gives to parts of an owned entity.
     private func reserved(for source: ModelDesign.Entity) -> [String] {
-        guard case .owned(let owner) = source.kind else { return [] }
+        guard case .owned(let owner) = source.kind else { return [Self.contentName] }
         let name = design.entities[owner].name
         return identityNames[owner].map { "parent_\($0)" } + [
             "position", name.prefix(1).lowercased() + name.dropFirst(),
@@ -156,14 +177,18 @@ struct DesignWriter {
             return "belongs to \(design.entities[owner].name), by its \(keys) there"
         case (_, let choice?):
             return "identified by \(keys) (\(choice.reason))"
+        case (_, nil) where design.isAppended(source):
+            return "each run adds its records again, as --identity none says"
+        case (.records, nil):
+            let candidate = source.leaves.first { leaf in
+                guard case .attribute = leaf.form, leaf.property.mayIdentify else { return false }
+                return source.shape.isWithoutRepetition(leaf.path[0])
+            }
+            let key = candidate.map { "--identity \($0.name.shellQuoted), " } ?? ""
+            return "nothing certainly identifies its objects, so each run adds its records again; to change that: "
+                + "\(key)--identity content; --append says that it is meant"
         case (_, nil):
-            let candidates = source.leaves.filter { leaf in
-                if case .attribute = leaf.form { leaf.property.mayIdentify } else { false }
-            }.prefix(5).map { $0.path.joined(separator: ".") }
-            let hint =
-                candidates.isEmpty
-                ? "" : " (to name one: --identity KEY; every object has \(candidates.joined(separator: ", ")))"
-            return "nothing identifies its objects, so each run adds its records again\(hint)"
+            return "nothing identifies its objects, so each run adds them again"
         }
     }
 
@@ -180,10 +205,10 @@ struct DesignWriter {
         _ name: String, _ leaf: ModelLeaf, _ source: ModelDesign.Entity, isIdentity: Bool
     ) -> ModelValue {
         let (missing, presence) = presence(leaf, source)
-        let guess = leaf.type(readsTexts: readsTexts)
+        let guess = leaf.type(readsTexts: readsTexts, isIdentity: isIdentity)
         var writer = DocumentWriter()
         guess.add(to: &writer)
-        if name != leaf.name { writer.add("key", [leaf.name]) }
+        if leaf.paths != [[name]] { writer.add("key", paths: leaf.paths) }
         if missing > 0, !isIdentity { writer.add("optional", true) }
         writer.add("description", guess.reason.isEmpty ? presence : "\(presence); \(guess.reason)")
         return writer.object
@@ -208,7 +233,7 @@ struct DesignWriter {
         } else if isToMany {
             writer.add("assignment", "replace")
         }
-        if name != leaf.name { writer.add("key", [leaf.name]) }
+        if leaf.paths != [[name]] { writer.add("key", paths: leaf.paths) }
         writer.add("description", "\(kind), \(presence(leaf, source).text)")
         return writer.object
     }
@@ -229,17 +254,23 @@ struct DesignWriter {
             removed.insert(entity.attributes[attribute].name)
             changes.set(path + ["attributes", entity.attributes[attribute].name], nil, isAddition: false)
         }
+        if entity.isIdentityGuessed, design.isGiven(source) {
+            // A person has said so now.
+            changes.set(path + ["identityGuessed"], nil)
+        } else if entity.isIdentityGuessed {
+            let identity = entity.identity.map { entity.attributes[$0].recordPaths }
+            contradictions.append((entity.name, source.shape.contradictions(of: identity)))
+        }
         var names = PropertyNames(
             reserved: entity.attributeNames.filter { !removed.contains($0) } + entity.relationshipNames)
         var identity: [String] = []
         for (position, leaf) in source.leaves.enumerated() {
             switch known.part(at: leaf.path, of: index) {
             case .attribute(let attribute)? where !removed.contains(entity.attributes[attribute].name):
-                let attribute = entity.attributes[attribute]
-                if source.identity?.paths.contains(leaf.path) ?? false { identity.append(attribute.name) }
-                if let widening = TypeWidening(of: attribute, by: leaf.type(readsTexts: readsTexts)) {
-                    widen(attribute.name, of: index, by: widening, in: model)
+                if source.identity?.paths.contains(leaf.path) ?? false {
+                    identity.append(entity.attributes[attribute].name)
                 }
+                extend(attribute, of: index, by: leaf, in: model)
             case .relationship(let relationship)?:
                 let relationship = entity.relationships[relationship]
                 // One object became several.
@@ -260,11 +291,28 @@ struct DesignWriter {
         }
         let ignored = source.ignored.filter { !entity.ignoredPaths.contains($0) }
         if !ignored.isEmpty {
-            let all = (entity.ignoredPaths + ignored).map { $0.joined(separator: ".") }
-            changes.set(path + ["ignore"], ModelValue(all))
+            changes.set(path + ["ignore"], KeyPathForm.value(entity.ignoredPaths + ignored))
         }
         if entity.identity.isEmpty, !identity.isEmpty {
             changes.set(path + ["identity"], ModelValue(identity), isAddition: false)
+        }
+    }
+
+    /// Adds the key paths that an attribute of a model lacks, and widens its type.
+    private mutating func extend(_ index: Int, of entity: Int, by leaf: ModelLeaf, in model: Model) {
+        let attribute = model.entities[entity].attributes[index]
+        let new = leaf.paths.filter { !attribute.keyPaths.contains($0) }
+        if !new.isEmpty {
+            changes.set(
+                ["entities", model.entities[entity].name, "attributes", attribute.name, "key"],
+                KeyPathForm.value(attribute.keyPaths + new), isAddition: false)
+        }
+        let isIdentity = model.entities[entity].identity.contains(index)
+        // An identity has the texts that were sent, or integers that can become such.
+        if let widening = TypeWidening(of: attribute, by: leaf.type(readsTexts: readsTexts, isIdentity: isIdentity)),
+            !isIdentity || attribute.type.isInteger && widening.type == .string
+        {
+            widen(attribute.name, of: entity, by: widening, in: model)
         }
     }
 
@@ -283,18 +331,26 @@ extension ModelLeaf {
     /// The key path as a model says it.
     fileprivate var name: String { path.joined(separator: ".") }
 
-    /// The type of the values. JSON may be anything.
-    fileprivate func type(readsTexts: Bool) -> TypeGuess {
+    /// The type of the values. JSON may be anything, and an identity has the texts that were sent.
+    fileprivate func type(readsTexts: Bool, isIdentity: Bool) -> TypeGuess {
         if case .json(let reason) = form { return TypeGuess(.transformable, "\(reason), stored as JSON") }
-        return property.scalars.type(key: path.last!, readsTexts: readsTexts)
+        let key = path.contains("$date") ? "date" : path.last { !$0.hasPrefix("$") } ?? path.last!
+        let texts = readsTexts || path.contains { $0.hasPrefix("$number") }
+        guard isIdentity else { return property.scalars.type(key: key, readsTexts: readsTexts) }
+        return TypeGuess(property.scalars.keyType(key: key, readsTexts: texts), "identifies, as it was sent")
     }
 }
 
 extension String {
-    fileprivate var quoted: String {
-        var writer = JSONWriter()
-        writer.string(self)
-        return String(decoding: writer.bytes, as: UTF8.self)
+    /// As a shell reads it.
+    fileprivate var shellQuoted: String {
+        let isPlain =
+            !isEmpty
+            && unicodeScalars.allSatisfy {
+                $0.isASCII && ($0.properties.isAlphabetic || ".-_/@:0123456789".unicodeScalars.contains($0))
+            }
+        return isPlain
+            ? self : "'" + split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
     }
 }
 
@@ -418,7 +474,8 @@ struct TypeWidening {
             self.init(guess.type, formats: attribute.dateFormats + [new])
             return
         }
-        let type = guess.format == TypeGuess.unixTime ? .integer64 : guess.type
+        var type = guess.format == TypeGuess.unixTime ? .integer64 : guess.type
+        if type == .integer64, guess.hasBigIntegers, attribute.type == .double { type = .decimal }
         guard let wider = type == .transformable ? type : Self.wider(attribute, type) else { return nil }
         self.init(wider)
     }

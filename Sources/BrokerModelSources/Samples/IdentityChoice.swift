@@ -5,11 +5,13 @@ struct IdentityChoice {
     /// Key paths.
     let paths: [[String]]
     let reason: String
-
-    private static let leastAgreement = 0.5
+    /// No person and no model has said so.
+    private(set) var isGuessed = false
+    /// A hash of the record identifies it.
+    private(set) var isContent = false
 
     /// - Parameter areRecords: the objects are the input's records, and not nested in others.
-    /// - Returns: nil when no key that is named like an identifier identifies the objects.
+    /// - Returns: nil when no key that is named like an identifier, or placed as one, identifies the objects.
     init?(of shape: ObjectShape, entity: String, areRecords: Bool) {
         guard shape.count > 0 else { return nil }
         let named = shape.keys.indices.compactMap { index in
@@ -17,29 +19,33 @@ struct IdentityChoice {
                 ? IdentityName(shape.keys[index], of: entity).map { (index: index, name: $0) } : nil
         }.sorted { $0.name < $1.name }
         for (index, _) in named {
-            guard let reason = Self.reason(for: index, in: shape, areRecords) else { continue }
-            if areRecords, let partner = Self.partner(of: index, in: shape) {
-                self.init(
-                    paths: [shape.path(index), shape.path(partner)],
-                    reason: "unique together in \(shape.count) of \(shape.count)")
-            } else {
-                self.init(paths: [shape.path(index)], reason: reason)
+            if let reason = Self.reason(for: index, in: shape, areRecords) {
+                self.init(guess: [index], of: shape, reason)
+                return
             }
-            return
+            if areRecords, let partner = Self.partner(of: index, in: shape) {
+                self.init(guess: [index, partner], of: shape, "unique together in \(shape.count) of \(shape.count)")
+                return
+            }
         }
-        return nil
+        guard areRecords, let (indices, reason) = Self.placed(in: shape) else { return nil }
+        self.init(guess: indices, of: shape, reason)
     }
 
     private init(paths: [[String]], reason: String) { (self.paths, self.reason) = (paths, reason) }
 
+    private init(guess indices: [Int], of shape: ObjectShape, _ reason: String) {
+        self.init(paths: indices.map(shape.path), reason: reason)
+        isGuessed = true
+    }
+
     /// The identity that a person named.
     init(given paths: [[String]], in shape: ObjectShape) {
-        // The rows have hashes of 32 bits, which are equal by chance in many records.
         let index = paths.count == 1 ? shape.index(of: paths[0][0]) : nil
         let column = index.flatMap { index in
             shape.path(index) != paths[0] || shape.isUnique(index) ? nil : shape.columns[index]
         }
-        let repetitions = column.map { shape.rows.agreement(at: $0).repetitions } ?? 0
+        let repetitions = column.map { shape.rows.repetitions(at: [$0]).all } ?? 0
         let repeated =
             repetitions > 0
             ? "; \(shape.rows.isCut ? "at least " : "")\(repetitions) of \(shape.count) repeat an earlier one, and replace it"
@@ -56,33 +62,38 @@ struct IdentityChoice {
     /// The key of a dictionary that holds the objects.
     static let nestingKey = IdentityChoice(paths: [], reason: "the key under which each object is")
 
+    /// The content of the records.
+    static let content: IdentityChoice = {
+        var choice = IdentityChoice(paths: [], reason: "a hash of the whole record, as --identity says")
+        choice.isContent = true
+        return choice
+    }()
+
     /// Whether an identifier identifies the objects, and why.
     private static func reason(for index: Int, in shape: ObjectShape, _ areRecords: Bool) -> String? {
-        let isUnique = shape.isUnique(index)
         guard let column = shape.columns[index] else { return nil }
-        let (repetitions, equal, least) = shape.rows.agreement(at: column)
-        let unique = "unique in \(shape.count) of \(shape.count)"
-        let what = equal < 1 ? "are other versions of an earlier one" : "repeat an earlier one"
-        let repeated = "in all \(shape.count); \(repetitions) \(what)"
-        guard areRecords else {
+        if !areRecords {
             guard shape.rows.isUniqueInLists(at: column), !shape.rows.areListPositions(at: column) else { return nil }
-            // Two that differ in most values contradict all that agree.
-            return isUnique ? unique : least >= leastAgreement ? repeated : nil
         }
-        if isUnique { return unique }
-        // One value for all that differ is no identifier.
-        guard equal >= leastAgreement || repetitions < max(2, shape.count - 1) else { return nil }
-        return repetitions > 0 ? repeated : "in all \(shape.count)"
+        if shape.isUnique(index) { return "unique in \(shape.count) of \(shape.count)" }
+        // A later version replaces an earlier one. Any other value that would be replaced is a contradiction.
+        let (repetitions, different) = shape.rows.repetitions(
+            at: [column], versions: areRecords ? shape.versionColumns : [])
+        guard different == 0 else { return nil }
+        guard repetitions > 0 else {
+            // More values than are compared.
+            return shape.properties[index].distinct?.hasNoRepetition ?? true ? "in all \(shape.count)" : nil
+        }
+        return "in all \(shape.count); \(repetitions) repeat an earlier one"
     }
 
     /// A key that makes a repeated identifier unique: objects of several kinds share identifiers, or are numbered.
     private static func partner(of index: Int, in shape: ObjectShape) -> Int? {
-        guard !shape.isUnique(index), let column = shape.columns[index] else { return nil }
-        let areVersions = shape.rows.agreement(at: column).equal >= leastAgreement
+        guard let column = shape.columns[index] else { return nil }
         return shape.keys.indices.first { other in
             let words = EntityName.words(shape.keys[other])
-            return (kinds.contains(words) || !areVersions && isOrder(words)) && other != index
-                && shape.mayIdentify(other) && shape.properties[other].wrapper == nil
+            return (kinds.contains(words) || isOrder(words)) && other != index
+                && shape.mayIdentify(other) && shape.properties[other].wrappers.isEmpty
                 && shape.columns[other].map { shape.rows.areUnique(together: [column, $0]) } ?? false
         }
     }
@@ -101,22 +112,47 @@ struct IdentityChoice {
             ].contains($0)
         } && !words.contains { ["updated", "modified", "changed", "last", "fetched"].contains($0) }
     }
+
+    // MARK: - By the place
+
+    /// Names of the first key of records that identify if all values differ.
+    private static let firstNames: Set<String> = ["sku", "code", "slug", "key"]
+
+    /// The first keys of the records, by which a table is known: `page_id`, a code; or those of a table that joins others.
+    private static func placed(in shape: ObjectShape) -> (indices: [Int], reason: String)? {
+        guard shape.count > 1, let first = shape.keys.first else { return nil }
+        let isKey = { (index: Int) in
+            shape.mayIdentify(index) && shape.properties[index].scalars.isPlainKey
+                && shape.properties[index].wrappers.isEmpty
+        }
+        let isID = { (key: String) in EntityName.words(key).hasSuffix("_id") }
+        let leading = Array(shape.keys.indices.prefix { isID(shape.keys[$0]) && isKey($0) })
+        if leading.count > 1 {
+            let columns = leading.compactMap { shape.columns[$0] }
+            guard columns.count == leading.count, shape.rows.areUnique(together: columns) else { return nil }
+            return (leading, "unique together in \(shape.count) of \(shape.count)")
+        }
+        guard isID(first) || firstNames.contains(EntityName.words(first)), isKey(0), shape.isUnique(0) else {
+            return nil
+        }
+        return ([0], "the first key, unique in \(shape.count) of \(shape.count)")
+    }
 }
 
 extension ObjectShape {
     /// Every object has the key, with values that may identify it.
     fileprivate func mayIdentify(_ index: Int) -> Bool {
-        properties[index].count == count && properties[index].mayIdentify && PropertyNames.isNameable(keys[index])
+        properties[index].count == count && properties[index].mayIdentify
     }
 
     /// All values of a key differ from each other.
     fileprivate func isUnique(_ index: Int) -> Bool { properties[index].distinct?.areUnique ?? false }
 
     /// The path of a key, or of what is wrapped in it.
-    fileprivate func path(_ index: Int) -> [String] { [keys[index]] + (properties[index].wrapper.map { [$0] } ?? []) }
+    fileprivate func path(_ index: Int) -> [String] { properties[index].paths(at: [keys[index]])[0] }
 }
 
-/// A key that is named like an identifier. Objects with the same value are versions of one object.
+/// A key that is named like an identifier. Objects with the same value are one object.
 struct IdentityName: Comparable {
     private let rank: Int
 
@@ -140,6 +176,13 @@ struct IdentityName: Comparable {
     /// Whether the key is one for objects of some entity.
     static func isPossible(_ key: String) -> Bool {
         IdentityName(key, of: "") != nil || EntityName.words(key).hasSuffix("id")
+    }
+
+    /// The value at the key is another one in each version of an object.
+    static func isVersion(_ key: String) -> Bool {
+        EntityName.words(key).split(separator: "_").contains {
+            ["updated", "modified", "changed", "edited", "revised", "version", "revision"].contains($0)
+        }
     }
 
     static func < (one: IdentityName, other: IdentityName) -> Bool { one.rank < other.rank }

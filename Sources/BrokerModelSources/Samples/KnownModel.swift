@@ -13,7 +13,7 @@ struct KnownModel {
 
     let model: Model
     /// By entity, the parts at key paths.
-    private let parts: [[[UInt8]: Part]]
+    private let parts: [[[ExactText]: Part]]
     /// By entity, the first keys of its paths.
     private let keys: [Set<[UInt8]>]
 
@@ -24,12 +24,13 @@ struct KnownModel {
             nesting[record.entity] = key.attribute
         }
         parts = model.entities.enumerated().map { place, entity in
-            var parts: [[UInt8]: Part] = [:]
+            var parts: [[ExactText]: Part] = [:]
             func note(_ path: [String], _ part: Part) {
-                for length in path.indices.dropFirst() where parts[Self.bytes(path[..<length])] == nil {
-                    parts[Self.bytes(path[..<length])] = .inside
+                let path = path.map { ExactText($0) }
+                for length in path.indices.dropFirst() where parts[Array(path[..<length])] == nil {
+                    parts[Array(path[..<length])] = .inside
                 }
-                parts[Self.bytes(path[...])] = part
+                parts[path] = part
             }
             // A dictionary's key is none of its objects' keys.
             for index in entity.attributeIndices where index != nesting[place] {
@@ -41,7 +42,7 @@ struct KnownModel {
             for path in entity.ignoredPaths { note(path, .ignored) }
             return parts
         }
-        keys = parts.map { Set($0.keys.compactMap { $0.split(separator: 0).first.map(Array.init) }) }
+        keys = parts.map { Set($0.keys.compactMap { $0.first.map { Array($0.text.utf8) } }) }
     }
 
     /// The key paths without `id`, which a single identity takes when no other attribute does.
@@ -54,10 +55,7 @@ struct KnownModel {
         return attribute.keyPaths.dropLast()
     }
 
-    /// A path as bytes: keys that differ only in Unicode's normal form are different keys.
-    private static func bytes(_ path: ArraySlice<String>) -> [UInt8] { Array(path.joined(separator: "\0").utf8) }
-
-    func part(at path: [String], of entity: Int) -> Part? { parts[entity][Self.bytes(path[...])] }
+    func part(at path: [String], of entity: Int) -> Part? { parts[entity][path.map { ExactText($0) }] }
 
     /// Whether an object looks like a record of the entity: it has its identity, or most of its keys are known.
     func isRecord(_ keys: [String], of entity: Int) -> Bool {
@@ -93,7 +91,7 @@ struct KnownModel {
     func identity(of entity: Int) -> [[String]] {
         let entity = model.entities[entity]
         return entity.identity.compactMap { index in
-            Self.ownPaths(of: index, in: entity).first { $0.first != "@parent" }
+            Self.ownPaths(of: index, in: entity).first { $0.count == 1 || !HolderValue.isReserved($0[0]) }
         }
     }
 

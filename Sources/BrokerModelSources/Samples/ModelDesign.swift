@@ -18,7 +18,6 @@ struct ModelDesign {
         /// The key of the dictionary that holds the objects is their identity.
         let isNested: Bool
         var leaves: [ModelLeaf] = []
-        var unnamed: [String] = []
         /// Key paths that a person ignores.
         var ignored: [[String]] = []
         /// By leaf, the entity of a relationship.
@@ -36,6 +35,12 @@ struct ModelDesign {
     private let reading: ShapeReading
     /// The model that the samples extend; nil when there is none.
     var model: KnownModel? { reading.model }
+
+    /// A person names the identity of the entity.
+    func isGiven(_ entity: Entity) -> Bool { reading.isGiven(entity.name) }
+
+    /// A person says that each record of the entity is a new object.
+    func isAppended(_ entity: Entity) -> Bool { reading.isAppended(entity.name) }
     private var indices: [ObjectIdentifier: Int] = [:]
     private var different: Set<Comparison> = []
     private var votes: [ObjectIdentifier: [(stem: String, count: Int)]] = [:]
@@ -96,7 +101,7 @@ struct ModelDesign {
         var queue = [root]
         var next = 0
         while next < queue.count, positions.count < Self.mostEntities {
-            for leaf in reading.leaves(of: queue[next]).leaves {
+            for leaf in reading.leaves(of: queue[next]) {
                 // The shapes of a dictionary's values are merged when no others are any more.
                 guard let shape = leaf.objects, !leaf.isMap else { continue }
                 let stem = EntityName.singular(EntityName.words(leaf.path.last!))
@@ -156,9 +161,7 @@ struct ModelDesign {
         else { return false }
         // Objects with the same identity are the same, as far as was seen.
         guard let column = one.shape.index(of: key).flatMap({ one.shape.columns[$0] }) else { return false }
-        let (repetitions, equal) = one.shape.rows.agreement(
-            with: other.shape.rows, one.shape.columns(of: other.shape), at: column)
-        return repetitions == 0 || equal >= Self.leastLikeness
+        return one.shape.rows.agrees(with: other.shape.rows, one.shape.columns(of: other.shape), at: column)
     }
 
     // MARK: - Entities
@@ -173,10 +176,9 @@ struct ModelDesign {
     }
 
     private mutating func place(leavesOf index: Int) {
-        (entities[index].leaves, entities[index].unnamed) = reading.leaves(of: entities[index].shape)
-        let ignored = reading.ignored[entities[index].name] ?? []
+        entities[index].leaves = reading.leaves(of: entities[index].shape)
+        let ignored = reading.ignored(of: entities[index].name, entities[index].shape)
         entities[index].leaves.removeAll { leaf in ignored.contains { leaf.path.starts(with: $0) } }
-        entities[index].unnamed.removeAll { ignored.contains([$0]) }
         entities[index].ignored = ignored
         addIdentity(of: index)
         for (position, leaf) in entities[index].leaves.enumerated() {
@@ -194,9 +196,7 @@ struct ModelDesign {
     private mutating func addIdentity(of index: Int) {
         let entity = entities[index]
         for path in entity.identity?.paths ?? [] where !entity.leaves.contains(where: { $0.path == path }) {
-            var property = entity.shape[path[0]]
-            for key in path.dropFirst() { property = property?.objects?[key] }
-            guard let property else { continue }
+            guard let property = entity.shape.property(at: path) else { continue }
             entities[index].leaves.append(ModelLeaf(path: path, property: property, form: .attribute))
         }
     }
@@ -248,7 +248,7 @@ struct ModelDesign {
         for (index, key) in shape.keys.enumerated() {
             guard IdentityName(key, of: EntityName.camel(stem)) != nil,
                 shape.properties[index].count == shape.count, shape.properties[index].mayIdentify,
-                shape.properties[index].wrapper == nil, let column = shape.columns[index],
+                shape.properties[index].wrappers.isEmpty, let column = shape.columns[index],
                 shape.rows.isUniqueInLists(at: column), !shape.rows.isCut
             else { continue }
             return IdentityChoice(siblings: key)

@@ -17,16 +17,58 @@ enum EntityName {
         return words.last == "_" ? String(words.dropLast()) : words
     }
 
+    /// The singular of the last word; where that is not certain, the word itself.
     static func singular(_ stem: String) -> String {
-        if stem.hasSuffix("ies"), stem.count > 4 { return stem.dropLast(3) + "y" }
-        if stem.hasSuffix("sses") || stem.hasSuffix("uses") || stem.hasSuffix("xes") || stem.hasSuffix("ches") {
-            return String(stem.dropLast(2))
-        }
-        if stem.hasSuffix("s"), !stem.hasSuffix("ss"), !stem.hasSuffix("us"), stem.count > 2 {
-            return String(stem.dropLast())
-        }
-        return stem
+        guard let last = stem.split(separator: "_").last.map(String.init) else { return stem }
+        return stem.dropLast(last.count) + (irregular[last] ?? regular(last))
     }
+
+    private static func regular(_ word: String) -> String {
+        guard word.count > 3, word.hasSuffix("s"), !["ss", "us", "is"].contains(where: word.hasSuffix) else {
+            return word
+        }
+        if word.hasSuffix("ies"), word.count > 4 { return word.dropLast(3) + "y" }
+        let sibilants = ["sses", "shes", "tches", "nches", "rches", "xes", "zzes", "tuses", "ruses", "nuses", "puses"]
+        return String(word.dropLast(sibilants.contains(where: word.hasSuffix) ? 2 : 1))
+    }
+
+    /// Words with another singular than the rules give, and words that have none.
+    private static let irregular: [String: String] = {
+        let pairs = [
+            "aliases": "alias", "analyses": "analysis", "appendices": "appendix", "axes": "axis", "biases": "bias",
+            "bonuses": "bonus", "buses": "bus", "canvases": "canvas", "children": "child", "cookies": "cookie",
+            "crises": "crisis", "criteria": "criterion", "diagnoses": "diagnosis", "feet": "foot", "focuses": "focus",
+            "gases": "gas", "halves": "half", "heroes": "hero", "hypotheses": "hypothesis", "ids": "id",
+            "indices": "index",
+            "ips": "ip", "knives": "knife", "leaves": "leaf", "lenses": "lens", "lives": "life", "matrices": "matrix",
+            "men": "man", "mice": "mouse", "movies": "movie", "people": "person", "potatoes": "potato",
+            "quizzes": "quiz", "shelves": "shelf", "switches": "switch", "teeth": "tooth", "theses": "thesis",
+            "ties": "tie", "tomatoes": "tomato", "vertices": "vertex", "wives": "wife", "wolves": "wolf",
+            "women": "woman",
+        ]
+        let same = [
+            "alias", "always", "atlas", "aws", "bias", "canvas", "chaos", "christmas", "cms", "cosmos", "css", "dns",
+            "does", "gas", "gps", "has", "https", "ios", "js", "kansas", "lens", "macos", "ms", "news", "pos", "series",
+            "sms", "species", "texas", "tls", "was",
+        ]
+        return pairs.merging(same.map { ($0, $0) }) { first, _ in first }
+    }()
+
+    static func plural(_ name: String) -> String {
+        let word = name.lowercased()
+        return ["s", "x", "ch", "sh"].contains(where: word.hasSuffix) ? name + "es" : name + "s"
+    }
+
+    /// A table of that name needs quotes in SQL (sqlite.org/lang_keywords.html).
+    static func isReserved(_ name: String) -> Bool { reserved.contains(name.uppercased()) }
+
+    private static let reserved: Set<String> = [
+        "ADD", "ALL", "ALTER", "AND", "AS", "AUTOINCREMENT", "BETWEEN", "CASE", "CHECK", "COLLATE", "COMMIT",
+        "CONSTRAINT", "CREATE", "DEFAULT", "DEFERRABLE", "DELETE", "DISTINCT", "DROP", "ELSE", "ESCAPE", "EXISTS",
+        "FOREIGN", "FROM", "GROUP", "HAVING", "IN", "INDEX", "INSERT", "INTO", "IS", "ISNULL", "JOIN", "LIMIT", "NOT",
+        "NOTHING", "NOTNULL", "NULL", "ON", "OR", "ORDER", "PRIMARY", "REFERENCES", "RETURNING", "SELECT", "SET",
+        "TABLE", "THEN", "TO", "TRANSACTION", "UNION", "UNIQUE", "UPDATE", "USING", "VALUES", "WHEN", "WHERE",
+    ]
 
     static func camel(_ stem: String) -> String {
         stem.split(separator: "_").map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined()
@@ -42,7 +84,7 @@ struct PropertyNames {
     /// A name for the values at a key path: its keys, joined by `_`. A key such as `$oid` says nothing.
     mutating func name(for path: [String]) -> String {
         let plain = path.filter { !$0.hasPrefix("$") }
-        let first = Self.plain(plain.isEmpty ? path : plain)
+        let first = Self.shortened(Self.plain(plain.isEmpty ? path : plain))
         var name = first
         var number = 2
         // SQLite takes names for the same that differ in the case of ASCII letters.
@@ -51,6 +93,16 @@ struct PropertyNames {
             number += 1
         }
         return name
+    }
+
+    /// Bytes. A number may follow, and other columns have names made of it.
+    private static let longest = 200
+
+    /// Whole characters of a name that is too long.
+    private static func shortened(_ name: String) -> String {
+        var short = name
+        while short.utf8.count > longest { short.removeLast() }
+        return short
     }
 
     /// Letters, digits and underscores; other characters become one underscore.
@@ -73,11 +125,6 @@ struct PropertyNames {
         let name = parts.filter { !$0.isEmpty }.joined(separator: "_")
         if name.isEmpty { return "column" }
         return name.first!.isNumber ? "_" + name : name
-    }
-
-    /// A key path can name the key.
-    static func isNameable(_ key: String) -> Bool {
-        !key.isEmpty && !key.contains(".") && key.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
     }
 }
 

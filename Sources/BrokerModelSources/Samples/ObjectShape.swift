@@ -1,4 +1,5 @@
 internal import BrokerJSON
+internal import BrokerStaging
 
 /// The samples' values at one key.
 final class PropertyShape {
@@ -17,8 +18,10 @@ final class PropertyShape {
     private(set) var deepObjects = 0
     /// Whether a value occurs twice; nil where that is not observed.
     private(set) var distinct: DistinctValues?
-    /// The values are objects with one key that begins with `$`, such as MongoDB's `{"$oid": "5f…"}`.
-    private(set) var wrapper: String?
+    /// The paths to values in objects with one key that begins with `$`, such as MongoDB's `{"$oid": "5f…"}`.
+    private(set) var wrappers: [[String]] = []
+    /// Values that are wrapped so.
+    private var wrapped = 0
 
     init(isTracked: Bool) { distinct = isTracked ? DistinctValues() : nil }
 
@@ -28,22 +31,27 @@ final class PropertyShape {
         switch value.kind {
         case .null:
             nulls += 1
-            return nil
+            return JSONValue.sampleHash(of: value.bytes)
         case .object: return observe(object: value, owner)
         case .array: return observe(list: value, owner)
         default: return observe(scalar: value, owner)
         }
     }
 
-    private func observe(scalar value: JSONValue, _ owner: ObjectShape) -> Int {
-        scalars.observe(value)
-        let hash = value.sampleHash
+    /// - Parameter isNumber: the value is a number, though it may be written as a text.
+    private func observe(scalar value: JSONValue, _ owner: ObjectShape, isNumber: Bool = false) -> Int {
+        if isNumber { scalars.observe(number: value.bytes) } else { scalars.observe(value) }
+        let hash = JSONValue.sampleHash(of: value.bytes)
         distinct?.insert(hash, owner.rows.budget)
         return hash
     }
 
     private func observe(object: JSONValue, _ owner: ObjectShape) -> Int? {
-        if let inner = wrapped(object) { return observe(scalar: inner, owner) }
+        if let (path, inner) = unwrapped(object) {
+            if !wrappers.contains(path) { wrappers.append(path) }
+            wrapped += 1
+            return observe(scalar: inner, owner, isNumber: path.last!.hasPrefix("$number") && inner.isJSONNumber)
+        }
         singleObjects += 1
         nested(in: owner, isSingle: owner.isSingle)?.observe(object)
         return nil
@@ -52,7 +60,7 @@ final class PropertyShape {
     private func observe(list: JSONValue, _ owner: ObjectShape) -> Int? {
         guard list.elements.allSatisfy({ $0.kind == .object }) else {
             otherLists += 1
-            return list.sampleHash
+            return JSONValue.sampleHash(of: list.bytes)
         }
         guard list.elements.contains(where: { _ in true }) else {
             emptyLists += 1
@@ -77,15 +85,22 @@ final class PropertyShape {
         return objects
     }
 
-    private func wrapped(_ object: JSONValue) -> JSONValue? {
-        var members = object.members
-        guard singleObjects == 0, let only = members.next(), members.next() == nil,
-            only.key.bytes.first == UInt8(ascii: "$"), only.value.kind == .string || only.value.kind == .number
+    private static let mostWrappers = 4
+
+    private func unwrapped(_ object: JSONValue) -> (path: [String], inner: JSONValue)? {
+        guard singleObjects == 0, objectLists == 0 else { return nil }
+        var (path, value) = ([String](), object)
+        while value.kind == .object, path.count < 2 {
+            var members = value.members
+            guard let only = members.next(), members.next() == nil, only.key.bytes.first == UInt8(ascii: "$")
+            else { return nil }
+            path.append(String(decoding: only.key.bytes, as: UTF8.self))
+            value = only.value
+        }
+        guard value.kind == .string || value.kind == .number,
+            wrappers.contains(path) || wrappers.count < Self.mostWrappers
         else { return nil }
-        let key = String(decoding: only.key.bytes, as: UTF8.self)
-        guard wrapper == nil || wrapper == key, wrapper != nil || scalars.count == 0 else { return nil }
-        wrapper = key
-        return only.value
+        return (path, value)
     }
 
     func merge(_ other: PropertyShape) {
@@ -97,7 +112,8 @@ final class PropertyShape {
         emptyLists += other.emptyLists
         otherLists += other.otherLists
         deepObjects += other.deepObjects
-        wrapper = wrapper ?? other.wrapper
+        wrappers += other.wrappers.filter { !wrappers.contains($0) }
+        wrapped += other.wrapped
         distinct = other.distinct.flatMap { distinct?.merged(with: $0) }
         guard let theirs = other.objects else { return }
         if let objects { objects.merge(theirs) } else { objects = theirs }
@@ -105,6 +121,11 @@ final class PropertyShape {
 
     /// Other values will be observed as those of that shape.
     func redirect(to shape: ObjectShape) { objects = shape }
+
+    /// The key paths of the values, for those at that path: in their wrappers, or there.
+    func paths(at path: [String]) -> [[String]] {
+        wrappers.map { path + $0 } + (wrapped < scalars.count || wrappers.isEmpty ? [path] : [])
+    }
 
     var hasObjects: Bool { objects != nil && singleObjects + objectLists > 0 }
     /// An array, of anything.
@@ -136,15 +157,14 @@ final class PropertyShape {
 }
 
 extension JSONValue {
-    /// Equal for scalars of one kind and text, in one run of the program.
-    fileprivate var sampleHash: Int { Self.sampleHash(kind, bytes) }
-
-    fileprivate static func sampleHash(_ kind: Kind, _ bytes: UnsafeBufferPointer<UInt8>) -> Int {
+    /// Equal for the same text, in one run of the program. As identities, 5 and "5" are the same.
+    fileprivate static func sampleHash(of bytes: UnsafeBufferPointer<UInt8>) -> Int {
         var hasher = Hasher()
-        hasher.combine(kind)
         hasher.combine(bytes: UnsafeRawBufferPointer(bytes))
         return hasher.finalize()
     }
+
+    fileprivate var isJSONNumber: Bool { NumberText(bytes)?.isJSON(bytes) ?? false }
 }
 
 /// Whether the values at a key are distinct. It stops counting when they are not, and when the budget ends.
@@ -156,6 +176,9 @@ struct DistinctValues {
     private(set) var repetitions = 0
     /// More values than are compared.
     private var isCut = false
+
+    /// No value repeats an earlier one, as far as they are compared.
+    var hasNoRepetition: Bool { repetitions == 0 }
 
     /// All values differ from each other.
     var areUnique: Bool { repetitions == 0 && !isCut && !values.isEmpty }
@@ -201,6 +224,8 @@ final class ObjectShape {
     let isSingle: Bool
     /// The values are of a format that has nothing but texts.
     let readsTexts: Bool
+    /// Keys that a person says identify the objects.
+    let givenKeys: Set<String>
     /// The entity of the model that the samples extend; nil for a new one.
     var known: Int?
     /// Nil for objects with the properties of an entity. It is decided once, as mappings depend on it.
@@ -217,7 +242,11 @@ final class ObjectShape {
     private var indices: [[UInt8]: Int] = [:]
     private var keyBytes: [[UInt8]] = []
 
-    init(depth: Int, isSingle: Bool, readsTexts: Bool = false, budget: EvidenceBudget = EvidenceBudget()) {
+    init(
+        depth: Int, isSingle: Bool, readsTexts: Bool = false, givenKeys: Set<String> = [],
+        budget: EvidenceBudget = EvidenceBudget()
+    ) {
+        self.givenKeys = givenKeys
         self.depth = depth
         self.readsTexts = readsTexts
         self.isSingle = isSingle
@@ -238,11 +267,15 @@ final class ObjectShape {
             guard let index = index(of: key, expected: expected) else {
                 if further == nil { further = PropertyShape(isTracked: false) }
                 _ = further?.observe(value, self)
+                rows.note(key.bytes, value.bytes)
                 continue
             }
             expected = index + 1
-            if let hash = properties[index].observe(value, self), let column = columns[index] {
+            let hash = properties[index].observe(value, self)
+            if let hash, let column = columns[index] {
                 rows.note(hash, at: column)
+            } else {
+                rows.note(key.bytes, value.bytes)
             }
         }
     }
@@ -265,8 +298,8 @@ final class ObjectShape {
         indices[key] = keys.count
         keys.append(name)
         keyBytes.append(key)
-        let isNamed = IdentityName.isPossible(name)
-        properties.append(PropertyShape(isTracked: isSingle || isNamed))
+        let isNamed = IdentityName.isPossible(name) || givenKeys.contains(name)
+        properties.append(PropertyShape(isTracked: isNamed || isSingle && keys.count == 1))
         columns.append(column(isNamed: isNamed))
         return keys.count - 1
     }
@@ -303,6 +336,30 @@ final class ObjectShape {
         return columns
     }
 
+    /// No object has the value of an earlier one at the key, as far as was seen.
+    func isWithoutRepetition(_ key: String) -> Bool {
+        index(of: key).flatMap { columns[$0] }.map { rows.repetitions(at: [$0]).all == 0 } ?? false
+    }
+
+    /// The columns of values that are others in each version of an object.
+    var versionColumns: [Int] {
+        keys.indices.compactMap { IdentityName.isVersion(keys[$0]) ? columns[$0] : nil }
+    }
+
+    /// How many objects repeat the identity of an earlier one and have other values, that are no later version.
+    ///
+    /// - Parameter identity: by part, the key paths of its attribute.
+    func contradictions(of identity: [[[String]]]) -> Int {
+        let parts = identity.map { paths in
+            keys.indices.first { properties[$0].paths(at: [keys[$0]]).contains(where: paths.contains) }
+        }
+        let columns = parts.compactMap { $0.flatMap { self.columns[$0] } }
+        guard !columns.isEmpty, columns.count == identity.count else { return 0 }
+        let (all, different) = rows.repetitions(at: columns, versions: versionColumns)
+        guard all == 0, rows.isCut, parts.count == 1, let part = parts[0] else { return different }
+        return properties[part].distinct?.repetitions ?? 0
+    }
+
     /// The keys that both have.
     func commonKeys(with other: ObjectShape) -> Int {
         let (fewer, more) = keys.count < other.keys.count ? (self, other) : (other, self)
@@ -322,7 +379,7 @@ final class EvidenceBudget {
     private var rows: Int
     private var values: Int
 
-    init(rows: Int = 400_000, values: Int = 6_000_000) { (self.rows, self.values) = (rows, values) }
+    init(rows: Int = 300_000, values: Int = 6_000_000) { (self.rows, self.values) = (rows, values) }
 
     func takeRow() -> Bool {
         rows -= 1
@@ -335,17 +392,19 @@ final class EvidenceBudget {
     }
 }
 
-/// Hashes of the scalar values of the first objects at a position, to see which keys determine the others.
+/// Hashes of the values of the first objects at a position, to see which keys determine the others.
 ///
-/// Memory: 132 bytes for each object, of at most ``mostRows`` here and 400,000 in all.
+/// Memory: 200 bytes for each object, of at most ``mostRows`` here and 300,000 in all.
 struct RowSample {
-    /// Only so many keys are compared.
+    /// Only so many keys are compared one by one.
     static let width = 32
     /// The first columns are those of any keys, the others those of keys that may identify.
     static let plainColumns = 16
     static let mostRows = 100_000
+    /// After the columns come the other halves of the hashes of keys that may identify, and a hash of all other values.
+    private static let stride = 2 * width - plainColumns + 1
 
-    /// `width` values for each object; 0 where it has no scalar.
+    /// For each object; 0 where it has no value.
     private var values: [UInt32] = []
     /// By object, the number of the array that holds it; 0 for a single object.
     private var lists: [Int32] = []
@@ -362,81 +421,106 @@ struct RowSample {
         isOpen = count < Self.mostRows && budget.takeRow()
         guard isOpen else { return isCut = true }
         lists.append(Int32(truncatingIfNeeded: list ?? 0))
-        for _ in 0..<Self.width { values.append(0) }
+        for _ in 0..<Self.stride { values.append(0) }
     }
 
     mutating func note(_ hash: Int, at column: Int) {
         guard isOpen else { return }
-        values[values.count - Self.width + column] = Self.folded(hash)
+        let start = values.count - Self.stride
+        values[start + column] = Self.folded(hash)
+        if let half = Self.half(of: column) { values[start + half] = UInt32(truncatingIfNeeded: hash) }
+    }
+
+    /// Adds a value without a column, in any order of the keys.
+    mutating func note(_ key: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
+        guard isOpen else { return }
+        var hasher = Hasher()
+        hasher.combine(bytes: UnsafeRawBufferPointer(key))
+        hasher.combine(bytes: UnsafeRawBufferPointer(value))
+        values[values.count - 1] &+= Self.folded(hasher.finalize())
     }
 
     private static func folded(_ hash: Int) -> UInt32 {
         max(1, UInt32(truncatingIfNeeded: hash) ^ UInt32(truncatingIfNeeded: hash >> 32))
     }
 
+    private static func half(of column: Int) -> Int? {
+        column < plainColumns ? nil : column + width - plainColumns
+    }
+
     /// - Parameter columns: by column of the other sample, that of this one.
     mutating func merge(_ other: RowSample, _ columns: [Int?]) {
         isCut = isCut || other.isCut
         lists.reserveCapacity(count + other.count)
-        values.reserveCapacity((count + other.count) * Self.width)
+        values.reserveCapacity((count + other.count) * Self.stride)
         let firstList = (lists.max() ?? 0) + 1
         for row in 0..<other.count {
             begin(inList: other.lists[row] == 0 ? nil : Int(firstList + other.lists[row]))
             guard isOpen else { return }
-            let last = values.count - Self.width
+            let start = values.count - Self.stride
             for (column, own) in columns.enumerated() {
-                if let own { values[last + own] = other.value(row, column) }
+                guard let own else { continue }
+                values[start + own] = other.value(row, column)
+                if let half = Self.half(of: own), let theirs = Self.half(of: column) {
+                    values[start + half] = other.value(row, theirs)
+                }
             }
         }
         isOpen = false
     }
 
-    private func value(_ row: Int, _ column: Int) -> UInt32 { values[row * Self.width + column] }
+    private func value(_ row: Int, _ column: Int) -> UInt32 { values[row * Self.stride + column] }
 
-    /// The proportion of the values of two objects that are equal, among those that both have; 1 when there are none.
-    ///
-    /// - Parameter pairs: the columns that are compared, here and in the other sample.
-    private func likeness(of row: Int, to other: RowSample, _ otherRow: Int, _ pairs: [(Int, Int)]) -> Double {
-        var (equal, compared) = (0, 0)
-        for (column, otherColumn) in pairs {
-            let (mine, theirs) = (value(row, column), other.value(otherRow, otherColumn))
-            guard mine != 0, theirs != 0 else { continue }
-            compared += 1
-            if mine == theirs { equal += 1 }
-        }
-        return compared == 0 ? 1 : Double(equal) / Double(compared)
+    /// The whole hash where the key may identify; 0 where the object has no value.
+    private func key(_ row: Int, _ column: Int) -> UInt64 {
+        let half = Self.half(of: column).map { value(row, $0) } ?? 0
+        return value(row, column) == 0 ? 0 : UInt64(value(row, column)) << 32 | UInt64(half)
     }
 
-    /// How objects with the same value at a key compare: how many repeat a value, and the mean and the least proportion,
-    /// from 0 to 1, in which their other values are equal. Objects without other values count as 1.
-    func agreement(at column: Int) -> (repetitions: Int, equal: Double, least: Double) {
-        let pairs = (0..<Self.width).compactMap { $0 == column ? nil : ($0, $0) }
-        var first: [UInt32: Int] = [:]
-        var (repetitions, sum, least) = (0, 0.0, 1.0)
+    /// Values that both objects have are equal.
+    ///
+    /// - Parameter pairs: the columns that are compared, here and in the other sample.
+    private func agrees(_ row: Int, with other: RowSample, _ otherRow: Int, _ pairs: [(Int, Int)]) -> Bool {
+        pairs.allSatisfy { column, otherColumn in
+            let (mine, theirs) = (value(row, column), other.value(otherRow, otherColumn))
+            return mine == 0 || theirs == 0 || mine == theirs
+        }
+    }
+
+    /// How many objects repeat the values of an earlier one at some keys, and how many of these have other values than it.
+    ///
+    /// - Parameter versions: columns of values that are others in each version of an object.
+    func repetitions(at columns: [Int], versions: [Int] = []) -> (all: Int, different: Int) {
+        let pairs = ((0..<Self.width) + [Self.stride - 1]).map { ($0, $0) }
+        var first: [[UInt64]: Int] = [:]
+        var (all, different) = (0, 0)
         for row in 0..<count {
-            guard let earlier = first[value(row, column)] else {
-                first[value(row, column)] = row
+            let key = columns.map { self.key(row, $0) }
+            guard !key.contains(0) else { continue }
+            guard let earlier = first[key] else {
+                first[key] = row
                 continue
             }
-            repetitions += 1
-            let proportion = likeness(of: row, to: self, earlier, pairs)
-            sum += proportion
-            least = min(least, proportion)
+            all += 1
+            let isVersion = versions.contains {
+                value(row, $0) != 0 && value(earlier, $0) != 0 && value(row, $0) != value(earlier, $0)
+            }
+            if !isVersion, !agrees(row, with: self, earlier, pairs) { different += 1 }
         }
-        return (repetitions, repetitions == 0 ? 1 : sum / Double(repetitions), least)
+        return (all, different)
     }
 
     /// No two objects of one array have the same value at that key.
     func isUniqueInLists(at column: Int) -> Bool {
         guard count > 0 else { return false }
-        var seen: Set<UInt64> = []
-        for row in 0..<count
-        where lists[row] != 0
-            && !seen.insert(UInt64(UInt32(bitPattern: lists[row])) << 32 | UInt64(value(row, column))).inserted
-        {
-            return false
+        struct Element: Hashable {
+            let list: Int32
+            let key: UInt64
         }
-        return true
+        var seen: Set<Element> = []
+        return (0..<count).allSatisfy {
+            lists[$0] == 0 || seen.insert(Element(list: lists[$0], key: key($0, column))).inserted
+        }
     }
 
     /// The whole numbers at a key number the objects of each array, from 0 or 1.
@@ -448,27 +532,24 @@ struct RowSample {
                 position = lists[row] == list ? position + 1 : start
                 list = lists[row]
                 let digits = Array("\(position)".utf8)
-                let hash = digits.withUnsafeBufferPointer { JSONValue.sampleHash(.number, $0) }
+                let hash = digits.withUnsafeBufferPointer { JSONValue.sampleHash(of: $0) }
                 return value(row, column) == Self.folded(hash)
             }
         }
     }
 
-    /// How objects of both samples with the same value at a key compare, as ``agreement(at:)`` says.
+    /// Objects of both samples with the same value at a key have the same other values.
     ///
     /// - Parameter columns: by column of the other sample, that of this one; nil where this one has none.
-    func agreement(with other: RowSample, _ columns: [Int?], at column: Int) -> (repetitions: Int, equal: Double) {
-        var first: [UInt32: Int] = [:]
-        for row in 0..<count where first[value(row, column)] == nil { first[value(row, column)] = row }
-        guard let otherColumn = columns.firstIndex(of: column) else { return (0, 1) }
-        let pairs = columns.enumerated().compactMap { theirs, own in own.flatMap { $0 == column ? nil : (theirs, $0) } }
-        var (repetitions, sum) = (0, 0.0)
-        for row in 0..<other.count {
-            guard let earlier = first[other.value(row, otherColumn)] else { continue }
-            repetitions += 1
-            sum += other.likeness(of: row, to: self, earlier, pairs)
+    func agrees(with other: RowSample, _ columns: [Int?], at column: Int) -> Bool {
+        guard let otherColumn = columns.firstIndex(of: column) else { return true }
+        var first: [UInt64: Int] = [:]
+        for row in 0..<count where first[key(row, column)] == nil { first[key(row, column)] = row }
+        let pairs = columns.enumerated().compactMap { theirs, own in own.map { (theirs, $0) } }
+        return (0..<other.count).allSatisfy { row in
+            guard let earlier = first[other.key(row, otherColumn)] else { return true }
+            return other.agrees(row, with: self, earlier, pairs)
         }
-        return (repetitions, repetitions == 0 ? 1 : sum / Double(repetitions))
     }
 
     /// All objects have the same values.
@@ -481,9 +562,9 @@ struct RowSample {
     /// No two objects have the same values at these keys together, and each has all of them.
     func areUnique(together columns: [Int]) -> Bool {
         guard !isCut, count > 0 else { return false }
-        var seen: Set<[UInt32]> = []
+        var seen: Set<[UInt64]> = []
         for row in 0..<count {
-            let key = columns.map { value(row, $0) }
+            let key = columns.map { self.key(row, $0) }
             guard !key.contains(0), seen.insert(key).inserted else { return false }
         }
         return true

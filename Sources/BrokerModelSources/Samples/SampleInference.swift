@@ -14,9 +14,10 @@ package struct SampleInference {
     /// - Parameters:
     ///   - entity: the name that the records' entity gets.
     ///   - readsTexts: the values are of a format that has nothing but texts: CSV, XML, forms.
-    package init(entity: String, readsTexts: Bool = false) {
+    ///   - givenKeys: keys that a person says identify the records.
+    package init(entity: String, readsTexts: Bool = false, givenKeys: Set<String> = []) {
         self.entity = entity
-        shape = ObjectShape(depth: 0, isSingle: true, readsTexts: readsTexts)
+        shape = ObjectShape(depth: 0, isSingle: true, readsTexts: readsTexts, givenKeys: givenKeys)
     }
 
     /// Records that were seen.
@@ -46,10 +47,17 @@ package struct SampleInference {
         }
     }
 
+    /// How many records repeat the identity that an entity of a model has and have other values, though no person has said that
+    /// it identifies.
+    package func contradictions(of entity: Entity) -> Int {
+        guard entity.isIdentityGuessed else { return 0 }
+        return shape.contradictions(of: entity.identity.map { entity.attributes[$0].recordPaths })
+    }
+
     /// The model, with a `description` on each guess. This ends the inference.
     ///
     /// - Parameters:
-    ///   - identities: by entity, the key paths that a person named.
+    ///   - identities: by entity, the key paths that a person named, or a word of ``GivenIdentity``.
     ///   - ignored: by entity, the key paths that a person ignores.
     ///   - model: the model that the samples extend; nil when there is none.
     package consuming func model(

@@ -6,6 +6,10 @@ internal import BrokerStaging
 struct ScalarShape {
     private(set) var count = 0
     private var integers = 0
+    /// Whole numbers that a column of integers holds as they are written.
+    private var plainIntegers = 0
+    /// Whole numbers that a double does not hold.
+    private var bigIntegers = 0
     private var wideIntegers = 0
     private var fractions = 0
     private var longFractions = 0
@@ -20,6 +24,13 @@ struct ScalarShape {
     private var longTexts = 0
     /// The forms that all texts have which are not empty.
     private var forms = TextForm.all
+    /// What all dates among the texts have: days, or times with a zone or without one.
+    private var dateKinds: Set<DateKind> = []
+    /// The most digits of a second's fraction, or of a number's, without zeros at the end.
+    private var fractionDigits = 0
+    /// The numbers of digits after the point, of texts that are numbers with other fractions than 0.
+    private var fractionLengths: ClosedRange<Int>?
+    private var hasFinalZero = false
     /// The least and the greatest number, also among the texts as long as all of them are numbers.
     private var range: ClosedRange<Double>?
 
@@ -29,19 +40,54 @@ struct ScalarShape {
     mutating func observe(_ value: JSONValue) {
         count += 1
         switch value.kind {
-        case .number:
-            if let integer = value.int64 {
-                integers += 1
-                note(Double(integer))
-            } else {
-                if value.isIntegral { wideIntegers += 1 } else { fractions += 1 }
-                if Self.isLong(value.bytes) { longFractions += 1 }
-                note(value.double ?? .infinity)
-            }
+        case .number: note(number: value.bytes)
         case .true, .false: booleans += 1
         case .string: observe(text: value.bytes)
         default: break
         }
+    }
+
+    /// A number, which may be written as a text.
+    mutating func observe(number text: UnsafeBufferPointer<UInt8>) {
+        count += 1
+        note(number: text)
+    }
+
+    private mutating func note(number text: UnsafeBufferPointer<UInt8>) {
+        guard let integer = Int64(wholeNumber: text) else {
+            if Self.isIntegral(text) { wideIntegers += 1 } else { fractions += 1 }
+            let value = Double(jsonNumber: text) ?? .infinity
+            if Self.isLong(text) || Self.isUnderflow(text, value) { longFractions += 1 }
+            if let number = NumberText(text) { noteFraction(number.fraction) }
+            return note(value)
+        }
+        integers += 1
+        if Self.isPlain(text) { plainIntegers += 1 }
+        note(integer)
+    }
+
+    private static func isIntegral(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        !text.contains { $0 == UInt8(ascii: ".") || $0 | 0x20 == UInt8(ascii: "e") }
+    }
+
+    private static func isUnderflow(_ text: UnsafeBufferPointer<UInt8>, _ value: Double) -> Bool {
+        value == 0 && text.contains { (UInt8(ascii: "1")...UInt8(ascii: "9")).contains($0) }
+    }
+
+    /// As an integer is written: without a fraction, an exponent, and a sign of zero.
+    private static func isPlain(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        let digits = text.first == UInt8(ascii: "-") ? text.dropFirst() : text[...]
+        return digits.allSatisfy(\.isDigit) && (digits.first != UInt8(ascii: "0") || text.count == 1)
+    }
+
+    private mutating func note(_ integer: Int64) {
+        if integer.magnitude > 1 << 53 { bigIntegers += 1 }
+        note(Double(integer))
+    }
+
+    private mutating func noteFraction(_ digits: some BidirectionalCollection<UInt8>) {
+        let zeros = digits.reversed().prefix { $0 == UInt8(ascii: "0") }.count
+        fractionDigits = max(fractionDigits, digits.count - zeros)
     }
 
     private mutating func observe(text: UnsafeBufferPointer<UInt8>) {
@@ -51,12 +97,37 @@ struct ScalarShape {
         guard !text.isEmpty, !forms.isEmpty else { return }
         forms = TextForm(of: text, among: forms)
         if forms.contains(.yesOrNo), text.count == 3 { affirmations += 1 }
+        if forms.contains(.iso8601) { note(date: text) }
         guard forms.contains(.number) else { return }
         if let integer = Int64(decimalDigits: text) {
-            note(Double(integer))
-        } else {
-            if Self.isLong(text) { longTexts += 1 }
-            note(Double(jsonNumber: text) ?? .infinity)
+            plainIntegers += 1
+            note(integer)
+        } else if let number = NumberText(text) {
+            let value = Double(jsonNumber: text) ?? .infinity
+            if Self.isLong(text) || Self.isUnderflow(text, value) { longTexts += 1 }
+            noteFraction(number.fraction)
+            if number.fraction.contains(where: { $0 != UInt8(ascii: "0") }) || number.fraction.count > 1 {
+                let count = number.fraction.count
+                fractionLengths =
+                    min(fractionLengths?.lowerBound ?? count, count)...max(fractionLengths?.upperBound ?? count, count)
+                if number.fraction.last == UInt8(ascii: "0") { hasFinalZero = true }
+            }
+            note(value)
+        }
+    }
+
+    private mutating func note(date text: UnsafeBufferPointer<UInt8>) {
+        guard text.count > 10 else {
+            dateKinds.insert(.day)
+            return
+        }
+        let time = text.dropFirst(11)
+        let hasZone = time.contains {
+            $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "-") || $0 | 0x20 == UInt8(ascii: "z")
+        }
+        dateKinds.insert(hasZone ? .zoned : .local)
+        if let point = time.firstIndex(where: { $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: ",") }) {
+            noteFraction(time[time.index(after: point)...].prefix(while: \.isDigit))
         }
     }
 
@@ -72,6 +143,16 @@ struct ScalarShape {
     mutating func merge(_ other: ScalarShape) {
         count += other.count
         integers += other.integers
+        plainIntegers += other.plainIntegers
+        bigIntegers += other.bigIntegers
+        dateKinds.formUnion(other.dateKinds)
+        fractionDigits = max(fractionDigits, other.fractionDigits)
+        hasFinalZero = hasFinalZero || other.hasFinalZero
+        if let theirs = other.fractionLengths {
+            let mine = fractionLengths ?? theirs
+            fractionLengths =
+                min(mine.lowerBound, theirs.lowerBound)...max(mine.upperBound, theirs.upperBound)
+        }
         wideIntegers += other.wideIntegers
         fractions += other.fractions
         longFractions += other.longFractions
@@ -88,10 +169,25 @@ struct ScalarShape {
         }
     }
 
-    /// All are whole numbers, of any length, or all are texts.
-    var isKey: Bool { count > 0 && (integers + wideIntegers == count || texts == count) }
-    /// Both are whole numbers, or both are texts of one kind.
-    func isLike(_ other: ScalarShape) -> Bool { isKey && other.isKey && type().type == other.type().type }
+    /// Texts and numbers, not all of them with fractions.
+    var isKey: Bool { count > 0 && booleans == 0 && fractions < count }
+    /// Whole numbers, or texts that are no numbers and no dates.
+    var isPlainKey: Bool {
+        isKey
+            && (plainIntegers == count
+                || texts == count && (forms.contains(.integer) || forms.isDisjoint(with: .notNamed)))
+    }
+    /// Both have the same type as identities.
+    func isLike(_ other: ScalarShape) -> Bool { isKey && other.isKey && keyType() == other.keyType() }
+
+    /// The type of an identity with these values: integers, or the texts that were sent.
+    func keyType(key: String = "", readsTexts: Bool = false) -> AttributeType {
+        plainIntegers == count && (texts == 0 || readsTexts && texts == count && !KeyHint.isOfCode(key))
+            ? .integer64 : .string
+    }
+
+    /// Whole numbers that a double does not hold are among them.
+    var hasBigIntegers: Bool { bigIntegers > 0 }
     /// All are booleans.
     var areBooleans: Bool { booleans == count }
     /// All are numbers.
@@ -115,11 +211,12 @@ extension ScalarShape {
     func type(key: String = "", readsTexts: Bool = false) -> TypeGuess {
         switch count {
         case 0: TypeGuess(.transformable, "\(Self.alwaysNull), so anything may come")
-        case numbers: unixTime(key) ?? numberType
+        case numbers: (unixTime(key) ?? numberType).with(bigIntegers: hasBigIntegers)
         case booleans: TypeGuess(.boolean)
         // The type of an empty text is string.
         case texts where emptyTexts > 0: TypeGuess(.string)
-        case texts: forms.type ?? (readsTexts ? readType(key) : nil) ?? TypeGuess(.string)
+        case texts:
+            (forms.isDateOfISO ? isoType : forms.type) ?? (readsTexts ? readType(key) : nil) ?? TypeGuess(.string)
         default: TypeGuess(.string, "values of several kinds, stored as text")
         }
     }
@@ -127,9 +224,11 @@ extension ScalarShape {
     /// - Precondition: all values are numbers.
     private var numberType: TypeGuess {
         if integers == count { return TypeGuess(.integer64) }
-        return longFractions > 0 || wideIntegers > 0 || !(range?.upperBound.isFinite ?? true)
+        return longFractions > 0 || wideIntegers > 0 || bigIntegers > 0 || !isFinite
             ? TypeGuess(.decimal, "more digits than other numbers hold") : TypeGuess(.double)
     }
+
+    private var isFinite: Bool { range.map { $0.lowerBound.isFinite && $0.upperBound.isFinite } ?? true }
 
     /// The type of texts that are numbers or booleans; nil when they are not.
     private func readType(_ key: String) -> TypeGuess? {
@@ -144,7 +243,10 @@ extension ScalarShape {
             return TypeGuess(.string, "all texts are numbers; later ones may have leading zeros, as the key says")
         }
         if forms.contains(.integer) { return TypeGuess(.integer64, "all texts are whole numbers") }
-        return longTexts > 0
+        if let fractionLengths, hasFinalZero, fractionLengths.count > 1 {
+            return TypeGuess(.string, "all texts are numbers, and as such 1.1 and 1.10 would be the same")
+        }
+        return longTexts > 0 || bigIntegers > 0 || !isFinite
             ? TypeGuess(.decimal, "all texts are numbers, with more digits than other types hold")
             : TypeGuess(.double, "all texts are numbers")
     }
@@ -159,10 +261,28 @@ extension ScalarShape {
         guard let range, KeyHint.isOfTime(key) else { return nil }
         let units = [("seconds", Self.plausibleSeconds), ("milliseconds", Self.plausibleMilliseconds)]
         let unit = units.first { $0.1.contains(range.lowerBound) && $0.1.contains(range.upperBound) }
-        return unit.map {
-            TypeGuess(.date, "\($0.0) since 1970, by the key and the values", format: TypeGuess.unixTime)
+        return unit.flatMap { unit in
+            precision(unit.0 == "seconds" ? fractionDigits : fractionDigits == 0 ? 0 : fractionDigits + 3).map {
+                TypeGuess(
+                    .date, "\(unit.0) since 1970, by the key and the values", format: TypeGuess.unixTime, precision: $0)
+            }
         }
     }
+
+    /// The digits of a second that a date must keep; nil where that is more than it can.
+    private func precision(_ digits: Int) -> Int? { digits <= 3 ? 3 : digits <= 6 ? 6 : digits <= 9 ? 9 : nil }
+
+    /// The type of texts that are dates as ISO 8601 writes them; nil where it would not say what all of them say.
+    private var isoType: TypeGuess? {
+        guard dateKinds.count == 1, let kind = dateKinds.first, let precision = precision(fractionDigits) else {
+            return nil
+        }
+        let zone = kind == .local ? "; without a zone they are in UTC" : ""
+        return kind == .day
+            ? nil : TypeGuess(.date, "all texts are dates as ISO 8601 writes them\(zone)", precision: precision)
+    }
+
+    private enum DateKind { case day, zoned, local }
 }
 
 /// The possible types of a text, by its form.
@@ -223,24 +343,29 @@ struct TextForm: OptionSet, Hashable {
                 if possible.contains(form), Self.dates[index].matches(text) { insert(form) }
             }
         }
-        if isEmpty, possible.contains(.uuid), text.isUUID { insert(.uuid) }
+        // The type has upper case alone.
+        if isEmpty, possible.contains(.uuid), text.isUUID, !text.contains(where: { $0 >= UInt8(ascii: "a") }) {
+            insert(.uuid)
+        }
         formIntersection(possible)
     }
 
     /// The type that all texts of these forms have; nil when they are texts.
     var type: TypeGuess? {
         guard !Self.ambiguous.contains(where: isSuperset) else { return nil }
-        if contains(.uuid) { return TypeGuess(.uuid, "all texts are UUIDs, which are stored in upper case") }
+        if contains(.uuid) { return TypeGuess(.uuid, "all texts are UUIDs in upper case") }
         let format = Self.formats.indices.first { contains(Self.format($0)) }
-        guard contains(.iso8601) else {
-            return format.map {
-                TypeGuess(Self.formats[$0].type, Self.formats[$0].reason, format: "\(Self.formats[$0].pattern)")
-            }
+        if contains(.iso8601) { return format == 0 ? TypeGuess(.calendarDate, Self.formats[0].reason) : nil }
+        return format.map {
+            TypeGuess(Self.formats[$0].type, Self.formats[$0].reason, format: "\(Self.formats[$0].pattern)")
         }
-        return format == 0
-            ? TypeGuess(.calendarDate, Self.formats[0].reason)
-            : TypeGuess(.date, "all texts are dates as ISO 8601 writes them; without a zone they are in UTC")
     }
+
+    /// Days and times as ISO 8601 writes them, not all of them days.
+    var isDateOfISO: Bool { contains(.iso8601) && !contains(.format(0)) }
+
+    /// Forms of numbers with fractions, of dates, and of answers.
+    static let notNamed = all.subtracting([.uuid, .integer])
 }
 
 // MARK: - Reading

@@ -9,7 +9,7 @@ final class ShapeReading {
     /// By entity, the identities that a person named.
     private let given: [String: [String]]
     /// By entity, the key paths that a person ignores.
-    let ignored: [String: [[String]]]
+    private let ignored: [String: [String]]
     let root: ObjectShape
     let rootName: String
 
@@ -22,7 +22,7 @@ final class ShapeReading {
         _ root: ObjectShape, named name: String, given: [String: [String]], ignored: [String: [String]],
         extending model: KnownModel?
     ) {
-        self.ignored = ignored.mapValues { $0.map { $0.split(separator: ".").map(String.init) } }
+        self.ignored = ignored
         self.root = root
         self.model = model
         rootName = name
@@ -40,11 +40,26 @@ final class ShapeReading {
             guard entity.identity.isEmpty, given[entity.name] != nil else { return nil }
         }
         let keys = given.first { EntityName.words($0.key) == EntityName.words(name) }?.value
-        let choice =
-            keys.map { IdentityChoice(given: $0.map { $0.split(separator: ".").map(String.init) }, in: shape) }
-            ?? IdentityChoice(of: shape, entity: name, areRecords: shape === root)
+        let choice: IdentityChoice? =
+            switch keys {
+            case nil: IdentityChoice(of: shape, entity: name, areRecords: shape === root)
+            case [GivenIdentity.none]: nil
+            case [GivenIdentity.content]: .content
+            case let keys?: IdentityChoice(given: keys.map { shape.path(named: $0) }, in: shape)
+            }
         identities[id] = .some(choice)
         return choice
+    }
+
+    /// A person names the identity of the entity.
+    func isGiven(_ name: String) -> Bool { given[name] != nil }
+
+    /// A person says that each record is a new object.
+    func isAppended(_ name: String) -> Bool { given[name] == [GivenIdentity.none] }
+
+    /// The key paths of an entity that a person ignores.
+    func ignored(of name: String, _ shape: ObjectShape) -> [[String]] {
+        ignored[name]?.map { shape.path(named: $0) } ?? []
     }
 
     /// Shapes have more observations now.
@@ -62,16 +77,9 @@ final class ShapeReading {
     }
 
     /// The values of an entity's objects, those of nested objects without identity among them.
-    ///
-    /// - Returns: `unnamed` has the keys that no key path can name.
-    func leaves(of shape: ObjectShape) -> (leaves: [ModelLeaf], unnamed: [String]) {
+    func leaves(of shape: ObjectShape) -> [ModelLeaf] {
         var leaves: [ModelLeaf] = []
-        var unnamed: [String] = []
         for (key, property) in zip(shape.keys, shape.properties) {
-            guard PropertyNames.isNameable(key) else {
-                unnamed.append(key)
-                continue
-            }
             let found = self.leaves(at: [key], property, of: shape.known)
             if leaves.count + found.count > Self.mostColumns, found.count > 1 {
                 leaves.append(ModelLeaf(path: [key], property: property, form: .json("an object with very many keys")))
@@ -79,7 +87,7 @@ final class ShapeReading {
                 leaves += found
             }
         }
-        return (leaves, unnamed)
+        return leaves
     }
 
     private func leaves(at path: [String], _ property: PropertyShape, of entity: Int?) -> [ModelLeaf] {
@@ -90,17 +98,22 @@ final class ShapeReading {
         }
         let leaf = { (form: ModelLeaf.Form) in [ModelLeaf(path: path, property: property, form: form)] }
         guard property.hasObjects, let objects = property.objects else {
-            if property.wrapper != nil { return [ModelLeaf(wrappedIn: property, at: path)] }
+            guard property.wrappers.isEmpty || property.hasLists || property.deepObjects > 0 else {
+                return [ModelLeaf(wrappedIn: property, at: path)]
+            }
             return property.hasLists || property.deepObjects > 0 ? leaf(.json(property.jsonReason)) : leaf(.attribute)
         }
         let name = EntityName.camel(EntityName.singular(EntityName.words(path.last!)))
-        guard property.wrapper == nil, property.deepObjects == 0, property.otherLists == 0 else {
+        guard property.wrappers.isEmpty, property.deepObjects == 0, property.otherLists == 0 else {
             return leaf(.json(property.jsonReason))
+        }
+        if path.count == 1, HolderValue.isReserved(path[0]) {
+            return leaf(.json("objects under a key of Broker's own"))
         }
         guard property.scalars.count == 0 else {
             // An object, or its bare key.
             guard let identity = identity(of: objects, named: name), identity.paths.count == 1,
-                identity.paths[0].count == 1, let key = objects[identity.paths[0][0]],
+                let key = objects.property(at: identity.paths[0]),
                 property.scalars.isLike(key.scalars)
             else { return leaf(.json(property.jsonReason)) }
             return leaf(property.hasLists ? .toMany(objects) : .toOne(objects))
@@ -110,10 +123,7 @@ final class ShapeReading {
         case .objects?, .values?: return leaf(.json("a dictionary, whose keys are values"))
         case nil: break
         }
-        guard objects.keys.allSatisfy(PropertyNames.isNameable), !objects.keys.isEmpty else {
-            return leaf(
-                .json(objects.keys.isEmpty ? "objects without keys" : "objects with keys that no path can name"))
-        }
+        guard !objects.keys.isEmpty else { return leaf(.json("objects without keys")) }
         if property.objectLists > 0 { return leaf(.toMany(objects)) }
         if identity(of: objects, named: name) != nil { return leaf(.toOne(objects)) }
         return zip(objects.keys, objects.properties).flatMap { leaves(at: path + [$0], $1, of: entity) }
@@ -131,18 +141,22 @@ final class ShapeReading {
         case .attribute(let index):
             if model.isPlaceholder(index, of: entity) { return property.count == property.nulls ? [] : nil }
             let isJSON = property.hasObjects || property.hasLists || property.deepObjects > 0
-            return [leaf(isJSON ? .json(property.jsonReason) : .attribute)]
+            if isJSON || property.wrappers.isEmpty { return [leaf(isJSON ? .json(property.jsonReason) : .attribute)] }
+            let others = property.paths(at: path).filter { $0 != path }
+            return [ModelLeaf(path: path, others: others, property: property, form: .attribute)]
         case .relationship(let index):
             guard property.hasObjects, let objects = property.objects else { return [] }
             let relationship = model.model.entities[entity].relationships[index]
             if model.isMapped(relationship) { return [leaf(.map(objects, isShared: true))] }
             return [leaf(relationship.isToMany || property.hasLists ? .toMany(objects) : .toOne(objects))]
         case .inside:
-            if property.wrapper != nil { return [ModelLeaf(wrappedIn: property, at: path)] }
+            if !property.wrappers.isEmpty, !property.hasObjects, !property.hasLists {
+                return [ModelLeaf(wrappedIn: property, at: path)]
+            }
             var leaves: [ModelLeaf] = []
             if property.hasLists || property.scalars.count > 0 { leaves.append(leaf(.json(property.jsonReason))) }
             guard property.singleObjects > 0, let objects = property.objects else { return leaves }
-            for (key, inner) in zip(objects.keys, objects.properties) where PropertyNames.isNameable(key) {
+            for (key, inner) in zip(objects.keys, objects.properties) {
                 leaves += self.leaves(at: path + [key], inner, of: entity)
             }
             return leaves
@@ -219,6 +233,26 @@ extension PropertyShape {
     }
 }
 
+/// Words in the place of the keys that identify.
+package enum GivenIdentity {
+    /// Each record is a new object.
+    package static let none = "none"
+    /// A record is identified by all that it contains.
+    package static let content = "content"
+}
+
+extension ObjectShape {
+    /// The key path that a text names: a key that is written so, or keys with dots between them.
+    func path(named text: String) -> [String] { index(of: text) == nil ? text.keyPath : [text] }
+
+    /// The values at a path, also at one that leads through wrappers.
+    func property(at path: [String]) -> PropertyShape? {
+        guard let first = path.first, let property = self[first] else { return nil }
+        let rest = Array(path.dropFirst())
+        return rest.isEmpty || property.wrappers.contains(rest) ? property : property.objects?.property(at: rest)
+    }
+}
+
 /// A value of an entity's objects: at a key of theirs, or inside of objects that are nested in them.
 struct ModelLeaf {
     enum Form {
@@ -231,19 +265,20 @@ struct ModelLeaf {
         case map(ObjectShape, isShared: Bool)
     }
 
-    let path: [String]
+    /// The preferred key path first.
+    let paths: [[String]]
     let property: PropertyShape
     var form: Form
 
-    init(path: [String], property: PropertyShape, form: Form) {
-        (self.path, self.property, self.form) = (path, property, form)
+    var path: [String] { paths[0] }
+
+    init(path: [String], others: [[String]] = [], property: PropertyShape, form: Form) {
+        (paths, self.property, self.form) = ([path] + others, property, form)
     }
 
-    /// The value in an object with one key that begins with `$`.
-    ///
-    /// - Precondition: the property has such a wrapper.
+    /// The value in objects with one key that begins with `$`, or beside such objects.
     init(wrappedIn property: PropertyShape, at path: [String]) {
-        self.init(path: path + (property.wrapper.map { [$0] } ?? []), property: property, form: .attribute)
+        (paths, self.property, form) = (property.paths(at: path), property, .attribute)
     }
 
     /// The shape of a relationship's objects, or that of the dictionary with them.

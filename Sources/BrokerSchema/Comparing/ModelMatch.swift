@@ -100,7 +100,7 @@ extension ModelMatch {
     /// them now; nil where that is no new attribute with a value of the owner, or the owner had an identity before.
     func ownerLink(for attribute: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Int? {
         let added = wanted.entities[entity].attributes[attribute]
-        guard added.holderValue != nil, entities[entity].attributes[attribute] == nil,
+        guard let value = added.holderValue, value != .content, entities[entity].attributes[attribute] == nil,
             let owner = wanted.holders.owners[entity], !wanted.entities[owner.entity].hasRowKey,
             let inverse = wanted.entities[owner.entity].relationships[owner.relationship].inverse,
             let old = entities[entity].old, let link = entities[entity].relationships[inverse]

@@ -255,7 +255,9 @@ extension EntityPlan {
         let shown = path == name ? "the key \"\(name)\"" : node == 0 ? "the key \(path)" : "the path \(path)"
         let known = tree.nodes[node].children.map { String(decoding: self.tree.nodes[$0].key, as: UTF8.self) }
         let ending =
-            name.contains(".") ? ", as a dot in the model leads into an object." : NearMiss.ending(name, among: known)
+            name.contains(".")
+            ? ", as a dot in the model leads into an object. An array with one text is a key with dots."
+            : NearMiss.ending(name, among: known)
         return
             "The model does not name \(shown) of \(self.name)\(ending) Correct the record, add the key to the model or to its "
             + "\"ignore\", or send the job with \"unknown\": \"warn\" (in Swift unknownKeys: .warn), which counts such keys."

@@ -268,6 +268,10 @@ extension StagingContext {
         convertAttributes(record, entity, source, cells, &conversion)
         if entity.extraColumn >= 0 { addExtraKeys(entity, source, cells, &conversion) }
         if let holder = source.holder { takeHolderValues(entity, holder, cells) }
+        if entity.contentColumn >= 0 {
+            let content = contentCell(record, source)
+            scratch[cells + entity.contentColumn] = content
+        }
         var isTombstone = false
         if let tombstone = entity.tombstone {
             isTombstone = try isMet(tombstone, record, entity, cells, conversion.failed)
@@ -432,7 +436,7 @@ extension StagingContext {
             let isTarget = target.map { $0.isMadeOf(recordAt: textOffset(of: record), entity) } ?? false
             let missing = entity.identity.first { column in
                 !isTarget && value(of: entity.attributes[column], column, source, entity)?.isNull ?? true
-                    && holderCell(column, entity, source.holder) == nil
+                    && column != entity.contentColumn && holderCell(column, entity, source.holder) == nil
             }
             if let missing { return missingIdentity(missing, record, entity) }
         }
@@ -501,12 +505,18 @@ extension StagingContext {
             let source = try open(mapped, entity.unwrap(value), entity, nil)
             defer { scanner.close(source.slots) }
             cells = entity.identity.map { column in
+                if column == entity.contentColumn { return contentCell(entity.unwrap(mapped.value), source) }
                 let value = self.value(of: entity.attributes[column], column, source, entity)
                 let own = value.map { identityCell($0, entity, column) } ?? .null
                 return holderCell(column, entity, mapped.holder, hasOwn: own.kind != .null) ?? own
             }
         }
         return cells.contains { $0.kind == .null } ? nil : cells
+    }
+
+    /// The hash of a record, with the key of the dictionary that holds it.
+    private mutating func contentCell(_ record: JSONValue, _ source: RecordSource) -> Cell {
+        .text(arena.store(ContentHash(of: record, at: source.nestedKey).text))
     }
 
     /// Returns null for a value that is not an identity.

@@ -140,6 +140,8 @@ final class EntityPlan: Sendable {
     let nesting: NestingPlan?
     /// The columns whose values come from the record that contains a nested one.
     let holderValues: [HolderValuePlan]
+    /// The column with the hash of a record; negative without one.
+    let contentColumn: Int
     /// Set for an entity whose objects live in those of another one.
     let owner: OwnerPlan?
     /// A nested record is read with the record that contains it.
@@ -233,6 +235,7 @@ final class EntityPlan: Sendable {
             uniqueKeysWithValues: entity.identity.map { ($0, Self.missingIdentityMessage(entity, $0, in: keys)) })
         wrappers = keys.wrappers
         holderValues = Self.holderValues(ownIndex, mapping, of: model)
+        contentColumn = entity.attributeIndices.first { entity.attributes[$0].holderValue == .content } ?? -1
         owner = model.holders.owners[ownIndex].map { OwnerPlan($0, of: model) }
         needsHolder = owner != nil || !holderValues.isEmpty
         isBatchable =
@@ -276,7 +279,9 @@ final class EntityPlan: Sendable {
     private static func holderValues(_ index: Int, _ mapping: RecordMapping?, of model: Model) -> [HolderValuePlan] {
         let entity = model.entities[index]
         let values = entity.attributeIndices.compactMap { column -> (Int, HolderValue)? in
-            guard mapping?.attributes[column] == nil, mapping?.nesting?.attribute != column else { return nil }
+            guard mapping?.attributes[column] == nil, mapping?.nesting?.attribute != column,
+                entity.attributes[column].holderValue != .content
+            else { return nil }
             return entity.attributes[column].holderValue.map { (column, $0) }
         }
         return values.map { HolderValuePlan($0, $1, of: index, model) }

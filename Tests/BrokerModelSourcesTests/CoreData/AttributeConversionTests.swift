@@ -174,9 +174,9 @@ import Testing
             </entity>
             \(composites)
             """)
-        #expect(document.attribute("home_city") == #"{"type":"string","key":["a.home.city"],"optional":false}"#)
-        #expect(document.attribute("home_point_lat") == #"{"type":"double","key":["a.home.point.lat"],"default":0.0}"#)
-        #expect(document.attribute("address_city") == #"{"type":"string","key":["address.city"]}"#)
+        #expect(document.attribute("home_city") == #"{"type":"string","key":"a.home.city","optional":false}"#)
+        #expect(document.attribute("home_point_lat") == #"{"type":"double","key":"a.home.point.lat","default":0.0}"#)
+        #expect(document.attribute("address_city") == #"{"type":"string","key":"address.city"}"#)
         #expect(document.attribute("home") == nil)
         #expect(document.allFaults == [])
         let unknown = try documentOfA("<attribute name=\"x\" attributeType=\"Composite\"/>")
@@ -542,7 +542,7 @@ extension ModelDocument {
                 + relationship("friends", isToMany: true, ("mappedKeyName", "friend_list"), ("mappedKeyName.1", "pals"))
         )
         #expect(key(document, "plain") == nil)
-        #expect(key(document, "mapped") == #"["location.latitude"]"#)
+        #expect(key(document, "mapped") == #""location.latitude""#)
         #expect(key(document, "several") == #"["a","b","c","d"]"#)
         #expect(key(document, "fallback") == #"["fallback","other"]"#)
         #expect(document.json("entities", "A", "attributes", "date", "format") == "\"yyyy-MM-dd\"")
@@ -601,7 +601,7 @@ extension ModelDocument {
             #expect(key(document, "createdAt") == #"["created_at","createdAt"]"#)
             #expect(key(document, "aType") == #"["type","a_type","aType"]"#)
             #expect(key(document, "name") == #"["name"]"#)
-            #expect(key(document, "company") == #"["company.name"]"#)
+            #expect(key(document, "company") == #""company.name""#)
             #expect(key(document, "bestFriend", "relationships") == #"["best_friend","bestFriend","best_friend_id"]"#)
             #expect(key(document, "notes", "relationships") == #"["notes","notes_ids"]"#)
             #expect(document.notes("").contains { $0.hasPrefix("inferred: the model has user info of Sync's") })
@@ -623,6 +623,8 @@ extension ModelDocument {
 
     @Test func `a wrong key path is a fault at its line`() throws {
         let document = try documentOfA("\n" + attribute("x", ("mappedKeyName", "a..b")))
-        #expect(document.allFaults == ["5: the key path \"a..b\" has an empty key; take out the dot too many"])
+        #expect(document.allFaults.count == 1)
+        #expect(
+            document.allFaults[0].hasPrefix("5: the key path \"a..b\" has an empty key; take out the dot too many"))
     }
 }
