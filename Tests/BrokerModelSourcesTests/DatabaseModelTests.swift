@@ -48,6 +48,11 @@ import Testing
         #expect(attribute.dateStorage == (type == "DATETIME" ? .unix : type == "DATETIME_REAL" ? .coreData : .iso8601))
     }
 
+    @Test func `a key that is declared as JSON is a text`() throws {
+        let model = try convert("CREATE TABLE t (k JSON PRIMARY KEY, a JSON); INSERT INTO t VALUES ('{}', '{}')").model
+        #expect(model.entities[0].attributes.map(\.type) == [.string, .transformable])
+    }
+
     @Test func `texts are JSON if all sampled values are objects or arrays, and the column is no key`() throws {
         let (model, text) = try convert(
             """

@@ -72,6 +72,19 @@ import Testing
         #expect(model.entities[0].attributes[1].keyPaths == [["n", "$numberLong"], ["n", "$numberInt"]])
     }
 
+    @Test func `a value in another wrapper joins the attribute, before the wrapper itself`() throws {
+        let (model, document) = try Samples("T", #"[{"id": 1, "v": {"$numberLong": "5"}}, {"id": 2, "v": 6}]"#).model()
+        let later = try Samples("T", #"[{"id": 3, "v": {"$numberInt": "7"}}]"#).inferred(extending: model)
+        let paths = try ModelReader.read(later.extension.applied(to: document)).entities[0].attributes[1].keyPaths
+        #expect(paths == [["v", "$numberLong"], ["v", "$numberInt"], ["v"]])
+    }
+
+    @Test func `one record with many keys that are codes is a dictionary of values, and no record`() throws {
+        let members = (0..<50).map { "\"1.\($0).0\": \"a\"" }.joined(separator: ",")
+        #expect(try !Samples("T", "[{\(members)}]").inferred().hasValues)
+        #expect(try Samples("T", "[{\"id\": 1, \(members)}]").inferred().hasValues)
+    }
+
     @Test(arguments: [
         ("2012-09-24T03:35:21.5Z", 3), ("2012-09-24T03:35:21.123456Z", 6), ("2012-09-24T03:35:21.1234560Z", 6),
         ("2012-09-24T03:35:21.1234567Z", 9),

@@ -67,6 +67,17 @@ import Testing
         #expect(try store.changes(records) == "A =1, Day =1")
     }
 
+    @Test func `a UUID that identifies is refused as a text, which its records would not find`() throws {
+        let model = #"{"entities": {"A": {"identity": "id", "attributes": {"id": "uuid", "other": "uuid"}}}}"#
+        let store = try TestStore(model)
+        let id = "0d3a4e4c-0000-0000-0000-0000000000ff"
+        #expect(try store.fault(#"{"A": {"id": "\#(id)", "other": "\#(id)"}}"#) == nil)
+        let refusal = try store.refusal(model.replacing(#""id": "uuid""#, with: #""id": "string""#))
+        #expect(refusal?.contains("A.id is uuid in the store, and string in the model") == true, "\(refusal ?? "")")
+        #expect(refusal?.contains("keep the type") == true)
+        #expect(try store.refusal(model.replacing(#""other": "uuid""#, with: #""other": "string""#)) == nil)
+    }
+
     @Test func `an open sync in parts keeps the keys as they are`() throws {
         let store = try TestStore(Self.linked)
         try store.apply(Self.links)

@@ -444,11 +444,11 @@ import Testing
             #"[{"id": 1, "on": true, "f": 1.5, "list": [1], "some": 1, "null": 1, "empty": "", "o": {"a": 1}, "mixed": 1},"#
             + #" {"id": 2, "on": false, "f": 2.5, "list": [2], "null": null, "empty": "x", "o": {"a": 2}, "mixed": "b"}]"#
         for (key, reason) in [
-            ("on", "its values are booleans; whole numbers or texts identify. There are id, o.a."),
+            ("on", "its values are booleans; whole numbers or texts identify. There are id, mixed, o.a."),
             ("f", "its values are no whole numbers"), ("list", "objects or lists"),
             ("some", "missing or null in 1 of 2"),
             ("null", "missing or null in 1 of 2"), ("empty", "1 of its values are empty"), ("o", "it is an object"),
-            ("mixed", "of several kinds"), ("none", "there is no such key"),
+            ("other", "there is no such key"),
         ] {
             let result = try submit(["--identity", key], input: records)
             #expect(

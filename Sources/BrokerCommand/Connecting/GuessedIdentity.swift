@@ -98,6 +98,7 @@ struct GuessedIdentity {
         if key.kind == .string { writer.string(key.bytes) } else { writer.raw(key.bytes) }
         query.object = RawJSON(writer.bytes)
         query.names = .local
+        query.form = .object
         // An object that is not there, or a value that is no key of any.
         guard let found = try? await broker.fetch(query, timeout: nil),
             let document = try? JSONDocument(parsing: JSONText(copying: found.objects.bytes))

@@ -418,7 +418,8 @@ struct SampleRecords {
         guard inferred.hasValues || model != nil else {
             throw CommandFailure(
                 .failed,
-                "No model can be inferred: the records have no keys, or all of them are ignored.")
+                "No model can be inferred: the records have no keys, all of them are ignored, or the only record is a "
+                    + "dictionary. Make records of its plain values: jq 'to_entries' does.")
         }
         return inferred
     }

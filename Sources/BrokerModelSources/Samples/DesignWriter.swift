@@ -61,7 +61,8 @@ struct DesignWriter {
         empty.add("entities", DocumentWriter().object)
         return InferenceResult(
             document: changes.applied(to: ModelDocument(root: empty.object, sources: [""])), extension: changes,
-            identities: identities, hasValues: !root.leaves.isEmpty || root.isNested, keys: keys, mapping: mapping,
+            identities: identities, hasValues: root.isNested || !root.leaves.isEmpty && !root.isDictionary, keys: keys,
+            mapping: mapping,
             contradictions: contradictions)
     }
 
@@ -185,7 +186,7 @@ struct DesignWriter {
                 return source.shape.isWithoutRepetition(leaf.path[0])
             }
             let key = candidate.map { "--identity \($0.name.shellQuoted), " } ?? ""
-            return "nothing certainly identifies its objects, so each run adds its records again; to change that: "
+            return "nothing identifies its objects, so each run adds its records again; to change that: "
                 + "\(key)--identity content; --append says that it is meant"
         case (_, nil):
             return "nothing identifies its objects, so each run adds them again"
@@ -303,9 +304,13 @@ struct DesignWriter {
         let attribute = model.entities[entity].attributes[index]
         let new = leaf.paths.filter { !attribute.keyPaths.contains($0) }
         if !new.isEmpty {
+            // The value in a wrapper is preferred to the wrapper.
+            let paths = new.reduce(into: attribute.keyPaths) { paths, path in
+                paths.insert(path, at: paths.firstIndex { path.starts(with: $0) } ?? paths.endIndex)
+            }
             changes.set(
                 ["entities", model.entities[entity].name, "attributes", attribute.name, "key"],
-                KeyPathForm.value(attribute.keyPaths + new), isAddition: false)
+                KeyPathForm.value(paths), isAddition: false)
         }
         let isIdentity = model.entities[entity].identity.contains(index)
         // An identity has the texts that were sent, or integers that can become such.

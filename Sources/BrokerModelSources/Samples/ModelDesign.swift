@@ -22,6 +22,9 @@ struct ModelDesign {
         var ignored: [[String]] = []
         /// By leaf, the entity of a relationship.
         var destinations: [Int: Int] = [:]
+
+        /// The only record is a dictionary of plain values, which nothing identifies.
+        var isDictionary: Bool { identity == nil && shape.known == nil && ShapeMap.isDictionary(shape) }
     }
 
     /// Entities beyond these are stored as JSON.

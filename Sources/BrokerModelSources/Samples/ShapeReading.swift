@@ -344,6 +344,11 @@ enum ShapeMap {
         self = .values
     }
 
+    /// One object with very many keys that are codes, and plain values.
+    static func isDictionary(_ shape: ObjectShape) -> Bool {
+        shape.count == 1 && shape.keys.count >= leastValues && shape.keys.allSatisfy(isCode)
+    }
+
     /// Digits, or a code such as `USD`, a UUID, a version.
     private static func isCode(_ key: String) -> Bool {
         guard !key.isEmpty, key.utf8.allSatisfy({ $0 < 0x80 }) else { return false }

@@ -144,7 +144,7 @@ struct ModelComparison {
         if wasRetained { change(.migrated, name, "\(name) was retained, and is used again") }
         switch kind {
         case .attribute:
-            compareForm(old.attributes[index], new.attributes[found], new, part)
+            compareForm(old.attributes[index], new.attributes[found], new, part, isIdentity: isIdentity)
             if !isIdentity { compareRequirement(old.attributes[index], new.attributes[found], new) }
         case .relationship:
             compareLinkTables(index, old.relationships[index], oldIndex, found, newIndex)
@@ -193,7 +193,9 @@ struct ModelComparison {
         return new.formerIdentity == new.attributes[former].name && sources.allSatisfy { $0 != nil }
     }
 
-    private mutating func compareForm(_ old: Attribute, _ new: Attribute, _ entity: Entity, _ part: StoredPart) {
+    private mutating func compareForm(
+        _ old: Attribute, _ new: Attribute, _ entity: Entity, _ part: StoredPart, isIdentity: Bool
+    ) {
         let name = "\(entity.name).\(new.name)"
         if !old.name.hasSameBytes(as: new.name) {
             change(.migrated, name, "\(entity.name).\(old.name) is renamed to \(new.name)")
@@ -203,9 +205,15 @@ struct ModelComparison {
         }
         if old.type != new.type {
             let canChange = new.type.change(from: old.type) != nil
+            // Stored in upper case, whatever was sent: the same records would make other objects.
+            let losesForm = isIdentity && old.type == .uuid && new.type == .string
             compare(
                 name, "\(name) is \(old.type.rawValue)", new.type.rawValue, part, remedy: new.remedyForLostDigits,
-                refusal: canChange ? nil : "keep the type, or give the new one another name")
+                refusal: canChange
+                    ? losesForm
+                        ? "it identifies, and the store has it in upper case, so that a text in lower case would be another "
+                            + "object; keep the type, or load the records into another store" : nil
+                    : "keep the type, or give the new one another name")
         } else if old.decimalScale != new.decimalScale {
             compare(
                 name, "\(name) is stored as \(old.decimalForm)", "as \(new.decimalForm)", part,
