@@ -16,7 +16,7 @@ import Testing
     private func identity(_ entity: Entity) -> [String] { entity.identity.map { entity.attributes[$0].name } }
 
     /// `name: type` of each attribute.
-    private func types(_ entity: Entity) -> [String] { entity.attributes.map { "\($0.name): \($0.type.rawValue)" } }
+    private func types(_ entity: Entity) -> [String] { entity.named.map { "\($0.name): \($0.type.rawValue)" } }
 
     @Test func `types follow from all values of a key`() throws {
         let (model, _) = try infer(
@@ -176,12 +176,12 @@ import Testing
         let (model, text) = try infer(
             "T", #"[{"id": 1, "ID": 2, "a.b": 3, "": 4, "_pk": 5, "q\"'é": 6, "x\u0001": 7, "rowid": 8}]"#)
         #expect(
-            model.entities[0].attributes.map { "\($0.name) \($0.keyPaths[0][0])" } == [
+            model.entities[0].named.map { "\($0.name) \($0.keyPaths[0][0])" } == [
                 "id id", "ID2 ID", "a_b a.b", "column ", "_pk2 _pk", "q_é q\"'é", "x x\u{01}", "rowid rowid",
             ])
         #expect(text.contains(#""key": ["a.b"]"#) && text.contains(#""key": [""]"#), "\(text)")
         let nested = try infer("T", #"[{"id": 1, "o": {"a.b": 1, "c": 2}}]"#)
-        #expect(nested.model.entities[0].attributes.map(\.keyPaths) == [[["id"]], [["o", "a.b"]], [["o", "c"]]])
+        #expect(nested.model.entities[0].named.map(\.keyPaths) == [[["id"]], [["o", "a.b"]], [["o", "c"]]])
         #expect(nested.text.contains(#""key": [["o", "a.b"]]"#), "\(nested.text)")
         let long = String(repeating: "long header ", count: 30)
         let name = try infer("T", "[{\"\(long)\": 1}]").model.entities[0].attributes[0].name
@@ -449,7 +449,7 @@ extension ModelExtension {
         #expect(!model.entities[0].isIdentityGuessed && model.entities[0].table == "Orders")
         // A later load knows the records by their keys.
         let later = try Samples("Order", #"[{"id": 3, "new": 1}]"#).inferred(extending: model)
-        #expect(try ModelReader.read(later.extension.applied(to: content.document)).entities[0].attributes.count == 3)
+        #expect(try ModelReader.read(later.extension.applied(to: content.document)).entities[0].named.count == 3)
         let none = try Samples("Order", records).inferred(identities: ["Order": ["none"]])
         #expect(try ModelReader.read(none.document).entities[0].identity.isEmpty)
         #expect(none.identities[0].text == "each run adds its records again, as --identity none says")
@@ -557,7 +557,7 @@ extension ModelExtension {
     }
 
     private func keys(_ entity: Entity) -> [String] {
-        entity.attributes.map { "\($0.name)=\($0.keyPaths.map { $0.joined(separator: ".") }.joined(separator: ","))" }
+        entity.named.map { "\($0.name)=\($0.keyPaths.map { $0.joined(separator: ".") }.joined(separator: ","))" }
     }
 
     @Test func `an object without identity becomes columns, those inside of it too`() throws {
@@ -655,7 +655,7 @@ extension ModelExtension {
         return (changes, try StagingPlan(ModelReader.read(changes.applied(to: document))).model)
     }
 
-    private func types(_ entity: Entity) -> [String] { entity.attributes.map { "\($0.name): \($0.type.rawValue)" } }
+    private func types(_ entity: Entity) -> [String] { entity.named.map { "\($0.name): \($0.type.rawValue)" } }
 
     @Test func `records of the same shape change nothing`() throws {
         let records =
@@ -691,7 +691,7 @@ extension ModelExtension {
     @Test func `keys that differ in Unicode's normal form alone are two`() throws {
         let (_, model) = try extended(
             "Thing", "[{\"id\": 1, \"caf\u{e9}\": 1}]", by: "[{\"id\": 2, \"cafe\u{301}\": 1}]")
-        #expect(model.entities[0].attributes.count == 3)
+        #expect(model.entities[0].named.count == 3)
     }
 
     @Test func `a key named key of objects in a dictionary is not the dictionary's`() throws {
@@ -754,18 +754,24 @@ extension ModelExtension {
         #expect(changed.entities[0].identity.map { changed.entities[0].attributes[$0].name } == ["host"])
     }
 
+    @Test func `an inferred model evolves, and has extra values`() throws {
+        let (model, document) = try Samples("Thing", #"[{"id": 1, "part": {"id": 2}, "lines": [{"n": 1}]}]"#).model()
+        #expect(model.evolves && model.entities.allSatisfy { $0.extra != nil })
+        var legacy = document
+        legacy.root.set(["evolve"], nil)
+        #expect(try !ModelReader.read(legacy).evolves)
+        legacy.root.set(["inferred"], .text("9a"))
+        #expect(try ModelReader.read(legacy).evolves)
+    }
+
     @Test func `what is left of the changes for an edited model only adds to it`() throws {
         let (changes, _) = try extended(
             "Thing", #"[{"id": 1, "n": 1, "s": null}]"#, by: #"[{"id": 2, "n": 1.5, "new": 1, "s": 1}]"#)
         #expect(!changes.onlyAdds && changes.addingOnly().onlyAdds && !changes.addingOnly().isEmpty)
     }
+}
 
-    @Test func `the mark of an inferred model shows an edit of any part`() throws {
-        let (_, document) = try Samples("Thing", #"[{"id": 1, "n": 1}]"#).model()
-        var marked = try InferredMark.marked(document)
-        #expect(InferredMark.isUnedited(try ModelReader.read(marked)))
-        #expect(!InferredMark.isUnedited(try ModelReader.read(document)))
-        marked.root.set(["entities", "Thing", "attributes", "n"], ModelValue(.string("string"), at: .unknown))
-        #expect(!InferredMark.isUnedited(try ModelReader.read(marked)))
-    }
+extension Entity {
+    /// The attributes but for `_extra`, which each inferred entity has.
+    fileprivate var named: [Attribute] { attributes.filter { !$0.isExtra } }
 }

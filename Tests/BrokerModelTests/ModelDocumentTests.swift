@@ -232,7 +232,7 @@ import Testing
                 "relationships": {"z": {"entity": "Z"}}}}}
         """,
         """
-        {"description": "d1", "inferred": "m", "entities": {"A": {
+        {"description": "d1", "evolve": ["columns"], "entities": {"A": {
           "description": "d2", "attributes": {"x": {"type": "string", "description": "d3"}},
           "relationships": {"a": {"entity": "A", "description": "d4 é\\n"}}}}}
         """,
@@ -245,16 +245,16 @@ import Testing
         #expect(written(again) == text)
     }
 
-    @Test func `descriptions and the mark of an inferred model are written`() throws {
+    @Test func `descriptions, and that a model evolves and has extra values, are written`() throws {
         let text = """
-            {"inferred": "m 1", "description": "d1", "entities": {
-              "A": {"description": "d2", "attributes": {"x": {"type": "uuid", "description": "d3"}},
+            {"evolve": ["columns"], "description": "d1", "entities": {
+              "A": {"description": "d2", "extra": true, "attributes": {"x": {"type": "uuid", "description": "d3"}},
                     "relationships": {"a": {"entity": "A", "description": "d4"}}}}}
             """
         #expect(
             written(try read(text))
-                == #"{"keyStyle":"exact","description":"d1","inferred":"m 1","entities":{"A":{"description":"d2","#
-                + #""table":"A","attributes":{"x":{"description":"d3","type":"uuid","key":["x"],"optional":true}},"#
+                == #"{"keyStyle":"exact","description":"d1","evolve":["columns"],"entities":{"A":{"description":"d2","#
+                + #""table":"A","extra":true,"attributes":{"x":{"description":"d3","type":"uuid","key":["x"],"optional":true}},"#
                 + #""relationships":{"a":{"description":"d4","entity":"A","toMany":false,"key":["a"],"#
                 + #""deleteRule":"nullify","missing":"stub"}}}}}"#)
     }

@@ -115,11 +115,15 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
             {"entities": {"A": {"ignore": [[]]}}} => /entities/A/ignore/0 :: the array is empty
             {"entities": {"A": {"ignore": ["a.b", ["a", "b"]]}}} => /entities/A/ignore/1 :: "a.b" occurs twice
             {"entities": {"a/b~c": {"root": 1}}} => /entities/a~1b~0c/root :: expected a string
-            """#) + [
-                FaultCase(
-                    #"{"entities": {"A": {}}, "inferred": ""# + String(repeating: "é", count: 51) + #""}"#, "/inferred",
-                    "more than 100 bytes")
-            ])
+            {"entities": {"A": {}}, "evolve": ["rows"]} => /evolve/0 :: write "columns"
+            {"entities": {"A": {}}, "evolve": true} => /evolve :: an array of words
+            {"entities": {"A": {"extra": 1}}} => /entities/A/extra :: true or false
+            {"entities": {"A": {"extra": true, "attributes": {"_extra": "string"}}}} => /entities/A/attributes/_extra :: _extra
+            {"entities": {"A": {"extra": true, "identity": "_extra"}}} => /entities/A/identity :: has what no other attribute takes
+            {"entities": {"A": {"extra": true, "unique": [["_extra"]]}}} => /entities/A/unique/0/0 :: has what no other attribute takes
+            {"entities": {"A": {"extra": true, "attributes": {"x": "string"}}, "B": {"parent": "A", "extra": true}}}
+              => /entities/B/extra :: "_extra" from A already
+            """#))
     func `a wrong document is refused`(fault: FaultCase) { fault.check() }
 
     @Test(

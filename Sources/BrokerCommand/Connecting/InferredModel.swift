@@ -105,8 +105,10 @@ struct InferredModel {
             let entity = plan.model.entities[index]
             let room = SampleInference.mostRecordKeys - entity.attributeIndices.count
             changes.add(
-                inference.model(extending: plan.model).extension.attributes(of: entity.name) { isWanted(entity.name, $0) }
-                    .prefix(room))
+                inference.model(extending: plan.model).extension.attributes(of: entity.name) {
+                    isWanted(entity.name, $0)
+                }
+                .prefix(room))
         }
         guard !changes.isEmpty else { return nil }
         (root, mapping) = (nil, nil)
@@ -124,7 +126,8 @@ struct InferredModel {
             else { return }
             try await connection.connected("broker", inferred: promoted) { _ in }
         } catch {
-            Program.report("broker: warning: keys of _extra did not become attributes, and stay there: \(error)", .warning)
+            Program.report(
+                "broker: warning: keys of _extra did not become attributes, and stay there: \(error)", .warning)
         }
     }
 

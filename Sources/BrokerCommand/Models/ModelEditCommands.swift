@@ -278,7 +278,7 @@ struct ModelRenameCommand: AsyncParsableCommand {
     /// The keys are written: they are those of the earlier name.
     private func keepKeys(_ paths: [[String]], at path: [String], _ edit: inout ModelEdit) {
         guard edit.document.root.value(at: path + ["key"]) == nil, !paths.isEmpty else { return }
-        edit.set(path + ["key"], ModelValue(paths.map { $0.joined(separator: ".") }))
+        edit.set(path + ["key"], KeyPathForm.value(paths))
     }
 }
 
@@ -369,7 +369,7 @@ extension ModelEdit {
         guard !added.isEmpty else { return }
         set(
             ["entities", entity.name, "ignore"],
-            ModelValue((entity.ignoredPaths + added).map { $0.joined(separator: ".") }))
+            KeyPathForm.list(entity.ignoredPaths + added))
     }
 }
 

@@ -87,6 +87,38 @@ extension ModelValue {
     }
 }
 
+// MARK: - Changing
+
+extension ModelValue {
+    package init(_ texts: [String], at place: SourcePlace = .unknown) {
+        self.init(.array(texts.map { ModelValue(.string($0), at: place) }), at: place)
+    }
+
+    package static func text(_ text: String) -> ModelValue { ModelValue(.string(text), at: .unknown) }
+
+    package func value(at path: [String]) -> ModelValue? { path.reduce(self) { $0?[$1] } }
+
+    /// Gives a member a value, or removes it; objects on the way are made.
+    package mutating func set(_ path: [String], _ value: ModelValue?) {
+        guard let key = path.first else { return }
+        var members = members
+        let index = members.firstIndex { $0.key.hasSameBytes(as: key) }
+        var changed = value
+        if path.count > 1 {
+            guard index != nil || value != nil else { return }
+            changed = index.map { members[$0].value } ?? ModelValue(.object([]), at: .unknown)
+            changed?.set(Array(path.dropFirst()), value)
+        }
+        switch (index, changed) {
+        case (let index?, let changed?): members[index].value = changed
+        case (let index?, nil): members.remove(at: index)
+        case (nil, let changed?): members.append(Member(key, at: .unknown, changed))
+        case (nil, nil): return
+        }
+        content = .object(members)
+    }
+}
+
 // MARK: - JSON
 
 extension ModelValue {

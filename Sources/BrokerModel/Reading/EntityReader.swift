@@ -36,7 +36,8 @@ struct EntityReader {
             draft.tableNode = node
         }
         draft.entity.root = fields["root"]?.string()
-        draft.entity.ignoredPaths = fields["ignore"].flatMap { KeyPaths.paths($0, mayNameHolder: false) } ?? []
+        draft.entity.ignoredPaths =
+            fields["ignore"].flatMap { KeyPaths.paths($0, mayNameHolder: false, isList: true) } ?? []
         draft.entity.isAbstract = fields.flag("abstract")
         draft.attributes =
             fields["attributes"]?.members(expected: "an object of attributes by name")?
@@ -47,6 +48,13 @@ struct EntityReader {
         draft.relationships =
             fields["relationships"]?.members(expected: "an object of relationships by name")?
             .map(RelationshipReader(keyStyle: keyStyle).read) ?? []
+        if let extra = draft.attributes.last, extra.attribute.isExtra {
+            let others = draft.attributes.dropLast().map { ($0.key, $0.attribute.name) }
+            for (key, name) in others + draft.relationships.map({ ($0.key, $0.name) })
+            where FoldedName(name) == FoldedName(Attribute.extraName) {
+                key.report("with \"extra\", _extra has what no other attribute takes; choose another name")
+            }
+        }
         draft.entity.renamedFrom = fields["renamedFrom"]?.string()
         draft.entity.formerIdentity = fields["formerIdentity"]?.string()
         FormerNames.check(draft.attributes, draft.relationships)
@@ -166,7 +174,9 @@ extension PropertyNamesReader {
                 node.report("the entity has no attribute \"\(name)\"" + question)
                 continue
             }
-            if indices.contains(index) {
+            if entity.attributes[index].isExtra {
+                node.report("\"\(name)\" has what no other attribute takes, and is none to choose; take it out")
+            } else if indices.contains(index) {
                 node.report("\"\(name)\" occurs twice here; take one out")
             } else {
                 indices.append(index)

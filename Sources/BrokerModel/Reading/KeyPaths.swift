@@ -13,12 +13,18 @@ enum KeyPaths {
     }
 
     /// Nil when there is none because of faults.
-    static func paths(_ node: ModelNode, mayNameHolder: Bool) -> [[String]]? {
+    ///
+    /// - Parameter isList: a text in an array is a path, also where it is the only one.
+    static func paths(_ node: ModelNode, mayNameHolder: Bool, isList: Bool = false) -> [[String]]? {
         let expected = "a key path like \"contact.email\" or an array of them"
         guard let elements = node.oneOrMore(expected: expected, mayBeEmpty: true) else { return nil }
         if elements.isEmpty { return [] }
         // One text in an array is a key as it is.
-        if node.value.kind == .array, elements.count == 1, let key = elements[0].value.string { return [[key]] }
+        if !isList, node.value.kind == .array, elements.count == 1, let key = elements[0].value.string,
+            !HolderValue.isHolderPath(key.split(separator: ".").map(String.init))
+        {
+            return [[key]]
+        }
         var paths: [[String]] = []
         for element in elements {
             guard let path = path(element) else { continue }

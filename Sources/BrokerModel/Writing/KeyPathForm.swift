@@ -11,14 +11,49 @@ package enum KeyPathForm {
             ? nil : path.joined(separator: ".")
     }
 
-    package static func value(_ paths: [[String]], at place: SourcePlace = .unknown) -> ModelValue {
+    /// - Parameter isShort: a key with a dot is the only text of its array; a stored model has it in an array of its own, because those of
+    ///   earlier versions have paths with dots there (``ModelDocument/readingStoredPaths()``).
+    package static func value(
+        _ paths: [[String]], isShort: Bool = true, at place: SourcePlace = .unknown
+    ) -> ModelValue {
         func text(_ text: String) -> ModelValue { ModelValue(.string(text), at: place) }
         func array(_ values: [ModelValue]) -> ModelValue { ModelValue(.array(values), at: place) }
         func keys(_ path: [String]) -> ModelValue { array(path.map(text)) }
         guard paths.count == 1 else { return array(paths.map { path in dotted(path).map(text) ?? keys(path) }) }
-        if paths[0].count == 1 { return keys(paths[0]) }
+        if paths[0].count == 1, isShort || dotted(paths[0]) != nil { return keys(paths[0]) }
         return dotted(paths[0]).map(text) ?? array([keys(paths[0])])
     }
 
-    static func write(_ paths: [[String]], to writer: inout JSONWriter) { value(paths).write(to: &writer) }
+    /// A list of paths, in which a text is always a path with dots.
+    package static func list(_ paths: [[String]], at place: SourcePlace = .unknown) -> ModelValue {
+        ModelValue(
+            .array(
+                paths.map { path in
+                    dotted(path).map { ModelValue(.string($0), at: place) }
+                        ?? ModelValue(.array(path.map { ModelValue(.string($0), at: place) }), at: place)
+                }), at: place)
+    }
+
+    static func write(_ paths: [[String]], to writer: inout JSONWriter) {
+        value(paths, isShort: false).write(to: &writer)
+    }
+}
+
+extension ModelDocument {
+    /// The document of a stored model. Earlier versions wrote each key path with dots as the only text of an array.
+    package func readingStoredPaths() -> ModelDocument {
+        var document = self
+        for entity in root["entities"]?.members ?? [] {
+            for kind in ["attributes", "relationships"] {
+                for part in entity.value[kind]?.members ?? [] {
+                    guard let texts = part.value["key"]?.elements, texts.count == 1, let text = texts[0].string,
+                        text.contains(".")
+                    else { continue }
+                    document.root.set(
+                        ["entities", entity.key, kind, part.key, "key"], ModelValue(.string(text), at: .unknown))
+                }
+            }
+        }
+        return document
+    }
 }

@@ -29,7 +29,7 @@ extension Model {
             writer.member("root", entity.root)
             if !entity.ignoredPaths.isEmpty {
                 writer.key("ignore")
-                KeyPathForm.write(entity.ignoredPaths, to: &writer)
+                KeyPathForm.list(entity.ignoredPaths).write(to: &writer)
             }
             writer.member("renamedFrom", entity.renamedFrom)
             if !entity.identity.isEmpty, parent?.identity.isEmpty ?? true {

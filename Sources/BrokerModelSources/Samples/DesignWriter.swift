@@ -151,7 +151,7 @@ struct DesignWriter {
         if identity.count == 1 { entity.add("identity", identity[0]) }
         if identity.count > 1 { entity.add("identity", identity) }
         if source.identity?.isGuessed ?? false { entity.add("identityGuessed", true) }
-        if !source.ignored.isEmpty { entity.add("ignore", paths: source.ignored) }
+        if !source.ignored.isEmpty { entity.add("ignore", KeyPathForm.list(source.ignored)) }
         entity.add("extra", true)
         entity.add("attributes", nonEmpty: attributes)
         entity.add("relationships", nonEmpty: relationships)
@@ -292,7 +292,7 @@ struct DesignWriter {
         }
         let ignored = source.ignored.filter { !entity.ignoredPaths.contains($0) }
         if !ignored.isEmpty {
-            changes.set(path + ["ignore"], KeyPathForm.value(entity.ignoredPaths + ignored))
+            changes.set(path + ["ignore"], KeyPathForm.list(entity.ignoredPaths + ignored))
         }
         if entity.identity.isEmpty, !identity.isEmpty {
             changes.set(path + ["identity"], ModelValue(identity), isAddition: false)
