@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test func `one record with many keys that are codes is a dictionary of values, and no record`() throws {
-        let members = (0..<50).map { "\"1.\($0).0\": \"a\"" }.joined(separator: ",")
+        let members = (0..<50).map { "\"1.\($0).0-beta\": \"a\"" }.joined(separator: ",")
         #expect(try !Samples("T", "[{\(members)}]").inferred().hasValues)
         #expect(try Samples("T", "[{\"id\": 1, \(members)}]").inferred().hasValues)
     }
@@ -153,7 +153,7 @@ import Testing
 
     @Test(arguments: [
         (#"[{"id": 1, "a": 1}, {"id": 1, "a": 2}]"#, [String]()),
-        (#"[{"id": 1, "updated_at": 1, "a": 1}, {"id": 1, "updated_at": 2, "a": 2}]"#, ["id"]),
+        (#"[{"id": 1, "updated_at": 1, "a": 1}, {"id": 1, "updated_at": 2, "a": 2}]"#, []),
         (#"[{"id": 1, "a": 1}, {"id": 1, "a": null}]"#, []), (#"[{"id": 1, "a": 1}, {"id": 1, "b": 2}]"#, ["id"]),
         (#"[{"id": 1, "type": "a", "b": 1}, {"id": 1, "type": "c", "b": 2}]"#, ["id", "type"]),
         (#"[{"id": 1, "a": 1}, {"id": 1, "a": 1}]"#, ["id"]),
@@ -467,14 +467,11 @@ extension ModelExtension {
         #expect(try !ModelReader.read(named.extension.applied(to: document)).entities[0].isIdentityGuessed)
     }
 
-    @Test func `versions of one object are evidence for its id`() throws {
+    @Test func `an id with other values is none, and identifies with what numbers or dates its objects`() throws {
         let feed = records(20) {
             #"{"id": \#($0 % 4), "title": "t\#($0 % 4)", "votes": \#($0), "state": "open", "by": "b\#($0 % 4)"}"#
         }
         #expect(try identity(feed) == [])
-        let versions = feed.replacing(#""state": "open""#, with: "").replacing(", ,", with: ",")
-            .replacing("\"votes\"", with: "\"version\"")
-        #expect(try identity(versions) == ["id"])
         let readings = records(20) {
             #"{"id": \#($0 % 2), "date": "2024-01-\#(10 + $0)", "value": \#($0), "min": \#($0 * 2), "max": \#($0 * 3)}"#
         }

@@ -76,9 +76,8 @@ struct IdentityChoice {
             guard shape.rows.isUniqueInLists(at: column), !shape.rows.areListPositions(at: column) else { return nil }
         }
         if shape.isUnique(index) { return "unique in \(shape.count) of \(shape.count)" }
-        // A later version replaces an earlier one. Any other value that would be replaced is a contradiction.
-        let (repetitions, different) = shape.rows.repetitions(
-            at: [column], versions: areRecords ? shape.versionColumns : [])
+        // A value that would be replaced is a contradiction.
+        let (repetitions, different) = shape.rows.repetitions(at: [column])
         guard different == 0 else { return nil }
         guard repetitions > 0 else {
             // More values than are compared.

@@ -97,6 +97,9 @@ final class ShapeReading {
             return leaves
         }
         let leaf = { (form: ModelLeaf.Form) in [ModelLeaf(path: path, property: property, form: form)] }
+        if path.count == 1, HolderValue.isReserved(path[0]), property.hasObjects || !property.wrappers.isEmpty {
+            return leaf(.json("objects under a key of Broker's own"))
+        }
         guard property.hasObjects, let objects = property.objects else {
             guard property.wrappers.isEmpty || property.hasLists || property.deepObjects > 0 else {
                 return [ModelLeaf(wrappedIn: property, at: path)]
@@ -104,11 +107,10 @@ final class ShapeReading {
             return property.hasLists || property.deepObjects > 0 ? leaf(.json(property.jsonReason)) : leaf(.attribute)
         }
         let name = EntityName.camel(EntityName.singular(EntityName.words(path.last!)))
-        guard property.wrappers.isEmpty, property.deepObjects == 0, property.otherLists == 0 else {
+        guard property.wrappers.isEmpty, property.deepObjects == 0, property.otherLists == 0,
+            property.objectLists > 0 || property.emptyLists == 0
+        else {
             return leaf(.json(property.jsonReason))
-        }
-        if path.count == 1, HolderValue.isReserved(path[0]) {
-            return leaf(.json("objects under a key of Broker's own"))
         }
         guard property.scalars.count == 0 else {
             // An object, or its bare key.
@@ -344,9 +346,10 @@ enum ShapeMap {
         self = .values
     }
 
-    /// One object with very many keys that are codes, and plain values.
+    /// One object with very many keys that are codes or versions.
     static func isDictionary(_ shape: ObjectShape) -> Bool {
-        shape.count == 1 && shape.keys.count >= leastValues && shape.keys.allSatisfy(isCode)
+        shape.count == 1 && shape.keys.count >= leastValues
+            && shape.keys.allSatisfy { isCode($0) || $0.first?.isNumber ?? false }
     }
 
     /// Digits, or a code such as `USD`, a UUID, a version.
